@@ -1,8 +1,9 @@
-//! The service `kubernetes`, which leads to this server, and its endpoints in both forms (upstream:
-//! pkg/controlplane/controller/kubernetesservice).
+//! Maintains the Service `kubernetes`, which points to this server, with its Endpoints and its EndpointSlice
+//! (upstream: pkg/controlplane/controller/kubernetesservice).
 //!
-//! They are made when they are missing and put right when they lead elsewhere. They are written past
-//! admission and validation: a server that is reached on a loopback address alone says so.
+//! Missing objects are created, and objects that point elsewhere are corrected. The writes bypass admission and
+//! validation, which reject loopback addresses in endpoints; a server that listens on loopback only publishes
+//! one.
 
 use std::net::SocketAddr;
 
@@ -20,17 +21,17 @@ use crate::verbs::write::first_generation;
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
-/// The port inside the cluster.
+/// The service port.
 const PORT: u16 = 443;
 const PORT_NAME: &str = "https";
 
-/// Makes the service and its endpoints lead to this server.
+/// Creates or corrects the Service and its endpoints.
 ///
 /// # Errors
-/// A text for the log when one of them could not be written.
+/// A message for the log if one of the objects cannot be written.
 pub(crate) async fn keep(server: &Inner) -> Result<(), String> {
     let Some(advertised) = server.config.advertised else { return Ok(()) };
-    // What room is left on a full disk is for those who delete; the next round looks again.
+    // On a full disk the remaining space is reserved for deletes; the next round tries again.
     if server.store.usage().full {
         return Ok(());
     }
@@ -77,7 +78,7 @@ fn slice(advertised: SocketAddr) -> Object {
     }))
 }
 
-/// The members that lead to the server.
+/// The fields that determine where the Service and its endpoints point.
 fn leads(object: &Object) -> [Option<Value>; 5] {
     let spec = |name: &str| object.at(&["spec", name]).cloned();
     let own = |name: &str| object.0.get(name).cloned();
@@ -95,7 +96,7 @@ async fn put(server: &Inner, kind: &'static dyn Kind, mut want: Object) -> Resul
             if leads(&object) == leads(&want) {
                 return Ok(());
             }
-            // Users may have changed other things, and an address stays what it is.
+            // Users may have changed other fields, and the cluster IP never changes.
             for member in ["subsets", "endpoints", "ports", "addressType"] {
                 object.copy_member(&want, member);
             }
@@ -127,7 +128,7 @@ async fn put(server: &Inner, kind: &'static dyn Kind, mut want: Object) -> Resul
         Err(CommitError::Conflict { key, .. }) if key != own => {
             Err(format!("{key} is taken by another service; delete that one"))
         }
-        // Somebody else was faster; the next round looks again.
+        // Another writer was faster; the next round checks again.
         Err(CommitError::Conflict { .. }) => Ok(()),
         Err(error) => Err(error.to_string()),
     }

@@ -1,10 +1,10 @@
-//! A Kubernetes-compatible REST API: HTTP in, store out.
+//! A Kubernetes-compatible REST API on top of a store.
 //!
-//! Reading order: [`registry`] says what a kind is (one file each), `verbs` what can be done to
-//! any kind (one file each), [`decode`] and `encode` how bytes become objects and back,
-//! [`patch`] and [`validate`] are pure, [`admission`] changes or refuses a write before it is
-//! stored, [`services`] gives addresses, `routes` are the paths that are no resources,
-//! `insight` tells what was and what changes, [`server`] puts it all on a router.
+//! Reading order: [`registry`] defines the kinds (one file each), `verbs` the operations on any kind (one file
+//! each), [`decode`] and `encode` convert bytes to objects and back, [`patch`] and [`validate`] are pure,
+//! [`admission`] mutates or rejects a write before it is stored, [`services`] allocates addresses, `routes`
+//! serves the non-resource endpoints, `insight` serves history and change streams, [`server`] combines everything
+//! in a router.
 
 mod accounts;
 pub mod admission;
@@ -34,7 +34,7 @@ mod state;
 mod verbs;
 
 pub(crate) use orlop_api::query;
-// The old names of moved modules.
+// Former paths of modules that have moved.
 pub use orlop_api::{object, status, validate};
 pub(crate) use orlop_codec::managed_fields as managed;
 pub use orlop_codec::{decode, patch};

@@ -1,10 +1,10 @@
-//! Locks by namespace.
+//! Locks per namespace.
 
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 
 use tokio::sync::Mutex;
 
-/// The number of locks. Two namespaces that share a lock only wait for each other.
+/// Number of locks. Namespaces that share a lock only wait for each other.
 const PLACES: usize = 64;
 
 /// One lock for each namespace.

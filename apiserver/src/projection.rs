@@ -1,11 +1,12 @@
-//! The projection of an object as the view that the store keeps beside its record.
+//! The projection of an object that the store keeps next to its record.
 
 use std::ops::Deref;
 
 use bytes::Bytes;
 use orlop_store::{Key, View};
 
-/// The view that the store keeps beside each record: [`orlop_api::projection::Projection`], read from stored bytes.
+/// The projection that the store keeps next to each record: [`orlop_api::projection::Projection`], read from the
+/// stored bytes.
 #[derive(Debug, Default)]
 pub struct Projection(pub(crate) orlop_api::projection::Projection);
 

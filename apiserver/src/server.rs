@@ -1,4 +1,4 @@
-//! The server: a store, the plugins, and the router that leads requests to them.
+//! The server: a store, the admission plugins, and the router that dispatches requests to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,16 +29,16 @@ use crate::state::Inner;
 pub use crate::state::{Config, DEFAULT_ISSUER};
 use crate::{background, routes};
 
-/// A server could not be made.
+/// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The configuration names something that does not exist.
+    /// The configuration contains an unknown name.
     #[error("{0}")]
     Config(String),
-    /// What every cluster has could not be written.
+    /// The objects of every cluster cannot be written.
     #[error("cannot create the objects that every cluster has: {0}")]
     Bootstrap(String),
-    /// There is no key for the tokens of service accounts.
+    /// The signing key of service account tokens is not available.
     #[error("{0}")]
     SigningKey(String),
 }
@@ -51,17 +51,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// What stands behind the router, for tests of what has no path of its own.
+    /// The state of the server, for tests of functions without an endpoint.
     #[cfg(test)]
     pub(crate) fn inner(&self) -> Arc<Inner> {
         self.inner.clone()
     }
 
-    /// A server on a store; writes the system namespaces when they are missing and starts what
-    /// runs beside requests (expiry of Events).
+    /// Starts a server on a store: writes missing system namespaces and starts the background tasks, such as the
+    /// expiry of Events.
     ///
     /// # Errors
-    /// When the configuration names an unknown plugin or the store takes no writes.
+    /// The configuration names an unknown plugin, or the store rejects writes.
     pub fn start(
         store: Arc<dyn Kv<Projection>>,
         config: Config,
@@ -113,9 +113,8 @@ impl Server {
         Ok(Server { inner, tasks })
     }
 
-    /// Everything that is served, as a router, within the limits of the configuration; a tower
-    /// service as well, so that controllers in the same process reach it without a socket
-    /// ([`crate::auth::in_process`]).
+    /// A router for all endpoints, with the configured limits. The router is also a tower service, so that
+    /// controllers in the same process need no socket ([`crate::auth::in_process`]).
     pub fn router(&self) -> Router {
         let compress =
             CompressionLayer::new().quality(tower_http::CompressionLevel::Fastest).compress_when(LargeLists);
@@ -128,28 +127,28 @@ impl Server {
         limits.protect(router).layer(axum::middleware::from_fn_with_state(self.inner.clone(), handler::frame))
     }
 
-    /// A router behind the authentication of the configuration.
+    /// Puts the configured authentication in front of a router.
     pub fn protect(&self, router: Router) -> Router {
         self.inner.config.auth.clone().protect(router)
     }
 
-    /// The connections that there may be, for whoever owns the socket.
+    /// The limit of open connections, for the owner of the socket.
     pub fn connections(&self) -> Arc<Connections> {
         self.inner.limits.connections.clone()
     }
 
-    /// Counts a scheduled snapshot under `success`, `failure` or `unchanged`; `written_s` is when one
-    /// was written, seconds since the epoch.
+    /// Counts a scheduled snapshot as `success`, `failure` or `unchanged`; `written_s` is the time of the snapshot in
+    /// seconds since the epoch, if one was written.
     pub fn count_snapshot(&self, result: &str, written_s: Option<i64>) {
         self.inner.metrics.count_snapshot(result, written_s);
     }
 
-    /// From now on readyz fails; requests and watches go on.
+    /// Makes readyz fail from now on; requests and watches continue.
     pub fn begin_shutdown(&self) {
         self.inner.leaving.store(true, Ordering::Release);
     }
 
-    /// Ends the watches and what runs beside requests, and waits for the latter.
+    /// Ends watches and background tasks, and waits for the background tasks.
     pub async fn drain(&self) {
         self.begin_shutdown();
         self.inner.closing.cancel();
@@ -157,7 +156,7 @@ impl Server {
     }
 }
 
-/// Upstream's rule: answers of more than 128 KiB are compressed, streams never.
+/// Upstream's rule: responses of more than 128 KiB are compressed, streams never.
 #[derive(Clone, Copy)]
 struct LargeLists;
 

@@ -1,4 +1,4 @@
-//! What every request shares: the configuration, the store, and what the server keeps in memory.
+//! State shared by all requests: the configuration, the store, and the data that the server caches in memory.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,37 +22,37 @@ use crate::namespace_locks::NamespaceLocks;
 use crate::projection::Projection;
 use crate::services::pool::{Pool, Ranges};
 
-/// How the server is to behave.
+/// The configuration of a server.
 #[derive(Clone)]
 pub struct Config {
-    /// Admission plugins that are off, by upstream's names.
+    /// Disabled admission plugins, by upstream's names.
     pub disabled_admission_plugins: Vec<String>,
-    /// How long Events are kept after their last write.
+    /// How long Events are retained after their last write.
     pub event_ttl: Duration,
-    /// How long a request other than a watch may take.
+    /// Timeout of requests other than watches.
     pub request_timeout: Duration,
-    /// A watch whose client names no time lives between this and twice this.
+    /// Minimum duration of a watch without a timeout; the actual duration is random, up to twice this value.
     pub min_request_timeout: Duration,
-    /// Select volumes, claims and attachments also by fields that upstream refuses, such as
-    /// `status.phase` and `spec.volumeName`.
+    /// Support field selectors on volumes, claims and attachments that upstream rejects, such as `status.phase` and
+    /// `spec.volumeName`.
     pub extra_field_selectors: bool,
-    /// List the group `orlop.dev` in discovery and OpenAPI. Its paths are served in any case; a server that is to be
-    /// exactly as upstream says nothing of them.
+    /// List the group `orlop.dev` in discovery and OpenAPI. Its endpoints are served in any case; disable this to
+    /// match upstream's documents exactly.
     pub lists_own_group: bool,
-    /// Who may come. Reviews of tokens ask it, and [`crate::Server::protect`] puts it before a router.
+    /// Authentication. Token reviews use it, and [`crate::Server::protect`] puts it in front of a router.
     pub auth: Auth,
-    /// What services get their addresses and node ports from.
+    /// The ranges of cluster IPs and node ports.
     pub services: Ranges,
-    /// Where other processes reach this server; the service `kubernetes` leads there. `None`: there is no
-    /// such service.
+    /// The address where other processes reach this server, for the Service `kubernetes`. `None` disables that
+    /// service.
     pub advertised: Option<SocketAddr>,
-    /// How tokens of service accounts call this server, and whom they are for unless they say otherwise.
+    /// The issuer of service account tokens, and their default audience.
     pub service_account_issuer: String,
     /// Whether clients reach this server over TLS.
     pub tls: bool,
-    /// How much is served at the same time.
+    /// Limits of concurrent requests, watches and connections.
     pub limits: LimitsConfig,
-    /// Who says why objects are as they are.
+    /// Explains the state of objects.
     pub explainer: Explains,
     /// The clock.
     pub clock: Clock,
@@ -79,34 +79,34 @@ impl Default for Config {
     }
 }
 
-/// How tokens of service accounts call a server that is called nothing else.
+/// The default issuer of service account tokens.
 pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// What every request shares.
+/// The state shared by all requests.
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Kv<Projection>>,
-    /// The kinds that definitions have brought.
+    /// The kinds of CustomResourceDefinitions.
     pub(crate) kinds: Arc<Kinds>,
     pub(crate) admission: Chain,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Arc<Limits>,
-    /// Tokens of service accounts.
+    /// Issues and verifies service account tokens.
     pub(crate) accounts: Arc<Accounts>,
-    /// Shows this server to the agents of nodes.
+    /// Issues the tokens that authenticate this server to node agents.
     pub(crate) kubelet_tokens: KubeletTokens,
-    /// Addresses of services that are given and not yet written.
+    /// Service addresses and node ports that are allocated but not committed yet.
     pub(crate) pool: Arc<Pool>,
-    /// Serialize the writes that charge the quotas of a namespace.
+    /// Serializes the writes that charge the quotas of a namespace.
     pub(crate) quota_locks: NamespaceLocks,
-    /// Set once shutdown has begun: readyz fails, everything else goes on.
+    /// Set when shutdown begins: readyz fails, everything else continues.
     pub(crate) leaving: AtomicBool,
     /// Cancelled when watches have to end.
     pub(crate) closing: CancellationToken,
 }
 
 impl Inner {
-    /// The time, in whole seconds as objects show it.
+    /// The current time, truncated to whole seconds as in objects.
     pub(crate) fn now(&self) -> Timestamp {
         let now = (self.config.clock)();
         Timestamp::from_second(now.as_second()).unwrap_or(now)

@@ -1,8 +1,9 @@
-//! Puts the rooms together. One agent per directory: a lock says so. Nothing here waits for the server: an agent that is started without one begins with
-//! what is on disk, and takes pods as soon as it hears of them.
+//! Starts the parts of the agent and stops them. A lock limits each directory to one agent. No part waits for the
+//! API server: an agent that starts while the server is away continues from the state on disk, and processes pods
+//! as soon as the watch delivers them.
 //!
-//! The order of the end: everything is dropped where it waits, operations on volumes end, events are written. What is mounted stays mounted and what
-//! runs goes on: the next agent finds it.
+//! On shutdown all waits are cancelled, running volume operations finish, and pending events are written. Mounts
+//! and containers stay; the next agent finds them.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -54,10 +55,10 @@ use crate::runtime::none::NoRuntime;
 use crate::runtime::process::{ProcessConfig, ProcessRuntime};
 use crate::volumes::{ReconstructError, VolumeOwnership, Volumes};
 
-/// How long operations on volumes are waited for at the end; what hangs longer is found again by the next agent.
+/// How long shutdown waits for running volume operations. The next agent finds the operations that take longer.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 
-/// Why there is no agent.
+/// Why the agent cannot start or work.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The directory cannot be used.
@@ -65,45 +66,46 @@ pub enum AgentError {
     Directory {
         /// `--root-dir`.
         dir: PathBuf,
-        /// Why not.
+        /// The error.
         why: io::Error,
     },
-    /// Another agent has it.
+    /// Another agent uses the directory.
     #[error("another agent has the directory {}: stop it, or give this one another --root-dir", dir.display())]
     Taken {
         /// `--root-dir`.
         dir: PathBuf,
     },
-    /// Mounts need it.
+    /// Mounting requires root.
     #[error("only root may mount: run the agent as root")]
     NotRoot,
-    /// What was mounted by an agent before cannot be known.
+    /// The mounts of an earlier agent cannot be determined.
     #[error(transparent)]
     Mounts(#[from] MountError),
-    /// The same, from a plugin.
+    /// The same error, from a plugin.
     #[error(transparent)]
     Rebuild(#[from] ReconstructError),
-    /// Logs cannot be served.
+    /// Container logs cannot be served.
     #[error(transparent)]
     Logs(#[from] LogServerError),
-    /// What ran under an agent before cannot be known.
+    /// The containers of an earlier agent cannot be determined.
     #[error("what runs on this node cannot be told: {0}")]
     Runtime(#[source] io::Error),
 }
 
-/// What an agent is made of.
+/// The inputs of [`Agent::start`].
 pub struct Inputs {
     /// Settings.
     pub config: NodeConfig,
-    /// Reaches the API server.
+    /// Client of the API server.
     pub client: Client,
-    /// What the client has begun, to give it up after the server was away.
+    /// The requests and watches of the client, to cancel them after the server was unreachable.
     pub lines: Lines,
-    /// Host and port of the API server, to find the own address by; none where it is this process.
+    /// Host and port of the API server, used to detect the node's own address; none when the server runs in this
+    /// process.
     pub server: Option<(String, u16)>,
 }
 
-/// An agent that has its directory and has begun.
+/// A running agent, which owns its directory.
 pub struct Agent {
     tasks: JoinSet<()>,
     volumes: Volumes,
@@ -111,15 +113,15 @@ pub struct Agent {
     end_events: CancellationToken,
     events: tokio::task::JoinHandle<()>,
     _logs: Option<LogServer>,
-    /// The lock goes with the process at the latest.
+    /// The lock is released no later than the end of the process.
     _lock: File,
 }
 
-/// Takes the directory for this process.
+/// Locks the directory for this process.
 async fn directory(dir: &Path) -> Result<(PathBuf, File), AgentError> {
     let failed = |why| AgentError::Directory { dir: dir.to_owned(), why };
     DirBuilder::new().recursive(true).mode(0o750).create(dir).map_err(failed)?;
-    // The table of mounts has names without links.
+    // Paths in the mount table contain no symbolic links.
     let root = dir.canonicalize().map_err(failed)?;
     match lock::take_soon(&root).await.map_err(failed)? {
         Some(file) => Ok((root, file)),
@@ -127,7 +129,7 @@ async fn directory(dir: &Path) -> Result<(PathBuf, File), AgentError> {
     }
 }
 
-/// What mounts below a directory.
+/// The mounter for targets below a directory.
 pub(crate) fn mounter(root: &Path, is_virtual: bool) -> Result<Arc<dyn Mounter>, MountError> {
     Ok(match is_virtual {
         true => Arc::new(RecordingMounter::new(root.to_owned())?),
@@ -144,7 +146,7 @@ pub(crate) fn plugins(known: &DriverRegistry, files: &Files, is_virtual: bool) -
         Arc::new(EmptyDirPlugin),
     ];
     if !is_virtual {
-        // It logs in to real targets.
+        // The plugin logs in to real iSCSI targets.
         plugins.push(Arc::new(IscsiPlugin::default()));
     }
     plugins.extend(files.plugins());
@@ -152,10 +154,11 @@ pub(crate) fn plugins(known: &DriverRegistry, files: &Files, is_virtual: bool) -
 }
 
 impl Agent {
-    /// Takes the directory, finds what an agent before it left, and begins. It works until `stop`; then call [`ended`](Self::ended).
+    /// Locks the directory, reconstructs the state that an earlier agent left, and starts. The agent runs until
+    /// `stop`; then await [`ended`](Self::ended).
     ///
     /// # Errors
-    /// The directory is another agent's, or does not tell what is in it. Nothing was begun.
+    /// Another agent uses the directory, or its state cannot be reconstructed. Nothing was started.
     pub fn start(inputs: Inputs, stop: CancellationToken) -> BoxFuture<'static, Result<Self, AgentError>> {
         // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
         Self::begin(inputs, stop).boxed()
@@ -205,7 +208,7 @@ impl Agent {
         let log_address = logs.as_ref().map(LogServer::address);
 
         let (node, own) = watch::channel::<Option<Arc<Node>>>(None);
-        // Nobody has a problem to tell yet; the room of registration wants to be told when that changes.
+        // No part reports problems yet; node registration needs a channel for when that changes.
         let (problems, no_problems) = watch::channel(Vec::new());
         let seen = volumes.clone();
         let registration = node_status::Inputs {
@@ -243,7 +246,7 @@ impl Agent {
         Ok(Self { tasks, volumes, stop, end_events, events, _logs: logs, _lock: lock })
     }
 
-    /// Ends when everything has ended, after `stop` was cancelled; or when a part of it has failed, by a fault of ours.
+    /// Returns when all parts have ended after `stop` was cancelled, or when a part has failed because of a bug.
     ///
     /// # Errors
     /// The panic of that part.
@@ -269,7 +272,8 @@ fn log_config(host: &Host, runtime: &Arc<dyn Runtime>, address: SocketAddr) -> L
     LogConfig { address: address.ip(), port: address.port(), ..config }
 }
 
-/// Where others find what listens here: at the address, or when that is any, at the one that the Node tells.
+/// The host at which clients reach the log server: the listen address or, when that is unspecified, the address
+/// in the Node.
 fn reached(address: IpAddr, node: &Node) -> Option<String> {
     if !address.is_unspecified() {
         return Some(address.to_string());
@@ -278,7 +282,7 @@ fn reached(address: IpAddr, node: &Node) -> Option<String> {
     told.iter().find(|one| one.type_ == "InternalIP").map(|one| one.address.clone())
 }
 
-/// Keeps the annotations of the Node that say where logs are served, and by whom.
+/// Maintains the annotations of the Node that publish the address and the public key of the log server.
 async fn tell_logs(
     api: Api<Node>,
     mut node: watch::Receiver<Option<Arc<Node>>>,
@@ -292,14 +296,14 @@ async fn tell_logs(
         let address = known.as_ref().and_then(|node| reached(address, node));
         let is_told = says(ANN_LOG_ADDRESS) == address.as_ref() && says(ANN_LOG_KEY) == key.as_ref();
         if let Some(known) = known.as_ref().filter(|_| !is_told) {
-            // What is null is taken away: a key of an earlier start is nobody's.
+            // A null value removes the annotation: a key of an earlier start is no longer valid.
             let annotations = json!({ANN_LOG_ADDRESS: address, ANN_LOG_KEY: key});
             let patch = json!({"metadata": {"uid": known.metadata.uid, "annotations": annotations}});
             let name = known.metadata.name.as_deref().unwrap_or_default();
             match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
                 Ok(_) => waits.reset(),
                 Err(error) => {
-                    tracing::debug!(%error, "the Node does not say yet where logs are served");
+                    tracing::debug!(%error, "the address of the log server is not in the Node yet");
                     tokio::time::sleep(waits.advance()).await;
                     continue;
                 }
@@ -330,7 +334,7 @@ fn runtime(host: &Host) -> Result<Arc<dyn Runtime>, AgentError> {
     })
 }
 
-/// Volumes whose content has changed are set up again.
+/// Sets up volumes again after their content has changed.
 async fn refresh(changes: Changes, volumes: Volumes, stop: CancellationToken) {
     loop {
         tokio::select! {

@@ -14,40 +14,41 @@ use crate::eviction::Thresholds;
 pub struct NodeConfig {
     /// `--name`: name of the Node.
     pub name: String,
-    /// `--root-dir`: where its volumes are; absolute.
+    /// `--root-dir`: the directory of volumes and agent state; absolute.
     pub root_dir: PathBuf,
     /// `--node-labels`.
     pub labels: BTreeMap<String, String>,
     /// `--register-with-taints`.
     pub taints: Vec<Taint>,
-    /// `--node-ip`: the address that the Node tells; none to find it.
+    /// `--node-ip`: the address published in the Node; none to detect it.
     pub address: Option<std::net::IpAddr>,
     /// `--max-pods`.
     pub max_pods: u32,
-    /// `--node-status-update-frequency`: the longest time between two looks at the conditions.
+    /// `--node-status-update-frequency`: the longest time between two checks of the node conditions.
     pub status_period: Duration,
-    /// `--node-lease-duration-seconds`; the Lease is renewed four times in it.
+    /// `--node-lease-duration-seconds`; the Lease is renewed four times per duration.
     pub lease: Duration,
-    /// `--eviction-hard`: what the machine must have left to be without pressure.
+    /// `--eviction-hard`: the resources that must be free for the node to be without pressure.
     pub thresholds: Thresholds,
-    /// `--mount-timeout`, a flag of our own: after it a mount counts as hanging.
+    /// `--mount-timeout`, a flag of orlop: after this time a mount counts as hung.
     pub mount_timeout: Duration,
-    /// Mounts are recorded and not made.
+    /// Mounts are recorded but not performed.
     pub is_virtual: bool,
-    /// `--runtime`: what runs pods.
+    /// `--runtime`: the container runtime.
     pub runtime: RuntimeKind,
-    /// `--hooks-dir`: programs that are told what happens to pods; for a runtime that runs nothing.
+    /// `--hooks-dir`: programs that are run on pod events; for the runtime that runs no containers.
     pub hooks_dir: Option<PathBuf>,
-    /// `--csi-endpoint`: drivers besides those that register in the directory.
+    /// `--csi-endpoint`: CSI drivers in addition to those that register in the directory.
     pub csi_endpoints: Vec<Endpoint>,
-    /// `--address` and `--port`: where logs of containers are served, encrypted unless it is loopback; none if there are none.
+    /// `--address` and `--port`: where container logs are served, with TLS unless the address is loopback; none to
+    /// serve no logs.
     pub log_address: Option<std::net::SocketAddr>,
 }
 
-/// What runs pods.
+/// The container runtime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RuntimeKind {
-    /// Nothing: somebody else uses the volumes.
+    /// No runtime: the agent prepares volumes for another program.
     #[default]
     None,
     /// Containers are processes of this machine.
@@ -55,7 +56,7 @@ pub enum RuntimeKind {
 }
 
 impl NodeConfig {
-    /// The defaults for a node of this name.
+    /// The defaults for a node with this name.
     pub fn new(name: impl Into<String>, root_dir: impl Into<PathBuf>) -> Self {
         Self {
             name: name.into(),

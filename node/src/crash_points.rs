@@ -1,12 +1,13 @@
-//! Fault injection for tests: `kill -9` of the agent at every step, one after the other.
+//! Fault injection for tests: kills the agent with `kill -9` at every step, one step per run.
 //!
-//! With the variable `ORLOP_NODE_CRASH_POINTS=FILE` in its environment the agent kills itself (SIGKILL, nothing is written or cleared up)
-//! when it comes to a step that has no line in FILE; it writes the line first. Started again and again with the same file it dies exactly once at
-//! each step that it comes to, and then lives. FILE tells afterwards which steps these were. A step is told by what is done and the place; parts of names that are made
-//! up anew each time are left out. Without the variable, which is so everywhere but in tests, a step costs a look at a constant.
+//! With `ORLOP_NODE_CRASH_POINTS=FILE` in its environment the agent kills itself (SIGKILL, without writing or
+//! cleaning up) when it reaches a step that has no line in FILE; it writes the line first. When it is restarted
+//! repeatedly with the same file, it dies exactly once at each step that it reaches, and then keeps running. FILE
+//! then lists these steps. A step is identified by its operation and its path; generated parts of names are left
+//! out. Without the variable, as everywhere but in tests, a step costs one check of a constant.
 //!
-//! Steps stand before and after whatever changes something outside the process: mounts, directories, records, links, calls of drivers,
-//! writes to the API.
+//! Steps stand before and after every change outside the process: mounts, directories, records, links, calls of
+//! drivers, writes to the API.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,7 +17,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::process::{Signal, getpid, kill_process};
 
-/// Names the file.
+/// The environment variable with the path of the file.
 const VARIABLE: &str = "ORLOP_NODE_CRASH_POINTS";
 
 /// The steps at which the agent has died.
@@ -33,7 +34,7 @@ impl CrashPlan {
         Ok(Self { file, known: text.lines().map(str::to_owned).collect() })
     }
 
-    /// Writes a step down. Whether it is new.
+    /// Records a step. Returns whether it is new.
     fn note(&mut self, step: &str) -> io::Result<bool> {
         if self.known.contains(step) {
             return Ok(false);
@@ -58,22 +59,22 @@ fn book() -> Option<&'static Mutex<CrashPlan>> {
     BOOK.get_or_init(open).as_ref()
 }
 
-/// The agent is at a step. `what` is what it does, `place` where.
+/// Marks a step: `what` is the operation, `place` its path.
 pub(crate) fn reached(what: &str, place: impl AsRef<Path>) {
     let Some(book) = book() else { return };
-    // Held until the end: one step for each life.
+    // Locked until the end: each run dies at one step.
     let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
     match book.note(&told(what, place.as_ref())) {
         Ok(false) => {}
         Ok(true) => loop {
-            // It does not come back.
+            // Does not return.
             let _ = kill_process(getpid(), Signal::KILL);
         },
         Err(error) => tracing::error!(%error, "a step cannot be written down: no fault is injected"),
     }
 }
 
-/// A step in one line.
+/// Formats a step as one line.
 fn told(what: &str, place: &Path) -> String {
     let names = place.iter().map(|name| name.to_string_lossy());
     let place: PathBuf =
@@ -81,7 +82,7 @@ fn told(what: &str, place: &Path) -> String {
     format!("{what} {}", place.display().to_string().escape_debug())
 }
 
-/// Whether a name is another one each time: of a stage, of the directory of new content, of a pod.
+/// Whether a name is generated: of a staging directory, of a directory of new content, of a pod.
 fn is_made_up(name: &str) -> bool {
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_uid = || name.len() == 36 && name.split('-').count() == 5 && name.split('-').all(is_hex);
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_step_is_new_once() {
+    fn each_step_is_new_only_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("steps");
         let mut book = CrashPlan::open(&path).unwrap();
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_up_is_left_out() {
+    fn generated_names_are_replaced() {
         for (place, expected) in [
             ("/r/mounting/0123456789abcdef", "x /r/mounting/*"),
             ("/r/v/..2026_01_31_10_00_00.0123456789abcdef", "x /r/v/*"),

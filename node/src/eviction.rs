@@ -1,36 +1,38 @@
-//! When a machine has too little of something: the thresholds of `--eviction-hard`. Pure (upstream: pkg/kubelet/eviction/helpers.go).
+//! Thresholds of node pressure: the syntax of `--eviction-hard`. Pure (upstream:
+//! pkg/kubelet/eviction/helpers.go).
 //!
-//! The agent evicts nothing. A threshold that is met becomes a condition of the Node, and the taint that goes with it keeps new pods away.
+//! The agent evicts no pods. A threshold that is crossed becomes a condition of the Node, and the matching taint
+//! keeps new pods away.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use orlop_apimachinery::quantity::Quantity;
 
-/// Upstream's own, for what its flag says when nobody gives it; upstream has none for threads.
+/// Upstream's defaults of the flag; upstream has no default for threads.
 pub const DEFAULT: &str =
     "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,pid.available<10%";
 
-/// How much has to be left.
+/// The amount that must be free.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ThresholdValue {
-    /// So many bytes, inodes or threads.
+    /// An absolute number of bytes, inodes or threads.
     Amount(u64),
-    /// So much of the whole, in hundredths of a percent.
+    /// A share of the whole, in hundredths of a percent.
     Part(u32),
 }
 
 impl ThresholdValue {
-    /// How much of `whole` that is.
+    /// The amount for a resource of size `whole`.
     pub fn of(self, whole: u64) -> u64 {
         match self {
             Self::Amount(least) => least,
-            // Less than `whole`, which fits.
+            // The result is less than `whole`, so it fits.
             Self::Part(part) => (u128::from(whole) * u128::from(part) / 10_000).try_into().unwrap_or(whole),
         }
     }
 
-    /// Whether `left` of `whole` is less. What has no bound never runs out.
+    /// Whether `left` of `whole` is below the threshold. A resource without a bound never runs out.
     pub fn is_missed(self, left: u64, whole: u64) -> bool {
         match self {
             Self::Amount(least) => whole > 0 && left < least,
@@ -39,21 +41,21 @@ impl ThresholdValue {
     }
 }
 
-/// What a machine must have left to be without pressure; none where nothing is asked.
+/// The resources that must be free for a machine to be without pressure; none for no threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Thresholds {
-    /// `memory.available`: bytes that could be had without swapping.
+    /// `memory.available`: bytes available without swapping.
     pub memory: Option<ThresholdValue>,
-    /// `nodefs.available`: bytes where the agent's directory is.
+    /// `nodefs.available`: free bytes on the file system of the agent's directory.
     pub disk: Option<ThresholdValue>,
-    /// `nodefs.inodesFree`: inodes there.
+    /// `nodefs.inodesFree`: free inodes there.
     pub inodes: Option<ThresholdValue>,
-    /// `pid.available`: threads that may still be started.
+    /// `pid.available`: threads that can still be started.
     pub threads: Option<ThresholdValue>,
 }
 
 impl Thresholds {
-    /// What holds unless something else is asked: [`DEFAULT`].
+    /// The default thresholds: [`DEFAULT`].
     pub const fn usual() -> Self {
         Self {
             memory: Some(ThresholdValue::Amount(100 << 20)),
@@ -64,31 +66,32 @@ impl Thresholds {
     }
 }
 
-/// Why a text is no list of thresholds.
+/// Why a text is not a list of thresholds.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ThresholdError {
-    /// No `<` in it.
+    /// It has no `<`.
     #[error("{0:?} is not SIGNAL<QUANTITY, such as nodefs.available<10% or memory.available<100Mi")]
     Form(String),
-    /// Nothing is known by that name.
+    /// The signal is unknown.
     #[error(
         "{0:?} is no signal of this agent: use memory.available, nodefs.available, nodefs.inodesFree or pid.available"
     )]
     Signal(String),
-    /// One signal is there twice.
+    /// A signal occurs twice.
     #[error("{0} is there twice")]
     Twice(String),
-    /// The amount makes no sense.
+    /// The amount is invalid.
     #[error("{signal}<{amount}: give a quantity above 0 (500Mi) or a part of the whole (10%)")]
     Amount {
-        /// Of what.
+        /// The signal.
         signal: String,
-        /// What stands there.
+        /// The invalid amount.
         amount: String,
     },
 }
 
-/// As upstream's flag: what is not named has no threshold, and an empty text asks for nothing.
+/// Parses the syntax of upstream's flag: a signal that is not named has no threshold, and an empty text sets
+/// none.
 impl FromStr for Thresholds {
     type Err = ThresholdError;
 
@@ -116,7 +119,7 @@ impl FromStr for Thresholds {
     }
 }
 
-/// An amount. `0%` and `100%` are upstream's words for no threshold.
+/// Parses an amount. `0%` and `100%` mean no threshold, as upstream.
 fn least(amount: &str) -> Option<Option<ThresholdValue>> {
     let Some(percent) = amount.strip_suffix('%') else {
         let amount = u64::try_from(Quantity::parse(amount).ok()?.value()).ok()?;
@@ -134,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thresholds_are_read() {
+    fn thresholds_are_parsed() {
         let (none, part) = (Thresholds::default(), |part| Some(ThresholdValue::Part(part)));
         for (text, wanted) in [
             (DEFAULT, Thresholds::usual()),
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_told() {
+    fn invalid_thresholds_are_rejected() {
         for (text, said) in [
             ("nodefs.available", "is not SIGNAL<QUANTITY"),
             ("nodefs.available>10%", "is not SIGNAL<QUANTITY"),
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn less_than_that() {
+    fn threshold_is_missed_only_below_the_amount() {
         for (least, left, whole, wanted) in [
             (ThresholdValue::Part(1000), 100, 1000, false),
             (ThresholdValue::Part(1000), 99, 1000, true),

@@ -1,4 +1,5 @@
-//! Fields of a pod as text, for downwardAPI volumes and for variables of containers (upstream: pkg/fieldpath). Pure.
+//! Fields of a pod as text, for downwardAPI volumes and for environment variables (upstream: pkg/fieldpath).
+//! Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,33 +7,33 @@ use k8s_openapi::api::core::v1::Pod;
 use orlop_apimachinery::names::qualified_name;
 use orlop_apimachinery::quoted;
 
-/// A path that leads to nothing a pod tells.
+/// Why a field path cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
-    /// There is no such field, or it is not told. The text is upstream's.
+    /// There is no such field, or it is not exposed. The text is upstream's.
     #[error("unsupported fieldPath: {0}")]
     Unsupported(String),
-    /// The field is no map.
+    /// The field is not a map.
     #[error("fieldPath \"{0}\" does not support subscript")]
     NoMap(String),
-    /// No label or annotation can have this key.
+    /// The key is not a valid label or annotation key.
     #[error("invalid key subscript in {path}: {why}")]
     Key {
         /// The whole path.
         path: String,
-        /// What is wrong with the key.
+        /// The fault of the key.
         why: String,
     },
 }
 
-/// A field that a volume may show: name, namespace, UID, labels and annotations, all of them or one.
+/// Resolves a field that a volume may expose: name, namespace, UID, labels and annotations, all of them or one.
 ///
 /// # Errors
 /// The path is none of these.
 pub fn of_metadata(pod: &Pod, path: &str) -> Result<String, FieldError> {
     let meta = &pod.metadata;
     if let Some((field, key)) = subscripted(path) {
-        // Annotations may have capitals in their prefix.
+        // The prefix of an annotation may contain capitals.
         let (map, checked) = match field {
             "metadata.annotations" => (&meta.annotations, key.to_lowercase()),
             "metadata.labels" => (&meta.labels, key.to_owned()),
@@ -54,7 +55,8 @@ pub fn of_metadata(pod: &Pod, path: &str) -> Result<String, FieldError> {
     }
 }
 
-/// A field that a variable of a container may have: what volumes may show, and what is known once the pod has its node and addresses.
+/// Resolves a field for an environment variable: the fields that volumes may expose, and those that are known
+/// once the pod has its node and addresses.
 ///
 /// # Errors
 /// The path is none of these.
@@ -78,13 +80,13 @@ pub fn of_pod(pod: &Pod, path: &str) -> Result<String, FieldError> {
     Ok(value.unwrap_or_default())
 }
 
-/// `metadata.labels['key']` in its two parts.
+/// Splits `metadata.labels['key']` into its two parts.
 fn subscripted(path: &str) -> Option<(&str, &str)> {
     let (field, key) = path.strip_suffix("']")?.split_once("['")?;
     (!field.is_empty()).then_some((field, key))
 }
 
-/// A map as a volume shows it: `key="value"` in lines, in the order of the keys.
+/// Formats a map for a volume: lines of `key="value"`, sorted by key.
 fn lines(map: Option<&BTreeMap<String, String>>) -> String {
     let lines: Vec<_> =
         map.into_iter().flatten().map(|(key, value)| format!("{key}={}", quoted(value))).collect();
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_metadata() {
+    fn metadata_fields_are_resolved() {
         let text = r#"Up.example/Key="x"
 text="line\n\t\"q\" \\ \x01\x7fé"#;
         let text = format!("{text}\u{301}\\u200b\\U000e0001'\"");
@@ -142,7 +144,7 @@ text="line\n\t\"q\" \\ \x01\x7fé"#;
     }
 
     #[test]
-    fn fields_of_a_pod_that_runs() {
+    fn fields_of_a_running_pod_are_resolved() {
         for (path, want) in [
             ("spec.nodeName", "n"),
             ("spec.serviceAccountName", "sa"),

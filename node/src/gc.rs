@@ -1,7 +1,9 @@
-//! Looks after what is left in the directory of an agent, from outside it: what nobody knows, and what is in quarantine. While an agent has the directory
-//! nothing is changed but the quarantine, where a person says so: an agent moves things into it and never looks at it again.
+//! Garbage collection in the directory of an agent, run from outside the agent: orphaned objects, and the
+//! quarantine. While an agent uses the directory only the quarantine is changed, and only on request: an agent
+//! moves objects into the quarantine and never reads them again.
 //!
-//! A pod is known when the API has its UID, on whichever node: a wrong `--name` or `--root-dir` moves nothing away.
+//! A pod is known when the API server has its UID, on any node: a wrong `--name` or `--root-dir` therefore
+//! quarantines nothing.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -35,22 +37,22 @@ use crate::plugin::files::Files;
 use crate::rooted_fs::RootedFsError;
 use crate::volumes::{self, Left, ReconstructError, Survey};
 
-/// Pods that are asked for at a time.
+/// Page size of the pod list.
 const PAGE: u32 = 500;
 
-/// What is to be done.
+/// A garbage collection request.
 pub struct Request {
-    /// The agent's settings; of them the name, the directory and the deadline count.
+    /// The agent's settings; only the name, the directory and the deadline are used.
     pub config: NodeConfig,
-    /// Reaches the API server.
+    /// Client of the API server.
     pub client: Client,
-    /// Only look.
+    /// Report only, change nothing.
     pub dry_run: bool,
-    /// Delete what has been in quarantine for so long.
+    /// Delete entries that have been in quarantine for this long.
     pub purge: Option<Duration>,
 }
 
-/// Why nothing can be said.
+/// Why no report is possible.
 #[derive(Debug, thiserror::Error)]
 pub enum GcError {
     /// The directory cannot be used.
@@ -58,65 +60,66 @@ pub enum GcError {
     Directory {
         /// `--root-dir`.
         dir: PathBuf,
-        /// Why not.
+        /// The error.
         why: io::Error,
     },
-    /// Nobody says which pods there are.
+    /// The pods cannot be listed.
     #[error("cannot list pods, and without them nobody knows what is left of pods: {}", message_of(.0))]
     Pods(kube::Error),
-    /// What is mounted cannot be known.
+    /// The mounts cannot be determined.
     #[error(transparent)]
     Mounts(#[from] MountError),
-    /// The same, from a plugin.
+    /// The same error, from a plugin.
     #[error(transparent)]
     Rebuild(#[from] ReconstructError),
     /// The quarantine cannot be listed.
     #[error("the quarantine cannot be listed: {0}")]
     Quarantine(#[source] RootedFsError),
-    /// A fault of ours; its text is in the log.
+    /// A bug; the text of the panic is in the log.
     #[error("a look at the quarantine ended by a panic")]
     Panic,
 }
 
-/// What becomes of something in quarantine.
+/// The outcome for an entry in quarantine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purge {
-    /// It stays.
+    /// It is retained.
     Stays,
-    /// It is deleted, or would be.
+    /// It is deleted or, in a dry run, would be.
     Deleted,
-    /// It should be deleted, and something of it is left, because of this.
+    /// Its deletion failed for this reason and may be incomplete.
     Failed(String),
 }
 
-/// Something in quarantine.
+/// An entry in quarantine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Where it is, or was.
+    /// Its path, or its path before the deletion.
     pub path: PathBuf,
-    /// How long; none when nobody knows.
+    /// How long it has been in quarantine; none when that is unknown.
     pub age: Option<Duration>,
-    /// What becomes of it.
+    /// Its outcome.
     pub purge: Purge,
 }
 
-/// What there is, and what became of it.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The directory, without links.
+    /// The directory, with symbolic links resolved.
     pub root: PathBuf,
-    /// An agent has it, and looks after it.
+    /// An agent uses the directory and cleans it up itself.
     pub agent_runs: bool,
-    /// What belongs to no pod. Without an agent and without [`Request::dry_run`] the findings say what was done, else what would be.
+    /// The objects that belong to no pod. The findings describe actions taken when no agent runs and
+    /// [`Request::dry_run`] is unset, otherwise actions that would be taken.
     pub left: Left,
-    /// What is in quarantine.
+    /// The entries in quarantine.
     pub quarantine: Vec<Quarantined>,
 }
 
-/// Looks, and does what is asked.
+/// Examines the directory and does what the request asks.
 ///
 /// # Errors
-/// Something cannot be known; nothing was changed.
+/// Part of the state cannot be determined; nothing was changed.
 pub fn run(request: Request) -> BoxFuture<'static, Result<Report, GcError>> {
     // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
     collect(request).boxed()
@@ -127,14 +130,14 @@ async fn collect(request: Request) -> Result<Report, GcError> {
     let dir = config.root_dir.clone();
     let failed = |why| GcError::Directory { dir: dir.clone(), why };
     let root = dir.canonicalize().map_err(failed)?;
-    // Held to the end: no agent begins meanwhile. A look holds nothing up.
+    // Locked to the end, so that no agent starts meanwhile. A dry run needs no lock.
     let lock = if dry_run { None } else { lock::take(&root).map_err(failed)? };
     let agent_runs = match dry_run {
         true => lock::is_taken(&root).map_err(failed)?,
         false => lock.is_none(),
     };
     config.root_dir.clone_from(&root);
-    // The record of mounts that are only recorded.
+    // The record of virtual mounts.
     config.is_virtual = root.join("mounts.json").exists();
     let end = CancellationToken::new();
     let (sink, events) = EventSink::start(client.clone(), Clock::Wall, end.clone());
@@ -197,7 +200,7 @@ async fn quarantine(
     Ok(all)
 }
 
-/// A time from the future is now: somebody has set the clock.
+/// A time in the future counts as now: the clock was changed.
 fn age(since: Timestamp, now: Timestamp) -> Duration {
     let age = now.duration_since(since).max(SignedDuration::ZERO);
     Duration::try_from(age).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What plugins are given of the machine and of the cluster. Clones share it.
+//! The interface of plugins to the machine and the cluster. Clones share it.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::paths::Paths;
 pub struct Host {
     /// Settings.
     pub config: Arc<NodeConfig>,
-    /// Where everything is.
+    /// The paths of all files.
     pub paths: Paths,
-    /// Mounts, with deadlines.
+    /// Mounts with deadlines.
     pub mounts: Mounts,
-    /// Reaches the API server.
+    /// Client of the API server.
     pub client: Client,
-    /// CSI drivers that registered on this node.
+    /// CSI drivers registered on this node.
     pub drivers: Drivers,
-    /// Takes events, as component `kubelet` with this node as its host.
+    /// Recorder of events, with component `kubelet` and this node as host.
     pub events: Recorder,
     /// Wall-clock time.
     pub clock: Clock,

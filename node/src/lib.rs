@@ -1,8 +1,8 @@
-//! The agent of a node. It watches the pods that are bound to its node, mounts their volumes, runs them where a runtime is
-//! chosen, and takes everything away again in order. It speaks REST through [`kube`], CSI through sockets, and mounts through a
-//! [`mount::Mounter`]. docs/node.md has the map and what is on disk when.
+//! The node agent. It watches the pods that are bound to its node, mounts their volumes, runs their containers
+//! when a runtime is configured, and tears everything down in order. It speaks REST through [`kube`], CSI through
+//! sockets, and mounts through a [`mount::Mounter`]. docs/node.md describes the modules and the files on disk.
 //!
-//! Reading order: [`volume`] and [`paths`] name things, [`plugin`] and [`mount`] are the contracts.
+//! Reading order: [`volume`] and [`paths`] define the names, [`plugin`] and [`mount`] the contracts.
 
 pub mod agent;
 pub mod config;

@@ -1,4 +1,5 @@
-//! The lock of an agent's directory: who has it is the agent of that directory, or does something in its place while there is none.
+//! The lock of an agent's directory. Its owner is the agent of that directory, or a tool that works on it while
+//! no agent runs.
 
 use std::fs::File;
 use std::io;
@@ -10,17 +11,18 @@ use tokio::time::Instant;
 
 /// Name of the file.
 const LOCK: &str = "agent.lock";
-/// How long an agent waits for it, and how often it asks.
+/// How long an agent waits for the lock, and how often it tries.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Takes the lock until what is returned is dropped; none when another process has it.
+/// Takes the lock until the returned file is dropped; none when another process owns it.
 pub(crate) fn take(root: &Path) -> io::Result<Option<File>> {
     let open = File::options().create(true).truncate(false).read(true).write(true).open(root.join(LOCK));
     taken(open?)
 }
 
-/// The same with patience: a program that an agent was about to start when it was killed has the lock of that agent until it begins.
+/// Takes the lock, and waits for it if needed: a program that a killed agent was about to start inherits the
+/// agent's lock until its exec.
 pub(crate) async fn take_soon(root: &Path) -> io::Result<Option<File>> {
     take_within(root, PATIENCE).await
 }
@@ -36,7 +38,7 @@ async fn take_within(root: &Path, patience: Duration) -> io::Result<Option<File>
     }
 }
 
-/// Whether another process has it. Nothing is made, and nothing is kept.
+/// Whether another process owns the lock. Creates no file and does not retain the lock.
 pub(crate) fn is_taken(root: &Path) -> io::Result<bool> {
     match File::open(root.join(LOCK)) {
         Ok(file) => Ok(taken(file)?.is_none()),
@@ -59,11 +61,11 @@ mod tests {
 
     use super::*;
 
-    /// Long enough for any machine. Programs that other tests are just starting have a lock, too, until they begin.
+    /// Long enough for any machine. Programs that other tests are starting also own a lock until their exec.
     const LONG: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn one_has_it_at_a_time() {
+    async fn lock_has_one_owner_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
         assert!(!is_taken(dir.path()).unwrap());
         assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "looking makes nothing");
@@ -74,9 +76,9 @@ mod tests {
         assert!(take_within(dir.path(), LONG).await.unwrap().is_some());
     }
 
-    /// In real time, for the reason above; only who waits in vain does it by a clock that leaps.
+    /// Uses real time for the reason above; only the wait that fails runs on a paused clock.
     #[tokio::test]
-    async fn one_that_goes_soon_is_waited_for() {
+    async fn lock_released_soon_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let held = take(dir.path()).unwrap();
         let goes = async {

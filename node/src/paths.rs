@@ -1,4 +1,4 @@
-//! Where everything is below the agent's directory: the kubelet's layout, which CSI drivers and people know
+//! Paths below the agent's directory, in the kubelet's layout, which CSI drivers and administrators expect
 //! (upstream: pkg/kubelet/config/defaults.go, pkg/volume/csi).
 
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ pub struct Paths {
     root: PathBuf,
 }
 
-/// A plugin's name as a directory: `kubernetes.io~nfs`.
+/// The directory name of a plugin: `kubernetes.io~nfs`.
 pub fn escaped(plugin: &str) -> String {
     plugin.replace('/', "~")
 }
 
-/// The plugin of a directory.
+/// The plugin name of a directory.
 pub fn unescaped(dir: &str) -> String {
     dir.replace('~', "/")
 }
@@ -32,12 +32,12 @@ impl Paths {
         &self.root
     }
 
-    /// All pods.
+    /// The directory of all pods.
     pub fn pods(&self) -> PathBuf {
         self.root.join("pods")
     }
 
-    /// One pod.
+    /// The directory of a pod.
     pub fn pod(&self, uid: &str) -> PathBuf {
         self.pods().join(uid)
     }
@@ -47,58 +47,58 @@ impl Paths {
         self.pod(uid).join("volumes")
     }
 
-    /// One volume of a pod. CSI volumes are mounted at `mount` below it.
+    /// The directory of one volume of a pod. CSI volumes are mounted at `mount` below it.
     pub fn pod_volume(&self, uid: &str, plugin: &str, dir_name: &str) -> PathBuf {
         self.pod_volumes(uid).join(escaped(plugin)).join(dir_name)
     }
 
-    /// Where a pod's link to a block device is.
+    /// The path of a pod's link to a block device.
     pub fn pod_device(&self, uid: &str, plugin: &str, dir_name: &str) -> PathBuf {
         self.pod(uid).join("volumeDevices").join(escaped(plugin)).join(dir_name)
     }
 
-    /// What a plugin keeps for one pod (marks that an emptyDir is made, for example).
+    /// The files of a plugin for one pod (for example the marker that an emptyDir is set up).
     pub fn pod_plugin(&self, uid: &str, plugin: &str) -> PathBuf {
         self.pod(uid).join("plugins").join(escaped(plugin))
     }
 
-    /// What a plugin keeps for the node: global mounts.
+    /// The files of a plugin for the node: global mounts.
     pub fn plugin(&self, plugin: &str) -> PathBuf {
         self.root.join("plugins").join(plugin)
     }
 
-    /// What there is of a CSI volume for the whole node: `globalmount` and `vol_data.json` are in it.
+    /// The files of a CSI volume for the whole node: `globalmount` and `vol_data.json`.
     pub fn csi_global(&self, driver: &str, handle: &str) -> PathBuf {
         self.plugin("kubernetes.io/csi").join(driver).join(hex(&Sha256::digest(handle)))
     }
 
-    /// CSI block volumes: `staging/<pv>`, `publish/<pv>/<pod>`, `<pv>/dev/<pod>` are below it.
+    /// The directory of CSI block volumes, with `staging/<pv>`, `publish/<pv>/<pod>` and `<pv>/dev/<pod>`.
     pub fn csi_devices(&self) -> PathBuf {
         self.plugin("kubernetes.io/csi").join("volumeDevices")
     }
 
-    /// Sockets with which CSI drivers register.
+    /// The directory of the sockets with which CSI drivers register.
     pub fn plugin_registry(&self) -> PathBuf {
         self.root.join("plugins_registry")
     }
 
-    /// Links that stay: `<namespace>/<pod>/<volume>`.
+    /// The directory of stable links: `<namespace>/<pod>/<volume>`.
     pub fn by_name(&self) -> PathBuf {
         self.root.join("by-name")
     }
 
-    /// What nobody could account for.
+    /// The quarantine: files that belong to no known pod or volume.
     pub fn quarantine(&self) -> PathBuf {
         self.root.join("quarantine")
     }
 
-    /// Logs of containers: `<namespace>_<pod>_<uid>/<container>/<restart>.log`.
+    /// The logs of containers: `<namespace>_<pod>_<uid>/<container>/<restart>.log`.
     pub fn logs(&self) -> PathBuf {
         self.root.join("logs")
     }
 }
 
-/// Lower-case hexadecimal text.
+/// Formats bytes as lower-case hexadecimal text.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_layout_is_that_of_the_kubelet() {
+    fn layout_matches_the_kubelet() {
         let paths = Paths::new("/r");
         for (found, expected) in [
             (paths.pod_volume("u", "kubernetes.io/nfs", "v"), "/r/pods/u/volumes/kubernetes.io~nfs/v"),

@@ -1,5 +1,5 @@
-//! Limits and requests of a container as numbers in text, for downwardAPI volumes and for variables of containers (upstream:
-//! pkg/api/v1/resource). Pure.
+//! Resource limits and requests of containers as decimal strings, for downwardAPI volumes and environment
+//! variables (upstream: pkg/api/v1/resource). Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,34 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use orlop_apimachinery::quantity::Quantity;
 
-/// Amounts by the names of resources, as objects have them.
+/// Quantities by resource name, as objects store them.
 pub type Amounts = BTreeMap<String, Text>;
 
-/// What a selector means cannot be said. The texts are upstream's where it has one.
+/// A selector cannot be resolved. The messages are upstream's where it has one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResourceError {
     /// The pod has no such container.
     #[error("container {0} not found")]
     NoContainer(String),
-    /// Nobody tells this resource.
+    /// The resource is not supported.
     #[error("Unsupported container resource : {0}")]
     Unsupported(String),
-    /// The object holds something that is no amount.
+    /// The object contains an invalid quantity.
     #[error("{what}: {why}")]
     NoAmount {
-        /// `limits.cpu of container c`, or the divisor.
+        /// The field, for example `limits.cpu of container c`, or the divisor.
         what: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// The amount that a selector asks for, of the container that it names, in units of its divisor and rounded up. A container without a limit
-/// may use what the pod may, and that is, where nothing is said, what the node has for pods (`status.allocatable`).
+/// The quantity that a selector selects from the container it names, in units of its divisor and rounded up. A
+/// container without a limit has the limit of the pod, and without that the node's capacity for pods
+/// (`status.allocatable`).
 ///
 /// # Errors
-/// There is no such container or resource, or the pod holds no amount.
+/// The container or resource does not exist, or the pod contains an invalid quantity.
 pub fn of_named(
     pod: &Pod,
     selector: &ResourceFieldSelector,
@@ -48,10 +49,10 @@ pub fn of_named(
     of_container(pod, container, selector, allocatable)
 }
 
-/// The same of a container that is known: variables may leave its name out.
+/// The same for a known container: environment variables may omit its name.
 ///
 /// # Errors
-/// There is no such resource, or the container holds no amount.
+/// The resource does not exist, or the container contains an invalid quantity.
 pub fn of_container(
     pod: &Pod,
     container: &Container,
@@ -95,14 +96,15 @@ pub fn of_container(
     Ok(units(amount, divisor).to_string())
 }
 
-/// How many units of `divisor` hold `amount`. Neither is nothing but the amount; both fit after rounding away from zero.
+/// Divides `amount` by `divisor` and rounds up. A zero divisor returns `amount`. `i128` because rounding can
+/// exceed `i64`.
 fn units(amount: i64, divisor: i64) -> i128 {
     let (amount, divisor) = (i128::from(amount), i128::from(divisor));
     if divisor == 0 {
         return amount;
     }
     let whole = amount.div_euclid(divisor);
-    // Upstream rounds towards more, also with a divisor below nothing.
+    // Upstream rounds up, but not for a negative divisor.
     if amount.rem_euclid(divisor) != 0 && divisor > 0 { whole + 1 } else { whole }
 }
 
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts() {
+    fn selected_quantities_match_upstream() {
         let node: Amounts =
             serde_json::from_value(json!({"cpu": "3920m", "memory": "7Gi", "ephemeral-storage": "10G"}))
                 .unwrap();
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_the_pod_counts_and_then_the_node() {
+    fn missing_limit_falls_back_to_the_pod_then_the_node() {
         let selector = asked("none", "limits.cpu", Some("1m"));
         let level = json!({"limits": {"cpu": "2"}});
         let node: Amounts = serde_json::from_value(json!({"cpu": "4"})).unwrap();

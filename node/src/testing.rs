@@ -1,5 +1,6 @@
-//! Tests that need privileges. Without them such a test is skipped: it writes a line that begins with `SKIPPED` to the standard
-//! error, and fails if privileges are required (`ORLOP_REQUIRE_ROOT=1` or `CI=true`). The end-to-end tests include this file too.
+//! Support for tests that need privileges. Without them such a test is skipped: it writes a line that begins with
+//! `SKIPPED` to standard error, and fails if privileges are required (`ORLOP_REQUIRE_ROOT=1` or `CI=true`). The
+//! end-to-end tests include this file too.
 
 use std::io::Write as _;
 
@@ -21,7 +22,7 @@ pub(crate) fn has_root(what: &str) -> bool {
 /// Reports that `what` is not tested on this machine, and why.
 ///
 /// # Panics
-/// It is required here.
+/// The test is required here.
 pub(crate) fn left_out(what: &str, why: &str) {
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
     assert!(!is(REQUIRED, "1") && !is("CI", "true"), "{what}: {why}; and {REQUIRED}=1 or CI=true is set");

@@ -1,15 +1,16 @@
-//! What a volume of a pod is, as plugins need it. Pure.
+//! Volumes of pods, as plugins see them. Pure.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 
-/// Where a volume comes from.
+/// The source of a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// It stands in the pod itself.
+    /// An inline volume of the pod.
     Inline(Arc<Volume>),
-    /// A claim of the pod is bound to it. In-tree volumes whose CSI driver took them over are translated before they come here.
+    /// The volume to which a claim of the pod is bound. Migrated in-tree volumes are already translated to their CSI
+    /// driver.
     Persistent(Arc<PersistentVolume>),
 }
 
@@ -18,13 +19,13 @@ pub enum Source {
 pub struct VolumeSpec {
     /// Its name in the pod.
     pub name: String,
-    /// What it is.
+    /// Its source.
     pub source: Source,
-    /// The claim through which the pod has it; none for an inline volume.
+    /// The claim through which the pod refers to it; `None` for an inline volume.
     pub claim: Option<Arc<PersistentVolumeClaim>>,
-    /// The pod may only read it: its claim reference or the source says so.
+    /// Whether the pod has read-only access, because its claim reference or the source says so.
     pub read_only: bool,
-    /// The pod wants the device, not a file system (`volumeMode: Block`).
+    /// Whether the pod requests a block device instead of a file system (`volumeMode: Block`).
     pub block: bool,
 }
 
@@ -48,19 +49,19 @@ impl VolumeSpec {
     }
 }
 
-/// A pod, as rooms of the agent name it.
+/// The identity of a pod in the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PodKey {
     /// Namespace.
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// UID: another pod of the same name is another pod.
+    /// UID: distinguishes it from other pods of the same name.
     pub uid: String,
 }
 
 impl PodKey {
-    /// The key of a pod that came from the API.
+    /// The key of a pod from the API.
     pub fn of(pod: &Pod) -> Self {
         Self {
             namespace: pod.metadata.namespace.clone().unwrap_or_default(),

@@ -1,15 +1,15 @@
-//! What time it is: the one place of this crate that asks the system.
+//! The clock: the only place in this crate that reads the system time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tells the time that records are stamped with.
+/// The time that records are stamped with.
 pub trait Clock: Send + Sync + 'static {
-    /// Milliseconds since the epoch. It may jump back; what is written to records never does.
+    /// Milliseconds since the epoch. This may jump back; the time stamps of records never do.
     fn now_ms(&self) -> i64;
 }
 
-/// The clock of the machine.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -20,17 +20,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that is moved by hand, for tests.
+/// A clock that is set manually, for tests.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock that stands at this time.
+    /// Creates a clock that stands at this time.
     pub fn new(now_ms: i64) -> Self {
         ManualClock(AtomicI64::new(now_ms))
     }
 
-    /// Moves it, backwards too.
+    /// Sets the time, forwards or backwards.
     pub fn set(&self, now_ms: i64) {
         self.0.store(now_ms, Ordering::SeqCst);
     }

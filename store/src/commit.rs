@@ -1,12 +1,12 @@
-//! The committer: one thread that turns waiting requests into durable, published groups.
+//! The committer: one thread that turns queued requests into durable, published groups.
 //!
-//! It takes all requests that wait (within bounds), checks the expectations of each against the
-//! head and the earlier ones of the group, assigns revisions, makes the whole group durable once,
-//! publishes it, and answers. Latency is one sync; throughput is group size times sync rate.
+//! The committer takes all queued requests (within bounds), checks the expectations of each against the
+//! head and the earlier requests of the group, assigns revisions, makes the whole group durable with one
+//! sync, publishes it, and answers. Latency is one sync; throughput is group size times sync rate.
 //!
-//! When the group could not be made durable its outcome is unknown: the store is poisoned. Nobody
-//! is acknowledged any more, nothing of the group is published, and no revision is assigned again
-//! before the store was opened anew and has looked at what is really there.
+//! When a group could not be made durable, its outcome is unknown and the store is poisoned: no further
+//! request is acknowledged, nothing of the group is published, and no revision is assigned until the store
+//! has been reopened and has read what is on disk.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -21,59 +21,59 @@ use crate::{
     guard,
 };
 
-/// The most requests of one group.
+/// The maximum number of requests in a group.
 const GROUP_REQUESTS: usize = 512;
-/// The most bytes of keys and values of one group (one large request may be more).
+/// The maximum bytes of keys and values in a group (a single large request may exceed it).
 const GROUP_BYTES: usize = 4 << 20;
-/// How many requests wait before `commit` itself has to.
+/// The number of requests that can be queued before `commit` has to wait.
 const QUEUE: usize = 1024;
-/// The most bytes of one key.
+/// The maximum length of a key in bytes.
 pub(crate) const MAX_KEY: usize = 4096;
 
-/// There is too little room for a commit.
+/// The disk has too little free space for a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shortage {
-    /// Bytes.
+    /// Free bytes.
     pub(crate) free: u64,
-    /// Bytes.
+    /// Required bytes.
     pub(crate) needed: u64,
-    /// The directory whose disk it is.
+    /// The directory on that disk.
     pub(crate) place: Arc<str>,
 }
 
-/// Where groups are made durable.
+/// The log that makes groups durable.
 pub(crate) trait Durable<V>: Send + 'static {
-    /// Blocks while too much waits behind. A shortage says that it cannot get less now, an error
+    /// Blocks while the backlog is full. A shortage means that the backlog cannot shrink for now, an error
     /// that it never will.
     fn wait_for_room(&mut self) -> Result<Option<Shortage>, String>;
 
-    /// Whether there is room for a commit: its keys, with the bytes of the value that is there and
-    /// of the new one.
+    /// Whether the disk has space for a commit. Each write is a key with the sizes of its current and its new
+    /// value.
     fn admits(&mut self, writes: &[(&Key, Option<usize>, Option<usize>)]) -> Result<(), Shortage>;
 
     /// Makes a group durable.
     fn append(&mut self, events: &[Arc<Event<V>>]) -> Result<(), AppendError>;
 
-    /// Takes a durable group before anyone can see it.
+    /// Receives a durable group before it is published.
     fn durable(&mut self, events: &[Arc<Event<V>>]);
 }
 
-/// A group was not made durable.
+/// Why a group was not made durable.
 #[derive(Clone, Debug)]
 pub(crate) enum AppendError {
-    /// There was no room, and what was written of it is gone again: as if it had not been tried.
+    /// The disk is full, and the bytes already written have been removed, as if the append had not been tried.
     NoRoom(Shortage),
-    /// Nothing is known of what is on the disk.
+    /// The state on disk is unknown.
     Unknown(String),
 }
 
-/// The newest state, as readers see it.
+/// The newest state that readers see.
 pub(crate) struct Head<V> {
     pub(crate) revision: Revision,
     pub(crate) index: Index<V>,
 }
 
-/// What the committer publishes.
+/// The state that the committer publishes.
 pub(crate) struct Published<V> {
     head: ArcSwap<Head<V>>,
     pub(crate) hub: Arc<Hub<V>>,
@@ -90,7 +90,7 @@ impl<V> Published<V> {
         Snapshot::new(head.revision, head.index.clone(), BTreeMap::new())
     }
 
-    /// The newest state itself.
+    /// The newest state.
     pub(crate) fn current(&self) -> Arc<Head<V>> {
         self.head.load_full()
     }
@@ -99,7 +99,7 @@ impl<V> Published<V> {
         self.poison.get().map(String::as_str)
     }
 
-    /// Stops the writes for good. The first reason stays.
+    /// Stops all writes permanently. Only the first reason is recorded.
     pub(crate) fn poison(&self, why: String) {
         if self.poison.set(why).is_ok() {
             let why = self.poisoned();
@@ -122,7 +122,7 @@ enum Message<V> {
     Close,
 }
 
-/// What hands requests to the committer.
+/// The queue of requests to the committer.
 pub(crate) struct Queue<V> {
     sender: mpsc::Sender<Message<V>>,
     published: Arc<Published<V>>,
@@ -130,8 +130,8 @@ pub(crate) struct Queue<V> {
 }
 
 impl<V: View> Queue<V> {
-    /// Enqueues at once when there is room, and otherwise when the future is first polled to it:
-    /// from then on dropping the future does not take the request back.
+    /// Enqueues immediately if the queue is not full, otherwise when the future is first polled with a free
+    /// slot. Once the request is queued, dropping the future does not cancel it.
     pub(crate) fn commit(
         &self,
         guards: Vec<Guard>,
@@ -170,15 +170,15 @@ impl<V: View> Queue<V> {
             }
             answered.await.unwrap_or_else(|_| match published.poisoned() {
                 Some(why) => Err(CommitError::Poisoned(why.to_owned())),
-                // Never looked at: the committer had ended.
+                // The committer ended before it took the request.
                 None => Err(CommitError::Closed),
             })
         }
     }
 
-    /// Asks the committer to end after everything that is queued now.
+    /// Asks the committer to end after all requests queued so far.
     pub(crate) async fn close(&self) {
-        // When it is gone already, that is what was wanted.
+        // A committer that has already ended needs no message.
         let _ = self.sender.send(Message::Close).await;
     }
 }
@@ -205,7 +205,7 @@ pub(crate) fn start<V: View>(
     Ok(queue)
 }
 
-/// A committer that dies leaves the outcome of its group unknown.
+/// Poisons the store when the committer panics, because the outcome of its group is unknown.
 struct PoisonOnPanic<V>(Arc<Published<V>>);
 
 impl<V> Drop for PoisonOnPanic<V> {
@@ -221,7 +221,7 @@ struct Committer<V, D> {
     durable: D,
     clock: Arc<dyn Clock>,
     last_time_ms: i64,
-    /// The head plus what the current group has done to it.
+    /// The head with the changes of the current group applied.
     index: Index<V>,
     next: Revision,
 }
@@ -246,14 +246,14 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
             }
             self.carry_out(&mut group);
         }
-        // What was sent behind the close is answered by dropping it.
+        // Requests sent after the close are answered by being dropped.
         receiver.close();
         while let Some(message) = receiver.blocking_recv() {
             drop(message);
         }
     }
 
-    /// Checks, writes, publishes and answers one group, and leaves it empty.
+    /// Checks, writes, publishes and answers one group, and clears it.
     fn carry_out(&mut self, group: &mut Vec<Request<V>>) {
         let time_ms = self.clock.now_ms().max(self.last_time_ms);
         let mut events = Vec::new();
@@ -270,7 +270,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
             answers.push((request.answer, result));
         }
         if !events.is_empty() {
-            // A conflict may rest on a record of this very group, so all answers wait for the disk.
+            // A conflict may depend on a record of the same group, so all answers wait for the disk.
             match self.durable.append(&events) {
                 Ok(()) => {}
                 Err(AppendError::NoRoom(shortage)) => return self.take_back(answers, &shortage),
@@ -289,8 +289,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
         answer_all(answers);
     }
 
-    /// Nothing of the group is on the disk and nobody has seen it, so it is as if it had not been:
-    /// its revisions are those of the next one.
+    /// Reverts a group of which nothing is on disk or published: the next group reuses its revisions.
     fn take_back(&mut self, answers: Vec<(oneshot::Sender<Answer<V>>, Answer<V>)>, shortage: &Shortage) {
         let head = self.published.current();
         self.index = head.index.clone();
@@ -302,8 +301,8 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
 
     fn publish(&mut self, events: &[Arc<Event<V>>], answers: Vec<(oneshot::Sender<Answer<V>>, Answer<V>)>) {
         let revision = Revision(self.next.0 - 1);
-        // In this order: the log, the index, the rings. Who sees an event in a ring finds it in
-        // the index, and who finds a ring too short finds the rest in the log.
+        // The order matters: log, index, rings. A reader that sees an event in a ring finds it in the index, and
+        // a reader for which a ring is too short finds the rest in the log.
         self.durable.durable(events);
         self.published.head.store(Arc::new(Head { revision, index: self.index.clone() }));
         let touched = self.published.hub.publish(events);
@@ -311,7 +310,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
         self.published.hub.wake(&touched);
     }
 
-    /// Carries out one commit on the index, or leaves it as it is.
+    /// Applies one commit to the index, or leaves the index unchanged.
     fn apply(&mut self, guards: &[Guard], writes: Vec<Write<V>>, time_ms: i64) -> Answer<V> {
         guard::check(guards, &self.index)?;
         self.check(&writes)?;
@@ -349,7 +348,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
         Ok(Committed { events })
     }
 
-    /// Whether every expectation holds, each against what the writes before it leave.
+    /// Whether every expectation is met, each against the state after the writes before it.
     fn check(&self, writes: &[Write<V>]) -> Result<(), CommitError<V>> {
         let mut earlier: HashMap<&Key, Option<Revision>> = HashMap::new();
         for (at, write) in writes.iter().enumerate() {
@@ -359,7 +358,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
             };
             let holds = match (write.expect, &write.op) {
                 (Expect::Absent, Op::Put { .. }) => there.is_none(),
-                // There is nothing to delete.
+                // A delete needs an existing record.
                 (Expect::Absent, Op::Delete) => false,
                 (Expect::Revision(wanted), _) => there == Some(wanted),
             };
@@ -379,7 +378,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
     }
 }
 
-/// Waits for requests and takes all that wait, within bounds. False when there will be no more.
+/// Waits for requests and takes all queued ones, within bounds. Returns false when the queue is closed.
 fn take_group<V>(receiver: &mut mpsc::Receiver<Message<V>>, group: &mut Vec<Request<V>>) -> bool {
     let Some(Message::Commit(first)) = receiver.blocking_recv() else { return false };
     let mut bytes = first.bytes;
@@ -399,7 +398,7 @@ fn take_group<V>(receiver: &mut mpsc::Receiver<Message<V>>, group: &mut Vec<Requ
 
 fn answer_all<V>(answers: Vec<(oneshot::Sender<Answer<V>>, Answer<V>)>) {
     for (answer, result) in answers {
-        // Who has gone away reads the outcome later.
+        // A caller that dropped its future can read the outcome later.
         let _ = answer.send(result);
     }
 }

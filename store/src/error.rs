@@ -1,47 +1,46 @@
-//! What can go wrong, one type per operation.
+//! Error types, one per operation.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::{Key, Record, Revision};
 
-/// A commit was not carried out.
+/// A commit failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError<V> {
-    /// An expectation did not hold; nothing was written.
+    /// An expectation was not met; nothing was written.
     #[error("{key} is not as expected: it is at revision {}", actual.as_ref().map_or(Revision::ZERO, |r| r.mod_revision))]
     Conflict {
         /// The first key whose expectation failed.
         key: Key,
-        /// The record that is there; `None` when there is none.
+        /// The current record; `None` when there is none.
         actual: Option<Arc<Record<V>>>,
     },
-    /// A value is larger than the store takes; nothing was written.
+    /// A value is larger than the limit; nothing was written.
     #[error("the value of {key} has {size} bytes; the store takes {limit} at the most")]
     TooLarge {
         /// The key.
         key: Key,
-        /// Bytes.
+        /// The size of the value in bytes.
         size: usize,
-        /// Bytes.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// There is too little room on the disk; nothing was written. Deletes are still taken, unless the
-    /// file system refuses them too, or the served copy has had no room for so long that no more may
-    /// wait for it.
+    /// The disk has too little free space; nothing was written. Deletes are still accepted, unless the file system
+    /// has no space for them either, or the served copy has had none for so long that the backlog is full.
     #[error(
-        "too little room on the disk of the store: {} bytes are missing in {place} ({free} are free, {needed} must be)",
+        "too little free space on the disk of the store: {} bytes are missing in {place} ({free} are free, {needed} must be)",
         needed.saturating_sub(*free)
     )]
     Full {
-        /// Bytes.
+        /// Free bytes.
         free: u64,
-        /// Bytes that must be free before such a write is taken.
+        /// The free bytes required for such a write.
         needed: u64,
-        /// The directory whose disk it is.
+        /// The directory on that disk.
         place: Arc<str>,
     },
-    /// The outcome is unknown, and the store takes no more writes until it is opened again.
+    /// The outcome is unknown, and the store accepts no writes until it is reopened.
     #[error("the store has stopped taking writes: {0}")]
     Poisoned(String),
     /// The store is closed or closing; nothing was written.
@@ -49,23 +48,23 @@ pub enum CommitError<V> {
     Closed,
 }
 
-/// A read could not be answered.
+/// A read failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The revision lies before what the store still knows.
+    /// The revision is older than the retained history.
     #[error("revision {wanted} is compacted; the oldest is {oldest}")]
     Expired {
-        /// Asked for.
+        /// The requested revision.
         wanted: Revision,
         /// The oldest revision that can be read.
         oldest: Revision,
     },
-    /// The revision has not happened yet.
+    /// The revision does not exist yet.
     #[error("revision {wanted} is in the future; the newest is {head}")]
     Future {
-        /// Asked for.
+        /// The requested revision.
         wanted: Revision,
-        /// The newest.
+        /// The newest revision.
         head: Revision,
     },
     /// The log could not be read.
@@ -79,7 +78,7 @@ pub enum WatchError {
     /// The events after this point are compacted.
     #[error("the events after revision {after} are compacted; the oldest is {oldest}")]
     Expired {
-        /// The last revision that was delivered (or asked for).
+        /// The last revision that was delivered (or requested).
         after: Revision,
         /// The oldest revision from which a watch can start.
         oldest: Revision,
@@ -95,31 +94,31 @@ pub enum WatchError {
 /// A store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it open.
+    /// Another process has the store open.
     #[error("{path} is in use by another process ({holder}); stop it, or choose another --data-dir")]
     Locked {
         /// The data directory.
         path: PathBuf,
-        /// What the lock file says of the holder.
+        /// The holder, according to the lock file.
         holder: String,
     },
-    /// The file system refused.
+    /// A file system operation failed.
     #[error("cannot {action} {path}")]
     Io {
-        /// Such as `create` or `sync`.
+        /// The operation, such as `create` or `sync`.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         #[source]
         source: std::io::Error,
     },
-    /// The files are not what they should be; nothing was changed.
+    /// The files are damaged; nothing was changed.
     #[error("the store in {path} is damaged: {what}")]
     Damaged {
         /// The data directory.
         path: PathBuf,
-        /// Which record of which file, and the way on.
+        /// The damaged record and its file, and the fix.
         what: String,
     },
     /// The files were written by a newer version.
@@ -127,7 +126,7 @@ pub enum OpenError {
     TooNew {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The format of the file.
         found: u32,
         /// The newest format that can be read.
         supported: u32,

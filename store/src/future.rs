@@ -1,4 +1,4 @@
-//! The future that the trait of the contract returns.
+//! The future type of the [`Kv`](crate::Kv) trait.
 
 use std::future::Future;
 use std::pin::Pin;

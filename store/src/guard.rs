@@ -1,8 +1,9 @@
-//! What a commit rests on without writing it: keys and whole ranges that must be as they were read.
+//! Guards: conditions of a commit on keys and ranges that it does not write.
 //!
-//! A decision that is made from many records and written as one commit is only right while all of them are still
-//! so. Writing the unchanged ones again would do, but every such write has a revision and an event, and watchers
-//! would see changes where there are none. A guard is checked with the expectations and leaves nothing behind.
+//! A decision based on many records and written as one commit is correct only while all of these records are
+//! unchanged. Rewriting the unchanged records would ensure this, but every such write has a revision and an
+//! event, and watchers would see changes where there are none. A guard is checked together with the
+//! expectations and writes nothing.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -10,43 +11,43 @@ use std::sync::Arc;
 use crate::snapshot::Index;
 use crate::{CommitError, Expect, Key, Record, Revision, Snapshot};
 
-/// What must hold for a commit besides the expectations of its writes. It is held against the state before the
+/// A condition of a commit besides the expectations of its writes. It is checked against the state before the
 /// first write of the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// A key is as it was read.
+    /// A key is unchanged since it was read.
     Key {
         /// The key.
         key: Key,
-        /// What was read there.
+        /// The state that was read.
         expect: Expect,
     },
-    /// The records below a prefix are those that were read: no one more, no one less, none written since. Checking
-    /// it takes a look at each of them in the committer, so it is for decisions of people and not for every write.
+    /// The records below a prefix are those that were read: none added, removed or rewritten. The check visits
+    /// each of them in the committer, so it is meant for administrative operations and not for every write.
     Range {
         /// The prefix.
         prefix: String,
-        /// How many there were.
+        /// The number of records.
         count: usize,
-        /// The revision of the snapshot that they were read from.
+        /// The revision of the snapshot that was read.
         at: Revision,
     },
 }
 
 impl Guard {
-    /// The key is as it is in this snapshot.
+    /// A guard that a key is as in this snapshot.
     pub fn key<V>(snapshot: &Snapshot<V>, key: &str) -> Self {
         let there = snapshot.get(key).map(|record| record.mod_revision);
         Guard::Key { key: Key::new(key), expect: there.map_or(Expect::Absent, Expect::Revision) }
     }
 
-    /// Everything below the prefix is as it is in this snapshot.
+    /// A guard that everything below the prefix is as in this snapshot.
     pub fn range<V>(snapshot: &Snapshot<V>, prefix: &str) -> Self {
         let count = snapshot.range(prefix, None).count();
         Guard::Range { prefix: prefix.to_owned(), count, at: snapshot.revision() }
     }
 
-    /// Bytes that the guard takes while it waits.
+    /// The bytes of the guard while it is queued.
     pub(crate) fn size(&self) -> usize {
         match self {
             Guard::Key { key, .. } => key.as_str().len(),
@@ -55,7 +56,7 @@ impl Guard {
     }
 }
 
-/// Whether all guards hold on this state; the first that does not is the conflict.
+/// Whether all guards are met in this state; the first that is not is the conflict.
 pub(crate) fn check<V>(guards: &[Guard], index: &Index<V>) -> Result<(), CommitError<V>> {
     for guard in guards {
         match guard {
@@ -75,7 +76,8 @@ pub(crate) fn check<V>(guards: &[Guard], index: &Index<V>) -> Result<(), CommitE
     Ok(())
 }
 
-/// The same number of records and none newer: then nothing came (it would be newer), and so nothing went.
+/// Checks for the same number of records and none newer. An added record would be newer, so an equal count
+/// means that none was removed either.
 fn check_range<V>(prefix: &str, count: usize, at: Revision, index: &Index<V>) -> Result<(), CommitError<V>> {
     let conflict = |key: Key, actual: Option<Arc<Record<V>>>| Err(CommitError::Conflict { key, actual });
     let bounds = (Bound::Included(prefix), Bound::Unbounded);

@@ -1,17 +1,17 @@
-//! Names of records.
+//! The keys of records.
 
 use std::fmt;
 use std::sync::Arc;
 
 /// A key such as `/registry/pods/default/web-0`: text that starts with a slash, ordered by bytes.
 ///
-/// The part up to and including the third slash (`/registry/pods/`) is its **topic**: watches and
-/// event rings are kept per topic, and a watched prefix never spans several of them.
+/// The part up to and including the third slash (`/registry/pods/`) is its **topic**: watches and event rings
+/// are organized by topic, and a watched prefix never spans several of them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// A key from text. Cloning it is cheap.
+    /// Creates a key from text. Cloning a key is cheap.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Key(text.into())
     }
@@ -21,13 +21,13 @@ impl Key {
         &self.0
     }
 
-    /// The topic that the key belongs to.
+    /// The topic of the key.
     pub fn topic(&self) -> &str {
         topic_of(&self.0)
     }
 }
 
-/// The topic of a key or prefix: up to and including its third slash, all of it when it has fewer.
+/// The topic of a key or prefix: the text up to and including its third slash, or all of it if it has fewer.
 pub fn topic_of(text: &str) -> &str {
     match text.match_indices('/').nth(2) {
         Some((at, _)) => &text[..=at],

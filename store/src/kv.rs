@@ -1,4 +1,4 @@
-//! The contract as a trait. What it promises is told in the crate's documentation.
+//! The store contract as a trait. The crate's documentation describes its guarantees.
 
 use std::sync::Arc;
 
@@ -8,49 +8,49 @@ use crate::{
     CommitError, Committed, Event, Guard, Key, ReadError, Record, Revision, Snapshot, View, WatchError, Write,
 };
 
-/// What a store takes on its disk, and what is left there.
+/// The disk usage of a store, and the free space of its disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes that the store takes; 0 when it has no disk.
+    /// The bytes used by the store; 0 when it has no disk.
     pub size: u64,
-    /// Bytes that are free beside it; `None` when there is no disk or it does not tell.
+    /// The free bytes; `None` when there is no disk or its free space is unknown.
     pub free: Option<u64>,
-    /// Free bytes below which nothing is taken that grows.
+    /// The free bytes below which writes that grow the store are refused.
     pub least: u64,
-    /// Whether that is so now.
+    /// Whether such writes are refused now.
     pub full: bool,
 }
 
 /// A revisioned key-value store.
 pub trait Kv<V: View>: Send + Sync {
-    /// Carries out all writes or none, and returns when they are durable.
+    /// Applies all writes or none, and returns when they are durable.
     ///
-    /// Once called it is carried out even when the future is dropped; a caller that goes away does
-    /// not know the outcome, and a later read tells it.
+    /// Once called, the commit is carried out even if the future is dropped; the caller then does not know the
+    /// outcome, which a later read shows.
     fn commit(&self, writes: Vec<Write<V>>) -> BoxFuture<'_, Result<Committed<V>, CommitError<V>>> {
         self.commit_if(Vec::new(), writes)
     }
 
-    /// The same, if all guards hold as well: nothing of what the writes were made from has changed. Without writes
-    /// it only tells whether they hold.
+    /// Like [`commit`](Kv::commit), if all guards are met as well: no record that the writes depend on has changed.
+    /// Without writes, it only checks the guards.
     fn commit_if(
         &self,
         guards: Vec<Guard>,
         writes: Vec<Write<V>>,
     ) -> BoxFuture<'_, Result<Committed<V>, CommitError<V>>>;
 
-    /// The newest state: every acknowledged write is in it. Cheap, and never blocks a writer.
+    /// The newest state, with every acknowledged write. Cheap, and never blocks a writer.
     fn head(&self) -> Snapshot<V>;
 
     /// The state of the keys below a prefix at a revision, exactly.
     fn at<'a>(&'a self, revision: Revision, prefix: &'a str)
     -> BoxFuture<'a, Result<Snapshot<V>, ReadError>>;
 
-    /// Follows the events below a prefix (within one topic) after a revision. A revision in the
-    /// future is taken: its watcher stays silent until then.
+    /// Watches the events below a prefix (within one topic) after a revision. A future revision is accepted: the
+    /// watcher stays silent until then.
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watcher<V>, WatchError>;
 
-    /// The events of one key that are still known, newest first, at most `limit`.
+    /// The retained events of one key, newest first, at most `limit`.
     fn history<'a>(
         &'a self,
         key: &'a Key,
@@ -59,8 +59,8 @@ pub trait Kv<V: View>: Send + Sync {
         self.history_before(key, Revision(u64::MAX), limit)
     }
 
-    /// The events of one key before a revision (which may lie in the future) that are still known,
-    /// newest first, at most `limit`. Of a deletion at or before [`oldest`](Kv::oldest) nothing is known.
+    /// The retained events of one key before a revision (which may lie in the future), newest first, at most
+    /// `limit`. A deletion at or before [`oldest`](Kv::oldest) is not retained.
     fn history_before<'a>(
         &'a self,
         key: &'a Key,
@@ -68,47 +68,46 @@ pub trait Kv<V: View>: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Arc<Event<V>>>, ReadError>>;
 
-    /// The events of all keys after a revision, in order: at most `limit`, and never more than
-    /// [`BATCH`](crate::watch::BATCH), but it may be fewer than there are. None only when nothing has happened
-    /// since; whoever wants more asks again with the revision of the last one.
+    /// The events of all keys after a revision, in order: at most `limit`, never more than
+    /// [`BATCH`](crate::watch::BATCH), and possibly fewer than there are. Empty only when there is no later
+    /// event; for the next page, call again with the revision of the last event.
     fn events(&self, after: Revision, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Event<V>>>, ReadError>>;
 
-    /// When a revision was written, milliseconds since the epoch. `None` for the state before the first
-    /// write, and for [`oldest`](Kv::oldest) when that was a deletion: it is forgotten by then.
+    /// When a revision was written, in milliseconds since the epoch. `None` for the state before the first write,
+    /// and for [`oldest`](Kv::oldest) when that was a deletion, which is not retained.
     fn time_of(&self, revision: Revision) -> BoxFuture<'_, Result<Option<i64>, ReadError>>;
 
-    /// Waits until the head is at least at this revision. Never errs; pair it with a timeout.
+    /// Waits until the head is at least at this revision. Never fails; pair it with a timeout.
     fn reached(&self, revision: Revision) -> BoxFuture<'_, ()>;
 
-    /// Forgets what was overwritten or deleted at or before this revision (at most the head).
+    /// Compacts the history: drops versions replaced or deleted at or before this revision (at most the head).
     fn compact(&self, before: Revision) -> BoxFuture<'_, Result<(), ReadError>>;
 
     /// The oldest revision that can be read exactly, and after which a watch can start.
     fn oldest(&self) -> Revision;
 
-    /// Why the store takes no more writes, when it does not.
+    /// Why the store accepts no more writes; `None` while it does.
     fn poisoned(&self) -> Option<String>;
 
-    /// Bytes that the store takes on its disk; 0 when it has none.
+    /// The bytes that the store uses on disk; 0 when it has no disk.
     fn size_on_disk(&self) -> u64;
 
-    /// What the store takes on its disk, and what is left there.
+    /// The disk usage of the store, and the free space of its disk.
     fn usage(&self) -> Usage {
         Usage { size: self.size_on_disk(), ..Usage::default() }
     }
 
-    /// Whose history the revisions are part of; zero when it ends with the process.
+    /// The id of the history that the revisions belong to; zero when the history ends with the process.
     fn id(&self) -> [u8; 16] {
         [0; 16]
     }
 
-    /// Ends the watches, drains the committer, and brings everything to the disk. Idempotent.
+    /// Ends the watches, drains the committer, and writes everything to disk. Idempotent.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// The value of the record, for callers that need no more.
 impl<V> Record<V> {
-    /// Bytes of key and value together.
+    /// The size of key and value in bytes.
     pub fn size(&self) -> usize {
         self.key.as_str().len() + self.value.len()
     }

@@ -1,30 +1,30 @@
-//! A revisioned key-value store: bytes and revisions. It knows no Kubernetes type and no JSON.
+//! A revisioned key-value store of bytes, independent of Kubernetes types and of JSON.
 //!
-//! # The contract (both backends are held to it by one suite)
+//! # The contract (one suite tests both backends against it)
 //!
-//! * A **commit** is a list of writes, carried out as a whole or not at all. Every write has an
-//!   expectation (the key is absent, or its record has this revision), checked against the state
-//!   that all earlier commits left, those of the same group included.
-//! * A commit may have **guards**: keys and ranges that it only rests on. They are checked against that same
-//!   state, and nothing is written for them: no revision, no event.
-//! * Every write gets a **revision** of its own: dense, increasing, across all keys. The writes of
-//!   one commit get consecutive ones, and no reader sees a commit in part.
-//! * A commit is **acknowledged** only when it would survive a power cut, and only then can a
-//!   reader or a watch see it.
-//! * A **watch** after revision R delivers every later event of its prefix once and in order, or
-//!   ends with `Expired`. There is never a silent gap.
-//! * The **log** can be read as a whole: the events of all keys in order, page by page, and which
-//!   revision it was at a time (times never go back in the log).
-//! * **Compaction** forgets what was overwritten or deleted at or before a revision. Reads and
-//!   watches below it are `Expired`; current records are never touched.
-//! * When the disk is nearly full nothing is taken that grows (`Full`); deletes are, and reads and
-//!   watches go on. When there is room again so do the writes, by themselves.
-//! * When it is unknown whether something is on disk (a failed sync), the store is **poisoned**: it
-//!   stops acknowledging, says why, and no revision is ever used twice.
+//! * A **commit** is a list of writes, applied atomically. Every write has an expectation (the key is absent,
+//!   or its record has this revision), checked against the state after all earlier commits, including those
+//!   of the same group.
+//! * A commit may have **guards**: keys and ranges that it depends on without writing them. They are checked
+//!   against the same state, and produce no revision and no event.
+//! * Every write gets its own **revision**: dense, increasing, across all keys. The writes of one commit get
+//!   consecutive revisions, and no reader sees a part of a commit.
+//! * A commit is **acknowledged** only when it would survive a power failure, and only then can a reader or a
+//!   watch see it.
+//! * A **watch** after revision R delivers every later event of its prefix once and in order, or ends with
+//!   `Expired`. There is never a silent gap.
+//! * The **log** can be read as a whole: the events of all keys in order, in pages, and the revision at a
+//!   given time (time stamps never decrease in the log).
+//! * **Compaction** drops versions that were replaced or deleted at or before a revision. Reads and watches
+//!   below it are `Expired`; current records are never dropped.
+//! * When the disk is nearly full, writes that grow the store are refused (`Full`); deletes, reads and
+//!   watches continue. When space is free again, writes are accepted again automatically.
+//! * When it is unknown whether a write is on disk (a failed sync), the store is **poisoned**: it stops
+//!   acknowledging, reports why, and no revision is ever used twice.
 //!
-//! Reading order: [`revision`], [`key`], [`record`] are the words; [`kv`] is the contract as a
-//! trait; [`snapshot`] is how one reads; [`watch`] is how one follows; `memory` is the oracle;
-//! `embedded` is the store that survives; `archive` is what one keeps of it elsewhere.
+//! Reading order: [`revision`], [`key`], [`record`] define the terms; [`kv`] is the contract as a trait;
+//! [`snapshot`] reads; [`watch`] follows changes; `memory` is the oracle; `embedded` is the durable store;
+//! `archive` saves it to a file.
 
 pub mod archive;
 pub mod clock;

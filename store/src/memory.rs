@@ -1,7 +1,7 @@
-//! The oracle: the contract in its plainest form. One mutex, one list of all events, no cleverness.
+//! The oracle: the simplest implementation of the contract, with one mutex and one list of all events.
 //!
-//! It forgets everything when it is dropped. Tests compare the embedded store with it, so it shares
-//! with that store the words and the watch hub, and nothing else.
+//! Its contents are lost when it is dropped. Tests compare the embedded store with it, so the two share only
+//! the basic types and the watch hub.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,14 +17,14 @@ use crate::{
     WatchError, Watcher, Write,
 };
 
-/// How a memory store behaves.
+/// Options of a memory store.
 #[derive(Clone)]
 pub struct MemoryOptions {
-    /// The most bytes of one value.
+    /// The maximum size of a value in bytes.
     pub max_value: usize,
-    /// How much the watch rings keep.
+    /// The limits of the watch rings.
     pub rings: RingLimits,
-    /// What stamps the records.
+    /// The clock that stamps the records.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -34,7 +34,7 @@ impl Default for MemoryOptions {
     }
 }
 
-/// A store that lives in memory.
+/// An in-memory store.
 pub struct Memory<V: View> {
     options: MemoryOptions,
     shared: Arc<Shared<V>>,
@@ -45,7 +45,7 @@ struct Shared<V>(Mutex<State<V>>);
 
 struct State<V> {
     records: Index<V>,
-    /// Every event after `oldest`, and before it those that were current there.
+    /// Every event after `oldest`, preceded by those of the records that were current then.
     events: Vec<Arc<Event<V>>>,
     head: Revision,
     oldest: Revision,
@@ -54,12 +54,12 @@ struct State<V> {
 }
 
 impl<V: View> Memory<V> {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Memory::with(MemoryOptions::default())
     }
 
-    /// An empty store with options.
+    /// Creates an empty store with options.
     pub fn with(options: MemoryOptions) -> Self {
         let state = State {
             records: Index::new(),
@@ -91,7 +91,7 @@ impl<V: View> Memory<V> {
             let prev = records.get(&key).cloned();
             let holds = match (&op, expect) {
                 (Op::Put { .. }, Expect::Absent) => prev.is_none(),
-                // There is nothing to delete.
+                // A delete needs an existing record.
                 (Op::Delete, Expect::Absent) => false,
                 (_, Expect::Revision(wanted)) => {
                     prev.as_ref().is_some_and(|prev| prev.mod_revision == wanted)
@@ -252,7 +252,7 @@ impl<V: View> Log<V> for Shared<V> {
 }
 
 impl<V> State<V> {
-    /// Whether the state at a revision is known.
+    /// Whether the state at a revision is retained.
     fn check(&self, wanted: Revision) -> Result<(), ReadError> {
         if wanted > self.head {
             return Err(ReadError::Future { wanted, head: self.head });
@@ -273,12 +273,12 @@ impl<V> State<V> {
         self.check(revision)?;
         let at = self.events.binary_search_by_key(&revision, |event| event.revision).ok();
         let event = at.and_then(|at| self.events.get(at));
-        // A deletion at the oldest revision is forgotten.
+        // A deletion at the oldest revision is not retained.
         let known = event.filter(|event| revision > self.oldest || event.record.is_some());
         Ok(known.map(|event| event.time_ms))
     }
 
-    /// Plays all events again, up to the revision.
+    /// Replays all events up to the revision.
     fn at(&self, revision: Revision, prefix: &str) -> Result<Snapshot<V>, ReadError> {
         self.check(revision)?;
         let mut index = Index::new();
@@ -311,7 +311,7 @@ impl<V> State<V> {
                 kept.push(event.clone());
                 continue;
             }
-            // What it replaced is forgotten; it stays only if it was current.
+            // The replaced record is dropped; the event stays only if its record was current.
             let Some(record) = &event.record else { continue };
             if last.get(&event.key) == Some(&event.revision) {
                 kept.push(Arc::new(Event {

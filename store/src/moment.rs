@@ -1,16 +1,16 @@
-//! Which revision it was at a time: a binary search in the log, whose times never go back.
+//! The revision at a given time: a binary search in the log, whose time stamps never decrease.
 
 use crate::{Kv, ReadError, Revision, View};
 
-/// The newest revision that was written at or before a time (milliseconds since the epoch): the state that
-/// was current at the end of that millisecond. `None` when the time lies before everything that is known.
+/// The newest revision written at or before a time (milliseconds since the epoch): the state that was current
+/// at the end of that millisecond. `None` when the time is before the retained history.
 ///
 /// # Errors
 /// The log cannot be read.
 pub async fn revision_at<V: View>(store: &dyn Kv<V>, time_ms: i64) -> Result<Option<Revision>, ReadError> {
     loop {
         match search(store, time_ms).await {
-            // Compacted while it was looked for; what is left begins later.
+            // Compacted during the search; the remaining history starts later.
             Err(ReadError::Expired { wanted, oldest }) if wanted < store.oldest() => {
                 tracing::debug!(%wanted, %oldest, "the log was shortened during a search");
             }
@@ -21,7 +21,7 @@ pub async fn revision_at<V: View>(store: &dyn Kv<V>, time_ms: i64) -> Result<Opt
 
 async fn search<V: View>(store: &dyn Kv<V>, time_ms: i64) -> Result<Option<Revision>, ReadError> {
     let (oldest, head) = (store.oldest(), store.head().revision());
-    // Everything up to `low` was written by then, everything from `high` on later.
+    // Invariant: `low` was written by then, `high` later.
     let (mut low, mut high) = (oldest.0, head.0 + 1);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -33,7 +33,7 @@ async fn search<V: View>(store: &dyn Kv<V>, time_ms: i64) -> Result<Option<Revis
     if low > oldest.0 || oldest == Revision::ZERO {
         return Ok(Some(Revision(low)));
     }
-    // The oldest state is the one asked for only if it was there by then.
+    // The oldest state is the result only if it existed by then.
     match store.time_of(oldest).await? {
         Some(time) if time <= time_ms => Ok(Some(oldest)),
         Some(_) | None => Ok(None),

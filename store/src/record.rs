@@ -1,4 +1,4 @@
-//! What is stored, and what is told about it.
+//! Records and events.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use crate::{Key, Revision};
 
-/// What readers need to know of a value without decoding it again: made once per write, by the
-/// writer, and once per record when a store is opened.
+/// The decoded parts of a value that readers need: computed once per write, by the writer, and once per record
+/// when a store is opened.
 pub trait View: Send + Sync + 'static {
-    /// The view of a value that was read back from disk.
+    /// Computes the view of a value read from disk.
     fn of(key: &Key, value: &Bytes) -> Self;
 }
 
@@ -17,16 +17,16 @@ impl View for () {
     fn of(_key: &Key, _value: &Bytes) -> Self {}
 }
 
-/// One version of the value of a key.
+/// One version of a key's value.
 #[derive(Debug)]
 pub struct Record<V> {
     /// Its key.
     pub key: Key,
-    /// The bytes, as they were put.
+    /// The bytes of the value.
     pub value: Bytes,
-    /// What readers need to know of them.
+    /// The decoded parts of the value.
     pub view: V,
-    /// The revision that created the key (since it was last absent).
+    /// The revision that created the key (after it was last absent).
     pub create_revision: Revision,
     /// The revision of this version.
     pub mod_revision: Revision,
@@ -34,17 +34,17 @@ pub struct Record<V> {
     pub time_ms: i64,
 }
 
-/// One write, as watches and histories tell it.
+/// One write, as it appears in watches and histories.
 #[derive(Debug)]
 pub struct Event<V> {
     /// Its revision.
     pub revision: Revision,
-    /// The key it wrote.
+    /// The written key.
     pub key: Key,
     /// When it was written, milliseconds since the epoch by the store's clock.
     pub time_ms: i64,
-    /// The record that it left; `None` for a delete.
+    /// The new record; `None` for a delete.
     pub record: Option<Arc<Record<V>>>,
-    /// The record that it replaced or deleted; `None` when it created the key.
+    /// The record that was replaced or deleted; `None` when the write created the key.
     pub prev: Option<Arc<Record<V>>>,
 }

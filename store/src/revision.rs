@@ -1,4 +1,4 @@
-//! The counter that orders everything.
+//! The revision counter, which orders all writes.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// Before the first write.
+    /// The state before the first write.
     pub const ZERO: Revision = Revision(0);
 
     /// The revision after this one.

@@ -1,4 +1,4 @@
-//! How one reads: an immutable picture of the records at one revision.
+//! Snapshots: an immutable view of the records at one revision.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,16 +8,16 @@ use imbl::OrdMap;
 
 use crate::{Key, Record, Revision};
 
-/// The ordered map of current records. Cloning it is cheap; writers never disturb a clone.
+/// The ordered map of current records. Cloning it is cheap, and writers never affect a clone.
 pub type Index<V> = OrdMap<Key, Arc<Record<V>>>;
 
-/// The records at one revision. The newest state is the index itself; an older one is the index
-/// overlaid with what the log says has changed since.
+/// The records at one revision. The newest state is the index itself; an older one is the index overlaid with
+/// the changes since, from the log.
 #[derive(Debug)]
 pub struct Snapshot<V> {
     revision: Revision,
     index: Index<V>,
-    /// What a key was at `revision`, for the keys that changed after it.
+    /// The records at `revision` of the keys that changed after it.
     overlay: BTreeMap<Key, Option<Arc<Record<V>>>>,
 }
 
@@ -28,12 +28,12 @@ impl<V> Clone for Snapshot<V> {
 }
 
 impl<V> Snapshot<V> {
-    /// A picture of the index at a revision; `overlay` holds the keys that differ.
+    /// Creates a snapshot from the index at a revision; `overlay` contains the keys that differ.
     pub fn new(revision: Revision, index: Index<V>, overlay: BTreeMap<Key, Option<Arc<Record<V>>>>) -> Self {
         Snapshot { revision, index, overlay }
     }
 
-    /// The revision of the picture.
+    /// The revision of the snapshot.
     pub fn revision(&self) -> Revision {
         self.revision
     }
@@ -46,8 +46,7 @@ impl<V> Snapshot<V> {
         }
     }
 
-    /// The records whose keys start with a prefix, in key order, from `from` on (inclusive) when
-    /// one is given.
+    /// The records whose keys start with a prefix, in key order, starting at `from` (inclusive) if given.
     pub fn range<'a>(
         &'a self,
         prefix: &'a str,

@@ -1,4 +1,4 @@
-//! The writes of a commit, and what a commit gives back.
+//! The writes of a commit, and its result.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{Event, Key, Revision};
 
-/// What must hold for a write to be carried out (I5: no write is unconditional).
+/// The precondition of a write (I5: no write is unconditional).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// The key has no record.
@@ -18,14 +18,14 @@ pub enum Expect {
 /// What a write does to its key.
 #[derive(Debug)]
 pub enum Op<V> {
-    /// A new value.
+    /// Sets a new value.
     Put {
         /// The bytes.
         value: Bytes,
-        /// What readers need to know of them.
+        /// The decoded parts of the value.
         view: V,
     },
-    /// The record goes.
+    /// Deletes the record.
     Delete,
 }
 
@@ -34,13 +34,13 @@ pub enum Op<V> {
 pub struct Write<V> {
     /// The key.
     pub key: Key,
-    /// What must hold.
+    /// The precondition.
     pub expect: Expect,
-    /// What to do.
+    /// The operation.
     pub op: Op<V>,
 }
 
-/// A commit that was carried out and is durable.
+/// A commit that is applied and durable.
 #[derive(Debug)]
 pub struct Committed<V> {
     /// The events, one per write, in the order of the writes.

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, Pod};
 
-/// Whether the labels of a node satisfy the node affinity of a volume. A volume without affinity goes anywhere. Terms
-/// are alternatives, and a term without any requirement matches nothing.
+/// Whether the labels of a node satisfy the node affinity of a volume. A volume without affinity is allowed on
+/// every node. Terms are alternatives, and a term without any requirement matches nothing.
 // Tests: FN-AFF-2, FN-AFF-4, FN-AFF-5, FN-AFF-8, NEW-AFF-NOTIN, NEW-AFF-UNKNOWN
 pub fn accepts_node(volume: &PersistentVolume, node_labels: &BTreeMap<String, String>) -> bool {
     let required = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref()?.required.as_ref());
     required.is_none_or(|selector| {
-        // The only field is the node's name, and upstream asks with labels alone: a field is compared with an empty name.
+        // The only field is the node's name. Upstream passes only labels, so a field is compared with an empty name.
         selector.node_selector_terms.iter().any(|term| term_matches(term, node_labels, ""))
     })
 }
 
-/// Where a volume may be used, as far as one label tells it.
+/// Where a volume may be used, as far as a single label determines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach<'a> {
     /// On every node.
@@ -26,14 +26,14 @@ pub enum Reach<'a> {
         key: &'a str,
         /// Its value.
         value: &'a str,
-        /// Nothing else is asked.
+        /// Whether the label is the only requirement.
         enough: bool,
     },
-    /// Only its node affinity tells.
+    /// Determined only by evaluating the node affinity.
     Elsewhere,
 }
 
-/// The first label with one value that the only term of a volume's node affinity asks for.
+/// The first label with a single required value in a volume's node affinity, if that has only one term.
 pub fn reach(volume: &PersistentVolume) -> Reach<'_> {
     let required = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref()?.required.as_ref());
     let Some(required) = required else { return Reach::Everywhere };
@@ -49,8 +49,8 @@ pub fn reach(volume: &PersistentVolume) -> Reach<'_> {
     label.unwrap_or(Reach::Elsewhere)
 }
 
-/// Whether a term accepts a node of this name with these labels. All its requirements have to hold, and one without any
-/// accepts nothing.
+/// Whether a term accepts a node with this name and these labels. All of its requirements must match; a term
+/// without requirements matches nothing.
 pub fn term_matches(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>, node: &str) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which storage class an object has, whether a claim has one at all, which class is the default, and whether a class
+//! Storage classes: the class of an object, whether a claim specifies one, the default class, and whether a class
 //! delays binding until a pod is scheduled. Pure.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use super::object::{annotation, name};
 use orlop_client::names;
 
-/// The class of a volume: the old annotation if it is there, else the field; empty means none.
+/// The class of a volume: the legacy annotation if it is present, else the field; empty means none.
 pub fn volume_class(volume: &PersistentVolume) -> &str {
     annotation(&volume.metadata, names::ANN_BETA_STORAGE_CLASS)
         .or_else(|| volume.spec.as_ref()?.storage_class_name.as_deref())
@@ -23,7 +23,7 @@ pub fn claim_class(claim: &PersistentVolumeClaim) -> &str {
         .unwrap_or("")
 }
 
-/// Whether a claim says anything about its class. An explicit empty class counts: it asks for no class.
+/// Whether a claim specifies a class. An explicit empty class counts: it requests no class.
 pub fn claim_has_class(claim: &PersistentVolumeClaim) -> bool {
     annotation(&claim.metadata, names::ANN_BETA_STORAGE_CLASS).is_some()
         || claim.spec.as_ref().is_some_and(|spec| spec.storage_class_name.is_some())
@@ -34,7 +34,7 @@ pub fn volume_attributes_class(volume: &PersistentVolume) -> &str {
     volume.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref()).unwrap_or("")
 }
 
-/// The volume attributes class that a claim asks for; absent and empty are the same.
+/// The volume attributes class that a claim requests; absent and empty are the same.
 pub fn claim_attributes_class(claim: &PersistentVolumeClaim) -> &str {
     claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref()).unwrap_or("")
 }
@@ -46,7 +46,7 @@ pub fn is_default(class: &StorageClass) -> bool {
         .any(|key| annotation(&class.metadata, key) == Some("true"))
 }
 
-/// The default class: of those marked, the newest; of equal age, the first by name.
+/// The default class: the newest of those marked; of equal age, the first by name.
 // Tests: PV-15-2, OWN-DEFCLASS-5
 pub fn default_class(classes: &[Arc<StorageClass>]) -> Option<&StorageClass> {
     classes.iter().map(Arc::as_ref).filter(|class| is_default(class)).min_by(|a, b| {
@@ -55,7 +55,7 @@ pub fn default_class(classes: &[Arc<StorageClass>]) -> Option<&StorageClass> {
     })
 }
 
-/// A class whose binding mode nobody filled in. The API server defaults it, so somebody took it away.
+/// A class without a binding mode. The API server defaults the field, so it was removed afterwards.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "VolumeBindingMode not set for StorageClass \"{class}\": set it to Immediate or WaitForFirstConsumer"
@@ -65,8 +65,8 @@ pub struct NoBindingMode {
     pub class: String,
 }
 
-/// Whether a claim of this class has to wait for a pod before it may be bound. `class` is the class object, if it was
-/// found; a missing class delays nothing.
+/// Whether a claim of this class must wait for a pod before it may be bound. `class` is the class object, if it
+/// was found; a missing class does not delay.
 // Tests: FN-DELAY-MISSING, FN-DELAY-NOMODE, FN-DELAY-WAIT, NEW-DELAY-IMMEDIATE
 pub fn delays_binding(class: Option<&StorageClass>) -> Result<bool, NoBindingMode> {
     let Some(class) = class else { return Ok(false) };

@@ -1,9 +1,11 @@
-//! Whether a volume fits a claim, and if not, why not. One predicate per rule, each with its reason; the binder decides
-//! by them and a person is told by them, so the two cannot disagree. Pure.
+//! Matching of volumes and claims: whether a volume fits a claim, and if not, why. One predicate per rule, each
+//! with its reason; the binder decides by them and the explanations report them, so the two cannot disagree.
+//! Pure.
 //!
-//! There are two lists of checks. A claim that names its volume is checked by [`named_misfit`]: selector, affinity and
-//! phase do not count, the user knows better. A search checks by [`search_misfit`], in upstream's order. The index
-//! (`index.rs`) must find exactly what a scan with [`search_misfit`] would; a test holds it to that.
+//! There are two lists of checks. [`named_misfit`] checks a claim that names its volume: selector, affinity and
+//! phase do not count, because the user's choice takes precedence. [`search_misfit`] checks a search, in
+//! upstream's order. The index (`index.rs`) must return exactly the result of a scan with [`search_misfit`]; a
+//! test verifies this.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,22 +19,22 @@ use super::class;
 use super::modes::ModeSet;
 use super::object::{self, VolumeMode, VolumePhase};
 
-/// Why a volume is not taken for a claim.
+/// Why a volume does not fit a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Misfit {
-    /// The volume points to another claim, or to an earlier one of the same name.
+    /// The volume refers to another claim, or to an earlier one of the same name.
     Reserved {
         /// `namespace/name` of that claim.
         claim: String,
     },
-    /// The volume holds less than the claim asks for.
+    /// The volume is smaller than the claim requests.
     TooSmall {
-        /// What the volume has.
+        /// The volume's capacity.
         has: Quantity,
-        /// What the claim wants.
+        /// The claim's request.
         wants: Quantity,
     },
-    /// One is a file system, the other a block device.
+    /// One is a filesystem, the other a block device.
     Mode {
         /// The volume's.
         has: VolumeMode,
@@ -48,11 +50,11 @@ pub enum Misfit {
     },
     /// The volume is being deleted.
     Terminating,
-    /// The class of the claim leaves the choice to the scheduler.
+    /// The claim's class delays binding; the scheduler chooses the volume.
     Delayed,
-    /// A volume that nobody reserved has to be Available.
+    /// An unreserved volume must be Available.
     Phase(VolumePhase),
-    /// The claim's selector does not match the volume's labels, or is no selector.
+    /// The claim's selector does not match the volume's labels, or is invalid.
     Selector,
     /// The storage classes differ.
     Class {
@@ -61,15 +63,15 @@ pub enum Misfit {
         /// The claim's, empty for none.
         wants: String,
     },
-    /// A requested access mode is not offered.
+    /// The volume does not offer a requested access mode.
     AccessModes {
-        /// What is offered.
+        /// The offered modes.
         has: ModeSet,
     },
 }
 
 impl Misfit {
-    /// The words of a `VolumeMismatch` event after "Cannot bind to requested volume", letter by letter.
+    /// The text of a `VolumeMismatch` event after "Cannot bind to requested volume", exactly as upstream writes it.
     pub fn event_text(&self, volume: &str) -> String {
         match self {
             Self::Terminating => format!("the volume is marked for deletion \"{volume}\""),
@@ -78,7 +80,7 @@ impl Misfit {
             Self::AttributesClass { .. } => "volumeAttributesClassName does not match".to_owned(),
             Self::Mode { .. } => "incompatible volumeMode".to_owned(),
             Self::AccessModes { .. } => "incompatible accessMode".to_owned(),
-            // Never asked of a claim that names its volume; told all the same.
+            // Not checked for a claim that names its volume; the text is complete anyway.
             Self::Reserved { .. } | Self::Delayed | Self::Phase(_) | Self::Selector => self.to_string(),
         }
     }
@@ -122,12 +124,13 @@ fn amount(text: Option<&Text>) -> Option<Quantity> {
     }
 }
 
-/// The capacity of a volume. A volume without one holds nothing; one that cannot be read is no candidate for anything.
+/// The capacity of a volume. A volume without one has zero capacity; `None` if the capacity cannot be parsed,
+/// which excludes the volume from every search.
 pub fn capacity(volume: &PersistentVolume) -> Option<Quantity> {
     amount(volume.spec.as_ref().and_then(|spec| spec.capacity.as_ref()?.get("storage")))
 }
 
-/// The capacity that a claim asks for; a claim that asks for nothing is content with anything.
+/// The capacity that a claim requests; a claim without a request accepts any capacity.
 pub fn request(claim: &PersistentVolumeClaim) -> Option<Quantity> {
     amount(claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.as_ref()?.get("storage")))
 }
@@ -137,19 +140,19 @@ pub fn offered_modes(volume: &PersistentVolume) -> &[String] {
     volume.spec.as_ref().and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default()
 }
 
-/// The access modes that a claim asks for, as written.
+/// The access modes that a claim requests, as written.
 pub fn requested_modes(claim: &PersistentVolumeClaim) -> &[String] {
     claim.spec.as_ref().and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default()
 }
 
-/// The labels that a claim wants to see on a volume. Built once per search.
+/// The labels that a claim requires of a volume. Built once per search.
 #[derive(Debug)]
 pub enum Wanted {
-    /// No selector, or an empty one: every volume will do.
+    /// No selector, or an empty one: every volume matches.
     Anything,
-    /// These.
+    /// A selector.
     Labels(Selector),
-    /// The selector cannot be read, so nothing matches.
+    /// The selector cannot be parsed, so nothing matches.
     Unreadable,
 }
 
@@ -164,7 +167,7 @@ impl Wanted {
         }
     }
 
-    /// Whether a volume has the labels.
+    /// Whether a volume matches.
     pub fn matches(&self, volume: &PersistentVolume) -> bool {
         match &volume.metadata.labels {
             Some(labels) => self.matches_labels(labels),
@@ -172,7 +175,7 @@ impl Wanted {
         }
     }
 
-    /// Whether these are the labels.
+    /// Whether these labels match.
     pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
         match self {
             Self::Anything => true,
@@ -184,14 +187,14 @@ impl Wanted {
 
 // === single rules ===
 
-/// The volume holds less than the claim asks for. Exact: no limit at 64 bits.
+/// The volume is smaller than the claim requests. The comparison is exact, without a limit of 64 bits.
 // Tests: OWN-FIT-4, IDX-MATCH-13, IDX-MATCH-15
 pub fn too_small(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Misfit> {
     let (has, wants) = (capacity(volume).unwrap_or(Quantity::ZERO), request(claim).unwrap_or(Quantity::ZERO));
     (has < wants).then_some(Misfit::TooSmall { has, wants })
 }
 
-/// One is a file system, the other a block device.
+/// One is a filesystem, the other a block device.
 // Tests: PV-14-3, PV-14-4, IDX-VMODE-1, IDX-VMODE-2, IDX-VMODE-3, IDX-VMODE-6, IDX-VMODE-8, IDX-VMODE-9
 pub fn mode_differs(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Misfit> {
     let (has, wants) = (VolumeMode::of_volume(volume), VolumeMode::of_claim(claim));
@@ -226,27 +229,27 @@ pub fn access_modes_missing(volume: &PersistentVolume, claim: &PersistentVolumeC
     missing.then(|| Misfit::AccessModes { has: ModeSet::offered(offered) })
 }
 
-/// The volume points to another claim, or to an earlier one of the same name.
+/// The volume refers to another claim, or to an earlier one of the same name.
 pub fn reserved_for_other(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Misfit> {
     let reference = object::claim_ref(volume)?;
     let ours = object::points_to(volume, claim);
     (!ours).then(|| Misfit::Reserved { claim: object::reference_key(reference) })
 }
 
-/// A volume that nobody reserved is not Available.
+/// The volume is unreserved and not Available.
 pub fn not_available(volume: &PersistentVolume) -> Option<Misfit> {
     let phase = VolumePhase::of(volume);
     (phase != VolumePhase::Available).then_some(Misfit::Phase(phase))
 }
 
-/// The labels are not those that the claim wants to see.
+/// The volume's labels do not match the claim's selector.
 pub fn labels_differ(volume: &PersistentVolume, wanted: &Wanted) -> Option<Misfit> {
     (!wanted.matches(volume)).then_some(Misfit::Selector)
 }
 
 // === the two lists ===
 
-/// What speaks against binding a claim to the unreserved volume that it names.
+/// The first reason not to bind a claim to the unreserved volume that it names.
 // Tests: PV-1-16, PV-2-8, PV-2-10, PV-2-11, PV-14-5-2, OWN-ASK-4, OWN-ASK-7, OWN-ASK-11, OWN-VAC-4
 pub fn named_misfit(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Misfit> {
     terminating(volume)
@@ -257,8 +260,8 @@ pub fn named_misfit(volume: &PersistentVolume, claim: &PersistentVolumeClaim) ->
         .or_else(|| access_modes_missing(volume, claim))
 }
 
-/// What speaks against finding this volume in a search for this claim. `delayed`: the claim's class waits for a pod.
-/// A volume that points to the claim is taken whatever its class, labels and phase.
+/// The first reason to exclude this volume from a search for this claim. `delayed`: the claim's class waits for a
+/// pod. A volume that refers to the claim is accepted regardless of its class, labels and phase.
 // Tests: PV-1-17, OWN-RES-2, OWN-RES-3, OWN-RES-4, OWN-RES-8, OWN-DEL-2, IDX-DELAYED, PV-14-8-1
 pub fn search_misfit(
     volume: &PersistentVolume,

@@ -11,13 +11,13 @@ const SHORT: [&str; 4] = ["RWO", "ROX", "RWX", "RWOP"];
 pub struct ModeSet(u8);
 
 impl ModeSet {
-    /// The modes that a volume offers. Words that nobody knows are left out: nobody can ask for them.
+    /// The modes that a volume offers. Unknown modes are ignored: no claim can request them.
     pub fn offered(modes: &[String]) -> Self {
         let bits = modes.iter().filter_map(|mode| NAMES.iter().position(|known| known == mode));
         Self(bits.fold(0, |set, bit| set | 1 << bit))
     }
 
-    /// The modes that a claim asks for, or nothing when one of them is unknown: no volume can offer it.
+    /// The modes that a claim requests, or `None` if one of them is unknown: no volume can offer it.
     pub fn requested(modes: &[String]) -> Option<Self> {
         modes.iter().all(|mode| NAMES.contains(&mode.as_str())).then(|| Self::offered(modes))
     }
@@ -27,7 +27,7 @@ impl ModeSet {
         self.0 & wanted.0 == wanted.0
     }
 
-    /// How many modes are in the set.
+    /// The number of modes in the set.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }

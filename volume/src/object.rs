@@ -1,5 +1,5 @@
-//! Reading volumes and claims: phases as enums, keys, annotations, "points to". Pure and without opinion; what a state
-//! means is decided in the situation files.
+//! Accessors for volumes and claims: phases as enums, keys, annotations, references. Pure; the situation modules
+//! interpret the values.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 /// `status.phase` of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumePhase {
-    /// No phase yet: nobody has looked at the volume.
+    /// No phase yet: no controller has processed the volume.
     Unset,
     /// Not available yet; the default of the API server.
     Pending,
     /// Free, or reserved by name.
     Available,
-    /// Has a claim.
+    /// Bound to a claim.
     Bound,
-    /// Its claim is gone; not reclaimed yet.
+    /// Its claim was deleted; not reclaimed yet.
     Released,
-    /// Reclaiming it failed; retried.
+    /// Reclaiming failed and is retried.
     Failed,
-    /// A word that this version does not know.
+    /// A phase unknown to this version.
     Unknown,
 }
 
@@ -39,7 +39,8 @@ impl VolumePhase {
         }
     }
 
-    /// The word in the API; empty for [`VolumePhase::Unset`] and [`VolumePhase::Unknown`], which are never written.
+    /// The phase's name in the API; empty for [`VolumePhase::Unset`] and [`VolumePhase::Unknown`], which are never
+    /// written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unset | Self::Unknown => "",
@@ -51,7 +52,7 @@ impl VolumePhase {
         }
     }
 
-    /// The volume was already found without its claim: `Released`, or `Failed` while reclaiming.
+    /// Whether the volume has lost its claim: `Released`, or `Failed` while reclaiming.
     pub fn is_reclaiming(self) -> bool {
         match self {
             Self::Released | Self::Failed => true,
@@ -67,11 +68,11 @@ pub enum ClaimPhase {
     Unset,
     /// Waits for a volume.
     Pending,
-    /// Has a volume.
+    /// Bound to a volume.
     Bound,
-    /// Had a volume that is gone or belongs to somebody else. Not terminal.
+    /// Its volume is missing or bound to another claim. Not terminal.
     Lost,
-    /// A word that this version does not know.
+    /// A phase unknown to this version.
     Unknown,
 }
 
@@ -87,7 +88,7 @@ impl ClaimPhase {
         }
     }
 
-    /// The word in the API; empty for the two that are never written.
+    /// The phase's name in the API; empty for the two that are never written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unset | Self::Unknown => "",
@@ -101,7 +102,7 @@ impl ClaimPhase {
 /// Filesystem or raw block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VolumeMode {
-    /// Mounted; also what an absent mode means.
+    /// A mounted filesystem; the default for an absent mode.
     Filesystem,
     /// A device file.
     Block,
@@ -111,7 +112,7 @@ impl VolumeMode {
     fn parse(mode: Option<&str>) -> Self {
         match mode {
             Some("Block") => Self::Block,
-            // The API server lets no other word in.
+            // The API server accepts no other value.
             Some(_) | None => Self::Filesystem,
         }
     }
@@ -121,13 +122,13 @@ impl VolumeMode {
         Self::parse(volume.spec.as_ref().and_then(|spec| spec.volume_mode.as_deref()))
     }
 
-    /// The mode that `claim` asks for.
+    /// The mode that `claim` requests.
     pub fn of_claim(claim: &PersistentVolumeClaim) -> Self {
         Self::parse(claim.spec.as_ref().and_then(|spec| spec.volume_mode.as_deref()))
     }
 }
 
-/// The name of an object; empty only for objects that never were on a server.
+/// The name of an object; empty only for objects that were never on a server.
 pub fn name(meta: &ObjectMeta) -> &str {
     meta.name.as_deref().unwrap_or("")
 }
@@ -137,7 +138,7 @@ pub fn uid(meta: &ObjectMeta) -> &str {
     meta.uid.as_deref().unwrap_or("")
 }
 
-/// An object that is being deleted and waits for its finalizers.
+/// Whether an object is being deleted and waits for its finalizers.
 pub fn is_terminating(meta: &ObjectMeta) -> bool {
     meta.deletion_timestamp.is_some()
 }
@@ -147,12 +148,12 @@ pub fn claim_key(claim: &PersistentVolumeClaim) -> String {
     format!("{}/{}", claim.metadata.namespace.as_deref().unwrap_or(""), name(&claim.metadata))
 }
 
-/// The value of an annotation, if it is there; it may be empty.
+/// The value of an annotation, if present; it may be empty.
 pub fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     meta.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// Whether an annotation is there, whatever its value.
+/// Whether an annotation is present, with any value.
 pub fn has_annotation(meta: &ObjectMeta, key: &str) -> bool {
     annotation(meta, key).is_some()
 }
@@ -167,17 +168,17 @@ pub fn set_annotation(meta: &mut ObjectMeta, key: &str, value: &str) -> bool {
     true
 }
 
-/// Removes an annotation. True if it was there.
+/// Removes an annotation. True if it was present.
 pub fn remove_annotation(meta: &mut ObjectMeta, key: &str) -> bool {
     meta.annotations.as_mut().is_some_and(|annotations| annotations.remove(key).is_some())
 }
 
-/// The claim that a volume points to, if any.
+/// The claim reference of a volume, if any.
 pub fn claim_ref(volume: &PersistentVolume) -> Option<&ObjectReference> {
     volume.spec.as_ref()?.claim_ref.as_ref()
 }
 
-/// `namespace/name` out of a reference.
+/// `namespace/name` of a reference.
 pub fn reference_key(reference: &ObjectReference) -> String {
     format!("{}/{}", reference.namespace.as_deref().unwrap_or(""), reference.name.as_deref().unwrap_or(""))
 }
@@ -187,7 +188,8 @@ pub fn reference_uid(reference: &ObjectReference) -> &str {
     reference.uid.as_deref().unwrap_or("")
 }
 
-/// Whether a volume points to this claim: same namespace and name, and the reference has no UID or this claim's UID.
+/// Whether a volume refers to this claim: same namespace and name, and the reference has no UID or this claim's
+/// UID.
 pub fn points_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let Some(reference) = claim_ref(volume) else { return false };
     if reference.name.as_deref().unwrap_or("") != name(&claim.metadata)
@@ -204,7 +206,7 @@ pub fn volume_name(claim: &PersistentVolumeClaim) -> &str {
     claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or("")
 }
 
-/// The reclaim policy of a volume as it is written; the API server's default is `Retain`.
+/// The reclaim policy of a volume as written; the API server's default is `Retain`.
 pub fn reclaim_policy(volume: &PersistentVolume) -> &str {
     volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref()).unwrap_or("Retain")
 }

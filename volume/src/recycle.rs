@@ -1,4 +1,5 @@
-//! How a recycler pod is made: the built-in template or the one from a file, the volume's source and the time limit.
+//! Construction of recycler pods: the built-in template or one from a file, the volume's source and the time
+//! limit.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,13 +9,13 @@ use orlop_client::api::Json as _;
 
 use crate::{fit, object};
 
-/// Where recycler pods live.
+/// The namespace of recycler pods.
 pub const NAMESPACE: &str = "default";
-/// Names of recycler pods begin with it; the volume's name follows.
+/// The name prefix of recycler pods; the volume's name follows.
 pub const NAME_PREFIX: &str = "recycler-for-";
-/// Upstream's image: any shell with coreutils and findutils will do.
+/// Upstream's image; any image with a shell, coreutils and findutils works.
 const IMAGE: &str = "registry.k8s.io/build-image/debian-base:bookworm-v1.0.6";
-/// Fails unless the volume is mounted, everything in it could be deleted, and nothing is left.
+/// Fails unless the volume is mounted, all of its content was deleted, and nothing is left.
 const SCRIPT: &str =
     "test -e /scrub && find /scrub -mindepth 1 -delete && test -z \"$(ls -A /scrub)\" || exit 1";
 /// Bytes in a GiB.
@@ -47,7 +48,7 @@ impl RecyclerOptions {
     }
 }
 
-/// How recycler pods of one kind of volume are made.
+/// The template of recycler pods for one kind of volume.
 #[derive(Clone, Debug)]
 pub struct PodRecipe {
     template: Pod,
@@ -55,7 +56,7 @@ pub struct PodRecipe {
     per_gib: Duration,
 }
 
-/// A pod template that cannot be used.
+/// Why a pod template cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// The file cannot be read.
@@ -66,7 +67,7 @@ pub enum RecipeError {
         /// Why.
         message: String,
     },
-    /// The file is no pod.
+    /// The file does not contain a pod.
     #[error("the recycler pod template {path} is no pod in YAML or JSON: {message}")]
     Parse {
         /// The file.
@@ -74,7 +75,7 @@ pub enum RecipeError {
         /// Why.
         message: String,
     },
-    /// The pod has nothing to scrub.
+    /// The pod has no volume to scrub.
     #[error("the recycler pod template {path} has no volume; it needs one, whose source will be replaced")]
     NoVolume {
         /// The file.
@@ -83,7 +84,7 @@ pub enum RecipeError {
 }
 
 impl PodRecipe {
-    /// The recipe that the options ask for.
+    /// The recipe for these options.
     pub fn new(options: &RecyclerOptions) -> Result<Self, RecipeError> {
         let template = match options.pod_template_filepath.as_deref() {
             Some(path) => read_template(path)?,
@@ -92,7 +93,7 @@ impl PodRecipe {
         Ok(Self { template, minimum: options.minimum_timeout, per_gib: options.increment_timeout })
     }
 
-    /// The pod that scrubs `volume`, with the volume's source put into its first volume by `set_source`.
+    /// The pod that scrubs `volume`. `set_source` writes the volume's source into the pod's first volume.
     pub fn pod(&self, volume: &PersistentVolume, set_source: impl FnOnce(&mut Volume)) -> Pod {
         let mut pod = self.template.clone();
         pod.metadata.name = Some(format!("{NAME_PREFIX}{}", object::name(&volume.metadata)));
@@ -109,7 +110,7 @@ impl PodRecipe {
         pod
     }
 
-    /// Time to scrub: grows with the size, never below the minimum.
+    /// The time limit of the pod: grows with the size, never below the minimum.
     fn timeout(&self, volume: &PersistentVolume) -> Duration {
         let bytes = fit::capacity(volume).map_or(0, |capacity| capacity.value());
         let gib = u32::try_from(bytes / GIB).unwrap_or(0);
@@ -132,7 +133,7 @@ fn read_template(path: &Path) -> Result<Pod, RecipeError> {
     Ok(pod)
 }
 
-/// The pod that scrubs where no other template is given; its volume has no source yet.
+/// The built-in template; its volume has no source yet.
 pub fn standard_pod() -> Pod {
     let container = Container {
         name: "pv-recycler".to_owned(),

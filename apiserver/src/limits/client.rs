@@ -1,4 +1,4 @@
-//! What a request counts as, and whose it is.
+//! Classification of a request, and the client that it is attributed to.
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::sync::LazyLock;
@@ -13,30 +13,31 @@ use crate::custom::Kinds;
 use crate::handler::long_running;
 use crate::query::Query;
 
-/// What a request counts as.
+/// The class of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// Never refused: health, version, metrics.
+    /// Health, version and metrics: never rejected.
     Free,
-    /// A controller of this process: counted and never refused. True: it writes.
+    /// A request of a controller in this process: counted, never rejected. True for writes.
     InThisProcess(bool),
-    /// A watch of a controller of this process: never refused.
+    /// A watch of a controller in this process: never rejected.
     WatchInThisProcess,
     /// A watch.
     Watch,
-    /// It reads.
+    /// A read.
     Read,
-    /// It writes.
+    /// A write.
     Write,
 }
 
-/// Paths that are answered also when nothing else is.
+/// Whether the path is served without a permit, even when the server is overloaded.
 fn is_free(path: &str) -> bool {
     let first = path.get(1..).and_then(|path| path.split('/').next()).unwrap_or_default();
     matches!(first, "livez" | "readyz" | "healthz" | "version" | "metrics")
 }
 
-/// Whether it may be a watch. Asked first, because nearly no request may, and to be sure means to take it apart.
+/// Whether the request may be a watch. This check comes first because it is cheap and rules out nearly all
+/// requests; a definite answer requires parsing the request.
 fn may_be_watch(request: &Request) -> bool {
     let hint = |text: &str| {
         text.contains("watch") || text.contains("follow") || text.contains("stream") || text.contains('%')
@@ -45,7 +46,7 @@ fn may_be_watch(request: &Request) -> bool {
         && (hint(request.uri().path()) || request.uri().query().is_some_and(hint))
 }
 
-/// What a request counts as.
+/// Classifies a request.
 pub(super) fn sort(kinds: &Kinds, request: &Request) -> Sort {
     let path = request.uri().path();
     if is_free(path) {
@@ -64,13 +65,13 @@ pub(super) fn sort(kinds: &Kinds, request: &Request) -> Sort {
     if reads { Sort::Read } else { Sort::Write }
 }
 
-/// Whose request it is: a user's; where nobody is asked for a name, an address's; on loopback, where
-/// all come from one address, a program's.
+/// The client of a request: the user if requests are authenticated, otherwise the IP address. On loopback, where
+/// all clients share one address, the user agent as well.
 pub(super) fn client(request: &Request) -> Client {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let mut hasher = KEYS.build_hasher();
     let user = request.extensions().get::<UserInfo>().map(|user| user.username.as_str());
-    // Everybody is that one on a server that asks nobody for a name.
+    // A server without authentication attributes every request to this user.
     if let Some(user) = user.filter(|user| *user != UserInfo::ADMIN) {
         (0, user).hash(&mut hasher);
         return Client(hasher.finish());
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn sorts() {
+    fn requests_are_classified() {
         for (method, uri, want) in [
             ("GET", "/api/v1/pods", Sort::Read),
             ("HEAD", "/api/v1/pods", Sort::Read),
@@ -125,7 +126,7 @@ mod tests {
             ("GET", "/apis/orlop.dev/v1/timeline", Sort::Read),
             ("GET", "/api/v1/pods?watch=0", Sort::Read),
             ("GET", "/api/v1/pods?watch=false", Sort::Read),
-            // These pretend.
+            // Not watches, although they look like them.
             ("GET", "/api/v1/namespaces/a/pods/b?watch=1", Sort::Read),
             ("GET", "/api/v1/namespaces/watch", Sort::Read),
             ("GET", "/api?watch=1", Sort::Read),
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_of_this_process() {
+    fn requests_of_controllers_in_this_process_are_classified() {
         for (method, uri, want) in [
             ("GET", "/api/v1/pods", Sort::InThisProcess(false)),
             ("POST", "/api/v1/pods", Sort::InThisProcess(true)),
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn clients() {
+    fn clients_are_told_apart_by_user_address_or_agent() {
         let of = |user: &str, peer: &str, agent: &str| {
             let mut request = request("GET", "/api");
             if !user.is_empty() {

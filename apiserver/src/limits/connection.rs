@@ -1,5 +1,5 @@
-//! What is known of a connection besides its bytes: whether a request is worked on, and whether it
-//! has to end. Whoever owns the socket reads it, whoever works on requests writes it.
+//! State of a connection: whether it has requests in progress, and whether it has to be closed. Request handlers
+//! write it, the owner of the socket reads it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::task::AtomicWaker;
 use tokio::time::Instant;
 
-/// The connections of a listener, and how many there may be.
+/// The open connections of a listener, and their limit.
 #[derive(Debug)]
 pub struct Connections {
     most: usize,
@@ -19,13 +19,13 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// So many at the same time; 0 is no limit.
+    /// Allows `most` connections at the same time; 0 means no limit.
     pub fn new(most: usize) -> Arc<Self> {
         let most = if most == 0 { usize::MAX } else { most };
         Arc::new(Connections { most, open: AtomicUsize::new(0), refused: AtomicU64::new(0) })
     }
 
-    /// A connection has come. `None`: it is one too many, and is to be closed.
+    /// Registers a new connection. `None` if the limit is reached; the caller closes the connection.
     pub fn open(self: &Arc<Self>, peer: SocketAddr) -> Option<Connection> {
         if self.open.fetch_add(1, Ordering::AcqRel) >= self.most {
             self.open.fetch_sub(1, Ordering::AcqRel);
@@ -44,7 +44,7 @@ impl Connections {
         })))
     }
 
-    /// How many are open now, and how many have been refused so far.
+    /// Number of open connections, and number of connections refused so far.
     pub fn count(&self) -> (usize, u64) {
         (self.open.load(Ordering::Acquire), self.refused.load(Ordering::Relaxed))
     }
@@ -55,7 +55,7 @@ struct ConnectionState {
     all: Arc<Connections>,
     peer: SocketAddr,
     made: Instant,
-    /// When a request was last answered: milliseconds after `made`.
+    /// When the last request ended: milliseconds after `made`.
     answered: AtomicU64,
     requests: AtomicU64,
     at_work: AtomicUsize,
@@ -69,54 +69,54 @@ impl Drop for ConnectionState {
     }
 }
 
-/// A connection. Clones are the same one; each request carries one in its extensions. It counts as
-/// open until the last is dropped.
+/// A connection. Clones share its state; every request carries one in its extensions. The connection counts as
+/// open until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Connection(Arc<ConnectionState>);
 
-/// A request that is worked on. Dropped, it is answered.
+/// A request in progress. Dropping it marks the request as answered.
 #[derive(Debug)]
 pub struct AtWork {
     connection: Connection,
-    /// On HTTP/1 the owner looks often enough by its timer, and is not woken for each request.
+    /// Only for HTTP/2: on HTTP/1 the owner polls by timer and is not woken for each request.
     wakes: bool,
 }
 
 impl Connection {
-    /// Who is at the other end.
+    /// The address of the client.
     pub fn peer(&self) -> SocketAddr {
         self.0.peer
     }
 
-    /// A request has come in.
+    /// Registers a new request.
     pub fn begin(&self, version: http::Version) -> AtWork {
         self.0.at_work.fetch_add(1, Ordering::AcqRel);
         self.0.requests.fetch_add(1, Ordering::AcqRel);
         AtWork { connection: self.clone(), wakes: version >= http::Version::HTTP_2 }
     }
 
-    /// How many requests have come so far.
+    /// Number of requests so far.
     pub fn requests(&self) -> u64 {
         self.0.requests.load(Ordering::Acquire)
     }
 
-    /// Whether a request is worked on.
+    /// Whether a request is in progress.
     pub fn is_at_work(&self) -> bool {
         self.0.at_work.load(Ordering::Acquire) > 0
     }
 
-    /// When the last request was answered; if none was, when the connection was made.
+    /// When the last request ended, or when the connection was opened if it had none.
     pub fn idle_since(&self) -> Instant {
         self.0.made + Duration::from_millis(self.0.answered.load(Ordering::Acquire))
     }
 
-    /// The client takes no more of an answer; the connection is to end.
+    /// Marks the connection to be closed because the client stopped reading a response.
     pub fn stall(&self) {
         self.0.stalled.store(true, Ordering::Release);
         self.0.owner.wake();
     }
 
-    /// Whether it has to end. `waker` is woken when that changes.
+    /// Whether the connection has to be closed. `waker` is woken when this changes.
     pub fn is_stalled(&self, waker: &Waker) -> bool {
         self.0.owner.register(waker);
         self.0.stalled.load(Ordering::Acquire)
@@ -124,7 +124,7 @@ impl Connection {
 }
 
 impl AtWork {
-    /// The connection that it came over.
+    /// The connection of the request.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -133,12 +133,12 @@ impl AtWork {
 impl Drop for AtWork {
     fn drop(&mut self) {
         let state = &self.connection.0;
-        // First, so that whoever sees no work sees this.
+        // Stored first, so that a reader that sees no work in progress also sees this time.
         let now = u64::try_from(state.made.elapsed().as_millis()).unwrap_or(u64::MAX);
         state.answered.store(now, Ordering::Release);
         let before = state.at_work.fetch_sub(1, Ordering::AcqRel);
         if self.wakes && before == 1 {
-            // The owner has to begin to count the time without a request.
+            // The owner starts its idle timer.
             state.owner.wake();
         }
     }
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_and_no_more() {
+    fn connections_beyond_the_limit_are_refused() {
         let all = Connections::new(2);
         let peer: SocketAddr = "127.0.0.1:1".parse().unwrap();
         let first = all.open(peer).unwrap();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_counted() {
+    fn requests_in_progress_are_counted() {
         let connection = Connections::new(0).open("127.0.0.1:1".parse().unwrap()).unwrap();
         assert!(!connection.is_at_work());
         let (one, two) = (connection.begin(http::Version::HTTP_2), connection.begin(http::Version::HTTP_2));

@@ -1,38 +1,39 @@
-//! Who gets a permit, who waits and who is refused: a decision without I/O, clock or thread.
+//! Fair queue of the permits for requests: decides which request is admitted, waits or is rejected. Without I/O,
+//! clock or threads.
 //!
-//! There are so many permits. Who finds none free waits in the queue of its client, and a permit that
-//! becomes free goes to the clients in turn, one request each: a client with a hundred requests
-//! waits behind itself and not before everybody else. Queues are bounded one by one and together.
-//! When all together are full, whoever has most waiting gives way to a client with less. No client
-//! has all permits: three quarters are the most, and beyond them it waits however many are free, so
-//! that requests which take long keep nobody else out.
+//! The number of permits is fixed. A request that finds none free waits in the queue of its client, and a freed
+//! permit goes to the clients in round-robin order, one request each: a client with a hundred requests delays
+//! itself and not the others. Each queue is bounded, and so is their total length. If the total is reached, the
+//! client with the longest queue loses a request to a client with a shorter one. No client has all permits: its
+//! share is three quarters, and beyond its share a client waits even if permits are free. Slow requests of one
+//! client therefore do not block the others.
 //!
-//! Invariants: nobody waits while a permit is free, but who has its three quarters; a client is in `turns` exactly once while its
-//! queue is not empty, and has no queue otherwise.
+//! Invariants: while a permit is free, only clients that have their full share wait; a client is in `turns`
+//! exactly once while its queue is not empty, and has no queue otherwise.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Whose request it is; equal for requests of one client.
+/// The client of a request; equal for requests of the same client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Client(pub(super) u64);
 
-/// One request that waits. Numbers are not used twice.
+/// A waiting request. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Number(pub(super) u64);
 
-/// How many there may be of what.
+/// The limits of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// FairQueue; `usize::MAX` is no limit.
+    /// Number of permits; `usize::MAX` means no limit.
     pub(super) permits: usize,
-    /// Requests of one client that wait.
+    /// Maximum number of waiting requests of one client.
     pub(super) per_client: usize,
-    /// Requests that wait at all.
+    /// Maximum number of waiting requests in total.
     pub(super) waiting: usize,
 }
 
 impl Bounds {
-    /// FairQueue that one client can have: three quarters of all, and at least one.
+    /// Maximum number of permits of one client: three quarters of all, and at least one.
     fn share(&self) -> usize {
         if self.permits == usize::MAX {
             return usize::MAX;
@@ -42,16 +43,16 @@ impl Bounds {
     }
 }
 
-/// What becomes of a request that comes.
+/// The result of an arrival.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival<T> {
-    /// It has a permit.
+    /// The request has a permit.
     Admitted,
-    /// It waits.
+    /// The request waits.
     Waits(Number),
-    /// It waits, and this one that has waited is refused for it.
+    /// The request waits, and this other waiting request is rejected in its place.
     WaitsInsteadOf(Number, T),
-    /// It is refused.
+    /// The request is rejected.
     Refused,
 }
 
@@ -60,16 +61,16 @@ struct Waiting<T> {
     ticket: T,
 }
 
-/// The permits and the queues. `T` is how who waits is told.
+/// The permits and the queues. `T` notifies a waiting request.
 pub(super) struct FairQueue<T> {
     bounds: Bounds,
     taken: usize,
-    /// Of those, whose they are. Empty where a client can have all of them.
+    /// Permits in use, by client. Empty if a client may have all permits.
     shares: HashMap<Client, usize>,
     waiting: usize,
     next: u64,
     queues: HashMap<Client, VecDeque<Waiting<T>>>,
-    /// The clients that wait, whose turn it is first.
+    /// The clients with waiting requests, in the order of their turns.
     turns: VecDeque<Client>,
 }
 
@@ -86,24 +87,24 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// FairQueue that are taken.
+    /// Number of permits in use.
     pub(super) fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Requests that wait.
+    /// Number of waiting requests.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Takes a permit if one is free, whoever comes. It is given back by `leave(None)`.
+    /// Acquires a permit if one is free, regardless of the client. `leave(None)` releases it.
     pub(super) fn try_acquire(&mut self) -> bool {
         let free = self.taken < self.bounds.permits;
         self.taken += usize::from(free);
         free
     }
 
-    /// Whether a client has all the permits that it can have.
+    /// Whether a client has its full share of the permits.
     fn has_its_share(&self, client: Client) -> bool {
         self.shares.get(&client).is_some_and(|has| *has >= self.bounds.share())
     }
@@ -122,7 +123,7 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// A request comes.
+    /// Admits, queues or rejects a new request.
     pub(super) fn arrive(&mut self, client: Client, ticket: T) -> Arrival<T> {
         if !self.has_its_share(client) && self.try_acquire() {
             self.count_in(client);
@@ -135,11 +136,11 @@ impl<T> FairQueue<T> {
         if self.waiting < self.bounds.waiting {
             return Arrival::Waits(self.enqueue(client, ticket));
         }
-        // Full. Only overload comes here, so looking at all queues is bearable.
+        // The queues are full. This happens only under overload, so a scan of all queues is acceptable.
         let longest =
             self.turns.iter().map(|client| (self.length(*client), *client)).max_by_key(|found| found.0);
         match longest {
-            // One more of this client would make it the longest itself.
+            // With one more request, this client would have the longest queue itself.
             Some((length, other)) if length > own + 1 => {
                 let Some(refused) = self.take_newest(other) else { return Arrival::Refused };
                 Arrival::WaitsInsteadOf(self.enqueue(client, ticket), refused)
@@ -148,13 +149,13 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Who was admitted goes: this client, if it was admitted as one. The permit is passed on to whoever
-    /// is returned, or is free.
+    /// Releases a permit: that of this client if the permit was acquired for a client. The permit passes to the
+    /// returned request, or becomes free.
     pub(super) fn leave(&mut self, client: Option<Client>) -> Option<T> {
         if let Some(client) = client {
             self.count_out(client);
         }
-        // At most three have their share, so this ends soon.
+        // At most three clients can have their full share, so the search is short.
         let turn = self.turns.iter().position(|client| !self.has_its_share(*client));
         let Some(client) = turn.and_then(|turn| self.turns.remove(turn)) else {
             self.taken = self.taken.saturating_sub(1);
@@ -172,7 +173,7 @@ impl<T> FairQueue<T> {
         Some(next.ticket)
     }
 
-    /// Who waited waits no longer. False when it does not wait: it has been admitted or refused.
+    /// Removes a waiting request. False if it is not waiting: it has been admitted or rejected.
     pub(super) fn give_up(&mut self, client: Client, number: Number) -> bool {
         let Some(queue) = self.queues.get_mut(&client) else { return false };
         let Some(at) = queue.iter().position(|waiting| waiting.number == number) else { return false };
@@ -220,8 +221,8 @@ impl<T> FairQueue<T> {
 mod tests {
     use super::*;
 
-    /// Plays a story and writes down what became of each step. `a1` comes for client `a` as ticket
-    /// 1, `-` frees the permit that has been taken longest, `-a` one of that client, `!a1` gives up.
+    /// Runs a scenario and returns the result of each step. `a1` is an arrival of client `a` with ticket 1, `-`
+    /// releases the permit that was acquired first, `-a` the first one of that client, `!a1` gives up.
     fn play(permits: usize, per_client: usize, waiting: usize, story: &str) -> String {
         let mut room: FairQueue<String> = FairQueue::new(Bounds { permits, per_client, waiting });
         let mut numbers: HashMap<String, Number> = HashMap::new();
@@ -261,23 +262,26 @@ mod tests {
             };
             out.push(said);
             let queued: usize = room.queues.values().map(VecDeque::len).sum();
-            assert_eq!(queued, room.waiting, "{story}: the count of who waits");
+            assert_eq!(queued, room.waiting, "{story}: the count of waiting requests");
             assert_eq!(room.queues.len(), room.turns.len(), "{story}: each queue has its turn once");
             assert!(room.queues.values().all(|queue| !queue.is_empty()), "{story}: no empty queue");
             let eager = room.turns.iter().any(|client| !room.has_its_share(*client));
-            assert!(room.taken == room.bounds.permits || !eager, "{story}: nobody waits for a free permit");
+            assert!(
+                room.taken == room.bounds.permits || !eager,
+                "{story}: no request waits for a free permit"
+            );
             let share = room.bounds.share();
             assert!(room.shares.values().all(|has| (1..=share).contains(has)), "{story}: the shares");
             let shared: usize = room.shares.values().sum();
-            assert!(shared == room.taken || share == usize::MAX, "{story}: each permit is someone's");
+            assert!(shared == room.taken || share == usize::MAX, "{story}: each permit belongs to a client");
         }
         out.join(" ")
     }
 
     #[test]
-    fn stories() {
+    fn scenarios_end_as_expected() {
         for (case, (permits, per_client, waiting), story, want) in [
-            ("1 room for all", (2, 1, 1), "a1 b1 - - a2", "in in free free in"),
+            ("1 enough permits", (2, 1, 1), "a1 b1 - - a2", "in in free free in"),
             ("2 then waits", (1, 2, 9), "a1 a2 a3 - - -", "in waits waits a2 a3 free"),
             ("3 the own queue is full", (1, 2, 9), "a1 a2 a3 a4 b1", "in waits waits 429 waits"),
             (
@@ -287,7 +291,7 @@ mod tests {
                 "in waits waits waits waits waits a2 b1 c1 a3 a4 free",
             ),
             (
-                "5 who comes back waits its turn",
+                "5 a returning client waits for its turn",
                 (1, 9, 9),
                 "a1 a2 b1 - a3 - -",
                 "in waits waits a2 waits b1 a3",
@@ -333,7 +337,7 @@ mod tests {
                 "in in in waits in waits b2 free a4",
             ),
             (
-                "21 in turn among those who may",
+                "21 in turn among the clients below their share",
                 (4, 9, 9),
                 "a1 a2 a3 b1 a4 b2 c1 -a - -",
                 "in in in in waits waits waits a4 b2 c1",
@@ -346,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn shares() {
+    fn a_client_gets_at_most_three_quarters_of_the_permits() {
         for (permits, want) in [
             (1, 1),
             (2, 1),
@@ -362,9 +366,9 @@ mod tests {
         }
     }
 
-    /// Whatever happens: everybody who came is admitted once, refused once or gives up once.
+    /// Every request is admitted once, rejected once or gives up once, in any sequence of events.
     #[test]
-    fn nobody_is_lost() {
+    fn no_request_is_lost() {
         use rand::{Rng as _, SeedableRng as _};
         let seed: u64 = rand::rng().random();
         let mut rng = rand::rngs::StdRng::seed_from_u64(seed);

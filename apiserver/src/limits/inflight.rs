@@ -1,7 +1,7 @@
-//! Waiting for a permit, and giving it back: the thin layer between requests and [`FairQueue`].
+//! Waiting for a permit and releasing it: a thin layer between requests and [`FairQueue`].
 //!
-//! The lock is held for a few instructions and never over an await. With permits to spare a request
-//! takes it twice and nothing else is done for it.
+//! The lock is held for a few instructions and never across an await. While permits are free, a request costs two
+//! lock acquisitions and nothing else.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::fair_queue::{Arrival, Bounds, Client, FairQueue, Number};
 
-/// What who waits is told.
+/// The notification to a waiting request.
 #[derive(Debug)]
 enum QueueResult {
     Admitted,
@@ -19,19 +19,19 @@ enum QueueResult {
 
 type Ticket = oneshot::Sender<QueueResult>;
 
-/// Why a request is refused; upstream's words.
+/// Why a request is rejected. The reasons are upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LimitRefusal {
-    /// No room to wait in.
+    /// The queue is full.
     QueueFull,
-    /// No permit in time.
+    /// No permit became free in time.
     TimeOut,
-    /// No permit, and such requests do not wait.
+    /// No permit is free, and requests of this class do not wait.
     Limit,
 }
 
 impl LimitRefusal {
-    /// The `reason` of the metric.
+    /// The `reason` label of the metric.
     pub(super) fn reason(self) -> &'static str {
         match self {
             LimitRefusal::QueueFull => "queue-full",
@@ -41,17 +41,17 @@ impl LimitRefusal {
     }
 }
 
-/// The permits of one sort of requests.
+/// The permits of one class of requests.
 pub(super) struct Inflight {
     permits: Mutex<FairQueue<Ticket>>,
     patience: Duration,
 }
 
-/// A permit, and whose it is where that counts. Dropped, it is the next one's.
+/// A permit, and its client if permits are counted by client. Dropping it passes the permit on to the next
+/// request.
 pub(super) struct Permit(Arc<Inflight>, Option<Client>);
 
-/// Someone who waits. Dropped, it does not wait any more, or passes on the permit that it was given
-/// in that moment.
+/// A waiting request. Dropping it leaves the queue, or passes on a permit that was granted in the meantime.
 struct Waiter<'g> {
     gate: &'g Arc<Inflight>,
     client: Client,
@@ -60,28 +60,29 @@ struct Waiter<'g> {
 }
 
 impl Inflight {
-    /// So many permits, and nobody waits longer than this.
+    /// Creates the permits; no request waits longer than `patience`.
     pub(super) fn new(bounds: Bounds, patience: Duration) -> Arc<Self> {
         Arc::new(Inflight { permits: Mutex::new(FairQueue::new(bounds)), patience })
     }
 
     fn permits(&self) -> MutexGuard<'_, FairQueue<Ticket>> {
-        // A panic between two statements that cannot panic is none.
+        // The guarded statements cannot panic, so the data of a poisoned lock is consistent.
         self.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many sit and how many wait.
+    /// Number of permits in use, and number of waiting requests.
     pub(super) fn count(&self) -> (usize, usize) {
         let permits = self.permits();
         (permits.taken(), permits.waiting())
     }
 
-    /// A permit now or not at all, whoever comes. A gate has either such permits or those of `enter`.
+    /// Acquires a permit without waiting, regardless of the client. An `Inflight` is used either with this function
+    /// or with `enter`, never with both.
     pub(super) fn try_enter(self: &Arc<Self>) -> Result<Permit, LimitRefusal> {
         if self.permits().try_acquire() { Ok(Permit(self.clone(), None)) } else { Err(LimitRefusal::Limit) }
     }
 
-    /// A permit, perhaps after a while.
+    /// Acquires a permit, and waits for one if necessary.
     pub(super) async fn enter(self: &Arc<Self>, client: Client) -> Result<Permit, LimitRefusal> {
         let (ticket, told) = oneshot::channel();
         let number = match self.arrive(client, ticket) {
@@ -93,19 +94,20 @@ impl Inflight {
         match tokio::time::timeout(self.patience, &mut place.told).await {
             Ok(Ok(QueueResult::Admitted)) => Ok(Permit(self.clone(), Some(client))),
             Ok(Ok(QueueResult::Refused) | Err(_)) => Err(LimitRefusal::QueueFull),
-            // `place` sees to a permit that comes at the last moment.
+            // Dropping `place` passes on a permit that arrives just after the timeout.
             Err(_) => Err(LimitRefusal::TimeOut),
         }
     }
 
-    /// `None` has a permit, a number waits.
+    /// `None` for an admitted request, a number for a waiting one.
     fn arrive(&self, client: Client, ticket: Ticket) -> Result<Option<Number>, LimitRefusal> {
         let mut permits = self.permits();
         match permits.arrive(client, ticket) {
             Arrival::Admitted => Ok(None),
             Arrival::Waits(number) => Ok(Some(number)),
             Arrival::WaitsInsteadOf(number, other) => {
-                // Under the lock, so that who is in no queue has been told. Who has gone needs no answer.
+                // Sent under the lock, so that every request outside the queues has its notification. A request that has gone
+                // needs none.
                 let _ = other.send(QueueResult::Refused);
                 Ok(Some(number))
             }
@@ -116,7 +118,7 @@ impl Inflight {
     fn leave(&self, client: Option<Client>) {
         let mut permits = self.permits();
         if let Some(next) = permits.leave(client) {
-            // Under the lock, as above. Who has just given up finds it when its place is dropped.
+            // Sent under the lock, as above. A request that is just giving up finds the permit when its `Waiter` is dropped.
             let _ = next.send(QueueResult::Admitted);
         }
     }
@@ -133,7 +135,7 @@ impl Drop for Waiter<'_> {
         if self.gate.permits().give_up(self.client, self.number) {
             return;
         }
-        // In no queue, so it has been told; what it has not heard is still in the channel.
+        // The request is in no queue, so its notification has been sent and may still be in the channel.
         match self.told.try_recv() {
             Ok(QueueResult::Admitted) => self.gate.leave(Some(self.client)),
             Ok(QueueResult::Refused) | Err(_) => {}
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_seat_is_passed_on() {
+    async fn released_permit_passes_to_the_next_request() {
         let gate = gate(1, 9);
         let first = enter(&gate, 1).await.ok().unwrap();
         let mut second = Box::pin(enter(&gate, 2));
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn patience_ends() {
+    async fn waiting_request_times_out() {
         let gate = gate(1, 1);
         let _first = enter(&gate, 1).await.ok().unwrap();
         let start = tokio::time::Instant::now();
@@ -186,14 +188,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_goes_while_waiting_leaves_nothing_behind() {
+    async fn cancelled_request_leaves_no_permit_and_no_queue_entry() {
         let gate = gate(1, 9);
         let first = enter(&gate, 1).await.ok().unwrap();
         let mut second = Box::pin(enter(&gate, 2));
         assert!(second.as_mut().now_or_never().is_none());
         drop(second);
         assert_eq!(gate.count(), (1, 0));
-        // And in the moment in which it is admitted.
+        // The same, at the moment when the request is admitted.
         let mut third = Box::pin(enter(&gate, 3));
         assert!(third.as_mut().now_or_never().is_none());
         drop(first);
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_queue_gives_way() {
+    async fn full_queue_rejects_a_request_of_the_longest_queue() {
         let gate = Inflight::new(Bounds { permits: 1, per_client: 9, waiting: 2 }, PATIENCE);
         let first = enter(&gate, 1).await.ok().unwrap();
         let mut flood = [Box::pin(enter(&gate, 1)), Box::pin(enter(&gate, 1))];
@@ -217,16 +219,16 @@ mod tests {
         assert!(other.await.is_ok());
     }
 
-    /// Many threads, and in the end every permit is free.
+    /// With many threads, every permit is free in the end.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn no_seat_is_lost() {
+    async fn no_permit_is_lost() {
         let gate = Inflight::new(Bounds { permits: 2, per_client: 3, waiting: 5 }, Duration::from_millis(1));
         let mut tasks = tokio::task::JoinSet::new();
         for client in 0..8 {
             let gate = gate.clone();
             tasks.spawn(async move {
                 for turn in 0..200_u32 {
-                    // Every third one goes after its first look.
+                    // Every third request is cancelled after its first poll.
                     let entering = enter(&gate, client);
                     if turn % 3 == 0 {
                         drop(entering.now_or_never());

@@ -1,8 +1,9 @@
-//! How much is served at the same time (docs/overload.md).
+//! Limits of concurrent requests, watches and connections (docs/overload.md).
 //!
-//! [`fair_queue`] decides who is served, waits or is refused; [`inflight`] does the waiting; [`client`] says
-//! what a request counts as and whose it is; [`permit_body`] keeps a permit until the answer is on its way;
-//! [`connection`] is what is known of a connection; [`tracked`] notes on it what is worked on.
+//! [`fair_queue`] decides which request is served, waits or is rejected; [`inflight`] does the waiting;
+//! [`client`] classifies a request and identifies its client; [`permit_body`] holds a permit until the response
+//! has been sent; [`connection`] is the state of a connection, and [`tracked`] records requests in progress
+//! there.
 
 mod client;
 pub mod connection;
@@ -30,23 +31,23 @@ use connection::Connections;
 use fair_queue::{Bounds, Client};
 use inflight::{Inflight, LimitRefusal, Permit};
 
-/// Requests of one client that wait (upstream: queueLengthLimit).
+/// Maximum number of waiting requests of one client (upstream: queueLengthLimit).
 const WAITING_PER_CLIENT: usize = 50;
-/// Requests that wait, for each permit.
+/// Maximum number of waiting requests per permit.
 const WAITING_PER_PERMIT: usize = 4;
 
-/// The limits of a server. 0 is no limit of what is counted.
+/// The limits of a server. 0 means no limit.
 #[derive(Clone, Debug)]
 pub struct LimitsConfig {
-    /// Reading requests at the same time.
+    /// Maximum number of concurrent reads.
     pub requests: usize,
-    /// Writing requests at the same time.
+    /// Maximum number of concurrent writes.
     pub mutating_requests: usize,
-    /// How long a request waits for its turn.
+    /// How long a request waits for a permit.
     pub wait: Duration,
-    /// Open watches.
+    /// Maximum number of open watches.
     pub watches: usize,
-    /// Open connections. Whoever owns the socket asks [`Connections`] for each.
+    /// Maximum number of open connections. The owner of the socket checks each connection with [`Connections`].
     pub connections: usize,
 }
 
@@ -62,22 +63,22 @@ impl Default for LimitsConfig {
     }
 }
 
-/// The limits at work.
+/// The limits of a running server.
 pub(crate) struct Limits {
     reads: Arc<Inflight>,
     writes: Arc<Inflight>,
     watches: Arc<Inflight>,
-    /// Of this process: never refused, so their gates have no limit.
+    /// Requests of controllers in this process are never rejected, so these have no limit.
     own_reads: Arc<Inflight>,
     own_writes: Arc<Inflight>,
     pub(crate) connections: Arc<Connections>,
-    /// What is a watch depends on what is served.
+    /// Whether a request is a watch depends on the kinds that are served.
     kinds: Arc<Kinds>,
     metrics: LimitMetrics,
 }
 
 impl Limits {
-    /// Fails only when a metric is defined twice, which a test rules out.
+    /// Fails only if a metric is defined twice, which a test rules out.
     pub(crate) fn new(
         config: &LimitsConfig,
         registry: &Registry,
@@ -104,12 +105,12 @@ impl Limits {
         }))
     }
 
-    /// The router behind these limits.
+    /// Applies the limits to a router.
     pub(crate) fn protect(self: Arc<Self>, router: Router) -> Router {
         router.layer(middleware::from_fn_with_state(self, admit))
     }
 
-    /// Brings what is counted here to where scrapers read it.
+    /// Updates the metrics.
     pub(crate) fn report(&self) {
         for (kind, outside, own) in
             [("readOnly", &self.reads, &self.own_reads), ("mutating", &self.writes, &self.own_writes)]
@@ -123,12 +124,12 @@ impl Limits {
         }
         let (open, refused) = self.connections.count();
         self.metrics.connections.set(i64::try_from(open).unwrap_or(i64::MAX));
-        // Two may report at once: whoever comes second adds only what the first has not.
+        // Reports may run concurrently: the second one adds only what the first did not count.
         let reported = self.metrics.reported_refused.fetch_max(refused, Ordering::AcqRel);
         self.metrics.refused_connections.inc_by(refused.saturating_sub(reported));
     }
 
-    /// What a request needs to be worked on, if that can be told without waiting.
+    /// Determines the permit that a request needs, without waiting.
     fn ask(&self, request: &Request) -> PermitRequest<'_> {
         let at_once = |gate: &Arc<Inflight>| match gate.try_enter() {
             Ok(permit) => PermitRequest::Admitted(permit),
@@ -147,13 +148,13 @@ impl Limits {
     }
 }
 
-/// The answer to who asks for a permit.
+/// The permit that a request needs.
 enum PermitRequest<'l> {
-    /// None is needed.
+    /// No permit is needed.
     Free,
     Admitted(Permit),
     Refused(LimitRefusal),
-    /// One of these, perhaps after a while.
+    /// A permit of these, possibly after a wait.
     Queue(&'l Arc<Inflight>, Client),
 }
 
@@ -182,14 +183,14 @@ async fn admit(State(limits): State<Arc<Limits>>, request: Request, next: Next) 
     }
 }
 
-/// What is counted here.
+/// The metrics of the limits.
 struct LimitMetrics {
     inflight: IntGaugeVec,
     inqueue: IntGaugeVec,
     rejected: IntCounterVec,
     connections: IntGauge,
     refused_connections: IntCounter,
-    /// What `refused_connections` has been brought to.
+    /// The count that has been added to `refused_connections`.
     reported_refused: AtomicU64,
 }
 
@@ -212,7 +213,7 @@ impl LimitMetrics {
             connections: IntGauge::new("orlop_open_connections", "Connections that are open.")?,
             refused_connections: IntCounter::new(
                 "orlop_refused_connections_total",
-                "Connections that were closed at once because there were too many.",
+                "Connections closed because the limit was reached.",
             )?,
             reported_refused: AtomicU64::new(0),
         };
@@ -225,7 +226,7 @@ impl LimitMetrics {
     }
 
     fn refused(&self, refusal: LimitRefusal) {
-        // There is one level for all from outside; upstream's name of it.
+        // All requests from outside share one priority level, with upstream's name.
         self.rejected.with_label_values(&["global-default", "global-default", refusal.reason()]).inc();
     }
 }

@@ -1,11 +1,10 @@
-//! An answer that holds something (a permit, the mark that a request is worked on) until it has been
-//! handed over to its connection in full.
+//! A response body that holds a value, such as a permit, until the connection has accepted the whole response.
 //!
-//! On HTTP/1 a client that does not read stops the socket, and the socket's owner sees that. On
-//! HTTP/2 a client can let one answer stand and the others move; so there each answer that is held
-//! has a stall timer that runs while the client's turn is to take more, and ends the connection. There it
-//! is also handed over in slices: h2 takes whatever it is given, however little the client takes,
-//! and asks for more only while the client does.
+//! On HTTP/1 a client that does not read stops the socket, and the owner of the socket notices. On HTTP/2 a
+//! client can stall one response while it reads the others, so each held response has a stall timer: it runs
+//! while the client has to read, and it closes the connection. HTTP/2 responses are also split into slices: h2
+//! accepts a frame of any size however little the client reads, and requests the next one only when the client
+//! has read.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,19 +22,19 @@ use tokio::time::Instant;
 
 use super::connection::Connection;
 
-/// Answers of HTTP/1 up to this many bytes go to the connection's buffer at once.
+/// HTTP/1 responses of up to this many bytes fit in the connection's buffer.
 const AT_ONCE: u64 = 64 * 1024;
-/// An answer of HTTP/2 is handed over in slices of so many bytes: a frame of HTTP/2.
+/// Size of the slices of an HTTP/2 response, in bytes: one HTTP/2 frame.
 const SLICE: usize = 16 * 1024;
 
-/// Whether an answer is handed over as soon as it is made.
+/// Whether the connection accepts the whole response as soon as it is complete.
 pub(super) fn is_handed_over(version: Version, body: &Body) -> bool {
     body.is_end_stream()
         || version < Version::HTTP_2 && body.size_hint().exact().is_some_and(|size| size <= AT_ONCE)
 }
 
-/// The answer, which holds `what` until it is handed over. On HTTP/2, a client that takes nothing
-/// of it for `patience` loses `connection`.
+/// Holds `what` until the connection has accepted the whole response. On HTTP/2, `connection` is closed if the
+/// client reads nothing of the response for `patience`.
 pub(super) fn hold<T: Send + Unpin + 'static>(
     response: Response,
     what: T,
@@ -47,7 +46,7 @@ pub(super) fn hold<T: Send + Unpin + 'static>(
 
 struct PermitBody<T> {
     inner: Body,
-    /// Of the last frame, what was not handed over yet.
+    /// The part of the last frame that has not been sent yet.
     rest: Bytes,
     what: Option<T>,
     clock: Option<Ticking>,
@@ -83,8 +82,8 @@ impl<T: Unpin + Send + 'static> http_body::Body for PermitBody<T> {
         })))
     }
 
-    /// Never before it has been asked for more than its last frame. On HTTP/2 that tells that the
-    /// client lets more come: all but a slice, and what the connection's buffer holds, is on its way.
+    /// Always false, so that the last frame is followed by another poll. On HTTP/2 this poll shows that the client
+    /// reads: everything except one slice and the connection's buffer has been sent.
     fn is_end_stream(&self) -> bool {
         false
     }
@@ -101,13 +100,14 @@ impl<T: Unpin + Send + 'static> http_body::Body for PermitBody<T> {
     }
 }
 
-/// Since when it is the client's turn: milliseconds after `start`, and 0 when it is not.
+/// Measures how long the client has had to read: since this many milliseconds after `start`, or 0 if it does not
+/// have to.
 struct StallClock {
     start: Instant,
     since: AtomicU64,
 }
 
-/// A clock that runs until this is dropped. What it holds of the connection goes with it.
+/// A running stall clock. Dropping it stops the clock and releases the connection.
 struct Ticking {
     clock: Arc<StallClock>,
     task: AbortHandle,
@@ -115,7 +115,7 @@ struct Ticking {
 
 impl Ticking {
     fn start(connection: Connection, patience: Duration) -> Self {
-        // A new answer waits for its client at once.
+        // A new response waits for its client immediately.
         let clock = Arc::new(StallClock { start: Instant::now(), since: AtomicU64::new(1) });
         let task = tokio::spawn(StallClock::run(Arc::downgrade(&clock), connection, patience)).abort_handle();
         Ticking { clock, task }
@@ -138,7 +138,7 @@ impl StallClock {
         self.since.store(if clients_turn { now.max(1) } else { 0 }, Ordering::Release);
     }
 
-    /// When the client's turn has lasted too long, if it does not end before.
+    /// When the client has stalled for too long, unless it reads before.
     fn deadline(&self, patience: Duration) -> Option<Instant> {
         let since = self.since.load(Ordering::Acquire);
         (since > 0).then(|| self.start + Duration::from_millis(since) + patience)
@@ -146,7 +146,7 @@ impl StallClock {
 
     async fn run(clock: Weak<Self>, connection: Connection, patience: Duration) {
         loop {
-            // The answer is gone: so is its clock.
+            // The response has been dropped, and its clock with it.
             let Some(found) = clock.upgrade() else { return };
             let now = Instant::now();
             let deadline = found.deadline(patience).unwrap_or(now + patience);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_over() {
+    fn only_small_bodies_on_http1_are_handed_over_immediately() {
         let small = || Body::from("x");
         let large = || Body::from(vec![0; 64 * 1024 + 1]);
         let stream = || Body::from_stream(futures::stream::pending::<Result<Bytes, std::io::Error>>());
@@ -190,14 +190,14 @@ mod tests {
             ("2 little", Version::HTTP_11, small(), true),
             ("3 little, and a stream that can stall", Version::HTTP_2, small(), false),
             ("4 much", Version::HTTP_11, large(), false),
-            ("5 nobody knows", Version::HTTP_10, stream(), false),
+            ("5 of unknown length", Version::HTTP_10, stream(), false),
         ] {
             assert_eq!(is_handed_over(version, &body), want, "{case}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn held_until_it_is_asked_for_more() {
+    async fn value_is_held_until_the_poll_after_the_last_frame() {
         let what = Arc::new(());
         let mut body = hold(Response::new(Body::from("text")), what.clone(), None).into_body();
         assert_eq!(body.size_hint().exact(), Some(4));
@@ -208,14 +208,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_loses_its_connection() {
+    async fn client_that_stops_reading_loses_its_connection() {
         let patience = Duration::from_secs(60);
         let connection = connection();
         let (mut to, from) = futures::channel::mpsc::channel::<Result<Bytes, std::io::Error>>(9);
         let mut body =
             hold(Response::new(Body::from_stream(from)), (), Some((&connection, patience))).into_body();
         let almost = patience - Duration::from_secs(1);
-        // Nothing to send: the server's turn, for as long as it likes.
+        // Nothing to send: the server may take as long as it needs.
         assert!(futures::poll!(body.frame()).is_pending());
         tokio::time::sleep(patience * 3).await;
         assert!(!is_stalled(&connection));
@@ -231,13 +231,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_gone_has_no_clock() {
+    async fn dropped_response_stops_its_stall_clock() {
         let all = Connections::new(0);
         let connection = all.open("127.0.0.1:1".parse().unwrap()).unwrap();
         let patience = Duration::from_secs(60);
         let unread = hold(Response::new(Body::from("x")), (), Some((&connection, patience)));
         let read = hold(Response::new(Body::from("x")), (), Some((&connection, patience)));
-        // Both clocks run.
+        // Both clocks are running.
         tokio::time::sleep(Duration::from_secs(1)).await;
         drop(unread);
         read.into_body().collect().await.unwrap();
@@ -245,11 +245,11 @@ mod tests {
         assert!(!is_stalled(&connection));
         assert_eq!(all.count().0, 1);
         drop(connection);
-        assert_eq!(all.count().0, 0, "nobody holds the connection for the sake of a clock");
+        assert_eq!(all.count().0, 0, "no clock holds the connection");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slices() {
+    async fn http2_bodies_are_split_into_slices() {
         const LENGTH: usize = 3 * SLICE + 5;
         let text: Vec<u8> = (0..LENGTH).map(|at| at as u8).collect();
         let patience = Duration::from_secs(60);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_of_one_piece_is_timed() {
+    async fn large_single_frame_response_has_a_stall_timer() {
         let connection = connection();
         let patience = Duration::from_secs(60);
         let large = Response::new(Body::from(vec![0; 9 * SLICE]));

@@ -1,4 +1,4 @@
-//! The limits in front of a router.
+//! Tests of the limits in front of a router.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +20,7 @@ fn limits(requests: usize, mutating_requests: usize, watches: usize) -> Arc<Limi
     Limits::new(&config, &Registry::new(), Default::default()).unwrap()
 }
 
-/// A router with a slow path, and how to know that it is there and to let it go.
+/// A router with a slow path. `entered` reports a request on it, `gate` releases the request.
 struct Slow {
     limits: Arc<Limits>,
     router: Router,
@@ -48,7 +48,7 @@ impl Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_has_its_own_seats() {
+async fn reads_writes_and_watches_have_separate_permits() {
     let slow = Slow::new(limits(1, 1, 1));
     let busy = tokio::spawn(slow.router.clone().oneshot(request("GET", "/slow")));
     slow.entered.notified().await;
@@ -74,7 +74,7 @@ async fn each_has_its_own_seats() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_upstreams() {
+async fn rejection_is_upstreams_429() {
     let slow = Slow::new(limits(1, 1, 1));
     let busy = tokio::spawn(slow.router.clone().oneshot(request("GET", "/slow")));
     slow.entered.notified().await;
@@ -90,7 +90,7 @@ async fn a_refusal_is_upstreams() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_served() {
+async fn waiting_request_is_served() {
     let slow = Slow::new(limits(1, 1, 1));
     let busy = tokio::spawn(slow.router.clone().oneshot(request("POST", "/slow")));
     slow.entered.notified().await;
@@ -105,7 +105,7 @@ async fn who_waits_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_answer_keeps_its_seat_until_it_is_gone() {
+async fn large_response_holds_its_permit_until_it_is_read() {
     let slow = Slow::new(limits(1, 1, 1));
     let response = slow.router.clone().oneshot(request("GET", "/large")).await.unwrap();
     assert_eq!(slow.limits.reads.count(), (1, 0));
@@ -117,7 +117,7 @@ async fn a_large_answer_keeps_its_seat_until_it_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn zero_is_no_limit() {
+async fn zero_means_no_limit() {
     let slow = Slow::new(limits(0, 0, 0));
     let busy = tokio::spawn(slow.router.clone().oneshot(request("GET", "/slow")));
     slow.entered.notified().await;

@@ -1,5 +1,4 @@
-//! The service of one connection: its requests carry the [`Connection`], and it knows from them
-//! whether it is worked on.
+//! The service of one connection: attaches the [`Connection`] to each request and marks requests in progress.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +11,7 @@ use tower::Service;
 use super::connection::Connection;
 use super::permit_body;
 
-/// A service whose requests come over one connection.
+/// A service for the requests of one connection.
 #[derive(Clone, Debug)]
 pub struct Tracked<S> {
     inner: S,
@@ -21,8 +20,7 @@ pub struct Tracked<S> {
 }
 
 impl<S> Tracked<S> {
-    /// `patience`: how long a client of HTTP/2 may take nothing of an answer before it loses its
-    /// connection.
+    /// `patience`: how long an HTTP/2 client may stall a response before its connection is closed.
     pub fn new(inner: S, connection: Connection, patience: Duration) -> Self {
         Tracked { inner, connection, patience }
     }

@@ -1,4 +1,4 @@
-//! Metrics, by upstream's names and labels.
+//! Metrics with upstream's names and labels.
 
 mod process;
 
@@ -22,12 +22,12 @@ const REQUEST: &[&str] =
     &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"];
 const DURATION: &[&str] =
     &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
-/// Labels of what an objective for the service is held against.
+/// Labels of the service level indicator.
 const SLI: &[&str] = &["verb", "group", "version", "resource", "subresource", "scope", "component"];
 const LONG_RUNNING: &[&str] = &["verb", "group", "version", "resource", "subresource", "scope", "component"];
 const COMPONENT: &str = "apiserver";
 
-/// What a request is counted under.
+/// The labels of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Labels {
     pub(crate) verb: &'static str,
@@ -49,7 +49,7 @@ impl Labels {
     }
 }
 
-/// The counters of a server.
+/// The metrics of a server.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: IntCounterVec,
@@ -58,7 +58,7 @@ pub(crate) struct Metrics {
     long_running: IntGaugeVec,
     watch_events: IntCounterVec,
     objects: IntGaugeVec,
-    /// The same by the older name.
+    /// The same count under its older name.
     storage_objects: IntGaugeVec,
     store_size: IntGauge,
     store_revision: IntGauge,
@@ -66,7 +66,7 @@ pub(crate) struct Metrics {
     process: process::Process,
 }
 
-/// How the store stands with its disk.
+/// Disk usage and snapshots of the store.
 struct StoreGauges {
     size: IntGauge,
     free: IntGauge,
@@ -101,13 +101,13 @@ impl StoreGauges {
     fn set(&self, usage: Usage) {
         let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         self.size.set(number(usage.size));
-        // A store without a disk has no end.
+        // A store without a disk has no limit.
         self.free.set(usage.free.map_or(i64::MAX, number));
         self.full.set(i64::from(usage.full));
     }
 }
 
-/// Counts a watch as open while it lives.
+/// Counts a watch as open until it is dropped.
 pub(crate) struct OpenWatch(IntGauge);
 
 impl Drop for OpenWatch {
@@ -117,7 +117,7 @@ impl Drop for OpenWatch {
 }
 
 impl Metrics {
-    /// Fails only when a metric is defined twice, which a test rules out.
+    /// Fails only if a metric is defined twice, which a test rules out.
     pub(crate) fn new() -> Result<Self, prometheus::Error> {
         let registry = Registry::new();
         let requests = IntCounterVec::new(
@@ -206,19 +206,19 @@ impl Metrics {
         })
     }
 
-    /// Where other parts put what they count.
+    /// The registry, in which other modules register their metrics.
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// A watch has been opened.
+    /// Records that a watch has been opened.
     pub(crate) fn begin_watch(&self, labels: &Labels) -> OpenWatch {
         let gauge = self.long_running.with_label_values(&labels.long_running());
         gauge.inc();
         OpenWatch(gauge)
     }
 
-    /// A request has been answered.
+    /// Records that a request has been answered.
     pub(crate) fn end(&self, labels: &Labels, code: u16, seconds: f64) {
         let code = code.to_string();
         let Labels { verb, group, version, resource, subresource, scope, .. } = labels;
@@ -226,7 +226,7 @@ impl Metrics {
         let with_code =
             [verb, labels.dry_run(), group, version, resource, subresource, scope, COMPONENT, code.as_str()];
         self.requests.with_label_values(&with_code).inc();
-        // A watch lives as long as its client likes; that is no duration.
+        // The client decides how long a watch lasts, so its duration is not recorded.
         if *verb != "WATCH" {
             self.durations.with_label_values(&base).observe(seconds);
             let without_dry_run = [*verb, group, version, resource, subresource.as_str(), scope, COMPONENT];
@@ -234,12 +234,12 @@ impl Metrics {
         }
     }
 
-    /// The counter of events that watches of a kind are sent.
+    /// The counter of events sent to watches of a kind.
     pub(crate) fn watch_counter(&self, names: &Names) -> IntCounter {
         self.watch_events.with_label_values(&[names.group, names.version, names.plural])
     }
 
-    /// A scheduled snapshot was due.
+    /// Records the result of a scheduled snapshot.
     pub(crate) fn count_snapshot(&self, result: &str, written_s: Option<i64>) {
         self.store.snapshots.with_label_values(&[result]).inc();
         if let Some(at) = written_s {
@@ -247,7 +247,7 @@ impl Metrics {
         }
     }
 
-    /// The text that scrapers read.
+    /// All metrics in the text exposition format.
     pub(crate) fn text(&self, store: &dyn Kv<Projection>, kinds: &Kinds) -> Vec<u8> {
         self.process.read();
         let head = store.head();
@@ -292,7 +292,7 @@ mod tests {
     use super::Metrics;
 
     #[test]
-    fn every_metric_is_defined_once() {
+    fn no_metric_is_defined_twice() {
         assert!(Metrics::new().is_ok());
     }
 }

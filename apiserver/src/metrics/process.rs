@@ -1,12 +1,12 @@
-//! What the process itself takes, by the names that every scraper knows. Read from `/proc` when somebody
-//! asks; elsewhere there is nothing to read, and the metrics are left out.
+//! Metrics of the process itself, with their customary Prometheus names. The values are read from `/proc` on each
+//! scrape; on other systems than Linux the metrics are omitted.
 
 use prometheus::{Counter, Gauge, Registry};
 
-/// Ticks of a second in `/proc/self/stat`; Linux has shown a hundred to programs since ever.
+/// Ticks per second in `/proc/self/stat`; Linux always reports 100 to programs.
 const TICKS: f64 = 100.0;
 
-/// Gauges of the process.
+/// The gauges of the process.
 pub(super) struct Process {
     cpu: Counter,
     resident: Gauge,
@@ -15,11 +15,11 @@ pub(super) struct Process {
     open_files: Gauge,
 }
 
-/// What `/proc/self/stat` says.
+/// The values of `/proc/self/stat`.
 #[derive(Debug, PartialEq)]
 struct Stat {
     cpu_s: f64,
-    /// Seconds after the machine's start.
+    /// Seconds since boot.
     started_s: f64,
 }
 
@@ -44,7 +44,7 @@ impl Process {
         })
     }
 
-    /// Reads them anew.
+    /// Updates the gauges.
     pub(super) fn read(&self) {
         let Some(stat) = std::fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(parse) else {
             return;
@@ -62,16 +62,16 @@ impl Process {
     }
 }
 
-/// The second field is a name in parentheses that may hold anything; the rest is numbers.
+/// The second field is a name in parentheses and may contain any character; all other fields are numbers.
 fn parse(stat: &str) -> Option<Stat> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // The field that manuals call the third is the first here.
+    // `fields` starts with the third field of proc(5).
     let number = |at: usize| fields.get(at - 3)?.parse::<f64>().ok();
     Some(Stat { cpu_s: (number(14)? + number(15)?) / TICKS, started_s: number(22)? / TICKS })
 }
 
-/// A line of `/proc/self/status`, such as `VmRSS:  1024 kB`, in bytes.
+/// The value of a line of `/proc/self/status`, such as `VmRSS:  1024 kB`, in bytes.
 fn size(status: &str, name: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok()? * 1024.0)
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_behind_an_odd_name() {
+    fn process_name_with_spaces_and_parentheses_is_skipped() {
         let text = "12 (a) b) S 1 1 1 0 -1 0 0 0 0 0 250 50 0 0 20 0 9 0 4200 8192 3 0";
         let want = Stat { cpu_s: 3.0, started_s: 42.0 };
         assert_eq!(parse(text), Some(want));

@@ -1,4 +1,4 @@
-//! Discovery, in the old form (one document per group) and the new one (everything at once).
+//! Discovery, legacy (one document per group) and aggregated (one document for all).
 
 use std::sync::{Arc, LazyLock};
 
@@ -21,8 +21,8 @@ use crate::registry::{KINDS, Kind, KindRef, Scope, StatusSubresource};
 use crate::state::Inner;
 use crate::status::ApiError;
 
-/// Groups in upstream's order, which decides between kinds of the same short name. Only those with
-/// kinds here are shown.
+/// Groups in upstream's order, which decides between kinds with the same short name. Groups without a kind are
+/// not listed.
 const GROUP_ORDER: &[&str] = &[
     "apps",
     "events.k8s.io",
@@ -55,8 +55,8 @@ pub(super) fn router() -> Router<Arc<Inner>> {
         .route("/apis/{group}/{version}/", get(group_resources))
 }
 
-/// The named groups that have kinds, with their versions, the preferred one first; those of custom
-/// kinds behind the given ones.
+/// The named groups that have kinds, with their versions, preferred version first. Groups of custom kinds follow
+/// those of built-in kinds.
 pub(super) fn groups(served: &Served) -> Vec<(&'static str, Vec<&'static str>)> {
     let mut groups: Vec<(&'static str, Vec<&'static str>)> = GROUP_ORDER
         .iter()
@@ -84,7 +84,7 @@ fn accept(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::ACCEPT).and_then(|value| value.to_str().ok())
 }
 
-/// What a client wants of `/api` and `/apis`.
+/// The form that a client requests of `/api` and `/apis`.
 enum Form {
     Aggregated,
     Legacy,
@@ -113,8 +113,8 @@ fn form(headers: &HeaderMap) -> Result<Form, ApiError> {
     negotiate(accept(headers), Endpoint::Single, false).map(|_| Form::Legacy)
 }
 
-/// The old documents have no protobuf form here. Who asks for it accepts JSON as well, as clients of client-go do that
-/// are set to protobuf, or gets a 406.
+/// Legacy documents have no protobuf encoding here. A client that requests it either accepts JSON as well, as
+/// client-go does when it is set to protobuf, or receives a 406.
 fn legacy(headers: &HeaderMap, document: &Value) -> Response {
     let given = accept(headers).unwrap_or_default();
     let is_text = |clause: &&str| !clause.trim_start().starts_with("application/vnd.kubernetes.protobuf");
@@ -220,7 +220,7 @@ async fn group_resources(
     )
 }
 
-/// A subresource as discovery shows it.
+/// A subresource in a discovery document.
 struct Sub {
     name: &'static str,
     group: &'static str,
@@ -307,7 +307,7 @@ fn resources(served: &Served, group: &str, version: &str) -> Vec<Value> {
 
 static CORE: LazyLock<Discovery> = LazyLock::new(|| document(&Served::default(), vec![("", vec![VERSION])]));
 
-/// The document of the named groups.
+/// The aggregated document of the named groups.
 pub(super) fn named(served: &Served) -> Discovery {
     document(served, groups(served))
 }

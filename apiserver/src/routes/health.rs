@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez`, `/readyz`, their verbose form and their single checks.
+//! Health endpoints: `/healthz`, `/livez` and `/readyz`, with verbose output and individual checks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,20 +12,20 @@ use crate::encode::answer;
 use crate::query::Query;
 use crate::state::Inner;
 
-/// One thing that can be well or not.
+/// A health check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Check {
-    /// The server answers.
+    /// The server responds.
     Ping,
-    /// The log can be written.
+    /// The log is writable.
     Log,
-    /// The store takes writes.
+    /// The store accepts writes.
     Store,
-    /// The same, under the name that readyz has for it.
+    /// The same check under the name that readyz uses.
     StoreReadiness,
-    /// What the server keeps in memory is complete; here it is before the server listens.
+    /// The in-memory state is complete, which is always the case once the server listens.
     InformerSync,
-    /// The server is not about to go.
+    /// The server is not shutting down.
     Shutdown,
 }
 

@@ -1,4 +1,4 @@
-//! The paths that are no resources: discovery, documents, health, metrics, version, page.
+//! Non-resource endpoints: discovery, OpenAPI, health, metrics, version, web page.
 
 mod discovery;
 mod health;
@@ -23,12 +23,12 @@ use crate::encode::answer;
 use crate::encode::negotiate::Wanted;
 use crate::state::Inner;
 
-/// The documents of the kinds that are served now.
+/// The documents of the kinds that are currently served.
 fn documents(served: &Served) -> &Documents {
     served.documents(|| Documents { openapi: openapi::of(served), discovery: discovery::named(served) })
 }
 
-/// Their router. Everything else falls through to the resources.
+/// The router of the non-resource endpoints. Any other path falls through to the resources.
 pub(crate) fn router() -> Router<Arc<Inner>> {
     Router::new()
         .route("/", get(root))
@@ -44,7 +44,7 @@ pub(crate) fn router() -> Router<Arc<Inner>> {
         .merge(orlop_web::router().with_state(()))
 }
 
-/// The paths there are, or the page for a browser.
+/// The list of paths, or the web page for a browser.
 async fn root(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
     let served = server.kinds.now();
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();

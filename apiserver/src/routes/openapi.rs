@@ -1,5 +1,5 @@
-//! `/openapi/v2`, `/openapi/v3`: documents assembled once from the registry, and anew for custom kinds
-//! when those change.
+//! OpenAPI documents at `/openapi/v2` and `/openapi/v3`: assembled once from the registry, and again for custom
+//! kinds whenever those change.
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -33,7 +33,7 @@ pub(super) fn router() -> Router<Arc<Inner>> {
 
 static GIVEN: LazyLock<Documents> = LazyLock::new(|| Documents::new(&given()));
 
-/// The given kinds, as the documents need to know them.
+/// The built-in kinds, as input for the documents.
 fn given() -> Vec<ResourceDoc> {
     KINDS.iter().map(|kind| resource(*kind)).collect()
 }
@@ -148,7 +148,7 @@ async fn v3(
     let own = (served.lists_own && name == document::PATH).then(document::document);
     let found = GIVEN.v3(name).or_else(|| documents(&served).openapi.own.v3(name)).or(own);
     let Some(document) = found else {
-        // Upstream answers this one with nothing but the code.
+        // Upstream sends only the status code here.
         return StatusCode::NOT_FOUND.into_response();
     };
     let query = Query::parse(query.as_deref());

@@ -1,5 +1,5 @@
-//! What others need to verify tokens of service accounts: the public key, and where it is (upstream:
-//! `/.well-known/openid-configuration` and `/openid/v1/jwks`).
+//! Public key of the service account tokens, and its discovery document (upstream:
+//! `/.well-known/openid-configuration` and `/openid/v1/jwks`). Clients verify tokens with them.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::encode::answer;
 use crate::state::Inner;
 
-/// Where the configuration is.
+/// Path of the discovery document.
 pub(super) const CONFIGURATION: &str = "/.well-known/openid-configuration";
-/// Where the keys are.
+/// Path of the public key.
 pub(super) const KEYS: &str = "/openid/v1/jwks";
 const FRESH: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 

@@ -1,5 +1,5 @@
-//! `/orlop/snapshot`: all objects of one revision in one file, streamed from an immutable picture, so
-//! that no writer waits for it. The bytes are those of `orlop_store::archive`.
+//! Snapshot endpoint `/orlop/snapshot`: all objects of one revision in one file, streamed from an immutable
+//! snapshot, so that no writer waits. The file format is that of `orlop_store::archive`.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::encode::answer;
 use crate::state::Inner;
 use crate::status::ApiError;
 
-/// So many are made at the same time: each keeps a thread and a picture of everything.
+/// Maximum number of concurrent snapshots: each holds a thread and a snapshot of all objects.
 const AT_ONCE: usize = 2;
 static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
-/// Bytes that are handed on together, and how many of those wait for a slow client.
+/// Size of a chunk in bytes, and number of chunks that wait for a slow client.
 const PART: usize = 256 << 10;
 const PARTS: usize = 4;
 
@@ -40,7 +40,7 @@ pub(super) async fn snapshot(State(server): State<Arc<Inner>>, headers: HeaderMa
             archive::write(&mut out, server.store.id(), time_ms, &picture).and_then(|_| out.flush());
         if let Err(error) = written {
             tracing::debug!(%error, "a snapshot was not taken to its end");
-            // The client learns from the broken stream; it may be the one that has gone.
+            // The client notices the broken stream, unless it has disconnected itself.
             let _ = sender.blocking_send(Err(error));
         }
     });
@@ -53,7 +53,7 @@ pub(super) async fn snapshot(State(server): State<Arc<Inner>>, headers: HeaderMa
     (headers, Body::from_stream(parts)).into_response()
 }
 
-/// Sends what is written, and waits while the client is slower.
+/// Sends the written bytes, and blocks while the client is slower.
 struct Parts(mpsc::Sender<io::Result<Bytes>>);
 
 impl Write for Parts {
@@ -81,7 +81,7 @@ mod tests {
     use crate::{Config, Projection, Server};
 
     #[tokio::test]
-    async fn it_is_a_whole_file() {
+    async fn snapshot_is_a_complete_archive() {
         let store = Arc::new(Memory::<Projection>::new());
         let server = Server::start(store.clone(), Config::default()).await.unwrap();
         let request = Request::get("/orlop/snapshot").header("accept-encoding", "gzip").body(Body::empty());
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(summary.header.revision, store.head().revision());
         assert_eq!(summary.topics.get("/registry/namespaces/"), Some(&4));
 
-        // Only some are made at once.
+        // The number of concurrent snapshots is limited.
         let _all = PLACES.acquire_many(AT_ONCE as u32).await.unwrap();
         let request = Request::get("/orlop/snapshot").body(Body::empty()).unwrap();
         let response = server.router().oneshot(request).await.unwrap();

@@ -1,5 +1,5 @@
-//! Entity tags: a client that has a document already is told so and gets nothing else. kubectl keeps
-//! the OpenAPI documents for days and asks each time whether they are still good.
+//! Entity tags: a client that already has a document receives a 304. kubectl caches the OpenAPI documents for
+//! days and revalidates them on each use.
 
 use axum::body::{Body, to_bytes};
 use axum::middleware::Next;
@@ -7,10 +7,10 @@ use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
-/// No document is longer, bytes.
+/// Upper bound of a document's size, in bytes.
 const LONGEST: usize = 64 << 20;
 
-/// Gives every document its tag, and answers 304 without a body to who names it.
+/// Adds an entity tag to every document, and answers 304 without a body if the request contains that tag.
 pub(super) async fn entity_tag(request: axum::extract::Request, next: Next) -> Response {
     let known = request.headers().get(header::IF_NONE_MATCH).cloned();
     let response = next.run(request).await;
@@ -18,7 +18,7 @@ pub(super) async fn entity_tag(request: axum::extract::Request, next: Next) -> R
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    // The documents are in memory, so that reading one cannot fail.
+    // The documents are in memory, so reading one cannot fail.
     let bytes = to_bytes(body, LONGEST).await.unwrap_or_default();
     let digest = Sha256::digest(&bytes);
     let hex: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
@@ -35,7 +35,7 @@ pub(super) async fn entity_tag(request: axum::extract::Request, next: Next) -> R
     Response::from_parts(parts, Body::from(bytes))
 }
 
-/// Whether an `If-None-Match` header names a tag: one of a list, weak ones too, or any.
+/// Whether an `If-None-Match` header matches a tag: as one of a list, as a weak tag, or with `*`.
 fn names(header: &[u8], tag: &[u8]) -> bool {
     header.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).any(|one| {
         let strong = one.strip_prefix(b"W/").unwrap_or(one);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_headers_name_a_tag() {
+    fn if_none_match_lists_weak_tags_and_wildcard_match() {
         for (header, want) in [
             ("\"A\"", true),
             ("\"B\"", false),

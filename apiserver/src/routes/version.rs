@@ -1,4 +1,4 @@
-//! `/version`: which Kubernetes this server is like.
+//! Version endpoint `/version`: the Kubernetes release that this server corresponds to.
 
 use axum::response::Response;
 use http::HeaderMap;
@@ -9,14 +9,14 @@ use crate::encode::negotiate::Wanted;
 
 const MAJOR: &str = "1";
 const MINOR: &str = "36";
-/// The Kubernetes release that the behaviour is held against.
+/// The Kubernetes release that the behavior is compared with.
 const LIKE: &str = "v1.36.2";
-/// Builds are the same whenever they are made.
+/// Builds are reproducible, so they have no date.
 const BUILD_DATE: &str = "1970-01-01T00:00:00Z";
 const COMPILER: &str = "rustc";
 
-/// What a build metric says: major, minor, gitVersion, gitCommit, gitTreeState, buildDate, goVersion,
-/// compiler and platform, in this order.
+/// Labels of the build metric: major, minor, gitVersion, gitCommit, gitTreeState, buildDate, goVersion, compiler
+/// and platform, in this order.
 pub(crate) fn build_labels() -> [String; 9] {
     [
         MAJOR.to_owned(),
@@ -31,7 +31,7 @@ pub(crate) fn build_labels() -> [String; 9] {
     ]
 }
 
-/// Which Kubernetes this is like, and which orlop it is.
+/// The Kubernetes release and the orlop release.
 pub(crate) fn git_version() -> String {
     format!("{LIKE}+orlop-{}", env!("CARGO_PKG_VERSION"))
 }
@@ -60,7 +60,7 @@ pub(super) async fn version(_headers: HeaderMap) -> Response {
     answer::json_bytes(200, wanted, version.to_string().into_bytes())
 }
 
-/// The architecture by the name that clients know.
+/// The architecture by its Go name, as clients expect it.
 fn goarch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

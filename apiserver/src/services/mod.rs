@@ -1,9 +1,9 @@
-//! Addresses and node ports: which ones a service gets.
+//! Allocation of cluster IPs and node ports for services.
 //!
-//! An address is given once. That somebody has it stands in the store as a record of its own
-//! ([`Kind::reserved`](crate::registry::Kind::reserved)), which is written and removed in the commits that
-//! write the service, so it holds over restarts and whatever breaks in between. A request that has been
-//! given an address and has not yet written it holds it in [`Pool`], so that no other gets it meanwhile.
+//! An address is allocated once. The store keeps each allocation as a separate record
+//! ([`Kind::reserved`](crate::registry::Kind::reserved)), which is written and removed in the commits that write
+//! the service, so allocations survive restarts and crashes. Between allocation and commit, the request holds the
+//! address in [`Pool`], so that no other request receives it.
 
 pub mod pool;
 pub mod range;
@@ -27,11 +27,11 @@ use crate::status::ApiError;
 use crate::validate::{FieldErrors, Path};
 use pool::{HeldAllocations, Pool, Ranges};
 
-/// Settles what a service says about its addresses and ports, and gives it what it lacks. `old` is the
-/// stored service that it replaces.
+/// Validates the addresses and ports of a service and allocates the missing ones. `old` is the stored service
+/// that it replaces.
 ///
 /// # Errors
-/// 422 for what does not fit this cluster or is taken, 500 when nothing is left to give.
+/// 422 for a value that does not fit this cluster or is already allocated, 500 if the range is full.
 pub(crate) fn settle(
     server: &Inner,
     held: &HeldAllocations,
@@ -56,7 +56,7 @@ pub(crate) fn settle(
     }
     let pool = &server.pool;
     let mut taken = pool.keys();
-    // Behind the lock: what another request has written and let go of is in this picture.
+    // Read under the lock: this snapshot contains all allocations that other requests have committed and released.
     let mut giving = Allocator {
         ranges: &server.config.services,
         head: server.store.head(),
@@ -72,13 +72,13 @@ fn invalid(service: &Object, errors: &FieldErrors) -> ApiError {
     ApiError::invalid("Service", "", service.name(), errors)
 }
 
-/// Why something that a client names cannot be had.
+/// Why an address or port that a client specifies cannot be allocated.
 enum AllocationRefusal {
     OutOfRange,
     Taken,
 }
 
-/// One request's turn.
+/// The allocations of one request.
 struct Allocator<'a> {
     ranges: &'a Ranges,
     head: Snapshot<Projection>,
@@ -158,7 +158,7 @@ impl Allocator<'_> {
             return Ok(());
         }
         let own: HashSet<i64> = old.filter(|old| has_node_ports(old)).map(numbers).unwrap_or_default();
-        // Those that are named come first, so that none of them is given away here.
+        // Specified ports come first, so that none of them is assigned automatically.
         for (i, port) in ports(service).iter().enumerate() {
             let node = number(port, "nodePort");
             let path = Path::new("spec.ports").index(i).child("nodePort");
@@ -180,7 +180,7 @@ impl Allocator<'_> {
         if !gives {
             return Ok(());
         }
-        // The ports of nodes that are given, by port, each with its protocol.
+        // The assigned node ports by service port, each with its protocol.
         let mut given: HashMap<i64, Vec<(String, i64)>> = HashMap::new();
         let protocol = |port: &Value| port["protocol"].as_str().unwrap_or_default().to_owned();
         for port in ports(service).iter().filter(|port| number(port, "nodePort") != 0) {
@@ -192,7 +192,7 @@ impl Allocator<'_> {
             if number(port, "nodePort") != 0 {
                 continue;
             }
-            // The same port over another protocol has the same port on the nodes.
+            // The same service port with another protocol shares its node port.
             let own = protocol(port);
             let place = given.entry(number(port, "port")).or_default();
             let node = match place.iter().find(|(other, _)| *other != own) {

@@ -1,4 +1,4 @@
-//! The ranges of addresses and node ports, and those that requests hold before they are written.
+//! The ranges of addresses and node ports, and the allocations that are not committed yet.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::range::AddressRange;
 
-/// What services get their addresses and node ports from.
+/// The ranges of cluster IPs and node ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranges {
-    /// Addresses inside the cluster.
+    /// Cluster IPs.
     pub addresses: AddressRange,
-    /// Ports of every node.
+    /// Node ports.
     pub node_ports: RangeInclusive<u16>,
 }
 
@@ -24,18 +24,18 @@ impl Default for Ranges {
     }
 }
 
-/// What requests have been given and have not yet written: keys of the store.
+/// Store keys of the allocations that requests have not committed yet.
 #[derive(Debug, Default)]
 pub(crate) struct Pool(Mutex<HashSet<String>>);
 
 impl Pool {
     pub(super) fn keys(&self) -> MutexGuard<'_, HashSet<String>> {
-        // A set of texts is whole after any panic.
+        // A set of strings is consistent after any panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What one request has been given; it is free again (or written) when the request ends.
+/// The allocations of one request, released when the request ends.
 #[derive(Default)]
 pub(crate) struct HeldAllocations(Mutex<HashMap<String, Arc<Pool>>>);
 

@@ -1,20 +1,20 @@
-//! The ranges that addresses and node ports are given from. Pure.
+//! The ranges for cluster IPs and node ports. Pure.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// So many addresses of a range are looked at, at the most; upstream takes no larger range either.
+/// Maximum number of addresses of a range that are used; upstream accepts no larger range either.
 const MOST: u128 = 1 << 20;
 
-/// Why a text is no range.
+/// Why a text is not a range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    /// Not an address and a length.
+    /// Not an IP address and a prefix length.
     #[error("{0:?} is no range of addresses; give one such as 10.0.0.0/24")]
     NoCidr(String),
-    /// There is nothing to give.
+    /// The range is too small.
     #[error("{0} has no room for services; give a range of at least 8 addresses, such as 10.0.0.0/24")]
     TooSmall(String),
     /// Not two ports.
@@ -22,10 +22,10 @@ pub enum RangeError {
     NoPorts(String),
 }
 
-/// A range of addresses that services get theirs from, such as `10.0.0.0/24`.
+/// A range of cluster IPs, such as `10.0.0.0/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressRange {
-    /// The first address of the range, which is no service's.
+    /// The base address of the range, which is never assigned.
     base: IpAddr,
     bits: u8,
 }
@@ -45,7 +45,7 @@ impl FromStr for AddressRange {
         if bits > width - 3 {
             return Err(RangeError::TooSmall(text.to_owned()));
         }
-        // As many ones as the range has bits to give, of which there are three at least.
+        // One bit for each host bit of the range, of which there are at least three.
         let host = u128::MAX >> (128 - u32::from(width - bits));
         let base = of_number(ip, number(ip) & !host);
         Ok(AddressRange { base, bits })
@@ -69,30 +69,29 @@ fn number(ip: IpAddr) -> u128 {
     }
 }
 
-/// The address of a number in the family of another one.
+/// Converts a number to an address of the same family as `family`.
 fn of_number(family: IpAddr, number: u128) -> IpAddr {
     match family {
-        // The number comes from an address of 32 bits and an offset within its range.
+        // The number is a 32-bit address plus an offset within its range.
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from(u32::try_from(number).unwrap_or(u32::MAX))),
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from(number)),
     }
 }
 
 impl AddressRange {
-    /// How many addresses there are to give: not the first one of the range, and not the last of IPv4,
-    /// which is for broadcasts.
+    /// Number of assignable addresses: all except the base address and, for IPv4, the broadcast address.
     pub fn size(&self) -> u128 {
         let shift = u32::from(width(self.base) - self.bits);
         let all = if shift >= 20 { MOST } else { 1 << shift };
         all - if self.base.is_ipv4() { 2 } else { 1 }
     }
 
-    /// The address at a place, from 0.
+    /// The address at an index, starting from 0.
     pub fn at(&self, place: u128) -> IpAddr {
         of_number(self.base, number(self.base) + 1 + place)
     }
 
-    /// The first address, which is the API server's own.
+    /// The first address, which belongs to the Service `kubernetes`.
     pub fn first(&self) -> IpAddr {
         self.at(0)
     }
@@ -105,15 +104,15 @@ impl AddressRange {
         number(ip).checked_sub(number(self.base)).is_some_and(|place| (1..=self.size()).contains(&place))
     }
 
-    /// Where looking for a free address ends for those that clients name themselves: automatic ones are
-    /// taken from behind it as long as there are any (upstream: the lower band of the range).
+    /// Size of the lower band of the range, which is preferred for addresses that clients specify. Automatic
+    /// allocation uses the rest of the range first (upstream: the lower band of the range).
     pub fn band(&self) -> u128 {
         let least = 16;
         if self.size() < least { 0 } else { (self.size() / least).clamp(least, 256) }
     }
 }
 
-/// Ports of every node that services get theirs from.
+/// Parses a range of node ports.
 pub fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, RangeError> {
     let wrong = || RangeError::NoPorts(text.to_owned());
     let (first, last) = text.split_once('-').ok_or_else(wrong)?;
@@ -124,8 +123,7 @@ pub fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, RangeError> {
     Ok(first..=last)
 }
 
-/// The first free place: from `start` (a random number) on through the places behind the band, then
-/// through the band.
+/// Finds a free index: first outside the band, from `start` (a random number) on, then within the band.
 pub(super) fn find(size: u128, band: u128, start: u128, is_free: impl Fn(u128) -> bool) -> Option<u128> {
     let upper = size - band;
     let behind = (0..upper).map(|step| band + (start % upper.max(1) + step) % upper.max(1));
@@ -142,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_read() {
+    fn address_ranges_are_parsed_and_invalid_ones_rejected() {
         for (text, shown, size, first, last) in [
             ("10.0.0.0/24", "10.0.0.0/24", 254, "10.0.0.1", "10.0.0.254"),
             ("10.0.0.77/24", "10.0.0.0/24", 254, "10.0.0.1", "10.0.0.254"),
@@ -169,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_read() {
+    fn port_ranges_are_parsed_and_invalid_ones_rejected() {
         assert_eq!(parse_ports("30000-32767"), Ok(30000..=32767));
         assert_eq!(parse_ports("5-5"), Ok(5..=5));
         for text in ["", "5", "6-5", "0-5", "1-65536", "a-b"] {
@@ -178,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_band_is_left_for_last() {
+    fn lower_band_is_allocated_last() {
         for (text, want) in
             [("10.0.0.0/29", 0), ("10.0.0.0/24", 16), ("10.0.0.0/20", 255), ("10.0.0.0/12", 256)]
         {

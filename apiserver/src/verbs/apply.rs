@@ -1,5 +1,5 @@
-//! Server-side apply: PATCH with `application/apply-patch+yaml`, on an item or its status. What is
-//! missing is created.
+//! Server-side apply: PATCH with `application/apply-patch+yaml`, on an item or its status. A missing object is
+//! created.
 
 use axum::response::Response;
 use serde_json::{Map, Value};
@@ -17,10 +17,10 @@ use crate::verbs::request::Request;
 use crate::verbs::update::{self, Change, check_name};
 use crate::verbs::write::{self, Part, StoreError};
 
-/// How often an apply is taken to a newer version when others get in between.
+/// Maximum number of attempts when other writers cause conflicts.
 const ATTEMPTS: usize = 32;
 
-/// Applies the body.
+/// Applies the request body.
 pub(crate) async fn apply(request: &Request, part: Part, wanted: Wanted) -> Result<Response, ApiError> {
     let options = WriteOptions::parse_apply(&request.query)?;
     let (config, duplicates) = read(&request.body)?;
@@ -41,7 +41,7 @@ pub(crate) async fn apply(request: &Request, part: Part, wanted: Wanted) -> Resu
     Err(ApiError::conflict(request.names(), &request.resource.name))
 }
 
-/// Applies to the object as it is now, and answers with the status code.
+/// Applies the configuration to the current object, and returns the status code.
 async fn once(
     request: &Request,
     part: Part,
@@ -76,7 +76,7 @@ async fn once(
     update::apply(request, object, change, warnings).await.map(|written| (200, written))
 }
 
-/// Creates what is missing; when somebody else is faster, the apply is taken to their object.
+/// Creates a missing object. If another writer creates it first, the apply is retried on that object.
 async fn create(
     request: &Request,
     mut object: Object,
@@ -84,7 +84,7 @@ async fn create(
     warnings: &mut Vec<String>,
 ) -> Result<Written, StoreError> {
     request.kind().defaults(&mut object);
-    // There is no version yet that it could be about.
+    // The object does not exist yet, so no version can match.
     object.meta().remove("resourceVersion");
     create_tracked(request, object, dry_run, warnings).await.map_err(|error| match error.reason {
         "AlreadyExists" => StoreError::Moved(None),
@@ -92,7 +92,7 @@ async fn create(
     })
 }
 
-/// The document of the body; nothing and `null` are an empty one.
+/// Parses the document of the body; an empty body and `null` are empty documents.
 pub(crate) fn read(body: &[u8]) -> Result<(Map<String, Value>, Vec<String>), ApiError> {
     let refuse = |why: &str| ApiError::bad_request(format!("error decoding YAML: {why}"));
     let (document, duplicates) =
@@ -111,7 +111,7 @@ pub(crate) fn read(body: &[u8]) -> Result<(Map<String, Value>, Vec<String>), Api
     )))
 }
 
-/// Keys that are given twice: the last counts, with a warning, or the request is refused.
+/// Handles duplicate keys: the last one counts with a warning, or the request is rejected.
 pub(crate) fn note_duplicates(
     validation: FieldValidation,
     duplicates: &[String],

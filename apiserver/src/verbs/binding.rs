@@ -1,4 +1,4 @@
-//! `pods/NAME/binding`: gives a pod its node.
+//! `pods/NAME/binding`: binds a pod to a node.
 
 use axum::response::Response;
 use serde_json::{Map, Value, json};
@@ -28,7 +28,7 @@ const ATTEMPTS: usize = 32;
 
 const VERSION: [&str; 2] = ["metadata", "resourceVersion"];
 
-/// Binds the pod of the path to the node of the body.
+/// Binds the pod in the path to the node in the body.
 pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;

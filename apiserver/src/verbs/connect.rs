@@ -1,8 +1,8 @@
-//! `log`, `exec`, `attach`, `portforward` and `proxy`: what lies behind a kubelet or a pod.
+//! Connections to kubelets and pods: `log`, `exec`, `attach`, `portforward` and `proxy`.
 //!
-//! Logs are fetched from the agent of the node, when the Node tells where it serves them ([`LOG_ADDRESS`], [`LOG_KEY`]). Nothing else
-//! is reached. What upstream's server says before it goes to a node is said here as well, in the same
-//! words (pkg/registry/core/pod/strategy.go); after that the answer is that the node is not reached.
+//! Logs are fetched from the node agent if the Node publishes where the agent serves them ([`LOG_ADDRESS`],
+//! [`LOG_KEY`]). All other requests fail: first with upstream's errors for what is checked before a connection
+//! (pkg/registry/core/pod/strategy.go), then because this server does not connect to nodes.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -19,22 +19,22 @@ use crate::validate::{FieldErrors, Path};
 use crate::verbs::kubelet::{Agent, is_somewhere_else};
 use crate::verbs::request::Request;
 
-/// The annotation of a Node whose agent serves logs, with its IP address.
+/// The annotation with the IP address where the node's agent serves logs.
 const LOG_ADDRESS: &str = "orlop.dev/log-address";
 
-/// The annotation with the digest of the key that the agent shows there.
+/// The annotation with the digest of the agent's public key.
 const LOG_KEY: &str = "orlop.dev/log-key";
 
-/// The port of a kubelet that does not tell its own.
+/// The kubelet port of a Node that does not publish one.
 const KUBELET_PORT: i64 = 10_250;
 
-/// What is said where upstream would tell why a connection failed.
+/// The reason in upstream's messages about failed connections.
 const NO_WAY: &str = "this server does not connect to kubelets or pods";
 
-/// Kinds of addresses of a node, the best first.
+/// Address types of a node, in order of preference.
 const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
-/// Answers what asks for a connection.
+/// Handles a request for a connection.
 pub(crate) async fn connect(request: &Request) -> Result<Response, ApiError> {
     match (request.names().plural, request.resource.subresource.as_str()) {
         ("nodes", _) => {
@@ -76,7 +76,7 @@ async fn log(request: &Request) -> Result<Response, ApiError> {
     agent.get(&path, &token, request.server.closing.clone()).await
 }
 
-/// What the agent is asked, as upstream's server asks it.
+/// The query of the request to the agent, in upstream's form.
 fn log_query(query: &Query) -> String {
     let mut out = form_urlencoded::Serializer::new(String::new());
     for flag in ["follow", "previous", "timestamps"] {
@@ -96,7 +96,7 @@ fn log_query(query: &Query) -> String {
     }
 }
 
-/// What is wrong with the options of a log; a number that is none is an error at once.
+/// Validates the options of a log; a value that is not a number is an error immediately.
 fn log_options(query: &Query) -> Result<FieldErrors, ApiError> {
     let mut errors = FieldErrors::new();
     let (tail, limit, since) =
@@ -161,7 +161,7 @@ fn unreachable(host: &str, port: &str) -> ApiError {
     ApiError::unreachable(format!("error trying to reach service: dial tcp {host}{colon}{port}: {NO_WAY}"))
 }
 
-/// The parts of `[SCHEME:]NAME[:PORT]`.
+/// Splits `[SCHEME:]NAME[:PORT]` into its parts.
 fn split<'a>(id: &'a str, what: &str) -> Result<(&'a str, &'a str, &'a str), ApiError> {
     let parts: Vec<&str> = id.split(':').collect();
     let is_scheme = |scheme: &str| matches!(scheme, "" | "http" | "https");
@@ -179,7 +179,7 @@ fn pod(request: &Request, name: &str) -> Result<Object, ApiError> {
     Ok(stored::decode_as(request.kind(), &record))
 }
 
-/// The container that is meant: the one that is named, or the only one.
+/// The container with this name, or the only one.
 fn container(pod: &Object, wanted: &str) -> Result<String, ApiError> {
     let name = pod.name();
     let names = |list: &str| -> Vec<&str> {
@@ -200,7 +200,7 @@ fn container(pod: &Object, wanted: &str) -> Result<String, ApiError> {
     }
 }
 
-/// Address and port of a node's kubelet.
+/// Returns the address and port of a node's kubelet.
 fn kubelet(request: &Request, node: &str) -> Result<String, ApiError> {
     address_of(&self::node(request, node)?)
 }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn containers() {
+    fn container_defaults_to_the_only_one() {
         let pod = |spec: Value| Object::from_value(json!({"metadata": {"name": "p"}, "spec": spec}));
         let one = json!({"containers": [{"name": "a"}], "initContainers": [{"name": "i"}]});
         let two =
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_is_asked() {
+    fn log_query_contains_only_upstreams_options() {
         for (query, want) in [
             ("", ""),
             ("follow=false&container=c&pretty=true", ""),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_logs() {
+    fn log_options_are_validated() {
         for (query, want) in [
             ("", ""),
             ("tailLines=0&limitBytes=1&sinceSeconds=1&follow=true&stream=All", ""),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn ids() {
+    fn proxy_ids_are_split_into_scheme_name_and_port() {
         for (id, want) in [
             ("a", Ok(("", "a", ""))),
             ("a:80", Ok(("", "a", "80"))),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses() {
+    fn local_and_multicast_addresses_are_rejected() {
         for (address, want) in [
             ("10.0.0.1", true),
             ("2001:db8::1", true),

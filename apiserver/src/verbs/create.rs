@@ -13,7 +13,7 @@ use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
 
-/// What names are generated from: no vowels, no characters that are easily confused.
+/// The characters of generated names: no vowels, and none that are easily confused.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX: usize = 5;
 const GENERATED_BASE_MAX: usize = 58;
@@ -32,7 +32,7 @@ pub(crate) async fn create(request: &Request) -> Result<Response, ApiError> {
     answer::written(request.kind_ref(), 201, &written, wanted, &warnings, &request.query, request.now())
 }
 
-/// Creates an object that is decoded; also for PUT of an object that is missing.
+/// Creates a decoded object; also used by a PUT of a missing object.
 pub(crate) async fn create_object(
     request: &Request,
     mut object: Object,
@@ -46,7 +46,7 @@ pub(crate) async fn create_object(
     create_tracked(request, object, options.dry_run, warnings).await
 }
 
-/// Creates an object that is complete, with its managed fields.
+/// Creates a complete object that already has its managed fields.
 pub(crate) async fn create_tracked(
     request: &Request,
     mut object: Object,
@@ -86,7 +86,7 @@ pub(crate) async fn create_tracked(
             }
         }
         let name = object.name().to_owned();
-        // Only a generated name is tried again.
+        // Only generated names are retried.
         let again = generated && attempt < GENERATE_ATTEMPTS;
         let body = if again { object.clone() } else { std::mem::take(&mut object) };
         let taken = match store(request, body, dry_run).await {
@@ -120,15 +120,15 @@ async fn store(request: &Request, object: Object, dry_run: bool) -> Result<Writt
     }
 }
 
-/// Nothing new is made of a definition that is being deleted.
+/// The error for a create while the definition is being deleted.
 fn terminating_definition() -> ApiError {
     let message = "create not allowed while custom resource definition is terminating".to_owned();
     ApiError { message, ..ApiError::method_not_allowed() }
 }
 
-/// Takes back an object that came when its definition was on its way out or gone. The kind was found when
-/// the request began, and its body may have taken a while; behind the last look for objects that are left
-/// nobody else would ever remove this one.
+/// Removes an object that was created while its definition was terminating or after it was deleted. The kind is
+/// resolved when a request begins, and the body may arrive after the last check for remaining objects; nothing
+/// else would ever remove the object.
 async fn settled(request: &Request, written: Written) -> Result<Written, StoreError> {
     let (Some(definition), Written::Record(record)) = (request.kind().definition(), &written) else {
         return Ok(written);
@@ -139,7 +139,7 @@ async fn settled(request: &Request, written: Written) -> Result<Written, StoreEr
         None => ApiError::no_such_resource(),
     };
     match write::remove(request, record).await {
-        // Gone, or somebody else's already.
+        // The object is removed, or another writer has changed it.
         Ok(_) | Err(StoreError::Moved(_)) => Err(error.into()),
         Err(StoreError::Api(why)) => Err(why.into()),
     }

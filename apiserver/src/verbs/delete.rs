@@ -1,4 +1,4 @@
-//! DELETE on an item: preconditions, grace, finalizers, and the removal itself.
+//! DELETE on an item: preconditions, grace period, finalizers, and the removal itself.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::verbs::delete_options::{DeleteOptions, Propagation};
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
 
-/// How often a delete is taken to a newer version when others get in between.
+/// Maximum number of attempts when other writers cause conflicts.
 const ATTEMPTS: usize = 32;
 
-/// What is left of an object after a delete.
+/// The result of a delete.
 pub(crate) enum Deleted {
-    /// It is gone; this is what it was last.
+    /// The object is removed; this is its last state.
     Gone(Object),
-    /// Its deletion has begun (or had before); finalizers or its grace hold it.
+    /// The object is terminating; finalizers or its grace period delay the removal.
     Held(Object),
 }
 
@@ -41,7 +41,7 @@ pub(crate) async fn delete(request: &Request) -> Result<Response, ApiError> {
     if gone && kind.policy().delete_answer == DeleteAnswer::Status {
         return answer::value_answer(200, wanted, &success(request.names(), &object));
     }
-    // 202 is for clients that have said in the old way that dependents need not be waited for.
+    // 202 is for clients that request background deletion with the legacy option `orphanDependents`.
     let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
     answer::object(request.kind_ref(), code, object, wanted, &request.query, request.now())
 }
@@ -85,7 +85,7 @@ pub(crate) async fn delete_named(
     }
 }
 
-/// Whether the object is the one that the client means.
+/// Checks the preconditions of a delete.
 pub(crate) fn check_preconditions(
     request: &Request,
     options: &DeleteOptions,
@@ -141,12 +141,12 @@ pub(crate) fn check_preconditions(
     Ok(())
 }
 
-/// The metadata that a delete leaves, if the object is held.
+/// The effect of a delete on the object.
 struct Plan {
     object: Object,
-    /// Nothing holds it: it goes at once.
+    /// The object is removed immediately.
     goes: bool,
-    /// The object is marked before it goes, as pods are, so that watchers see the mark.
+    /// The object is marked before its removal, as pods are, so that watchers see the mark.
     marked: bool,
 }
 
@@ -168,7 +168,7 @@ fn plan(request: &Request, old: &Object, options: &DeleteOptions) -> Plan {
         shorten(&mut object, old, grace);
         let left =
             object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
-        // A repeated delete of a held object changes nothing; one that ends the grace ends the object.
+        // A repeated delete of a terminating object changes nothing, unless it ends the grace period.
         let goes = !held && left == 0 && (grace.is_some() || !kind.is_held(&object));
         return Plan { goes, marked: goes && object != *old, object };
     }
@@ -181,13 +181,13 @@ fn plan(request: &Request, old: &Object, options: &DeleteOptions) -> Plan {
         return Plan { object, goes: true, marked };
     }
     let at = now.checked_add(SignedDuration::from_secs(grace_or_none)).unwrap_or(now);
-    // Namespaces end without a grace of their own.
+    // Namespaces have no grace period.
     let shown = if kind.is_held(&object) { grace } else { Some(grace_or_none) };
     write::mark_deleted(kind, &mut object, at, shown);
     Plan { object, goes: false, marked: false }
 }
 
-/// A terminating object may only be given less time than it has.
+/// Shortens the grace period of a terminating object. The grace period is never extended.
 fn shorten(object: &mut Object, old: &Object, grace: Option<i64>) {
     let Some(wanted) = grace else { return };
     let left = old.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
@@ -200,12 +200,12 @@ fn shorten(object: &mut Object, old: &Object, grace: Option<i64>) {
     object.set(&["metadata", "deletionGracePeriodSeconds"], wanted);
 }
 
-/// The garbage collector's finalizers, by how dependents are to be treated.
+/// Sets the garbage collector's finalizers according to the propagation policy.
 fn settle_finalizers(object: &mut Object, propagation: Option<Propagation>, orphans_by_default: bool) {
     const ORPHAN: &str = "orphan";
     const FOREGROUND: &str = "foregroundDeletion";
     let add = match propagation {
-        // What an earlier delete asked for stays.
+        // The policy of an earlier delete remains.
         None if !orphans_by_default
             || object.finalizers().any(|finalizer| finalizer == ORPHAN || finalizer == FOREGROUND) =>
         {
@@ -251,12 +251,12 @@ async fn delete_record(
         let held = write::put(request, record, plan.object).await?;
         return Ok(Deleted::Held(stored::decode_as(kind, &held)));
     }
-    // The mark is a write of its own, so that a watcher sees the end begin. When the removal
-    // behind it fails, the object is marked with no grace left, and the next delete removes it.
+    // The mark is a separate write, so that watchers see it before the removal. If the removal fails, the object is
+    // left with a grace period of 0, and the next delete removes it.
     let last = if plan.marked { write::put(request, record, plan.object).await? } else { record.clone() };
     let revision = write::remove(request, &last).await?;
     let mut object = stored::decode_as(kind, &last);
-    // What is gone is shown at the revision of its deletion, as the event shows it.
+    // A removed object is returned with the revision of its deletion, as in the watch event.
     object.set(&["metadata", "resourceVersion"], revision.to_string());
     Ok(Deleted::Gone(object))
 }

@@ -1,4 +1,4 @@
-//! DELETE on a collection: every selected object, one by one.
+//! DELETE on a collection: deletes each selected object.
 
 use axum::response::Response;
 
@@ -11,16 +11,16 @@ use crate::verbs::delete_options::DeleteOptions;
 use crate::verbs::list::select;
 use crate::verbs::request::Request;
 
-/// Deletes that are under way at the same time: about what the store writes with one sync. Each
-/// holds its object decoded, so all of a large collection at once would be too much.
+/// Number of concurrent deletes: about as many as the store writes with one sync. Each delete holds its decoded
+/// object, so the number is limited.
 const SIDE_BY_SIDE: usize = 256;
 
-/// Deletes what is selected and answers with the objects as they were before.
+/// Deletes the selected objects and returns them as they were before.
 pub(crate) async fn delete_collection(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::List)?;
     let options = DeleteOptions::parse(request)?;
     let listed = select(request).await?;
-    // Side by side, so that the whole collection takes a few syncs and not one per object.
+    // Concurrent deletes share syncs, instead of one sync per object.
     for group in listed.records.chunks(SIDE_BY_SIDE) {
         let deletes = group.iter().map(|record| {
             let (_, name) = key_names(request.kind(), record.key.as_str());
@@ -29,7 +29,7 @@ pub(crate) async fn delete_collection(request: &Request) -> Result<Response, Api
         for result in futures::future::join_all(deletes).await {
             match result {
                 Ok(_) => {}
-                // Gone or changed meanwhile: somebody else's delete, or the next call's.
+                // The object was removed or changed in the meantime: by another delete, or left for the next call.
                 Err(error) if error.code == 404 || error.code == 409 => {}
                 Err(error) => return Err(error),
             }

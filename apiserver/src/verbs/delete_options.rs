@@ -1,4 +1,4 @@
-//! What a delete asks for: in its body, or in the query when there is no body.
+//! Options of a delete, from its body, or from the query if there is no body.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::verbs::request::Request;
 
 const SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
-/// How dependents are treated.
+/// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
     Background,
@@ -30,7 +30,7 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Reads and validates them.
+    /// Parses and validates the options of a request.
     pub(crate) fn parse(request: &Request) -> Result<Self, ApiError> {
         if !request.body.iter().all(u8::is_ascii_whitespace) {
             return Self::from_body(&decode_typed(SCHEMA, request.media()?, &request.body)?);
@@ -46,7 +46,7 @@ impl DeleteOptions {
         options.finish(query.get("propagationPolicy"), errors)
     }
 
-    /// Validates those that a body has, or a part of one.
+    /// Parses and validates the options in a body, or in a part of one.
     pub(crate) fn from_body(body: &Map<String, Value>) -> Result<Self, ApiError> {
         let mut errors = FieldErrors::new();
         let options = DeleteOptions {
@@ -61,7 +61,7 @@ impl DeleteOptions {
     }
 
     fn finish(mut self, policy: Option<&str>, mut errors: FieldErrors) -> Result<Self, ApiError> {
-        // Negative times are the least there is.
+        // A negative grace period counts as one second.
         self.grace_period_seconds = self.grace_period_seconds.map(|s| if s < 0 { 1 } else { s });
         let path = Path::new("propagationPolicy");
         if let (Some(policy), Some(_)) = (policy, self.orphan_dependents) {
@@ -81,7 +81,7 @@ impl DeleteOptions {
         if errors.is_empty() { Ok(self) } else { Err(ApiError::invalid_options("DeleteOptions", &errors)) }
     }
 
-    /// What was asked for, in the new way or the old one.
+    /// The requested policy, from `propagationPolicy` or the legacy `orphanDependents`.
     pub(crate) fn propagation(&self) -> Option<Propagation> {
         match (self.propagation, self.orphan_dependents) {
             (Some(propagation), _) => Some(propagation),

@@ -1,4 +1,4 @@
-//! Label and field selectors of a request, held against records by their projection.
+//! Label and field selectors of a request, matched against the projections of records.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::query::Query;
 use crate::registry::{Kind, KindRef, Scope, UnknownField};
 use crate::status::ApiError;
 
-/// What a list, watch or deletecollection selects.
+/// The selection of a list, watch or deletecollection.
 #[derive(Clone)]
 pub(crate) struct Filter {
     kind: KindRef,
     labels: Option<labels::Selector>,
     fields: Option<fields::Selector>,
-    /// The name in the path of a watch of the old form.
+    /// The name in the path of a legacy watch.
     named: Option<String>,
 }
 
 impl Filter {
-    /// Reads `labelSelector` and `fieldSelector`; `extra` also takes fields that upstream refuses.
+    /// Parses `labelSelector` and `fieldSelector`; `extra` allows fields that upstream rejects.
     pub(crate) fn parse(kind: &KindRef, query: &Query, extra: bool) -> Result<Self, ApiError> {
         let labels = match query.text("labelSelector") {
             "" => None,
@@ -46,34 +46,34 @@ impl Filter {
         Ok(Filter { kind: kind.clone(), labels, fields, named: None })
     }
 
-    /// Only the object of one name.
+    /// Restricts the selection to one name.
     pub(crate) fn by_name(mut self, name: &str) -> Self {
         self.named = Some(name.to_owned());
         self
     }
 
-    /// Whether everything matches.
+    /// Whether the filter matches every object.
     pub(crate) fn is_everything(&self) -> bool {
         self.named.is_none()
             && self.labels.as_ref().is_none_or(labels::Selector::is_everything)
             && self.fields.as_ref().is_none_or(fields::Selector::is_everything)
     }
 
-    /// The one name that can match, when the field selector names one.
+    /// The only name that can match, if the filter requires one.
     pub(crate) fn name(&self) -> Option<&str> {
         let selected = || self.fields.as_ref().and_then(|fields| fields.requires_exact("metadata.name"));
         self.named.as_deref().or_else(selected)
     }
 
-    /// The selected records below a prefix, in order, from a key on when one is given. When only
-    /// one name can match, nothing else is looked at.
+    /// The matching records with a prefix, in order, optionally from a key on. If only one name can match, only its
+    /// record is read.
     pub(crate) fn select<'a>(
         &'a self,
         snapshot: &'a Snapshot<Projection>,
         prefix: &'a str,
         from: Option<&'a str>,
     ) -> impl Iterator<Item = &'a Arc<Record<Projection>>> {
-        // A collection over all namespaces has a namespace between its prefix and the name.
+        // The keys of a collection across all namespaces contain the namespace between prefix and name.
         let whole = self.kind.scope() == Scope::Namespaced && prefix == self.kind.storage_prefix();
         let (one, many) = match self.name() {
             Some(name) if !whole => {
@@ -86,7 +86,7 @@ impl Filter {
         one.into_iter().chain(many.into_iter().flatten()).filter(|record| self.matches(record))
     }
 
-    /// Whether a record is selected.
+    /// Whether the filter matches a record.
     pub(crate) fn matches(&self, record: &Record<Projection>) -> bool {
         if let Some(labels) = &self.labels
             && !labels.matches(|key| record.view.label(key))
@@ -102,7 +102,7 @@ impl Filter {
         }
         let Some(fields) = &self.fields else { return true };
         if self.kind.reads_through() {
-            // A view selects by fields of its own, which the stored projection does not have.
+            // A view has its own selectable fields, which the stored projection does not contain.
             let object = stored::decode_as(&*self.kind, record);
             return fields.matches(|field| match field {
                 "metadata.name" => Some(Cow::Borrowed(name)),

@@ -1,4 +1,4 @@
-//! `namespaces/NAME/finalize`: takes the finalizers of a namespace's spec.
+//! `namespaces/NAME/finalize`: updates the finalizers in a namespace's spec.
 
 use axum::response::Response;
 
@@ -14,7 +14,7 @@ use crate::verbs::write::{self, Part, StoreError};
 
 const ATTEMPTS: usize = 32;
 
-/// Replaces `spec.finalizers`; a terminating namespace that nothing holds any more goes.
+/// Replaces `spec.finalizers`, and removes a terminating namespace that has no finalizers left.
 pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("UpdateOptions", &request.query)?;
@@ -32,7 +32,7 @@ pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
             return Err(write::uid_conflict(kind, &key, given.uid(), old.uid()));
         }
         write::check_version(kind, &given, &old, true)?;
-        // The body's metadata counts here, as upstream has it; its status does not.
+        // As in upstream, the metadata of the body is applied, its status is not.
         let mut object = given.clone();
         kind.defaults(&mut object);
         write::track(request, &request.manager(&options), Some(&old), &mut object);

@@ -1,6 +1,7 @@
-//! The way to the agent of a node: one request, whose answer is passed on as it comes. On loopback it may be plain HTTP. Anywhere else it
-//! is TLS with exactly the key whose digest stands in the Node ([`raw_public_key`](super::raw_public_key)): the agent wrote it there with its own
-//! credentials, and nobody else gets the request, or the token in it, to see.
+//! Client of the node agents: sends one request and streams the response. On loopback, plain HTTP is allowed. Any
+//! other address requires TLS with the key whose digest the Node publishes
+//! ([`raw_public_key`](super::raw_public_key)): the agent wrote the digest with its own credentials, and no other
+//! peer receives the request or its token.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -21,24 +22,24 @@ use tokio_util::sync::CancellationToken;
 use super::raw_public_key::{self, Digest};
 use crate::status::ApiError;
 
-/// How long an agent may take to begin its answer.
+/// How long an agent may take to begin its response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// So much of a refusal is passed on, in bytes (upstream: GenericHttpResponseChecker).
+/// Maximum number of bytes of an error response that are passed on (upstream: GenericHttpResponseChecker).
 const REFUSAL: usize = 50 * 1024;
 
-/// Where an agent is, and who.
+/// The address and key of a node agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Agent {
     address: SocketAddr,
-    /// None is spoken to in the clear, on loopback.
+    /// `None` for plain HTTP, on loopback only.
     key: Option<Digest>,
 }
 
 impl Agent {
-    /// From what a Node tells: an address, a port, and the digest of a key.
+    /// Creates a client from the address, the port and the key digest that a Node publishes.
     ///
     /// # Errors
-    /// That cannot be an agent, or it is beyond loopback and there is no key; in words.
+    /// The address cannot be that of an agent, or it is not a loopback address and there is no key.
     pub(super) fn new(address: &str, port: i64, key: Option<&str>) -> Result<Self, String> {
         let ip: IpAddr = address.parse().map_err(|_| format!("{address:?} is no IP address"))?;
         if !ip.is_loopback() && !is_somewhere_else(address) {
@@ -47,14 +48,14 @@ impl Agent {
         let key = key.map(Digest::parse).transpose()?;
         if !ip.is_loopback() && key.is_none() {
             return Err(format!(
-                "{ip} is no loopback address, and the Node tells no key to encrypt with; logs are not fetched in the clear"
+                "{ip} is not a loopback address and the Node publishes no key; logs are not fetched over plain HTTP"
             ));
         }
         let port = u16::try_from(port).map_err(|_| format!("{port} is no port"))?;
         Ok(Agent { address: SocketAddr::new(ip, port), key })
     }
 
-    /// Asks for a path and passes the answer on, until its end or `closing`.
+    /// Requests a path and streams the response until its end or until `closing` is cancelled.
     pub(super) async fn get(
         self,
         path: &str,
@@ -105,7 +106,7 @@ impl Agent {
     ) -> Result<http::Response<Incoming>, String> {
         let words = |error: hyper::Error| error.to_string();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
-        // Ends with the answer's body.
+        // The task ends with the response body.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!("the connection to a node's agent broke: {error}");
@@ -121,7 +122,7 @@ impl Agent {
     }
 }
 
-/// The agent's refusal in this server's words (upstream: GenericHttpResponseChecker).
+/// Converts an error response of the agent to an error of this server (upstream: GenericHttpResponseChecker).
 fn refusal(code: StatusCode, text: String, url: &str) -> ApiError {
     match code.as_u16() {
         400 => ApiError::bad_request(text),
@@ -133,7 +134,7 @@ fn refusal(code: StatusCode, text: String, url: &str) -> ApiError {
     }
 }
 
-/// Whether an address can be that of a pod, and not of this machine or of everybody.
+/// Whether an address can belong to a pod: a unicast address that is neither loopback nor link-local.
 pub(super) fn is_somewhere_else(address: &str) -> bool {
     match address.parse::<std::net::IpAddr>() {
         Ok(std::net::IpAddr::V4(ip)) => {
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_agents_are_asked() {
+    fn agents_beyond_loopback_need_a_unicast_address_and_a_key() {
         let key = "ab".repeat(32);
         let key = Some(key.as_str());
         for (address, port, key, want) in [
@@ -169,7 +170,7 @@ mod tests {
                 10250,
                 None,
                 Err(
-                    "10.0.0.1 is no loopback address, and the Node tells no key to encrypt with; logs are not fetched in the clear",
+                    "10.0.0.1 is not a loopback address and the Node publishes no key; logs are not fetched over plain HTTP",
                 ),
             ),
             ("10.0.0.1", 10250, Some("ab"), Err("\"ab\" is no SHA-256 digest (64 hexadecimal digits)")),

@@ -32,7 +32,7 @@ pub(crate) async fn list(request: &Request) -> Result<Response, ApiError> {
     list::answer(request.kind_ref(), listed, wanted, &request.query, request.now())
 }
 
-/// The records that a list (or deletecollection) is about.
+/// Selects the records of a list or deletecollection.
 pub(crate) async fn select(request: &Request) -> Result<Listed, ApiError> {
     let query = &request.query;
     check_numbers(query)?;
@@ -44,16 +44,16 @@ pub(crate) async fn select(request: &Request) -> Result<Listed, ApiError> {
     Ok(collect(&page, &prefix, &filter))
 }
 
-/// Numbers that a list or watch has no use for must be numbers all the same.
+/// Numeric parameters must be valid even where a list or watch does not use them.
 pub(crate) fn check_numbers(query: &Query) -> Result<(), ApiError> {
     query.int("limit").and(query.int("timeoutSeconds")).map(drop)
 }
 
-/// Which state to list, from where, and how much.
+/// The snapshot to list, the start key and the limit.
 struct Page {
     snapshot: Snapshot<Projection>,
     from: Option<String>,
-    /// 0 for no limit.
+    /// 0 means no limit.
     limit: usize,
 }
 
@@ -87,7 +87,7 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
     let store = &*request.server.store;
     let given = query.text("resourceVersion");
     let token = query.text("continue");
-    // Any state will do for 0, and then upstream answers with all there is, also behind a token.
+    // 0 allows any state; upstream then ignores the limit, even with a continue token.
     let limit = if given == "0" { 0 } else { limit };
     if !token.is_empty() {
         let token = ContinueToken::decode(token)?;
@@ -119,7 +119,7 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
     let exact = match query.text("resourceVersionMatch") {
         "Exact" => true,
         "NotOlderThan" => false,
-        // The rule from before resourceVersionMatch: a page is of exactly that state.
+        // The rule from before resourceVersionMatch: a limited list is served at exactly this revision.
         _ => limit > 0,
     };
     if !exact {
@@ -146,7 +146,7 @@ fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
         if page.limit == 0 || listed.records.len() < page.limit {
             continue;
         }
-        // How many are left is told only where everything is selected, as upstream does.
+        // Like upstream, report the number of remaining items only if the filter matches everything.
         let all = filter.is_everything();
         let remaining = if all { selected.count() } else { usize::from(selected.next().is_some()) };
         if remaining > 0 {
@@ -160,12 +160,12 @@ fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
     listed
 }
 
-/// Where the next page of a list starts: opaque to clients, in upstream's form.
+/// The start of the next page of a list: opaque to clients, in upstream's format.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ContinueToken {
-    /// The state of the first page; `None` for the newest.
+    /// The revision of the first page; `None` for the newest.
     revision: Option<Revision>,
-    /// The first key of the page, relative to what is listed.
+    /// The first key of the page, relative to the listed prefix.
     pub(crate) start: String,
 }
 
@@ -200,7 +200,7 @@ impl ContinueToken {
         if start.is_empty() {
             return Err(bad("encoded start key empty (version meta.k8s.io/v1)".to_owned()));
         }
-        // The key is joined to a prefix; it must not lead out of it.
+        // The key is appended to the prefix and must not lead out of the collection.
         let key = start.strip_prefix('/').unwrap_or(start);
         if key.split('/').any(|part| part == "..") {
             return Err(bad(start.to_owned()));
@@ -209,11 +209,11 @@ impl ContinueToken {
     }
 }
 
-/// As Go reads it: bits that mean nothing do not matter.
+/// Like Go, ignore trailing bits.
 const LENIENT: GeneralPurpose =
     GeneralPurpose::new(&URL_SAFE, GeneralPurposeConfig::with_decode_allow_trailing_bits(NO_PAD, true));
 
-/// What does not fit in a token, in the words of Go's `encoding/json`.
+/// A type error in a token, in the words of Go's `encoding/json`.
 fn misfit(token: &Value) -> Option<String> {
     let found = |value: &Value| match value {
         Value::Null => None,
@@ -244,7 +244,7 @@ fn misfit(token: &Value) -> Option<String> {
 fn illegal_base64(text: &str, error: &base64::DecodeError) -> String {
     let at = match error {
         base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
-        // One digit alone: the group of four that it begins is what is wrong.
+        // A group of four that has one digit only: the error is at its beginning.
         base64::DecodeError::InvalidLength(length) => length.saturating_sub(1),
         base64::DecodeError::InvalidPadding => text.find('=').unwrap_or(0),
     };

@@ -1,5 +1,5 @@
-//! What can be done to any kind, one file per verb. Nothing here knows a particular kind, except
-//! the subresources that only one kind has ([`binding`], [`connect`], [`eviction`], [`finalize`], [`token`]).
+//! Operations on any kind, one file per verb. No verb depends on a specific kind, except the subresources that
+//! only one kind has ([`binding`], [`connect`], [`eviction`], [`finalize`], [`token`]).
 
 pub(crate) mod apply;
 pub(crate) mod binding;

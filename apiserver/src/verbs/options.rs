@@ -1,4 +1,4 @@
-//! Options in the query of a write, validated as upstream validates them.
+//! Query options of a write, with upstream's validation.
 
 use crate::decode::FieldValidation;
 use crate::query::Query;
@@ -8,20 +8,20 @@ use crate::validate::{FieldErrors, Path};
 /// Options of create, update and patch.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteOptions {
-    /// Compute everything, store nothing.
+    /// Perform all steps, but store nothing.
     pub(crate) dry_run: bool,
-    /// What to do about unknown and duplicate fields.
+    /// How to handle unknown and duplicate fields.
     pub(crate) validation: FieldValidation,
-    /// Who writes; `""` leaves it to the client's name.
+    /// The field manager; `""` means the name of the client.
     pub(crate) field_manager: String,
-    /// An apply takes fields from other managers.
+    /// Take over fields that other managers own.
     pub(crate) force: bool,
 }
 
 const FIELD_MANAGER_MAX: usize = 128;
 
 impl WriteOptions {
-    /// Reads them. `kind` is the option kind for errors, such as `CreateOptions`.
+    /// Parses the options. `kind` is the option kind in errors, such as `CreateOptions`.
     pub(crate) fn parse(kind: &str, query: &Query) -> Result<Self, ApiError> {
         let mut errors = FieldErrors::new();
         if kind == "PatchOptions" && query.has("force") {
@@ -30,7 +30,7 @@ impl WriteOptions {
         Self::finish(kind, query, errors)
     }
 
-    /// Reads those of an apply, which must name its manager.
+    /// Parses the options of an apply, which require a field manager.
     pub(crate) fn parse_apply(query: &Query) -> Result<Self, ApiError> {
         let mut errors = FieldErrors::new();
         if query.text("fieldManager").is_empty() {
@@ -59,13 +59,13 @@ impl WriteOptions {
     }
 }
 
-/// Whether the request is a dry run; values other than `All` are errors.
+/// Whether the request is a dry run; any value other than `All` is an error.
 pub(crate) fn dry_run(query: &Query, errors: &mut FieldErrors) -> bool {
     let values: Vec<&str> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
     check_dry_run(&values, errors)
 }
 
-/// The same for values from a body.
+/// The same check for values from a body.
 pub(crate) fn check_dry_run(values: &[&str], errors: &mut FieldErrors) -> bool {
     if values.iter().any(|value| *value != "All") {
         let shown: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();

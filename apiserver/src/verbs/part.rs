@@ -1,12 +1,12 @@
 //! The part of an object that a request writes.
 
-/// Which part of an object an update is for.
+/// The part of an object that an update may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The main resource.
     Main,
     /// The `/status` subresource.
     Status,
-    /// Another subresource that changes a part of the spec, by name.
+    /// Another subresource by name, which changes a part of the spec.
     Named(&'static str),
 }

@@ -17,7 +17,7 @@ use crate::verbs::request::Request;
 use crate::verbs::update::{self, Change, check_name};
 use crate::verbs::write::{self, Part, StoreError};
 
-/// How often a patch is taken to a newer version when others get in between.
+/// Maximum number of attempts when other writers cause conflicts.
 const ATTEMPTS: usize = 32;
 
 /// Patches an object.
@@ -68,8 +68,8 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
     }
 }
 
-/// The object that the patch in `body` makes of the present one, and warnings about the patch. There is no
-/// `kind` for what a subresource shows of another object (Scale).
+/// Applies the patch in `body` to the current object; returns the result and warnings about the patch. `kind` is
+/// `None` if the patched object is a subresource's own representation (Scale).
 pub(crate) fn patched(
     names: &Names,
     kind: Option<&dyn Kind>,
@@ -78,7 +78,7 @@ pub(crate) fn patched(
     old: &Object,
     validation: FieldValidation,
 ) -> Result<(Object, Vec<String>), ApiError> {
-    // Only strategic patches look at the type.
+    // Only strategic merge patches depend on the type.
     let is_custom = kind.is_some_and(|kind| kind.is_custom());
     let schema = if is_custom { OPEN_OBJECT } else { names.schema };
     let Some(ty) = types().named(schema) else {
@@ -96,7 +96,7 @@ pub(crate) fn patched(
     if validation == FieldValidation::Strict && !warnings.is_empty() {
         return Err(ApiError::bad_request(format!("strict decoding error: {}", warnings.join(", "))));
     }
-    // Errors show the result. They are rare, so it is made again for them and not kept for all.
+    // Errors contain the result. Because errors are rare, the result is recomputed for them.
     let rejected = |why: &str| {
         let again = patch::apply(patch_kind, versioned(names, old), body, ty);
         let result = again.map(|result| result.document).unwrap_or_default();
@@ -139,7 +139,7 @@ fn versioned(names: &Names, object: &Object) -> Value {
     Value::Object(map)
 }
 
-/// A patch of a custom object leaves it what it is.
+/// A patch must not change the kind of a custom object.
 fn same_kind(names: &Names, document: &Value) -> Result<(), String> {
     if document["kind"] == names.kind && document["apiVersion"] == names.api_version() {
         return Ok(());

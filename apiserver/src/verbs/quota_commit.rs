@@ -1,9 +1,9 @@
-//! Writes that count in resource quotas: what they use is charged in the very commit that stores them.
+//! Writes that count toward resource quotas: the commit that stores an object also charges its usage.
 //!
-//! The quota's record and the object's are one commit with one condition each. So no two writes pass a quota together,
-//! and a crash leaves either both or neither: usage is never lost and never invented. Writes that charge quotas of one
-//! namespace take turns, since each has to see what the one before it has charged; all others pay one look into an
-//! ordered map, which finds no quota.
+//! The records of the quota and of the object are written in one commit with a condition on each. Concurrent
+//! writes therefore cannot exceed a quota together, and a crash leaves both records or neither. Writes that
+//! charge quotas of the same namespace are serialized, since each has to see the charges of the previous one. All
+//! other writes pay for one lookup in an ordered map, which finds no quota.
 
 use std::sync::Arc;
 
@@ -21,13 +21,14 @@ use crate::status::ApiError;
 use crate::verbs::request::Request;
 use crate::verbs::write::error::{StoreError, commit_error_of};
 
-/// How often a write looks again when a quota has changed meanwhile: only people and the controller change it besides.
+/// Maximum number of attempts when a quota has changed: besides these writes, only users and the controller
+/// change it.
 const ATTEMPTS: usize = 64;
-/// Who has written the usage, as managed fields name it (upstream).
+/// The field manager of the usage (upstream).
 const MANAGER: &str = "kube-apiserver";
 
-/// Commits an object, given in its stored form, and charges what it uses. `old` is the record that it takes the place
-/// of; `writes` makes the write of the object, with those of what it reserves in front, anew for each attempt.
+/// Commits an object, given in its stored form, and charges its usage. `old` is the record that it replaces;
+/// `writes` creates the write of the object for each attempt, preceded by those of its allocations.
 pub(crate) async fn commit(
     request: &Request,
     old: Option<&Arc<Record<Projection>>>,
@@ -40,7 +41,7 @@ pub(crate) async fn commit(
     let head = request.head();
     let namespace = &request.resource.namespace;
     let names = request.names();
-    // What it was before matters to quotas alone.
+    // Only quotas need the previous object.
     let old = old.filter(|_| has_quotas(&head, kind, namespace)).map(|record| stored::decode(record));
     let counted = Counted {
         resource: Resource::new(names.group, names.plural),
@@ -53,7 +54,7 @@ pub(crate) async fn commit(
         let look = Look::of(quotas(head, kind, namespace), &counted);
         look.map_err(|why| ApiError::forbidden(names, object.name(), &why))
     };
-    // Most writes use nothing that is limited; they need not wait.
+    // Most writes use no limited resource and need no lock.
     if look(&head)?.charges.is_empty() {
         let record = commit_all(request, writes()).await?;
         touch_late(request, kind, head.revision(), &counted).await;
@@ -64,7 +65,7 @@ pub(crate) async fn commit(
     for _ in 0..ATTEMPTS {
         let mut all = look(&request.head())?.writes(request, kind);
         let quotas: Vec<Key> = all.iter().map(|write| write.key.clone()).collect();
-        // Last, so that whoever sees the object finds it charged.
+        // The object comes last, so that any reader that sees it also sees its charge.
         all.extend(writes());
         let own = own_key(&all);
         match request.server.store.commit(all).await {
@@ -78,7 +79,7 @@ pub(crate) async fn commit(
     Err(ApiError::conflict(kind.names(), &moved).into())
 }
 
-/// The quotas of a namespace at a moment, and what a write does to them.
+/// The quotas of a namespace in a snapshot, and the charges of a write.
 struct Look {
     records: Vec<Arc<Record<Projection>>>,
     objects: Vec<Object>,
@@ -100,7 +101,7 @@ impl Look {
     }
 }
 
-/// The kind of quotas, if this write may count in one.
+/// The kind ResourceQuota, if this write may count toward a quota.
 fn counting(request: &Request, updates: bool, object: &Object) -> Option<&'static dyn Kind> {
     if request.resource.namespace.is_empty() {
         return None;
@@ -108,7 +109,7 @@ fn counting(request: &Request, updates: bool, object: &Object) -> Option<&'stati
     let names = request.names();
     let resource = Resource::new(names.group, names.plural);
     let may = may_count(resource, &request.resource.subresource, updates);
-    // What goes away takes no more, and must be able to go.
+    // A terminating object uses nothing more, and a quota must not prevent its removal.
     if !may || object.is_terminating() {
         return None;
     }
@@ -120,8 +121,9 @@ fn has_quotas(head: &Snapshot<Projection>, kind: &dyn Kind, namespace: &str) -> 
     head.range(&dispatch::prefix(kind, namespace), None).next().is_some()
 }
 
-/// A quota that came or changed between the look and the commit may have been counted without this object. Touching it
-/// makes the controller count again. Should the server die before that, the controller counts at its start.
+/// Touches quotas that were created or changed between the lookup and the commit, because their usage may not
+/// include this object. The touch makes the controller count again. If the server stops before the touch, the
+/// controller counts when it starts.
 async fn touch_late(request: &Request, kind: &'static dyn Kind, seen: Revision, write: &Counted<'_>) {
     for _ in 0..ATTEMPTS {
         let late = quotas(&request.head(), kind, &request.resource.namespace).into_iter();
@@ -145,8 +147,8 @@ async fn touch_late(request: &Request, kind: &'static dyn Kind, seen: Revision, 
     }
 }
 
-/// The writes that charge the quotas of a namespace for a new object, for a commit of several objects that is made on
-/// `head`, and the guard that no quota comes in between.
+/// The writes that charge the quotas of a namespace for a new object, for a commit of several objects based on
+/// `head`, and the guard against quotas that are created in the meantime.
 pub(crate) fn charged_writes(
     request: &Request,
     head: &Snapshot<Projection>,
@@ -168,7 +170,7 @@ pub(crate) fn charged_writes(
     Ok((look.writes(request, kind), Some(guard)))
 }
 
-/// An object as it is stored.
+/// The stored form of an object.
 fn bare(mut object: Object) -> Object {
     object.meta().remove("resourceVersion");
     object
@@ -178,7 +180,7 @@ fn quotas(head: &Snapshot<Projection>, kind: &dyn Kind, namespace: &str) -> Vec<
     head.range(&dispatch::prefix(kind, namespace), None).cloned().collect()
 }
 
-/// The write of a quota with what is used now.
+/// The write of a quota with its new usage.
 fn charged(
     request: &Request,
     kind: &'static dyn Kind,
@@ -196,7 +198,7 @@ fn charged(
     Write { key: record.key.clone(), expect, op: Op::Put { value, view } }
 }
 
-/// Commits all writes; the record that the last one leaves.
+/// Commits all writes and returns the record of the last one.
 async fn commit_all(
     request: &Request,
     writes: Vec<Write<Projection>>,
@@ -206,7 +208,7 @@ async fn commit_all(
     committed.map(last).map_err(|error| commit_error_of(&own, error))
 }
 
-/// The key of the object itself, which is written last.
+/// The key of the object, which is written last.
 fn own_key(writes: &[Write<Projection>]) -> String {
     writes.last().map(|write| write.key.as_str().to_owned()).unwrap_or_default()
 }

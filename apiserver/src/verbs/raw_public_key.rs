@@ -1,5 +1,5 @@
-//! TLS to somebody who is known by one key: a raw public key (RFC 7250) with a given digest, and the signature of the handshake with
-//! it. There are no names, authorities or dates in this.
+//! TLS to a peer that is identified by one key: a raw public key (RFC 7250) with a known digest, and a handshake
+//! signed with that key. Names, certificate authorities and validity periods play no role.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,10 +19,10 @@ use tokio_rustls::client::TlsStream;
 pub(super) struct Digest([u8; 32]);
 
 impl Digest {
-    /// From hexadecimal digits.
+    /// Parses hexadecimal digits.
     ///
     /// # Errors
-    /// It is something else; in words.
+    /// The text is not a digest.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is no SHA-256 digest (64 hexadecimal digits)");
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -55,7 +55,7 @@ impl ServerCertVerifier for Pinned {
         if shown == self.0.0 {
             Ok(ServerCertVerified::assertion())
         } else {
-            Err(Error::General("whoever answers there does not have the key that the Node tells".to_owned()))
+            Err(Error::General("the peer's key does not match the one published by the Node".to_owned()))
         }
     }
 
@@ -92,10 +92,10 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// Shakes hands with whoever has the key.
+/// Performs the handshake with the owner of the key.
 ///
 /// # Errors
-/// It has another one, or speaks something else.
+/// The peer has another key or does not support the protocol.
 pub(super) async fn shake<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     host: IpAddr,
@@ -138,7 +138,7 @@ mod tests {
         Digest(Sha256::digest(public(key)).into())
     }
 
-    /// Shakes hands with a server that shows one key and signs with another; a word is said when it goes well.
+    /// Performs a handshake with a server that presents one key and signs with another; reads a greeting on success.
     async fn tried(shown: &Arc<dyn SigningKey>, signs: &Arc<dyn SigningKey>, pin: Digest) -> io::Result<()> {
         let certified = CertifiedKey::new(vec![CertificateDer::from(public(shown))], Arc::clone(signs));
         let config = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
@@ -163,16 +163,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_key_and_no_other() {
+    async fn handshake_succeeds_only_with_the_pinned_key() {
         let (mine, other) = (key(), key());
         tried(&mine, &mine, digest(&mine)).await.unwrap();
         let error = tried(&other, &other, digest(&mine)).await.unwrap_err().to_string();
-        assert!(error.contains("does not have the key that the Node tells"), "{error}");
-        tried(&mine, &other, digest(&mine)).await.expect_err("who shows the key cannot sign with it");
+        assert!(error.contains("does not match the one published by the Node"), "{error}");
+        tried(&mine, &other, digest(&mine))
+            .await
+            .expect_err("the server cannot sign with the key it presents");
     }
 
     #[test]
-    fn digests() {
+    fn only_64_hexadecimal_digits_are_a_digest() {
         assert_eq!(Digest::parse(&"0f".repeat(32)).unwrap(), Digest([15; 32]));
         for text in ["", "0f", &"g0".repeat(32), &"+1".repeat(32), &"é".repeat(32)] {
             Digest::parse(text).unwrap_err();

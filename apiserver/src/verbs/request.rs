@@ -1,4 +1,4 @@
-//! What a verb is given.
+//! The input of a verb.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -28,16 +28,16 @@ pub(crate) struct Request {
     pub(crate) query: Query,
     pub(crate) accept: Option<String>,
     pub(crate) content_type: Option<String>,
-    /// Who sends it.
+    /// The authenticated user.
     pub(crate) user: UserInfo,
-    /// What the client calls itself; `""` when it does not say.
+    /// The user agent of the client; `""` if it sends none.
     pub(crate) user_agent: String,
-    /// The client wants to go on in another protocol.
+    /// The client requests a protocol upgrade.
     pub(crate) upgrade: bool,
-    /// People read the answer: indent it.
+    /// Indent the response for human readers.
     pub(crate) pretty: bool,
     pub(crate) body: Bytes,
-    /// Addresses that this request has been given and has not yet written.
+    /// Service addresses and node ports that are allocated for this request but not committed yet.
     pub(crate) held: HeldAllocations,
 }
 
@@ -46,7 +46,7 @@ impl Request {
         &*self.resource.kind
     }
 
-    /// The kind, to be kept for longer than the request.
+    /// The kind, in a form that can outlive the request.
     pub(crate) fn kind_ref(&self) -> &KindRef {
         &self.resource.kind
     }
@@ -55,17 +55,17 @@ impl Request {
         self.resource.kind.names()
     }
 
-    /// The time of this request, in whole seconds as objects show it.
+    /// The time of this request, in whole seconds as in objects.
     pub(crate) fn now(&self) -> Timestamp {
         self.server.now()
     }
 
-    /// Who writes, as managed fields name it.
+    /// The field manager of this request.
     pub(crate) fn manager(&self, options: &WriteOptions) -> String {
         managed::manager_name(&options.field_manager, &self.user_agent)
     }
 
-    /// The form of the answer.
+    /// Negotiates the format of the response.
     pub(crate) fn wanted(&self, endpoint: Endpoint) -> Result<Wanted, ApiError> {
         let list_route = self.resource.name.is_empty() && endpoint != Endpoint::Single;
         let offered = self.accept.as_deref().filter(|_| self.kind().is_custom()).and_then(without_protobuf);
@@ -74,12 +74,12 @@ impl Request {
         Ok(wanted)
     }
 
-    /// The newest state.
+    /// The newest snapshot.
     pub(crate) fn head(&self) -> Snapshot<Projection> {
         self.server.store.head()
     }
 
-    /// The record of the named object, or 404.
+    /// The record of the named object, or a 404.
     pub(crate) fn record(
         &self,
         snapshot: &Snapshot<Projection>,
@@ -88,7 +88,7 @@ impl Request {
         snapshot.get(&self.resource.key(name)).cloned().ok_or_else(|| ApiError::not_found(self.names(), name))
     }
 
-    /// The format of the body, or 415.
+    /// The format of the body, or a 415.
     pub(crate) fn media(&self) -> Result<Media, ApiError> {
         let text = self.content_type.as_deref().unwrap_or_default();
         let base = text.split(';').next().unwrap_or_default().trim();
@@ -104,15 +104,15 @@ impl Request {
     }
 }
 
-/// What a client accepts besides protobuf, which objects of custom kinds do not have (their metadata and
-/// tables do); `None` when there is nothing else.
+/// The accepted types without protobuf, which objects of custom kinds do not support (their metadata and tables
+/// do); `None` if nothing else is accepted.
 fn without_protobuf(accept: &str) -> Option<String> {
     let is_plain = |clause: &&str| !clause.contains("vnd.kubernetes.protobuf") || clause.contains("as=");
     let left: Vec<&str> = accept.split(',').filter(is_plain).collect();
     (!left.is_empty()).then(|| left.join(","))
 }
 
-/// Reads of the newest state, for admission.
+/// Lookups in the newest snapshot, for admission.
 pub(crate) struct HeadLookup<'a>(pub(crate) &'a Snapshot<Projection>);
 
 impl admission::Lookup for HeadLookup<'_> {

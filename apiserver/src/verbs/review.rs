@@ -1,4 +1,4 @@
-//! POST of a review: the question is checked and answered, and nothing is stored.
+//! POST of a review: validates and answers it without storing anything.
 //!
 //! Upstream: pkg/registry/authentication and pkg/registry/authorization.
 
@@ -18,7 +18,7 @@ use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write;
 
-/// Answers a question.
+/// Answers a review.
 pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
@@ -29,7 +29,7 @@ pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiE
     let mut errors = FieldErrors::new();
     request.kind().validate(&question, &mut errors);
     if !errors.is_empty() {
-        // Upstream names no kind here.
+        // Upstream's error contains no kind.
         return Err(ApiError::invalid("", request.names().group, "", &errors));
     }
     let answer = match review {
@@ -90,7 +90,7 @@ fn who_asks(request: &Request) -> Object {
     }))
 }
 
-/// A user as reviews show it; what is empty is left out.
+/// A user in the form of reviews, without empty fields.
 fn user_info(user: &UserInfo) -> Value {
     let mut shown = Map::new();
     for (name, text) in [("username", &user.username), ("uid", &user.uid)] {

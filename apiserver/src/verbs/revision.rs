@@ -1,4 +1,4 @@
-//! resourceVersions in requests.
+//! Handling of resourceVersion in requests.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use orlop_store::{Kv, ReadError, Revision, Snapshot};
 use crate::projection::Projection;
 use crate::status::ApiError;
 
-/// How long a request waits for a revision from the future.
+/// How long a request waits for a future revision.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 
-/// A resourceVersion: `None` for absent and `0`, which both leave the choice to the server. The
-/// error is upstream's text.
+/// Parses a resourceVersion: `None` if absent or `0`, which both let the server choose. The error is upstream's
+/// text.
 pub(crate) fn parse_revision(text: &str) -> Result<Option<Revision>, String> {
     if text.is_empty() {
         return Ok(None);
     }
     let why = match text.parse() {
-        // Rust takes a sign where Go's ParseUint does not.
+        // Rust accepts a leading sign, Go's ParseUint does not.
         _ if !text.bytes().all(|byte| byte.is_ascii_digit()) => "invalid syntax",
         Ok(0) => return Ok(None),
         Ok(revision) => return Ok(Some(Revision(revision))),
@@ -26,7 +26,7 @@ pub(crate) fn parse_revision(text: &str) -> Result<Option<Revision>, String> {
     Err(format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}"))
 }
 
-/// Waits a little for a revision that has not happened yet.
+/// Waits up to `FUTURE_WAIT` for a future revision.
 pub(crate) async fn wait_for(store: &dyn Kv<Projection>, revision: Revision) -> Result<(), ApiError> {
     if store.head().revision() >= revision {
         return Ok(());
@@ -36,7 +36,7 @@ pub(crate) async fn wait_for(store: &dyn Kv<Projection>, revision: Revision) -> 
         .map_err(|_| ApiError::too_large_revision(revision.0, store.head().revision().0))
 }
 
-/// The state at a revision, exactly.
+/// The snapshot at exactly this revision.
 pub(crate) async fn exactly(
     store: &dyn Kv<Projection>,
     revision: Revision,
@@ -50,11 +50,11 @@ pub(crate) async fn exactly(
     })
 }
 
-/// Why a state cannot be had.
+/// Why a snapshot is not available.
 pub(crate) enum ExactError {
-    /// It is compacted; the caller knows the words for it.
+    /// The revision is compacted; the caller provides the message.
     Expired,
-    /// Anything else.
+    /// Any other error.
     Api(ApiError),
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn revisions() {
+    fn resource_versions_are_parsed_like_go() {
         let bad = |text: &str, why: &str| {
             Err(format!(
                 "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}"

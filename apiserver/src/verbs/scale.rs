@@ -1,8 +1,8 @@
-//! `/scale`: the number of replicas of an object, in a form that is the same for every kind.
+//! `/scale` subresource: the number of replicas of an object, in the same form for every kind.
 //!
-//! A write changes the object itself, under its own rules; the Scale lends it its version, its
-//! number, and the name of who wrote it. Which kinds have it, and where they keep the number, is
-//! told by [`Kind::scale`](crate::registry::Kind::scale).
+//! A write changes the object itself, under the object's own rules. A Scale carries the version, the replicas and
+//! the managed fields of its object. [`Kind::scale`](crate::registry::Kind::scale) specifies which kinds support
+//! it and where they store the number.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use crate::verbs::update::{self, Change, check_name};
 use crate::verbs::write::{self, Part, StoreError};
 use crate::verbs::{apply, patch};
 
-/// How often a write is taken to a newer version when others get in between.
+/// Maximum number of attempts when other writers cause conflicts.
 const ATTEMPTS: usize = 32;
 
-/// Shows how many replicas there are and are to be.
+/// Returns the current and the desired number of replicas.
 pub(crate) async fn get(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let at_least = parse_revision(request.query.text("resourceVersion")).map_err(ApiError::plain_internal)?;
@@ -61,7 +61,7 @@ pub(crate) async fn update(request: &Request) -> Result<Response, ApiError> {
     write(request, &options, decoded.warnings, wanted, make).await
 }
 
-/// Patches the Scale, in any of the ways that there are.
+/// Patches the Scale, with any of the patch types.
 pub(crate) async fn patch(request: &Request) -> Result<Response, ApiError> {
     let content_type = request.content_type.as_deref().unwrap_or_default();
     let Some(patch_kind) = PatchKind::from_content_type(content_type) else {
@@ -92,8 +92,8 @@ pub(crate) async fn patch(request: &Request) -> Result<Response, ApiError> {
     write(request, &options, Vec::new(), wanted, make).await
 }
 
-/// Takes what `make` makes of the present Scale to the object, again when others get in between
-/// and the client did not ask for a version.
+/// Applies the Scale that `make` derives from the current one to the object. Retries on conflict, unless the
+/// client specified a version.
 async fn write(
     request: &Request,
     options: &WriteOptions,

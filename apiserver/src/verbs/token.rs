@@ -1,4 +1,4 @@
-//! `serviceaccounts/NAME/token`: a token that speaks of the account (upstream:
+//! `serviceaccounts/NAME/token`: issues a token for a service account (upstream:
 //! pkg/registry/core/serviceaccount/storage/token.go).
 
 use axum::response::Response;
@@ -27,12 +27,12 @@ const NAMES: Names = Names {
     schema: "io.k8s.api.authentication.v1.TokenRequest",
 };
 
-/// How long a token holds when the client does not say, seconds.
+/// Default lifetime of a token, in seconds.
 const SECONDS: i64 = 3600;
 const LEAST_SECONDS: i64 = 600;
 const MOST_SECONDS: i64 = 1 << 32;
 
-/// Gives a token.
+/// Issues a token.
 pub(crate) fn request_token(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
@@ -116,7 +116,7 @@ fn reference(object: &Object) -> ObjectRef {
     ObjectRef { name: object.name().to_owned(), uid: object.uid().to_owned() }
 }
 
-/// Binds the token to the object that the client names: it is worth nothing without it.
+/// Binds the token to the object in the request: the token is valid only while the object exists.
 fn bind(
     asked: &Object,
     account: &Object,

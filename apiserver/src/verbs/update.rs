@@ -1,4 +1,4 @@
-//! PUT on an item, its status, and what PATCH shares with it.
+//! PUT on an item or its status, and the update steps that PATCH shares.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, Part, StoreError};
 
-/// How often a write without a resourceVersion is tried again when others get in between.
+/// Maximum number of attempts for a write without a resourceVersion when other writers cause conflicts.
 const UNCONDITIONAL_ATTEMPTS: usize = 32;
 
 /// Replaces an object.
@@ -52,7 +52,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
             new.meta().remove("resourceVersion");
             let written = match create_object(request, new, &options, &mut warnings).await {
                 Ok(written) => written,
-                // Somebody else has created it meanwhile: then this is an update of that.
+                // Another writer has created the object in the meantime, so this is an update.
                 Err(error) if error.reason == "AlreadyExists" && attempts > 0 => continue,
                 Err(error) => return Err(error.with_warnings(&warnings)),
             };
@@ -89,7 +89,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
                 );
             }
             Err(StoreError::Api(error)) => return Err(error.with_warnings(&attempt_warnings)),
-            // Deleted meanwhile: the answer is the one that a moment later it would have been at once.
+            // The object was deleted in the meantime: return the error of an update that starts after the delete.
             Err(StoreError::Moved(None)) if attempts == 0 && !kind.policy().create_on_update => {
                 return Err(if given_uid.is_empty() {
                     ApiError::not_found(request.names(), &request.resource.name)
@@ -105,18 +105,18 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
     }
 }
 
-/// A change to carry out: of which part, against what.
+/// An update: the part, the previous object and its record.
 pub(crate) struct Change<'a> {
     pub(crate) part: Part,
     pub(crate) old: &'a Object,
     pub(crate) record: &'a Arc<Record<Projection>>,
-    /// Who changes it; `None` when the object's managed fields say so already.
+    /// The field manager; `None` if the object's managed fields are already updated.
     pub(crate) manager: Option<&'a str>,
     pub(crate) dry_run: bool,
 }
 
-/// Takes a changed object through defaults, admission, the server's metadata, validation and the
-/// conditional write.
+/// Applies defaults, admission, server-managed metadata and validation to a changed object, then writes it
+/// conditionally.
 pub(crate) async fn apply(
     request: &Request,
     mut object: Object,
@@ -145,7 +145,7 @@ pub(crate) async fn apply(
     write::store_changed(request, record, object).await
 }
 
-/// The name of a body against that of the path.
+/// Checks the name in the body against the name in the path.
 pub(crate) fn check_name(request: &Request, object: &Object) -> Result<(), ApiError> {
     let name = &request.resource.name;
     match object.name() {

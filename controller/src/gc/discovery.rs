@@ -1,4 +1,5 @@
-//! What the server serves, as far as deleting is concerned: the preferred version of every group.
+//! Discovery of the resources that the garbage collector and the namespace controller delete: the preferred
+//! version of every group.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
@@ -11,29 +12,29 @@ use orlop_client::client::message_of;
 pub struct Served {
     /// Group, version, kind and plural.
     pub resource: ApiResource,
-    /// It lives in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
-    /// What can be done with it.
+    /// The verbs that the resource supports.
     pub verbs: Vec<String>,
 }
 
 impl Served {
-    /// The resource supports this verb.
+    /// Whether the resource supports `verb`.
     pub fn can(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| v == verb)
     }
 }
 
-/// The outcome of a discovery. A group that fails does not hide the others.
+/// The result of a discovery. A group that fails does not hide the others.
 #[derive(Debug, Default)]
 pub struct Discovered {
     /// All resources without subresources.
     pub served: Vec<Served>,
-    /// What failed, as `group/version: why`.
+    /// The failures, as `group/version: why`.
     pub failures: Vec<String>,
 }
 
-/// Asks the server for all of its resources.
+/// Discovers all resources that the server serves.
 pub async fn discover(client: &Client) -> Discovered {
     let mut found = Discovered::default();
     found.add("v1", client.list_core_api_resources("v1").await);

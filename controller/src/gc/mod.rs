@@ -1,4 +1,5 @@
-//! Controllers that remove what nobody needs any more: pods, the content of namespaces, objects whose owners are gone.
+//! Controllers that clean up: finished and orphaned pods, the content of terminating namespaces, and objects
+//! whose owners no longer exist.
 
 pub mod discovery;
 pub mod namespace;

@@ -1,9 +1,9 @@
-//! Binding: four writes that tie a volume and a claim together, and the two that untie them. Each is skipped if it is in
-//! place, so a bind that was cut short is finished by doing it again (I6).
+//! Binding: the four writes that bind a volume and a claim, and the two that unbind them. A write whose result is
+//! already in place is skipped, so repeating an interrupted bind completes it (I6).
 //!
-//! The volume is written first because it is the lock: whoever loses a race for it loses on its resourceVersion, before
-//! anything on the claim's side was promised. The claim's mark `bind-completed` is written when nothing can fail any more
-//! but a status.
+//! The volume is written first because it is the lock: a controller that loses a race for it fails on its
+//! resourceVersion, before the claim was changed. The claim's annotation `bind-completed` is written when only a
+//! status write can still fail.
 
 use std::sync::Arc;
 
@@ -18,8 +18,9 @@ use orlop_volume::object::{
     self, VolumePhase, claim_ref, has_annotation, points_to, remove_annotation, set_annotation, volume_name,
 };
 
-/// The volume with a full reference to the claim, or nothing if it has one. The mark `bound-by-controller` is set only if
-/// the volume did not point to the claim before: a reservation that a user wrote stays the user's.
+/// The volume with a full reference to the claim, or `None` if it already has one. The annotation
+/// `bound-by-controller` is set only if the volume did not refer to the claim before: a reservation by a user
+/// stays one.
 // Tests: PV-1-8, PV-2-4, PV-2-5, PV-14-7, PV-14-10, OWN-FIX-4, OWN-REC-4
 pub fn volume_with_claim(
     volume: &PersistentVolume,
@@ -39,8 +40,8 @@ pub fn volume_with_claim(
     Some(changed)
 }
 
-/// The claim with the volume's name and the mark that binding is complete, or nothing if it has both. The mark
-/// `bound-by-controller` is set only if the name was not there.
+/// The claim with the volume's name and `bind-completed`, or `None` if it has both. The annotation
+/// `bound-by-controller` is set only if the claim did not name the volume before.
 // Tests: PV-1-15, PV-1-8, OWN-FIX-1
 pub fn claim_with_name(
     claim: &PersistentVolumeClaim,
@@ -61,12 +62,13 @@ pub fn claim_with_name(
     if !has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED) {
         set_annotation(&mut changed.metadata, names::ANN_BIND_COMPLETED, names::YES);
     }
-    // What a driver was asked for is saved as this volume, so the note of it can go with the same write.
+    // The provisioned volume is now saved, so the same write removes the provisioning intent.
     intent::settle(&mut changed, volume);
     Some(changed)
 }
 
-/// The volume without its claim: all of the reference if a controller wrote it, only the UID if a user reserved it.
+/// The volume without its claim: the whole reference is removed if a controller wrote it, only the UID if a user
+/// reserved the volume.
 // Tests: PV-4-7, PV-10-2, OWN-ASK-9, OWN-ASK-10, PV-6-2, OWN-REC-21
 pub fn volume_without_claim(volume: &PersistentVolume) -> Option<PersistentVolume> {
     claim_ref(volume)?;
@@ -81,8 +83,8 @@ pub fn volume_without_claim(volume: &PersistentVolume) -> Option<PersistentVolum
     (changed != *volume).then_some(changed)
 }
 
-/// A volume that was to be scrubbed once has its policy back with the write that frees it, so that it is never free under
-/// a policy that nobody chose for it.
+/// Restores the reclaim policy of a volume that was to be recycled once. The write that frees the volume restores
+/// it, so the volume is never free with a policy that its owner did not choose.
 fn end_scrub_round(volume: &mut PersistentVolume) {
     let before = object::annotation(&volume.metadata, names::ANN_POLICY_AFTER_SCRUB).map(str::to_owned);
     let Some(before) = before else { return };
@@ -95,8 +97,8 @@ fn end_scrub_round(volume: &mut PersistentVolume) {
 }
 
 impl Binder {
-    /// Binds a claim to a volume: the four writes in their order, each skipped if it is in place. Stops at the first
-    /// error; doing it again goes on where it stopped.
+    /// Binds a claim to a volume: the four writes in order, each skipped if its result is in place. Stops at the
+    /// first error; calling it again continues there.
     pub(super) async fn bind(
         &self,
         volume: &Arc<PersistentVolume>,
@@ -105,40 +107,40 @@ impl Binder {
         let volume = match volume_with_claim(volume, claim) {
             Some(changed) => match self.reserve(volume, claim) {
                 Some(_until_answered) => self.write_volume(changed).await?,
-                // Another claim is being bound to it right now; this one is queued again when that has ended.
+                // Another claim is being bound to this volume; this claim is queued again afterwards.
                 None => return Ok(()),
             },
             None => Arc::clone(volume),
         };
-        // Saved: the volume points to the claim by UID, nobody else can take it. Not saved: everything else. Who finishes:
-        // the next sync of the claim (the search returns this volume at once, and a claim that names it finds itself in
-        // the reference), or the sync of the volume, which wakes the claim.
+        // Saved: the volume refers to the claim by UID; no other claim can bind it. Not saved: everything else.
+        // Completed by: the next sync of the claim (the search returns this volume first, and a claim that names it
+        // finds itself in the reference), or the sync of the volume, which queues the claim.
         let volume = self.set_volume_phase(&volume, VolumePhase::Bound, "").await?;
-        // Saved: the volume's side is done. Not saved: the claim does not know. Who finishes: as above.
+        // Saved: the volume's side. Not saved: the claim. Completed by: as above.
         let claim = match claim_with_name(claim, &volume) {
             Some(changed) => {
                 let written = self.write_claim(changed).await?;
-                // An earlier bind may have been cut short with another volume, which is free again now.
+                // An earlier bind may have been interrupted with another volume, which is free again now.
                 self.wake_volumes_pointing_to(&written);
                 written
             }
             None => Arc::clone(claim),
         };
-        // Saved: both sides point at each other and the claim says that binding is complete; only its status is old. Who
-        // finishes: the next sync of the claim, which now takes the bound path and comes here again.
+        // Saved: both sides refer to each other and the claim has `bind-completed`; only its status is outdated.
+        // Completed by: the next sync of the claim, which takes the bound path and arrives here again.
         self.set_claim_bound(&claim, &volume).await
         // Saved: everything.
     }
 
-    /// Unties a volume from its claim and makes it Available.
+    /// Unbinds a volume from its claim and makes it Available.
     pub(super) async fn unbind(&self, volume: &Arc<PersistentVolume>) -> Result<(), SyncError> {
         let volume = match volume_without_claim(volume) {
             Some(changed) => self.write_volume(changed).await?,
             None => Arc::clone(volume),
         };
-        // Saved: the volume is nobody's, or reserved by name as a user wanted it. Not saved: the phase still says Bound or
-        // Released, so nobody takes it. Who finishes: the next sync of the volume, which sees a reference without UID or
-        // none and makes it Available.
+        // Saved: the volume is free, or reserved by name as the user wrote it. Not saved: the phase is still Bound or
+        // Released, so no claim can bind the volume. Completed by: the next sync of the volume, which finds no reference
+        // or one without UID and makes it Available.
         self.set_volume_phase(&volume, VolumePhase::Available, "").await?;
         // Saved: everything.
         Ok(())

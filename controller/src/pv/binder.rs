@@ -1,4 +1,4 @@
-//! The state of the running controller. The impl blocks that act on it are in the other files of this folder.
+//! The state of the running controller. The impl blocks are in the other files of this folder.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -19,9 +19,9 @@ use orlop_client::pods::index_by_claim;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 
-/// The controller. Its parts are in the files of this folder.
+/// The PersistentVolume controller. Its methods are in the files of this folder.
 pub struct Binder {
-    /// Itself, for operations that outlive a sync.
+    /// A weak reference to itself, for operations that outlive a sync.
     pub(super) this: Weak<Binder>,
     pub(super) client: Client,
     pub(super) options: Arc<Options>,
@@ -29,9 +29,9 @@ pub struct Binder {
     pub(super) migrated: MigratedDriver,
     pub(super) pod_runner: PodRunner,
     pub(super) operations: Operations,
-    /// Keys of claims to look at.
+    /// Keys of claims to sync.
     pub(super) claims: WorkQueue<String>,
-    /// Names of volumes to look at.
+    /// Names of volumes to sync.
     pub(super) volumes: WorkQueue<String>,
     pub(super) stores: Mutex<Stores>,
     recorder: Recorder,
@@ -43,7 +43,7 @@ pub struct Binder {
 }
 
 impl Binder {
-    /// A controller that has not looked at anything yet.
+    /// Creates a controller with empty stores.
     pub fn new(context: &Context, plugins: Plugins, migrated: MigratedDriver) -> Arc<Self> {
         let informers = &context.informers;
         let recorder = context.recorder(names::COMPONENT_PV);
@@ -70,12 +70,12 @@ impl Binder {
         })
     }
 
-    /// The own stores. Never held over an await.
+    /// Locks the controller's own stores. Never held across an await.
     pub(super) fn lock(&self) -> MutexGuard<'_, Stores> {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Itself, for operations that outlive a sync.
+    /// A strong reference to itself, for operations that outlive a sync.
     pub(super) fn handle(&self) -> Arc<Self> {
         self.this.upgrade().expect("a sync runs on a controller that is alive")
     }

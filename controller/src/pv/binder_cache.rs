@@ -18,7 +18,7 @@ use orlop_volume::object;
 impl Binder {
     // === putting in ===
 
-    /// Puts a volume into the store and wakes whom that may help. False if a newer one is there.
+    /// Stores a volume and queues the claims that it may affect. Returns false if the store has a newer version.
     pub(super) fn store_volume(
         &self,
         kept: &Kept<PersistentVolume>,
@@ -27,7 +27,7 @@ impl Binder {
         self.store_volume_if(kept, volume, |_| true)
     }
 
-    /// The same, if what is known of it is such that it shall be.
+    /// Like `store_volume`, if `shall` accepts the stored copy.
     fn store_volume_if(
         &self,
         kept: &Kept<PersistentVolume>,
@@ -55,7 +55,7 @@ impl Binder {
         Ok(true)
     }
 
-    /// Puts a claim into the store. False if a newer one is there.
+    /// Stores a claim. Returns false if the store has a newer version.
     pub(super) fn store_claim(
         &self,
         kept: &Kept<PersistentVolumeClaim>,
@@ -64,7 +64,7 @@ impl Binder {
         self.store_claim_if(kept, claim, |_| true)
     }
 
-    /// The same, if what is known of it is such that it shall be.
+    /// Like `store_claim`, if `shall` accepts the stored copy.
     fn store_claim_if(
         &self,
         kept: &Kept<PersistentVolumeClaim>,
@@ -82,7 +82,7 @@ impl Binder {
             Offer::Stale => Ok(false),
             Offer::Same => Ok(true),
             Offer::Stored(old) => {
-                // Deleted and made anew between two looks: the volume of the old one has to know.
+                // The claim was deleted and recreated between two events: queue the volume of the old claim.
                 if let Some(old) = old.filter(|old| Uid::from(object::uid(&old.metadata)) != *kept.uid()) {
                     self.wake_volume_of(&old);
                 }
@@ -91,8 +91,8 @@ impl Binder {
         }
     }
 
-    /// Puts the server's answer to an own write into the store, unless the object has left it meanwhile: an object that is
-    /// gone must not come back this way.
+    /// Stores the server's response to the controller's own write, unless the object has left the store meanwhile: a
+    /// deleted object must not reappear this way.
     pub(super) fn store_written_volume(
         &self,
         written: PersistentVolume,
@@ -107,7 +107,7 @@ impl Binder {
         Ok(written)
     }
 
-    /// The same for a claim.
+    /// Like `store_written_volume`, for a claim.
     pub(super) fn store_written_claim(
         &self,
         written: PersistentVolumeClaim,
@@ -120,24 +120,24 @@ impl Binder {
 
     // === what is known ===
 
-    /// The volume in the own store.
+    /// The volume in the controller's own store.
     pub(super) fn stored_volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
         let kept = self.lock().volumes.get_kept(name).cloned();
         kept.map(|kept| kept.get())
     }
 
-    /// The claim in the own store.
+    /// The claim in the controller's own store.
     pub(super) fn stored_claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
         let kept = self.lock().claims.get_kept(key).cloned();
         kept.map(|kept| kept.get())
     }
 
-    /// The claim in the informer's cache, which may be ahead of the own store.
+    /// The claim in the informer's cache, which may be ahead of the controller's own store.
     pub(super) fn cached_claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
         self.claim_cache.get(key)
     }
 
-    /// The search, among what no other claim is being bound to.
+    /// Finds a volume for a claim, among those that no other claim is being bound to.
     pub(super) fn find_volume(
         &self,
         claim: &PersistentVolumeClaim,
@@ -147,7 +147,7 @@ impl Binder {
         stores.volumes.index().find_among(claim, delayed, |volume| stores.reserved.may_take(volume, claim))
     }
 
-    /// The class of this name; the empty name is no class.
+    /// The class with this name; `None` for the empty name.
     pub(super) fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
         if name.is_empty() { None } else { self.class_cache.get(name) }
     }
@@ -162,19 +162,19 @@ impl Binder {
         class::default_class(&classes).map(|class| object::name(&class.metadata).to_owned())
     }
 
-    /// The node of this name.
+    /// The node with this name.
     pub(super) fn node(&self, name: &str) -> Option<Arc<Node>> {
         self.node_cache.get(name)
     }
 
-    /// The pods that name a claim.
+    /// The pods that use a claim.
     pub(super) fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>> {
         self.pod_cache.by_index(INDEX_CLAIM, key)
     }
 }
 
-/// Whether the answer to a write is about the object in the store and not there yet: when the event was faster, the store
-/// shares the informer's copy, which is packed in time.
+/// Whether the response to a write belongs to the object in the store and is newer: if the event arrived first,
+/// the store shares the informer's copy, which is packed later.
 fn is_news<K>(known: &Kept<K>, written: &Kept<K>) -> bool {
     known.uid() == written.uid() && !known.is_same(written)
 }

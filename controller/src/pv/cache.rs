@@ -1,9 +1,9 @@
-//! The controller's own stores of volumes and claims. They are fed by events and by the answers to the controller's own
-//! writes, so that a sync sees what the sync before it wrote although the event has not come back yet.
+//! The controller's own stores of volumes and claims. Events and the responses to the controller's own writes
+//! feed them, so a sync sees the writes of the previous sync before their events arrive.
 //!
-//! The rule: an object goes in only if its version is not lower than that of the one that is there. An equal version
-//! goes in and is worked on again (that is what a resync is); a lower one is old news and is dropped. Objects in here are
-//! shared and never changed in place: a change is a copy, written to the server, and what the server answers goes in.
+//! An object is stored only if its version is not lower than that of the stored copy. An equal version is stored
+//! and processed again (a resync); a lower one is stale and dropped. Stored objects are shared and never modified
+//! in place: a change is made on a copy and written to the server, and the server's response is stored.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use orlop_volume::fit::{self, Wanted};
 use orlop_volume::modes::ModeSet;
 use orlop_volume::object;
 
-/// A version that is not a number. Nothing can be said about what is newer, so the object is not used.
+/// A resourceVersion that is not a number. It cannot be compared with others, so the object is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{object}: resourceVersion \"{version}\" is not a number, so this event cannot be ordered; it is left out"
+    "{object}: resourceVersion \"{version}\" is not a number, so the event cannot be ordered and is ignored"
 )]
 pub struct BadVersion {
     /// The object.
     pub object: String,
-    /// What it said.
+    /// The resourceVersion.
     pub version: String,
 }
 
-/// What became of an object that was offered to a store.
+/// The result of offering an object to a store.
 #[derive(Clone, Debug)]
 pub enum Offer<K> {
-    /// It is in the store; what was there before it comes back.
+    /// It was stored; contains the previous copy.
     Stored(Option<Arc<K>>),
-    /// It is in the store in place of another copy of the same version.
+    /// It replaced another copy of the same version.
     Same,
-    /// A newer one was there.
+    /// The store has a newer version.
     Stale,
 }
 
@@ -54,13 +54,13 @@ fn number(meta: &ObjectMeta) -> Result<u64, BadVersion> {
     })
 }
 
-/// Whether an incoming object may take the place of the one in the store.
+/// Whether an incoming object may replace the stored one.
 // Tests: FN-CACHE-3, FN-CACHE-4, FN-CACHE-5, FN-CACHE-6, NEW-CACHE-EQUAL
 pub fn may_replace(cached: &ObjectMeta, incoming: &ObjectMeta) -> Result<bool, BadVersion> {
     Ok(number(incoming)? >= number(cached)?)
 }
 
-/// The same without decoding either, as far as both versions are numbers.
+/// Like `may_replace`, without decoding either object if both versions are numbers.
 fn may_replace_kept<K: Object>(cached: &Kept<K>, incoming: &Kept<K>) -> Result<bool, BadVersion> {
     match (cached.version(), incoming.version()) {
         (Some(cached), Some(incoming)) => Ok(incoming >= cached),
@@ -75,7 +75,7 @@ pub struct VolumeStore {
 }
 
 impl VolumeStore {
-    /// Puts a volume in unless a newer one is there. `volume` is the same, decoded.
+    /// Stores a volume unless a newer version is stored. `volume` is `kept`, decoded.
     pub fn offer(
         &mut self,
         kept: Kept<PersistentVolume>,
@@ -93,50 +93,50 @@ impl VolumeStore {
         Ok(Offer::Stored(self.index.insert(kept, volume)))
     }
 
-    /// Takes over the informer's copy, which is packed in time, if it is the version that is here.
+    /// Replaces the stored copy with the informer's, which is packed later, if both are the same version.
     pub fn share(&mut self, copy: &Kept<PersistentVolume>) {
         if self.index.get_kept(copy.key()).is_some_and(|cached| cached.is_same(copy)) {
             self.index.swap(copy.clone());
         }
     }
 
-    /// Takes a volume out; it is gone from the server.
+    /// Removes a volume that was deleted from the server.
     pub fn remove(&mut self, name: &str) -> Option<Arc<PersistentVolume>> {
         self.index.remove(name)
     }
 
-    /// The volume of this name.
+    /// The volume with this name.
     pub fn get(&self, name: &str) -> Option<Arc<PersistentVolume>> {
         self.index.get_kept(name).map(Kept::get)
     }
 
-    /// The same as it is kept.
+    /// Like `get`, without decoding.
     pub fn get_kept(&self, name: &str) -> Option<&Kept<PersistentVolume>> {
         self.index.get_kept(name)
     }
 
-    /// The names of all.
+    /// The names of all volumes.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
         self.index.names()
     }
 
-    /// What the last look at this version of the volume said.
+    /// The result of the last sync of this version of the volume.
     pub fn settled(&self, name: &str) -> Settled {
         self.index.settled(name)
     }
 
-    /// Notes what a look at the volume said.
+    /// Records the result of a sync of the volume.
     pub fn settle(&mut self, name: &str, settled: Settled) {
         self.index.settle(name, settled);
     }
 
-    /// The search.
+    /// The index for searches.
     pub fn index(&self) -> &VolumeIndex {
         &self.index
     }
 }
 
-/// Claims with the index of those that wait.
+/// Claims with the index of those that wait for a volume.
 #[derive(Debug, Default)]
 pub struct ClaimStore {
     claims: HashMap<Arc<str>, StoredClaim>,
@@ -146,13 +146,13 @@ pub struct ClaimStore {
 #[derive(Debug)]
 struct StoredClaim {
     kept: Kept<PersistentVolumeClaim>,
-    /// What every volume for it has to offer; none when no volume can.
+    /// The access modes that a volume must offer; `None` if no volume can.
     modes: Option<ModeSet>,
     settled: Settled,
 }
 
 impl StoredClaim {
-    /// Most of those that a volume does not fit are told apart without being decoded.
+    /// Whether the volume fits the claim. Most unsuitable claims are rejected without being decoded.
     fn may_take(&self, offered: ModeSet, volume: &PersistentVolume) -> bool {
         self.modes.is_some_and(|wanted| offered.contains(wanted)) && {
             let claim = self.kept.get();
@@ -162,7 +162,7 @@ impl StoredClaim {
 }
 
 impl ClaimStore {
-    /// Puts a claim in unless a newer one is there. `claim` is the same, decoded.
+    /// Stores a claim unless a newer version is stored. `claim` is `kept`, decoded.
     pub fn offer(
         &mut self,
         kept: Kept<PersistentVolumeClaim>,
@@ -189,14 +189,14 @@ impl ClaimStore {
         Ok(Offer::Stored(old))
     }
 
-    /// Takes over the informer's copy, which is packed in time, if it is the version that is here.
+    /// Replaces the stored copy with the informer's, which is packed later, if both are the same version.
     pub fn share(&mut self, copy: &Kept<PersistentVolumeClaim>) {
         if let Some(cached) = self.claims.get_mut(copy.key()).filter(|cached| cached.kept.is_same(copy)) {
             cached.kept = copy.clone();
         }
     }
 
-    /// Takes a claim out; it is gone from the server.
+    /// Removes a claim that was deleted from the server.
     pub fn remove(&mut self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
         let old = self.claims.remove(key)?.kept.get();
         self.waiting.remove(key, &old);
@@ -208,42 +208,42 @@ impl ClaimStore {
         self.get_kept(key).map(Kept::get)
     }
 
-    /// The same as it is kept.
+    /// Like `get`, without decoding.
     pub fn get_kept(&self, key: &str) -> Option<&Kept<PersistentVolumeClaim>> {
         self.claims.get(key).map(|claim| &claim.kept)
     }
 
-    /// The keys of all.
+    /// The keys of all claims.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
         self.claims.keys()
     }
 
-    /// What the last look at this version of the claim said.
+    /// The result of the last sync of this version of the claim.
     pub fn settled(&self, key: &str) -> Settled {
         self.claims.get(key).map_or(Settled::No, |claim| claim.settled)
     }
 
-    /// Notes what a look at the claim said.
+    /// Records the result of a sync of the claim.
     pub fn settle(&mut self, key: &str, settled: Settled) {
         if let Some(claim) = self.claims.get_mut(key) {
             claim.settled = settled;
         }
     }
 
-    /// The claim has been looked at. False if it does not search for a volume (any more).
+    /// Marks the claim as synced and waiting. Returns false if it does not search for a volume (any more).
     pub fn rest(&mut self, key: &str) -> bool {
         let Some((key, claim)) = self.claims.get_key_value(key) else { return false };
         self.waiting.rest(key, &claim.kept.get())
     }
 
-    /// Calls a claim that rests and could use this volume, after the turn of another one if that is given.
+    /// Returns a waiting claim that could use this volume, the next one after `after` if that is given.
     pub fn call(&mut self, volume: &PersistentVolume, after: Option<&Turn>) -> Option<String> {
         let offered = ModeSet::offered(fit::offered_modes(volume));
         let fits = |key: &str| self.claims.get(key).is_some_and(|claim| claim.may_take(offered, volume));
         self.waiting.call(volume, after, fits)
     }
 
-    /// Who waits for what.
+    /// The index of waiting claims.
     pub fn waiting(&self) -> &WaitingIndex {
         &self.waiting
     }

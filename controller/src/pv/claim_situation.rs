@@ -1,11 +1,11 @@
-//! What state a claim is in, as the controller sees it. Pure: no I/O, no clock.
+//! Classification of a claim's state, as the controller observes it. Pure: no I/O, no clock.
 //!
-//! ==================================================================================================================
-//! SPACE SHUTTLE STYLE. A wrong turn here gives somebody another one's data, or deletes it. So every branch is written
-//! out: a classifier that names each situation and says what was OBSERVED, a `match` without a wildcard arm that acts on
-//! it (`claim_sync.rs`), and after every branch the cases that hold it. Do not shorten, do not merge arms that look alike,
-//! do not add a catch-all. If a new situation turns up, give it a name.
-//! ==================================================================================================================
+//! ==============================================================================================================
+//! SPACE SHUTTLE STYLE. A wrong branch here exposes data to another claim, or deletes it. So every branch is
+//! written out: a classifier that names each situation and states what was OBSERVED, a `match` without a wildcard
+//! arm that acts on it (`claim_sync.rs`), and next to every branch the cases that test it. Do not shorten, do not
+//! merge arms that look alike, do not add a catch-all. If a new situation turns up, give it a name.
+//! ==============================================================================================================
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -18,37 +18,37 @@ use orlop_volume::class;
 use orlop_volume::fit::{self, Misfit};
 use orlop_volume::object::{self, points_to, reference_uid, volume_name};
 
-/// What the controller knows around a claim at the moment of the decision.
+/// The related objects that the controller knows at the time of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimContext<'a> {
     /// The volume that the claim names, if the controller knows it.
     pub named: Option<&'a Arc<PersistentVolume>>,
-    /// What the search finds for the claim; only asked of an unbound claim that names no volume.
+    /// The volume that the search finds for the claim; only evaluated for an unbound claim that names no volume.
     pub found: Option<&'a Arc<PersistentVolume>>,
-    /// Whether the claim's class waits for a pod.
+    /// Whether the claim's class delays binding until a pod uses the claim.
     pub delayed: bool,
     /// The name of the default class, if there is one.
     pub default_class: Option<&'a str>,
 }
 
-/// The state of a claim. The first five are unbound claims that leave the choice to the controller, the next six name
-/// their volume but binding is not finished, the last five were bound once.
+/// The state of a claim. The first five are unbound claims that leave the choice to the controller, the next six
+/// name their volume but binding is not complete, the last five were bound before.
 #[derive(Clone, Debug)]
 pub enum ClaimSituation {
-    /// OBSERVATION: no `bind-completed`, no volume named, and the search finds a volume: one that already points to the
-    /// claim (reserved by a user, chosen by the scheduler, or written by a bind that was cut short), or a free one.
+    /// OBSERVATION: no `bind-completed`, no volume named, and the search finds a volume: one that already refers to
+    /// the claim (reserved by a user, chosen by the scheduler, or written by an interrupted bind), or a free one.
     VolumeFound(Arc<PersistentVolume>),
-    /// OBSERVATION: no `bind-completed`, no volume named, nothing found; the claim says nothing about its class, and a
+    /// OBSERVATION: no `bind-completed`, no volume named, nothing found; the claim does not specify a class, and a
     /// default class exists by now.
     DefaultClassMissing {
         /// The default class.
         class: String,
     },
-    /// OBSERVATION: no `bind-completed`, no volume named, nothing found; its class waits for a pod, and the scheduler has
-    /// not chosen a node.
+    /// OBSERVATION: no `bind-completed`, no volume named, nothing found; its class waits for a pod, and the scheduler
+    /// has not selected a node.
     WaitsForConsumer,
-    /// OBSERVATION: no `bind-completed`, no volume named, nothing found; it has a class, which either binds at once or
-    /// waits for a pod and the scheduler has chosen the node.
+    /// OBSERVATION: no `bind-completed`, no volume named, nothing found; it has a class that either binds
+    /// immediately, or waits for a pod and the scheduler has selected the node.
     WantsProvisioning,
     /// OBSERVATION: no `bind-completed`, no volume named, nothing found, no class and no default class.
     NothingFits,
@@ -56,41 +56,43 @@ pub enum ClaimSituation {
     /// OBSERVATION: no `bind-completed`, the claim names a volume that the controller does not know: not created yet, or
     /// never.
     NamedUnknown,
-    /// OBSERVATION: no `bind-completed`, the named volume points to nobody, and all checks pass.
+    /// OBSERVATION: no `bind-completed`, the named volume has no claim reference, and all checks pass.
     NamedFree(Arc<PersistentVolume>),
-    /// OBSERVATION: no `bind-completed`, the named volume points to nobody, but it does not fit.
+    /// OBSERVATION: no `bind-completed`, the named volume has no claim reference, but does not fit.
     NamedUnfit {
         /// The volume.
         volume: Arc<PersistentVolume>,
         /// The first check that fails.
         misfit: Misfit,
     },
-    /// OBSERVATION: no `bind-completed`, the named volume points to this claim, with or without UID. Either both sides
-    /// were written by users, or a bind was cut short.
+    /// OBSERVATION: no `bind-completed`, the named volume refers to this claim, with or without UID. Either users
+    /// wrote both sides, or a bind was interrupted.
     NamedOurs(Arc<PersistentVolume>),
-    /// OBSERVATION: no `bind-completed`, the named volume points to somebody else, and the name was written by a user (no
+    /// OBSERVATION: no `bind-completed`, the named volume refers to another claim, and a user wrote the name (no
     /// `bound-by-controller`).
     NamedTaken(Arc<PersistentVolume>),
-    /// OBSERVATION: no `bind-completed`, the named volume points to somebody else, and the name was written by a controller
-    /// (`bound-by-controller`). A controller writes the volume first, so somebody has tampered with it since.
+    /// OBSERVATION: no `bind-completed`, the named volume refers to another claim, and a controller wrote the name
+    /// (`bound-by-controller`). A controller writes the volume first, so the volume has been modified from outside
+    /// since.
     NamedStolen(Arc<PersistentVolume>),
 
-    /// OBSERVATION: `bind-completed`, and the name of the volume is gone. Somebody took it away.
+    /// OBSERVATION: `bind-completed`, and the volume name has been removed from the claim.
     BoundNameless,
     /// OBSERVATION: `bind-completed`, and the controller does not know the volume that it names.
     BoundVolumeGone,
-    /// OBSERVATION: `bind-completed`, and the volume points to nobody. Somebody took the reference away, or the volume was
-    /// created anew.
+    /// OBSERVATION: `bind-completed`, and the volume has no claim reference. The reference was removed, or the volume
+    /// was recreated.
     BoundUnreferenced(Arc<PersistentVolume>),
-    /// OBSERVATION: `bind-completed`, and the volume's reference carries this claim's UID. All is well, or some status is
-    /// missing.
+    /// OBSERVATION: `bind-completed`, and the volume's reference carries this claim's UID. The binding is complete,
+    /// or only a status is missing.
     BoundHere(Arc<PersistentVolume>),
-    /// OBSERVATION: `bind-completed`, and the volume's reference carries another UID, or none. Somebody else has the volume.
+    /// OBSERVATION: `bind-completed`, and the volume's reference carries another UID, or none. Another claim owns the
+    /// volume.
     BoundElsewhere(Arc<PersistentVolume>),
 }
 
 impl ClaimSituation {
-    /// Whether it says that the bond with the volume is broken by what the volume is.
+    /// Whether the binding is broken because of the volume's state.
     pub fn accuses_volume(&self) -> bool {
         match self {
             ClaimSituation::BoundVolumeGone | ClaimSituation::BoundElsewhere(_) => true,
@@ -112,7 +114,7 @@ impl ClaimSituation {
     }
 }
 
-/// Names the state that `claim` is in.
+/// Classifies the state of `claim`.
 pub fn classify(claim: &PersistentVolumeClaim, around: ClaimContext<'_>) -> ClaimSituation {
     match (
         object::has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED),
@@ -132,7 +134,7 @@ fn classify_searching(claim: &PersistentVolumeClaim, around: ClaimContext<'_>) -
     if let Some(volume) = around.found {
         return ClaimSituation::VolumeFound(Arc::clone(volume));
     }
-    // The default class comes before the rest: after the write the claim comes back with a class.
+    // The default class takes precedence: after the write the claim returns with a class.
     if let Some(class) = around.default_class
         && !class::claim_has_class(claim)
     {
@@ -167,7 +169,7 @@ fn classify_bound(claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>)
     let Some(reference) = object::claim_ref(volume) else {
         return ClaimSituation::BoundUnreferenced(Arc::clone(volume));
     };
-    // The UID alone decides, as upstream; a reference without UID is somebody's reservation and not this bond.
+    // Only the UID decides, as upstream; a reference without UID is a reservation and not this binding.
     let uid = reference_uid(reference);
     if !uid.is_empty() && uid == object::uid(&claim.metadata) {
         return ClaimSituation::BoundHere(Arc::clone(volume));

@@ -1,12 +1,13 @@
-//! One sync of a claim: name its situation, then act on it, one arm per situation.
+//! The sync of a claim: classify its situation, then act on it, one arm per situation.
 //!
-//! ==================================================================================================================
-//! SPACE SHUTTLE STYLE, as in `claim_situation.rs`: every branch is written out and held by the cases named at it. No
-//! wildcard arm; after every write that can fail a comment says what is saved and who finishes.
+//! ==============================================================================================================
+//! SPACE SHUTTLE STYLE, as in `claim_situation.rs`: every branch is written out and lists the cases that test it.
+//! No wildcard arm; after every write that can fail, a comment states what is saved and which sync completes the
+//! rest.
 //!
-//! The deletionTimestamp of a claim is never looked at: a claim that is being deleted still owns its volume until it is
-//! gone, and is treated like any other.
-//! ==================================================================================================================
+//! The deletionTimestamp of a claim is ignored: a claim that is being deleted still owns its volume until the
+//! claim is removed, and is treated like any other.
+//! ==============================================================================================================
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -25,31 +26,31 @@ use orlop_volume::class;
 use orlop_volume::object::{self, ClaimPhase, claim_key, has_annotation, volume_name};
 
 impl Binder {
-    /// Brings a claim one step, or all the way, to where it belongs.
+    /// Moves a claim one or more steps towards its desired state.
     pub(super) async fn sync_claim(&self, claim: Arc<PersistentVolumeClaim>) -> Result<(), SyncError> {
         let claim = self.correct_claim(claim).await?;
-        // Saved: the claim's marks. Everything below starts from what is on the server.
+        // Saved: the claim's annotations. All steps below start from the server's state.
         let key = claim_key(&claim);
         let situation = self.claim_situation(&claim)?;
         match self.asked_before_lost(&claim, situation).await? {
             // === unbound, the choice is the controller's ===
 
-            // OBSERVATION: a volume fits, or waits for this claim already.
-            // Tests: NEW-TERMINATING-CLAIM, PV-1-8, PV-5-2, PV-5-2-2, PV-10-1, PV-11-6, PV-11-22, OWN-RES-3, OWN-RES-7, OWN-DEFCLASS-1, OWN-WFFC-7
-            // Tests: OWN-WFFC-8, PV-12-2, OWN-PROV-4
+            // OBSERVATION: a volume fits, or is already reserved for this claim.
+            // Tests: NEW-TERMINATING-CLAIM, PV-1-8, PV-5-2, PV-5-2-2, PV-10-1, PV-11-6, PV-11-22, OWN-RES-3, OWN-RES-7
+            // Tests: OWN-DEFCLASS-1, OWN-WFFC-7, OWN-WFFC-8, PV-12-2, OWN-PROV-4
             ClaimSituation::VolumeFound(volume) => self.bind(&volume, &claim).await,
 
-            // OBSERVATION: nothing fits, the claim says nothing about its class, and there is a default class.
+            // OBSERVATION: nothing fits, the claim does not specify a class, and there is a default class.
             // Tests: PV-15-5, PV-15-2, OWN-DEFCLASS-2, OWN-DEFCLASS-6, OWN-DEFCLASS-7
             ClaimSituation::DefaultClassMissing { class } => {
                 let mut changed = PersistentVolumeClaim::clone(&claim);
                 changed.spec.get_or_insert_default().storage_class_name = Some(class);
                 self.write_claim(changed).await?;
-                // Saved: the class. Who goes on: the sync that the update's event brings, with the class in place.
+                // Saved: the class. Continued by: the sync that the update's event triggers, with the class in place.
                 Ok(())
             }
 
-            // OBSERVATION: nothing fits, the class waits for a pod, no node chosen yet.
+            // OBSERVATION: nothing fits, the class waits for a pod, no node selected yet.
             // Tests: PV-1-13, OWN-WFFC-1, OWN-WFFC-2, OWN-WFFC-3, OWN-WFFC-4, OWN-WFFC-10, OWN-DEFCLASS-6
             ClaimSituation::WaitsForConsumer => {
                 let (reason, message) = pods::what_it_waits_for(&self.pods_of_claim(&key));
@@ -57,14 +58,14 @@ impl Binder {
                 self.set_claim_pending(&claim).await
             }
 
-            // OBSERVATION: nothing fits, and a class says who makes volumes. The status is not touched.
+            // OBSERVATION: nothing fits, and the class names a provisioner. The status is not changed.
             // Tests: PV-11-14, PV-12-3, PV-14-5, PV-15-6, PV-15-7, OWN-WFFC-9, OWN-PROV-1, PV-PROV-OFF
             ClaimSituation::WantsProvisioning => {
                 self.provision_claim(&claim);
                 Ok(())
             }
 
-            // OBSERVATION: nothing fits, and there is no class to make something.
+            // OBSERVATION: nothing fits, and there is no class to provision from.
             // Tests: PV-1-2, PV-1-3, PV-1-17, PV-11-15, PV-14-3, PV-14-4, OWN-RES-2, OWN-CLS-3, OWN-DEFCLASS-5
             ClaimSituation::NothingFits => {
                 let message = "no persistent volumes available for this claim and no storage class is set";
@@ -74,15 +75,15 @@ impl Binder {
 
             // === unbound, the claim names its volume ===
 
-            // OBSERVATION: the controller does not know the named volume. It may still come.
+            // OBSERVATION: the controller does not know the named volume. It may still be created.
             // Tests: PV-2-2, OWN-ASK-3
             ClaimSituation::NamedUnknown => self.set_claim_pending(&claim).await,
 
-            // OBSERVATION: the named volume is nobody's and fits.
+            // OBSERVATION: the named volume has no claim reference and fits.
             // Tests: PV-1-15, PV-2-8, OWN-ASK-2, OWN-ASK-3, OWN-ASK-11, OWN-VAC-4
             ClaimSituation::NamedFree(volume) => self.bind(&volume, &claim).await,
 
-            // OBSERVATION: the named volume is nobody's and does not fit.
+            // OBSERVATION: the named volume has no claim reference and does not fit.
             // Tests: PV-1-16, PV-2-10, PV-2-11, PV-14-5-2, OWN-ASK-4, OWN-ASK-7
             ClaimSituation::NamedUnfit { volume, misfit } => {
                 let volume = object::name(&volume.metadata);
@@ -92,12 +93,12 @@ impl Binder {
                 self.set_claim_pending(&claim).await
             }
 
-            // OBSERVATION: the named volume points back. Users agreed on both sides, or a bind was cut short. No checks:
-            // they were made, or the users know better.
+            // OBSERVATION: the named volume refers to the claim. Users wrote both sides, or a bind was interrupted. No
+            // checks: they have passed already, or the users' choice takes precedence.
             // Tests: PV-2-4, PV-2-5, PV-4-6, OWN-FIX-1
             ClaimSituation::NamedOurs(volume) => self.bind(&volume, &claim).await,
 
-            // OBSERVATION: the volume that a user wants is somebody else's.
+            // OBSERVATION: the volume that a user requests belongs to another claim.
             // Tests: PV-2-6, OWN-ASK-1, OWN-ASK-2
             ClaimSituation::NamedTaken(volume) => {
                 let message = already_bound(object::name(&volume.metadata));
@@ -105,8 +106,9 @@ impl Binder {
                 self.set_claim_pending(&claim).await
             }
 
-            // OBSERVATION: a controller wrote the name, and the volume is somebody else's. This cannot come from a bind: the
-            // volume is written first. Nothing is changed, so that the evidence stays; the error keeps it in the log.
+            // OBSERVATION: a controller wrote the name, and the volume belongs to another claim. A bind cannot cause this:
+            // it writes the volume first. Nothing is changed, to preserve the evidence; the error records the state in the
+            // log.
             // Tests: NEW-STOLEN
             ClaimSituation::NamedStolen(volume) => {
                 let volume = object::name(&volume.metadata).to_owned();
@@ -117,7 +119,7 @@ impl Binder {
 
             // === bound once ===
 
-            // OBSERVATION: the name of the volume is gone.
+            // OBSERVATION: the volume name has been removed from the claim.
             // Tests: NEW-NAMELESS
             ClaimSituation::BoundNameless => {
                 let message =
@@ -125,22 +127,22 @@ impl Binder {
                 self.set_claim_lost(&claim, reason::CLAIM_LOST, message).await
             }
 
-            // OBSERVATION: the volume is gone. Not the end: if it comes back, the claim is Bound again.
+            // OBSERVATION: the volume does not exist. Not final: if the volume returns, the claim is Bound again.
             // Tests: PV-3-2, PV-5-4, PV-5-7, OWN-LOST-1
             ClaimSituation::BoundVolumeGone => {
                 let message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
                 self.set_claim_lost(&claim, reason::CLAIM_LOST, message).await
             }
 
-            // OBSERVATION: the volume points to nobody. The claim's word counts, without any check.
+            // OBSERVATION: the volume has no claim reference. The claim is authoritative; no checks.
             // Tests: PV-3-7, OWN-FIX-4, OWN-LOST-3, OWN-LOST-5
             ClaimSituation::BoundUnreferenced(volume) => self.bind(&volume, &claim).await,
 
-            // OBSERVATION: the volume points back. Usually nothing is left to write.
+            // OBSERVATION: the volume refers to the claim. Usually there is nothing left to write.
             // Tests: PV-1-10, PV-10-2, OWN-FIX-2, OWN-FIX-3, OWN-FIX-6, OWN-AM-9, OWN-MIG-6
             ClaimSituation::BoundHere(volume) => self.bind(&volume, &claim).await,
 
-            // OBSERVATION: the volume points to somebody else.
+            // OBSERVATION: the volume refers to another claim.
             // Tests: PV-3-4, PV-3-6, PV-4-4, OWN-LOST-4
             ClaimSituation::BoundElsewhere(_) => {
                 let message = "Two claims are bound to the same volume, this one is bound incorrectly";
@@ -149,7 +151,7 @@ impl Binder {
         }
     }
 
-    /// Collects what the classifier has to know, and asks it.
+    /// Collects the input of the classifier and classifies the claim.
     fn claim_situation(&self, claim: &PersistentVolumeClaim) -> Result<ClaimSituation, SyncError> {
         let searches =
             volume_name(claim).is_empty() && !has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED);
@@ -176,10 +178,12 @@ impl Binder {
         Ok(classify(claim, around))
     }
 
-    /// The same once the server itself was asked, where the claim would be called Lost: volumes and claims come over two
-    /// watches, and a claim may be ahead of the volume that was written with it (one commit, or one backup that is restored).
-    /// No answer means: not now. What is Lost already is not asked again; the volume's own event ends that.
-    // Held by safety.rs: a claim that is ahead of its volume is not Lost, and without an answer nothing is.
+    /// Confirms a situation that would make the claim Lost with a read from the server: volumes and claims arrive
+    /// over two watches, and a claim may be ahead of the volume that was written with it (one commit, or one restored
+    /// backup). If the read fails, the claim does not become Lost now. A claim that is already Lost is not confirmed
+    /// again; the volume's own event ends that state.
+    // Held by safety.rs: a claim that is ahead of its volume does not become Lost, nor does any claim whose volume
+    // cannot be read.
     async fn asked_before_lost(
         &self,
         claim: &PersistentVolumeClaim,
@@ -193,7 +197,7 @@ impl Binder {
         Ok(classify(claim, around))
     }
 
-    /// Corrects the migration mark of a claim before anything else.
+    /// Corrects the migration annotation of a claim before anything else.
     // Tests: OWN-MIG-6, OWN-PROV-3
     async fn correct_claim(
         &self,

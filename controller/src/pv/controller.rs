@@ -1,11 +1,14 @@
-//! The running controller: two queues, the stores, the operations, and what fills the queues.
+//! The running controller: two queues, the stores, the operations, and the events that fill the queues.
 //!
-//! Decisions about claims are made one after the other, in the order of the queue; only their writes overlap, many at a
-//! time, because a write waits for the disk. A volume that was chosen is reserved until its write is answered (`reserve.rs`),
-//! so two claims never reach for one volume. A claim and a volume may be looked at at once. What takes long (deleting, scrubbing, provisioning) runs in the operation map and holds nobody up.
+//! Decisions about claims are made one after the other, in queue order; only their writes overlap, up to
+//! `AT_ONCE` at a time, because a write waits for the disk. A chosen volume is reserved until its write is
+//! answered (`reserve.rs`), so two claims never compete for one volume. A claim and a volume may be synced
+//! concurrently. Long operations (deleting, recycling, provisioning) run in the operation map and do not block
+//! the workers.
 //!
-//! Start order: the informers list volumes and claims completely, the stores are filled, everything is queued, and only then
-//! the workers start. With half of the volumes known a claim would be bound to the wrong one, or lost, for good.
+//! Start order: the informers list volumes and claims completely, the stores are filled, everything is queued,
+//! and only then do the workers start. With a partial list of volumes, a claim could be bound to the wrong one or
+//! become Lost permanently.
 
 use std::sync::{Arc, Weak};
 
@@ -29,11 +32,11 @@ use orlop_client::worker;
 use orlop_volume::object::{claim_key, claim_ref, reference_key, volume_name};
 use orlop_volume::recycle::{PodRecipe, RecipeError};
 
-/// Writes of claims that are under way at a time, and as many of volumes. More does not help: the server takes what
-/// comes together to the disk together, and this many keep it busy.
+/// Concurrent writes of claims, and as many of volumes. More does not help: the server commits concurrent writes
+/// to the disk together, and this many keep the disk busy.
 const AT_ONCE: usize = 32;
 
-/// Runs the controller until it is asked to end.
+/// Runs the controller until shutdown.
 ///
 /// # Errors
 /// A recycler pod template that cannot be used.
@@ -47,7 +50,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-/// hostPath and NFS.
+/// The built-in plugins: hostPath and NFS.
 pub(super) fn standard_plugins(options: &Options) -> Result<Plugins, RecipeError> {
     let host_path =
         HostPath::new(PodRecipe::new(&options.recycler_hostpath)?, options.enable_hostpath_provisioner);
@@ -63,7 +66,7 @@ impl Binder {
             () = self.caches_synced() => {}
         }
         self.fill_stores();
-        // Attaching a handler hands over everything that is cached: this is the first look at all.
+        // Attaching a handler delivers all cached objects: this is the initial sync.
         let handlers = self.attach();
         let name = names::controller::PV_BINDER;
         let claims = worker::run_in_order(&self.claims, AT_ONCE, name, |key| {
@@ -97,19 +100,19 @@ impl Binder {
         );
     }
 
-    /// Fills the stores from the complete caches, before anybody looks at anything.
+    /// Fills the stores from the complete caches, before the first sync.
     pub(super) fn fill_stores(&self) {
         let mut stores = self.lock();
         for kept in self.volume_cache.kept() {
             let volume = kept.get();
             if let Err(error) = stores.volumes.offer(kept, &volume) {
-                tracing::warn!(%error, "a volume is left out");
+                tracing::warn!(%error, "ignoring a volume");
             }
         }
         for kept in self.claim_cache.kept() {
             let claim = kept.get();
             if let Err(error) = stores.claims.offer(kept, &claim) {
-                tracing::warn!(%error, "a claim is left out");
+                tracing::warn!(%error, "ignoring a claim");
             }
         }
     }
@@ -163,8 +166,8 @@ impl Binder {
         volumes.into_iter().for_each(|name| self.volumes.add(name));
     }
 
-    /// The safety net: everything is looked at again from time to time, whatever events said. Also what the own stores
-    /// still have and the caches do not.
+    /// The safety net: periodically queues every object again, independent of events, including objects that only the
+    /// controller's own stores still contain.
     async fn resync_forever(&self) {
         let mut ticks = tokio::time::interval(self.options.pv_claim_binder_sync_period);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -177,7 +180,7 @@ impl Binder {
 
     // === keys ===
 
-    /// Looks at one claim.
+    /// Syncs one claim.
     pub(super) async fn process_claim(&self, key: String) -> Result<(), SyncError> {
         let made = self.offers_made();
         let result = self.look_at_claim(&key).await;
@@ -193,7 +196,7 @@ impl Binder {
         };
         let claim = kept.get();
         if !self.store_claim(&kept, &claim)? {
-            // Old news. The event with what the store has already is on its way.
+            // The cached copy is older than the stored one. The event with the newer version is on its way.
             return Ok(());
         }
         let volume = resync::volume_version(&self.lock(), &claim);
@@ -202,7 +205,7 @@ impl Binder {
         Ok(())
     }
 
-    /// Looks at one volume.
+    /// Syncs one volume.
     pub(super) async fn process_volume(&self, name: String) -> Result<(), SyncError> {
         let result = self.look_at_volume(&name).await;
         tell("volume", &name, &result);
@@ -224,7 +227,7 @@ impl Binder {
         Ok(())
     }
 
-    /// A claim is gone: its volume has to know.
+    /// Handles the deletion of a claim: queues its volume.
     // Tests: PV-5-6, OWN-REC-5, OWN-REC-9
     pub(super) fn forget_claim(&self, key: &str) {
         let old = self.lock().claims.remove(key);
@@ -233,7 +236,8 @@ impl Binder {
         }
     }
 
-    /// The volume that a claim names, and those that point to it: a bind may have been cut short by the claim's end.
+    /// Queues the volume that a claim names and those that refer to it: the claim's deletion may have interrupted a
+    /// bind.
     pub(super) fn wake_volume_of(&self, claim: &PersistentVolumeClaim) {
         if !volume_name(claim).is_empty() {
             self.volumes.add(volume_name(claim).to_owned());
@@ -241,7 +245,7 @@ impl Binder {
         self.wake_volumes_pointing_to(claim);
     }
 
-    /// The volumes that point to a claim and that it does not name.
+    /// Queues the volumes that refer to a claim without being named by it.
     pub(super) fn wake_volumes_pointing_to(&self, claim: &PersistentVolumeClaim) {
         let pointing: Vec<String> = {
             let stores = self.lock();
@@ -252,7 +256,7 @@ impl Binder {
         pointing.into_iter().for_each(|name| self.volumes.add(name));
     }
 
-    /// A volume is gone: its claim, and those that name it, have to know.
+    /// Handles the deletion of a volume: queues its claim and the claims that name it.
     // Tests: PV-5-4, PV-5-7, OWN-LOST-1
     fn forget_volume(&self, name: &str) {
         let mut keys = Vec::new();
@@ -266,12 +270,12 @@ impl Binder {
     }
 }
 
-/// Logs what went wrong: a lost race at the low level, everything else so that it is seen.
+/// Logs a failed sync: a conflict at debug level, every other error at a visible level.
 fn tell(what: &str, key: &str, result: &Result<(), SyncError>) {
     match result {
         Ok(()) => {}
         Err(error) if error.is_conflict() => {
-            tracing::debug!(what, key, error = %chain(error), "somebody was faster, looking again");
+            tracing::debug!(what, key, error = %chain(error), "conflict, retrying");
         }
         Err(error) => {
             tracing::warn!(what, key, error = %chain(error), "could not finish, will be tried again")

@@ -1,5 +1,5 @@
-//! Deleting the asset of a released volume and then the volume object. The object goes last: as long as it is there, the
-//! asset is not forgotten.
+//! The operation behind policy Delete: deletes the asset of a released volume and then the volume object. The
+//! object is deleted last: while it exists, the asset is not forgotten.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use orlop_client::names::{self, reason};
 use orlop_client::recorder::EventType;
 use orlop_volume::object::{self, annotation};
 
-/// Who deletes the asset of a volume.
+/// The component that deletes the asset of a volume.
 pub enum Remover {
     /// A plugin of the controller.
     Plugin(Arc<dyn VolumePlugin>),
@@ -23,10 +23,10 @@ pub enum Remover {
     External,
 }
 
-/// Why nobody deletes an asset; the texts are upstream's.
+/// Why no component deletes an asset; the texts are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRemover {
-    /// The plugin that made the volume is not there, or cannot delete.
+    /// The plugin that provisioned the volume does not exist, or cannot delete.
     #[error("{0}")]
     Provisioner(NoPlugin),
     /// No plugin deletes volumes of this kind.
@@ -34,12 +34,13 @@ pub enum NoRemover {
     Kind {
         /// The volume.
         volume: String,
-        /// What was not found.
+        /// The plugin that was not found.
         cause: NoPlugin,
     },
 }
 
-/// Chooses who deletes the asset: who made it, if somebody did; else whoever knows this kind of volume.
+/// Chooses the component that deletes the asset: the provisioner if one is recorded, else a plugin for this kind
+/// of volume.
 // Tests: PV-5-6, PV-8-3, OWN-REC-7, OWN-REC-8, OWN-REC-9, OWN-REC-20
 pub fn remover(plugins: &Plugins, volume: &PersistentVolume) -> Result<Remover, NoRemover> {
     let provisioner = annotation(&volume.metadata, names::ANN_PROVISIONED_BY).filter(|name| !name.is_empty());
@@ -67,7 +68,7 @@ impl Binder {
             Ok(Remover::Plugin(plugin)) => plugin,
             Ok(Remover::External) => return Ok(()),
             Err(error) => {
-                // No back-off: it is no failure of an attempt, and costs nothing to find again at the next resync.
+                // No back-off: this is not a failed attempt, and the next resync finds it again at no cost.
                 self.fail_volume(&volume, reason::VOLUME_FAILED_DELETE, &error.to_string()).await?;
                 return Ok(());
             }
@@ -76,8 +77,8 @@ impl Binder {
         if let Err(error) = self.delete_asset(plugin.as_ref(), &volume).await {
             return self.delete_failed(&volume, error).await;
         }
-        // Done outside: the asset is gone. Not saved: anything. Who finishes: a next delete operation; deleters succeed when
-        // the asset is gone already.
+        // Done externally: the asset is deleted. Not saved: anything. Completed by: the next delete operation; deleters
+        // succeed when the asset is already deleted.
         self.delete_object(&volume).await
     }
 
@@ -96,7 +97,7 @@ impl Binder {
         }
     }
 
-    /// Tells of a failed deletion. The answer is an error in any case, so that the next attempt waits.
+    /// Reports a failed deletion. Always returns an error, so that the next attempt backs off.
     // Tests: PV-8-4, PV-8-5, PV-9-1, NEW-IN-USE
     async fn delete_failed(
         &self,
@@ -115,7 +116,7 @@ impl Binder {
         Err(SyncError::Reclaim { volume: object::name(&volume.metadata).to_owned(), message })
     }
 
-    /// Lets go of the volume object after its asset is gone.
+    /// Removes the finalizer and deletes the volume object after its asset was deleted.
     async fn delete_object(&self, volume: &PersistentVolume) -> Result<(), SyncError> {
         let name = object::name(&volume.metadata);
         let Some(live) = self.read_volume(name).await? else { return Ok(()) };
@@ -127,8 +128,8 @@ impl Binder {
             true => self.write_volume(changed).await?,
             false => Arc::new(live),
         };
-        // Saved: the finalizer that stood for the asset is gone. If the object is terminating this was all; otherwise it
-        // still has to be deleted. Who finishes: the next sync puts the finalizer back, finds the claim gone, and comes here
+        // Saved: the finalizer for the asset is removed. A terminating object is deleted by this; any other still has to
+        // be deleted. Completed by: the next sync restores the finalizer, finds the claim deleted, and arrives here
         // again.
         let preconditions = Preconditions { uid: live.metadata.uid.clone(), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
@@ -136,7 +137,7 @@ impl Binder {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
             Err(source) => {
-                // As upstream this does not block the next attempt.
+                // As upstream, this does not delay the next attempt.
                 let error = SyncError::DeleteVolume { volume: name.to_owned(), source };
                 tracing::debug!(volume = name, error = %chain(&error), "the volume object is still there");
                 Ok(())

@@ -1,11 +1,11 @@
-//! What can go wrong in one sync: one variant per operation, with the object's key. The source is not repeated in the
-//! text; `chain` writes both.
+//! Errors of a sync: one variant per operation, with the object's key. The text does not repeat the source;
+//! `chain` writes both.
 
 use super::cache::BadVersion;
 use orlop_client::client;
 use orlop_volume::class::NoBindingMode;
 
-/// Why a sync did not finish. The key comes back with a delay, alone.
+/// Why a sync failed. Only the affected key is queued again, with a delay.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
     /// A volume's spec or metadata could not be written.
@@ -13,7 +13,7 @@ pub enum SyncError {
     WriteVolume {
         /// The volume.
         volume: String,
-        /// What the server said.
+        /// The server's error.
         source: kube::Error,
     },
     /// A volume's status could not be written.
@@ -21,7 +21,7 @@ pub enum SyncError {
     WriteVolumeStatus {
         /// The volume.
         volume: String,
-        /// What the server said.
+        /// The server's error.
         source: kube::Error,
     },
     /// A claim's spec or metadata could not be written.
@@ -29,7 +29,7 @@ pub enum SyncError {
     WriteClaim {
         /// The claim, `namespace/name`.
         claim: String,
-        /// What the server said.
+        /// The server's error.
         source: kube::Error,
     },
     /// A claim's status could not be written.
@@ -37,7 +37,7 @@ pub enum SyncError {
     WriteClaimStatus {
         /// The claim, `namespace/name`.
         claim: String,
-        /// What the server said.
+        /// The server's error.
         source: kube::Error,
     },
     /// A volume could not be read from the server.
@@ -45,7 +45,7 @@ pub enum SyncError {
     ReadVolume {
         /// The volume.
         volume: String,
-        /// What the server said.
+        /// The server's error.
         source: kube::Error,
     },
     /// A claim could not be read from the server.
@@ -53,7 +53,7 @@ pub enum SyncError {
     ReadClaim {
         /// The claim, `namespace/name`.
         claim: String,
-        /// What the server said.
+        /// The server's error.
         source: kube::Error,
     },
     /// The pods that may use a volume could not be read.
@@ -61,7 +61,7 @@ pub enum SyncError {
     ListPods {
         /// The claim, `namespace/name`.
         claim: String,
-        /// What the server said.
+        /// The server's error.
         source: kube::Error,
     },
     /// A volume object could not be deleted.
@@ -69,26 +69,26 @@ pub enum SyncError {
     DeleteVolume {
         /// The volume.
         volume: String,
-        /// What the server said.
+        /// The server's error.
         source: kube::Error,
     },
-    /// A plugin failed; the volume says so already.
+    /// A plugin failed; the failure is already recorded on the volume.
     #[error("cannot reclaim volume {volume}: {message}")]
     Reclaim {
         /// The volume.
         volume: String,
-        /// The plugin's words.
+        /// The plugin's error.
         message: String,
     },
-    /// Provisioning failed; the claim says so already.
+    /// Provisioning failed; the failure is already recorded on the claim.
     #[error("cannot provision a volume for claim {claim}: {message}")]
     Provision {
         /// The claim, `namespace/name`.
         claim: String,
-        /// What went wrong.
+        /// The cause.
         message: String,
     },
-    /// The claim names a volume by a controller's hand, and the volume belongs to somebody else.
+    /// A controller wrote the volume name into the claim, and the volume belongs to another claim.
     #[error(
         "invalid binding of claim {claim} to volume {volume}: the volume is already bound to a different claim; \
              delete the claim, or clear its spec.volumeName by making it anew"
@@ -99,50 +99,50 @@ pub enum SyncError {
         /// The volume.
         volume: String,
     },
-    /// The claim's class does not say when to bind.
+    /// The claim's class does not specify a binding mode.
     #[error("cannot decide when to bind claim {claim}")]
     BindingMode {
         /// The claim, `namespace/name`.
         claim: String,
-        /// Which class.
+        /// The class.
         source: NoBindingMode,
     },
-    /// The volume does not say how big it is.
+    /// The volume does not specify a capacity.
     #[error("cannot finish binding claim {claim}")]
     Capacity {
         /// The claim, `namespace/name`.
         claim: String,
-        /// Which volume.
+        /// The volume and its problem.
         source: NoCapacity,
     },
-    /// An object's version is no number.
+    /// An object's resourceVersion is not a number.
     #[error(transparent)]
     Version(#[from] BadVersion),
 }
 
-/// A capacity that a claim's status needs and that the volume does not say.
+/// Why a volume lacks the capacity that a claim's status needs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoCapacity {
-    /// There is none.
+    /// The volume has no capacity.
     #[error("PersistentVolume {volume:?} is without a storage capacity; set spec.capacity.storage")]
     Missing {
         /// The volume.
         volume: String,
     },
-    /// The annotation with the size before a resize is no quantity.
+    /// The annotation with the size before a resize is not a quantity.
     #[error(
         "PersistentVolume {volume:?}: the annotation with the size before the resize, {text:?}, is no quantity"
     )]
     BeforeResize {
         /// The volume.
         volume: String,
-        /// What it says.
+        /// The annotation's value.
         text: String,
     },
 }
 
 impl SyncError {
-    /// What the server answered, if it was the server.
+    /// The server's error, if the server returned one.
     pub fn server_error(&self) -> Option<&kube::Error> {
         match self {
             Self::WriteVolume { source, .. }
@@ -162,13 +162,13 @@ impl SyncError {
         }
     }
 
-    /// Somebody else was faster: nothing is wrong, the next look sees the newer object.
+    /// Whether the error is a conflict: another writer was faster, and the next sync sees the newer object.
     pub fn is_conflict(&self) -> bool {
         self.server_error().is_some_and(client::is_conflict)
     }
 }
 
-/// An error with all its causes, in one line.
+/// An error with all of its causes, in one line.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,15 +1,16 @@
-//! Volumes by what a search asks for: class, mode, volume attributes class, access-mode set, size. A match is a look-up,
-//! not a scan: its cost grows with the logarithm of the number of volumes (and with the number of volumes that fit in
-//! everything but the labels of a selector).
+//! An index of volumes by the properties that a search uses: class, mode, volume attributes class, access-mode
+//! set, size. A match is a lookup, not a scan: its cost grows with the logarithm of the number of volumes (and
+//! with the number of volumes that fit in everything but the labels of a selector).
 //!
 //! The result is upstream's, oddities included:
 //!
-//! * Volumes are grouped by access-mode set; sets with fewer modes come first, and the first group with a result wins.
-//!   So a big volume with exactly the wanted modes beats a small one with more, and a volume reserved for the claim
-//!   loses to a free one with fewer modes.
-//! * Inside a group a volume that points to the claim is taken before all others, whatever its class, labels and phase.
-//! * Of the rest the smallest wins. Where upstream leaves the order open (groups with equally many modes, equal sizes)
-//!   the choice here is fixed: reserved first, then smallest, then by name.
+//! * Volumes are grouped by access-mode set; sets with fewer modes come first, and the first group with a result
+//!   wins. So a big volume with exactly the requested modes beats a small one with more, and a volume reserved
+//!   for the claim loses to a free one with fewer modes.
+//! * Inside a group, a volume that refers to the claim precedes all others, regardless of its class, labels and
+//!   phase.
+//! * Of the rest the smallest wins. Where upstream leaves the order open (groups with equally many modes, equal
+//!   sizes) the order here is fixed: reserved first, then smallest, then by name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use orlop_volume::fit::{self, Wanted};
 use orlop_volume::modes::ModeSet;
 use orlop_volume::object::{self, VolumeMode, VolumePhase};
 
-/// What volumes of one shelf share: a claim looks on exactly one.
+/// The properties that the volumes of one shelf share. A claim matches exactly one shelf.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Shelf {
     class: String,
@@ -37,22 +38,22 @@ struct Shelf {
 /// The volumes of one shelf: by access-mode set, then by size, then by name.
 type Groups = BTreeMap<ModeSet, BTreeMap<Quantity, Few<Arc<str>>>>;
 
-/// Volumes by name, by the claim they point to, and free ones by what they offer.
+/// Volumes by name and by the claim they refer to, and free volumes by shelf.
 #[derive(Debug, Default)]
 pub struct VolumeIndex {
     by_name: HashMap<Arc<str>, Stored>,
-    /// `namespace/name` of a claim to the volumes that point there, with any UID.
+    /// `namespace/name` of a claim to the volumes that refer to it, with any UID.
     pointing: HashMap<Box<str>, Few<Arc<str>>>,
-    /// Free volumes: Available, pointing to nobody, not being deleted.
+    /// Free volumes: Available, without claim reference, not being deleted.
     free: HashMap<Shelf, Free>,
-    /// Volumes that need a label of the node are found by it, see [`VolumeIndex::for_nodes`].
+    /// Whether volumes that require a node label are indexed by it, see [`VolumeIndex::for_nodes`].
     for_nodes: bool,
 }
 
 /// The free volumes of one shelf.
 #[derive(Debug, Default)]
 struct Free {
-    /// By the label that a node needs, and by its value.
+    /// By the required node label and its value.
     labelled: HashMap<Box<str>, HashMap<Box<str>, Groups>>,
     /// All others.
     others: Groups,
@@ -74,13 +75,13 @@ impl Free {
     }
 }
 
-/// A volume, and its labels as JSON if it has some: a selector looks at those of many volumes.
+/// A volume, and its labels as JSON if it has any: a selector evaluates the labels of many volumes.
 #[derive(Debug)]
 struct Stored {
     kept: Kept<PersistentVolume>,
     labels: Option<Box<str>>,
     settled: Settled,
-    /// It accepts every node among whose volumes it is found.
+    /// Whether the volume accepts every node under whose labels it is indexed.
     accepts: bool,
 }
 
@@ -103,7 +104,7 @@ impl Stored {
     }
 }
 
-/// What a search looks for, read once from the claim.
+/// The search criteria, parsed once from the claim.
 #[derive(Debug)]
 struct Search {
     size: Quantity,
@@ -113,7 +114,7 @@ struct Search {
 }
 
 impl Search {
-    /// Nothing when no volume can ever fit: an unreadable size, or an access mode that does not exist.
+    /// `None` if no volume can ever fit: an invalid size or an unknown access mode.
     fn new(claim: &PersistentVolumeClaim) -> Option<Self> {
         Some(Self {
             size: fit::request(claim)?,
@@ -128,15 +129,15 @@ impl Search {
     }
 }
 
-/// A search that is asked about many nodes.
+/// A search that is evaluated for many nodes.
 #[derive(Debug)]
 pub struct NodeSearch {
     search: Search,
-    /// The volumes that point to the claim.
+    /// The volumes that refer to the claim.
     reserved: Vec<Arc<PersistentVolume>>,
 }
 
-/// Where a volume is free to be found, if it is.
+/// The position of a volume among the free ones, if it is free.
 fn place(volume: &PersistentVolume) -> Option<(Shelf, ModeSet, Quantity)> {
     if object::claim_ref(volume).is_some()
         || object::is_terminating(&volume.metadata)
@@ -152,7 +153,7 @@ fn place(volume: &PersistentVolume) -> Option<(Shelf, ModeSet, Quantity)> {
     Some((shelf, ModeSet::offered(fit::offered_modes(volume)), fit::capacity(volume)?))
 }
 
-/// The label that a node needs for a volume.
+/// The node label that a volume requires.
 fn label_of(volume: &PersistentVolume) -> Option<(&str, &str)> {
     match affinity::reach(volume) {
         Reach::Label { key, value, .. } => Some((key, value)),
@@ -175,14 +176,13 @@ fn take_out(groups: &mut Groups, modes: ModeSet, size: &Quantity, name: &str) {
 }
 
 impl VolumeIndex {
-    /// One that is asked about nodes: a volume that needs a label of its node, as local ones do, is looked at only for nodes
-    /// that have it. The answers are the same; those about no node cost more.
+    /// Creates an index for searches by node: a volume that requires a node label, as local volumes do, is considered
+    /// only for nodes with that label. The results are the same; searches without a node cost more.
     pub fn for_nodes() -> Self {
         Self { for_nodes: true, ..Self::default() }
     }
 
-    /// Puts a volume in, in place of the one with its name. Returns the one that was there. `volume` is the same as `kept`,
-    /// decoded.
+    /// Inserts a volume and returns the one with the same name that it replaces. `volume` is `kept`, decoded.
     pub fn insert(
         &mut self,
         kept: Kept<PersistentVolume>,
@@ -214,14 +214,14 @@ impl VolumeIndex {
         old
     }
 
-    /// Puts another copy of the same version in.
+    /// Replaces the stored copy with another copy of the same version.
     pub fn swap(&mut self, copy: Kept<PersistentVolume>) {
         if let Some(stored) = self.by_name.get_mut(copy.key()) {
             stored.kept = copy;
         }
     }
 
-    /// Takes a volume out.
+    /// Removes a volume.
     pub fn remove(&mut self, name: &str) -> Option<Arc<PersistentVolume>> {
         let old = self.by_name.remove(name)?.kept.get();
         if let Some(reference) = object::claim_ref(&old) {
@@ -260,40 +260,40 @@ impl VolumeIndex {
         Some(old)
     }
 
-    /// The volume of this name.
+    /// The volume with this name.
     pub fn get_kept(&self, name: &str) -> Option<&Kept<PersistentVolume>> {
         self.by_name.get(name).map(|stored| &stored.kept)
     }
 
-    /// The names of all, in no order.
+    /// The names of all volumes, in no particular order.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
         self.by_name.keys()
     }
 
-    /// What the last look at this version of the volume said.
+    /// The result of the last sync of this version of the volume.
     pub fn settled(&self, name: &str) -> Settled {
         self.by_name.get(name).map_or(Settled::No, |stored| stored.settled)
     }
 
-    /// Notes what a look at the volume said.
+    /// Records the result of a sync of the volume.
     pub fn settle(&mut self, name: &str, settled: Settled) {
         if let Some(stored) = self.by_name.get_mut(name) {
             stored.settled = settled;
         }
     }
 
-    /// The names of the volumes that point to a claim of this `namespace/name`, with whatever UID, in order.
+    /// The names of the volumes that refer to the claim with this `namespace/name`, with any UID, in order.
     pub fn names_pointing_to(&self, claim_key: &str) -> impl Iterator<Item = &Arc<str>> {
         self.pointing.get(claim_key).into_iter().flatten()
     }
 
-    /// The volumes that point to it, by name.
+    /// The volumes that refer to the claim, by name.
     pub fn pointing_to(&self, claim_key: &str) -> impl Iterator<Item = Arc<PersistentVolume>> {
         self.names_pointing_to(claim_key).filter_map(|name| Some(self.get_kept(name)?.get()))
     }
 
     /// The volume to bind to a claim. `delayed`: the claim's class waits for a pod, so only a volume that already
-    /// points to the claim will do.
+    /// refers to the claim qualifies.
     // Tests: IDX-MATCH-1, IDX-MATCH-3, IDX-MATCH-4, IDX-MATCH-6, IDX-MATCH-7, IDX-MATCH-11, IDX-MATCH-12, IDX-BOUND
     // Tests: IDX-MODES-1, IDX-MODES-3, IDX-MODES-7, OWN-AM-1, OWN-RES-7, OWN-FIT-1, OWN-SEL-1, OWN-SEL-2, OWN-SEL-5
     // Tests: IDX-RES-1, IDX-RES-3, IDX-RES-4, IDX-RES-5, OWN-NS-1, OWN-COMPETE-2
@@ -301,7 +301,7 @@ impl VolumeIndex {
         self.find_among(claim, delayed, |_| true)
     }
 
-    /// The same among the volumes, told by their names, that may be taken.
+    /// Like `find`, among the volumes whose names `may_take` accepts.
     pub fn find_among(
         &self,
         claim: &PersistentVolumeClaim,
@@ -329,14 +329,14 @@ impl VolumeIndex {
         })
     }
 
-    /// A search for a claim, to be asked about nodes; none when no volume can ever fit.
+    /// A search for a claim, to be evaluated for nodes; `None` if no volume can ever fit.
     pub fn search(&self, claim: &PersistentVolumeClaim) -> Option<NodeSearch> {
         Some(NodeSearch { search: Search::new(claim)?, reserved: self.reserved(claim) })
     }
 
-    /// The volume to use for a claim on a node with these labels: the scheduler's question. `may_take` says no to those that
-    /// were already chosen for other claims of the same pod. A volume that points to the claim and does not accept the node
-    /// means that no volume will do: the claim is tied to it.
+    /// The volume to use for a claim on a node with these labels; the scheduler calls it. `may_take` rejects volumes
+    /// that were already chosen for other claims of the same pod. If a volume refers to the claim and does not accept
+    /// the node, the result is `None`: the claim can use no other volume.
     // Tests: FN-NODE-1, FN-NODE-2, FN-NODE-6, FN-NODE-7, FN-NODE-9, FN-NODE-10, FN-NODE-11, FN-NODE-12
     // Tests: NEW-NODE-EXCLUDED, NEW-NODE-PENDING
     pub fn find_for_node(
@@ -358,7 +358,7 @@ impl VolumeIndex {
         })
     }
 
-    /// Volumes that point to the claim and that it can use: size, mode, volume attributes class, not being deleted.
+    /// Volumes that refer to the claim and fit it: size, mode, volume attributes class, not being deleted.
     fn reserved(&self, claim: &PersistentVolumeClaim) -> Vec<Arc<PersistentVolume>> {
         let key = object::claim_key(claim);
         let pointing = self.pointing_to(&key);

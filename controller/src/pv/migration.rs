@@ -1,5 +1,5 @@
-//! Marks of CSI migration, and the finalizers that keep a volume object until its asset is deleted. Both are corrected
-//! at the beginning of every sync. Pure: the functions change a copy and say whether anything changed.
+//! Annotations of CSI migration, and the finalizers that keep a volume object until its asset is deleted. Every
+//! sync starts by correcting both. Pure: the functions change a copy and return whether anything changed.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -7,11 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use orlop_client::names;
 use orlop_volume::object::{annotation, reclaim_policy, remove_annotation, set_annotation};
 
-/// Which in-tree plugins are served by CSI drivers. A function, so that tests can say otherwise.
+/// Maps an in-tree plugin to the CSI driver that replaces it. A function, so that tests can substitute it.
 pub type MigratedDriver = fn(&str) -> Option<&'static str>;
 
-/// Whether a volume or claim says who provisioned it. What nobody provisioned has nothing to correct, and most syncs find
-/// nothing to correct: this tells without a copy.
+/// Whether a volume or claim records its provisioner. Without one there is nothing to correct; this is the common
+/// case and needs no copy.
 pub fn is_provisioned(meta: &ObjectMeta) -> bool {
     [names::ANN_PROVISIONED_BY, names::ANN_STORAGE_PROVISIONER, names::ANN_BETA_STORAGE_PROVISIONER]
         .iter()
@@ -35,7 +35,7 @@ pub fn correct_claim_mark(claim: &mut PersistentVolumeClaim, migrated: MigratedD
 }
 
 fn correct_mark(meta: &mut ObjectMeta, provisioner: Option<&str>, migrated: MigratedDriver) -> bool {
-    // Nobody provisioned it: then nobody migrated it, and a mark that is there is somebody else's.
+    // Not provisioned, so not migrated either; an existing annotation belongs to another component.
     let Some(provisioner) = provisioner else { return false };
     match migrated(provisioner) {
         Some(driver) => set_annotation(meta, names::ANN_MIGRATED_TO, driver),
@@ -46,8 +46,8 @@ fn correct_mark(meta: &mut ObjectMeta, provisioner: Option<&str>, migrated: Migr
     }
 }
 
-/// Corrects the two finalizers that mean "the asset is not deleted yet". True if something changed. Volumes that nobody
-/// provisioned keep what they have, and so do those of external provisioners.
+/// Corrects the two finalizers that mean "the asset is not deleted yet". True if something changed. Finalizers of
+/// statically created volumes and of volumes of external provisioners stay unchanged.
 // Tests: FN-FINAL-13-1, FN-FINAL-13-3, FN-FINAL-13-8, FN-FINAL-13-9, FN-FINAL-13-10, FN-FINAL-13-11, FN-FINAL-13-12
 // Tests: FN-FINAL-13-14, FN-FINAL-13-15, NEW-FINAL-MIGRATED, OWN-MIG-5, PV-5-9
 pub fn correct_deletion_finalizers(volume: &mut PersistentVolume, migrated: MigratedDriver) -> bool {
@@ -78,7 +78,7 @@ pub fn add_finalizer(meta: &mut ObjectMeta, finalizer: &str) -> bool {
     true
 }
 
-/// Removes a finalizer. True if it was there.
+/// Removes a finalizer. True if it was present.
 pub fn remove_finalizer(meta: &mut ObjectMeta, finalizer: &str) -> bool {
     let Some(finalizers) = meta.finalizers.as_mut() else { return false };
     let before = finalizers.len();

@@ -1,12 +1,12 @@
-//! The PersistentVolume controller ("persistentvolume-binder-controller"): binds claims to volumes, releases and reclaims
-//! volumes whose claim is gone, and hands claims without a volume to provisioners. What it does and what each crash leaves
-//! is told in docs/binding.md.
+//! The PersistentVolume controller ("persistentvolume-binder-controller"): binds claims to volumes, releases and
+//! reclaims volumes whose claim was deleted, and requests provisioning for claims without a volume.
+//! docs/binding.md describes its behaviour and the state that each crash leaves.
 //!
-//! Reading order. What an object says: [`object`], [`class`], [`modes`]. What fits: [`fit`], [`affinity`], [`index`]. What
-//! state a thing is in: [`claim_situation`], [`volume_situation`]. What is done about it: `claim_sync`, `volume_sync`,
-//! [`bind`], [`status`], [`migration`], [`reclaim`], [`delete`], [`recycle`], [`provision`] with the plugins [`host_path`]
-//! and [`nfs`]. What runs it: [`cache`], [`waiting`], [`requeue`], [`resync_skip`], [`binder`], [`binder_cache`],
-//! `stores`, `volume_handoff`, `reserve`, `resync`, [`controller`].
+//! Reading order. Object accessors: [`object`], [`class`], [`modes`]. Matching: [`fit`], [`affinity`], [`index`].
+//! Classification: [`claim_situation`], [`volume_situation`]. Actions: `claim_sync`, `volume_sync`, [`bind`],
+//! [`status`], [`migration`], [`reclaim`], [`delete`], [`recycle`], [`provision`] with the plugins [`host_path`]
+//! and [`nfs`]. Infrastructure: [`cache`], [`waiting`], [`requeue`], [`resync_skip`], [`binder`],
+//! [`binder_cache`], `stores`, `volume_handoff`, `reserve`, `resync`, [`controller`].
 //!
 //! Upstream: pkg/controller/volume/persistentvolume.
 

@@ -1,4 +1,4 @@
-//! NFS exports: the controller can scrub them with a pod, and nothing else.
+//! The NFS plugin: recycles exports with a pod and supports nothing else.
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -15,7 +15,7 @@ pub struct Nfs {
 }
 
 impl Nfs {
-    /// A plugin that scrubs with pods of this recipe.
+    /// A plugin that recycles with pods of this recipe.
     pub fn new(recipe: PodRecipe) -> Self {
         Self { recipe }
     }

@@ -1,5 +1,5 @@
-//! What the controller itself can do with a volume's asset, behind a trait per ability. Everything else is done by
-//! external provisioners. The built-in set is small: hostPath (recycle; delete below /tmp; provision behind a flag) and
+//! In-tree volume plugins, with one trait per operation on a volume's asset. External provisioners handle all
+//! other volumes. The built-in set is small: hostPath (recycle; delete below /tmp; provision behind a flag) and
 //! NFS (recycle).
 
 use std::collections::BTreeMap;
@@ -11,56 +11,56 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::recycle::PodRunner;
 
-/// A kind of volume that the controller knows.
+/// A volume plugin of the controller.
 pub trait VolumePlugin: Send + Sync {
     /// Its name, as in `provisioned-by` and in a class's `provisioner`.
     fn name(&self) -> &str;
-    /// Whether the volume is of this kind.
+    /// Whether the plugin supports this volume.
     fn supports(&self, volume: &PersistentVolume) -> bool;
-    /// Whether volumes of this kind take mount options.
+    /// Whether volumes of this plugin support mount options.
     fn supports_mount_options(&self) -> bool {
         false
     }
-    /// The ability to delete the asset, if it has it.
+    /// The plugin's deleter, if it can delete assets.
     fn deleter(&self) -> Option<&dyn Deleter> {
         None
     }
-    /// The ability to scrub the asset for the next user, if it has it.
+    /// The plugin's recycler, if it can scrub assets for reuse.
     fn recycler(&self) -> Option<&dyn Recycler> {
         None
     }
-    /// The ability to make an asset, if it has it.
+    /// The plugin's provisioner, if it can create assets.
     fn provisioner(&self) -> Option<&dyn Provisioner> {
         None
     }
 }
 
-/// Why an asset was not deleted. The texts go to the volume's message as they are.
+/// Why an asset was not deleted. The texts are copied into the volume's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeleteError {
-    /// The deletion could not even begin.
+    /// The deletion could not start.
     #[error("failed to create deleter for volume {volume:?}: {message}")]
     Create {
         /// The volume.
         volume: String,
-        /// What is wrong.
+        /// The cause.
         message: String,
     },
-    /// Something uses the asset; later it may work.
+    /// The asset is in use; a later attempt may succeed.
     #[error("{0}")]
     InUse(String),
-    /// It was tried and failed.
+    /// The deletion failed.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Deletes assets. Must succeed when the asset is gone already: it may be called again after a crash.
+/// Deletes assets. Must succeed when the asset is already deleted: it may be called again after a crash.
 pub trait Deleter: Send + Sync {
     /// Deletes the asset of a volume.
     fn delete<'a>(&'a self, volume: &'a PersistentVolume) -> BoxFuture<'a, Result<(), DeleteError>>;
 }
 
-/// Scrubs assets.
+/// Scrubs assets for reuse.
 pub trait Recycler: Send + Sync {
     /// Removes all data of a volume. The error is the text after `Recycle failed: `.
     fn recycle<'a>(
@@ -70,16 +70,16 @@ pub trait Recycler: Send + Sync {
     ) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// What a provisioner is asked for.
+/// A provisioning request.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// The claim to serve.
+    /// The claim to provision for.
     pub claim: Arc<PersistentVolumeClaim>,
     /// Its class.
     pub class: Arc<StorageClass>,
-    /// The name that the volume will have.
+    /// The name of the new volume.
     pub volume_name: String,
-    /// The node that the scheduler chose, if it did.
+    /// The node that the scheduler selected, if any.
     pub node: Option<Arc<Node>>,
 }
 
@@ -91,41 +91,41 @@ impl Order {
     }
 }
 
-/// Makes assets.
+/// Creates assets.
 pub trait Provisioner: Send + Sync {
-    /// Whether the order can be taken at all. The error is the text after `Failed to create provisioner: `.
+    /// Whether the order can be provisioned. The error is the text after `Failed to create provisioner: `.
     fn accept(&self, order: &Order) -> Result<(), String>;
-    /// Makes the asset and describes it: source, capacity, access modes. Name, reference, class and marks are added by
-    /// the controller. The error is the text after `Failed to provision volume with StorageClass …: `.
+    /// Creates the asset and describes it: source, capacity, access modes. The controller adds name, reference, class
+    /// and annotations. The error is the text after `Failed to provision volume with StorageClass …: `.
     fn provision<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<PersistentVolume, String>>;
 }
 
 /// Why no plugin was found, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPlugin {
-    /// Nobody knows this kind of volume.
+    /// No plugin supports this volume.
     #[error("no volume plugin matched")]
     ForVolume,
-    /// Nobody has this name.
+    /// No plugin has this name.
     #[error("no volume plugin matched name: {0}")]
     OfName(String),
-    /// The plugin is there and cannot delete.
+    /// The plugin cannot delete.
     #[error("no deletable volume plugin matched")]
     Deletable,
-    /// The plugin is there and cannot recycle.
+    /// The plugin cannot recycle.
     #[error("no recyclable volume plugin matched")]
     Recyclable,
-    /// The plugin is there and cannot provision.
+    /// The plugin cannot provision.
     #[error("no provisionable volume plugin matched")]
     Provisionable,
 }
 
-/// The plugins that the controller has.
+/// The plugins of the controller.
 #[derive(Clone)]
 pub struct Plugins(Vec<Arc<dyn VolumePlugin>>);
 
 impl Plugins {
-    /// Exactly these.
+    /// Creates the set with exactly these plugins.
     pub fn new(plugins: Vec<Arc<dyn VolumePlugin>>) -> Self {
         Self(plugins)
     }
@@ -139,20 +139,20 @@ impl Plugins {
         found.cloned().ok_or_else(|| NoPlugin::OfName(name.to_owned()))
     }
 
-    /// The plugin that deletes this kind of volume.
+    /// The plugin that deletes volumes of this kind.
     // Tests: PV-8-3, OWN-REC-7, OWN-REC-8
     pub fn deletable(&self, volume: &PersistentVolume) -> Result<Arc<dyn VolumePlugin>, NoPlugin> {
         self.of_volume(volume)
             .and_then(|plugin| if plugin.deleter().is_some() { Ok(plugin) } else { Err(NoPlugin::Deletable) })
     }
 
-    /// The plugin of this name, if it deletes.
+    /// The plugin with this name, if it can delete.
     pub fn deletable_by_name(&self, name: &str) -> Result<Arc<dyn VolumePlugin>, NoPlugin> {
         self.of_name(name)
             .and_then(|plugin| if plugin.deleter().is_some() { Ok(plugin) } else { Err(NoPlugin::Deletable) })
     }
 
-    /// The plugin that recycles this kind of volume.
+    /// The plugin that recycles volumes of this kind.
     // Tests: PV-6-3, OWN-REC-11
     pub fn recyclable(&self, volume: &PersistentVolume) -> Result<Arc<dyn VolumePlugin>, NoPlugin> {
         self.of_volume(volume).and_then(|plugin| {
@@ -160,7 +160,7 @@ impl Plugins {
         })
     }
 
-    /// The plugin of this name, if it provisions.
+    /// The plugin with this name, if it can provision.
     // Tests: PV-11-2, PV-11-25, OWN-PROV-7
     pub fn provisionable_by_name(&self, name: &str) -> Result<Arc<dyn VolumePlugin>, NoPlugin> {
         self.of_name(name).and_then(|plugin| {

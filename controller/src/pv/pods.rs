@@ -1,4 +1,5 @@
-//! What pods mean for claims and volumes: whom a delayed claim waits for, and who still uses a volume. Pure.
+//! The relation of pods to claims and volumes: the pods that a delayed claim waits for, and those that still use
+//! a volume. Pure.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use orlop_client::names::reason;
 use orlop_client::pods::{is_terminated, node_name};
 use orlop_volume::object;
 
-/// Reason and text of the event on a claim whose class waits for a pod. `pods` are those that name the claim.
+/// Reason and message of the event on a claim whose class waits for a pod. `pods` are those that use the claim.
 // Tests: OWN-WFFC-1, OWN-WFFC-2, OWN-WFFC-3, OWN-WFFC-4, OWN-WFFC-10
 pub fn what_it_waits_for(pods: &[Arc<Pod>]) -> (&'static str, String) {
     let unscheduled: Vec<&str> = pods
@@ -27,7 +28,7 @@ pub fn what_it_waits_for(pods: &[Arc<Pod>]) -> (&'static str, String) {
     (reason::WAIT_FOR_POD_SCHEDULED, message)
 }
 
-/// `namespace/name` of the pods that are not over, sorted: they may still write to the volume.
+/// `namespace/name` of the pods that have not finished, sorted: they may still write to the volume.
 // Tests: PV-6-11, PV-6-12, OWN-REC-19
 pub fn users(pods: &[Arc<Pod>]) -> Vec<String> {
     let mut keys: Vec<String> = pods

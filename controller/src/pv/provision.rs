@@ -1,8 +1,9 @@
-//! A claim that nothing fits and that has a class: who makes a volume for it? Usually an external provisioner, which is
-//! asked by two annotations on the claim. A plugin of the controller itself only where the class names one.
+//! Provisioning for a claim that has a class and no fitting volume. Usually an external provisioner creates the
+//! volume; two annotations on the claim request it. A plugin of the controller provisions only if the class names
+//! it.
 //!
-//! No asset is forgotten on the way: the volume's name follows from the claim's UID, so a second attempt finds what the
-//! first one made; and what cannot be saved as an object is deleted again (I9).
+//! No asset is leaked: the volume's name is derived from the claim's UID, so a second attempt finds the volume of
+//! the first; and an asset that cannot be saved as an object is deleted again (I9).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,36 +25,36 @@ use orlop_client::recorder::EventType;
 use orlop_volume::class::claim_class;
 use orlop_volume::object::{self, annotation, claim_key, remove_annotation, set_annotation};
 
-/// How often saving a volume object, or deleting what could not be saved, is tried.
+/// Attempts to save a volume object, or to delete an asset that could not be saved.
 const TRIES: u32 = 5;
-/// The pause between.
+/// The pause between attempts.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Who makes volumes of a class.
+/// The component that provisions volumes of a class.
 pub enum Maker {
-    /// An external provisioner of this name.
+    /// The external provisioner with this name.
     External {
         /// The name to write on the claim.
         provisioner: String,
-        /// The class names an in-tree plugin, and this CSI driver does its work.
+        /// Whether the class names an in-tree plugin that this CSI driver replaces.
         migrated: bool,
     },
     /// A plugin of the controller.
     Plugin(Arc<dyn VolumePlugin>),
 }
 
-/// Why nobody does; the texts are upstream's.
+/// Why no component provisions; the texts are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMaker {
     /// The class does not exist.
     #[error("storageclass.storage.k8s.io {0:?} not found")]
     Class(String),
-    /// The class names something that belongs to Kubernetes and is not there, or cannot provision.
+    /// The class names an in-tree plugin that does not exist or cannot provision.
     #[error("{0}")]
     Plugin(NoPlugin),
 }
 
-/// Decides who makes volumes for a claim of this class.
+/// Chooses the component that provisions volumes for a claim of this class.
 // Tests: PV-11-2, PV-11-14, PV-11-21, PV-14-5, OWN-PROV-1, OWN-PROV-3, OWN-PROV-7, OWN-WFFC-9
 pub fn maker(
     plugins: &Plugins,
@@ -75,7 +76,7 @@ pub fn maker(
     }
 }
 
-/// The claim with a request to this provisioner, or nothing if it has one.
+/// The claim with a request to this provisioner, or `None` if the claim already has one.
 // Tests: PV-12-3, OWN-PROV-5, PV-11-21
 pub fn claim_with_request(
     claim: &PersistentVolumeClaim,
@@ -94,13 +95,13 @@ pub fn claim_with_request(
     Some(changed)
 }
 
-/// The name of the volume that is made for a claim.
+/// The name of the volume that is provisioned for a claim.
 pub fn volume_name_for(claim: &PersistentVolumeClaim) -> String {
     format!("pvc-{}", object::uid(&claim.metadata))
 }
 
-/// The volume object for an asset that a plugin made for a claim: tied to the claim, marked with who made it, and held by
-/// a finalizer until the asset is deleted.
+/// The volume object for an asset that a plugin created for a claim: with a reference to the claim, an annotation
+/// that names the provisioner, and a finalizer until the asset is deleted.
 // Tests: PV-12-1
 pub fn volume_for_asset(asset: PersistentVolume, order: &Order, plugin: &str) -> PersistentVolume {
     let (claim, class) = (&order.claim, &order.class);
@@ -126,7 +127,8 @@ pub fn volume_for_asset(asset: PersistentVolume, order: &Order, plugin: &str) ->
 }
 
 impl Binder {
-    /// Gets a volume made for a claim, outside the worker. Problems are told on the claim; the next look tries again.
+    /// Provisions a volume for a claim, outside the worker. Problems are reported on the claim; the next sync
+    /// retries.
     pub(super) fn provision_claim(&self, claim: &Arc<PersistentVolumeClaim>) {
         // Tests: PV-PROV-OFF
         if !self.options.enable_dynamic_provisioning {
@@ -151,7 +153,7 @@ impl Binder {
                 (Maker::Plugin(plugin), Some(class)) => {
                     binder.provision_operation(claim, class, plugin).await
                 }
-                // A plugin is only ever chosen by a class.
+                // A plugin is chosen only through a class.
                 (Maker::Plugin(_), None) => Ok(()),
             }
         };
@@ -162,13 +164,13 @@ impl Binder {
         self.claim_event(claim, EventType::Warning, reason::PROVISIONING_FAILED, message);
     }
 
-    /// Tells of a failure on the claim, and makes an error of it so that the next attempt waits.
+    /// Reports a failure on the claim and returns it as an error, so that the next attempt backs off.
     fn provisioning_error(&self, claim: &PersistentVolumeClaim, message: String) -> SyncError {
         self.provisioning_failed(claim, &message);
         SyncError::Provision { claim: claim_key(claim), message }
     }
 
-    /// Writes the request of a provisioner on the claim.
+    /// Writes the annotations that request a provisioner to the claim.
     async fn request(
         &self,
         claim: &Arc<PersistentVolumeClaim>,
@@ -181,7 +183,7 @@ impl Binder {
         }
     }
 
-    /// Asks an external provisioner, and says so every time, so that a person sees whom the claim waits for.
+    /// Requests an external provisioner, and records an event each time, so that the claim shows what it waits for.
     // Tests: OWN-PROV-1, OWN-PROV-4, OWN-PROV-5, PV-5-8, PV-12-2, PV-12-3
     async fn request_external(
         &self,
@@ -196,7 +198,7 @@ impl Binder {
                 return Err(error);
             }
         };
-        // Saved: the request. Who goes on: the provisioner, and when its volume comes, the claim is woken.
+        // Saved: the request. Continued by: the provisioner; its volume queues the claim.
         let message = format!(
             "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the \
              system administrator. If volume creation is delayed, please verify that the provisioner is running and \
@@ -206,7 +208,7 @@ impl Binder {
         Ok(())
     }
 
-    /// The operation of a plugin.
+    /// The provisioning operation of a plugin.
     async fn provision_operation(
         &self,
         claim: Arc<PersistentVolumeClaim>,
@@ -223,7 +225,8 @@ impl Binder {
             return Err(self.provisioning_error(&claim, message));
         }
         let claim = self.request(&claim, &class.provisioner, false).await?;
-        // Saved: who is responsible. Who finishes: the next sync of the claim starts this operation again.
+        // Saved: the responsible provisioner. Completed by: the next sync of the claim, which starts this operation
+        // again.
         let volume_name = volume_name_for(&claim);
         // Tests: PV-11-7
         if self.read_volume(&volume_name).await?.is_some() {
@@ -264,12 +267,13 @@ impl Binder {
                 return Err(self.provisioning_error(&claim, message));
             }
         };
-        // Done outside: the asset exists. Not saved: its object. Who finishes: the lines below, which save it or delete the
-        // asset; after a crash right here a plugin that names assets by chance leaves one behind, as upstream does.
+        // Done externally: the asset exists. Not saved: its object. Completed by: the lines below, which save it or
+        // delete the asset; after a crash at this point, a plugin with random asset names leaves one behind, as upstream
+        // does.
         self.save_asset(&claim, volume_for_asset(asset, &order, name), name).await
     }
 
-    /// Saves the object of a new asset; if that does not work, deletes the asset.
+    /// Saves the object of a new asset; if that fails, deletes the asset.
     // Tests: PV-11-9, PV-11-10, PV-11-11, PV-11-12, PV-12-1
     async fn save_asset(
         &self,
@@ -284,7 +288,7 @@ impl Binder {
         for attempt in 1..=TRIES {
             match self.volumes_api().create(&PostParams::default(), &lean).await {
                 Err(error) if !is_already_exists(&error) => failure = message_of(&error),
-                // Saved: the volume points to the claim by UID. Who finishes: the sync of either binds the claim.
+                // Saved: the volume refers to the claim by UID. Completed by: the sync of either, which binds the claim.
                 Ok(_) | Err(_) => {
                     let message = format!("Successfully provisioned volume {name} using {plugin}");
                     self.claim_event(claim, EventType::Normal, reason::PROVISIONING_SUCCEEDED, &message);
@@ -329,7 +333,7 @@ impl Binder {
         Err(failure)
     }
 
-    /// Takes the chosen node off the claim, so that the scheduler chooses again: provisioning failed there.
+    /// Removes the selected node from the claim, so that the scheduler selects again: provisioning failed there.
     // Tests: NEW-RESCHEDULE
     async fn choose_node_again(&self, claim: &PersistentVolumeClaim) {
         let mut changed = claim.clone();
@@ -340,7 +344,7 @@ impl Binder {
             changed.metadata.annotations = None;
         }
         if let Err(error) = self.write_claim(changed).await {
-            // The next attempt fails the same way and tries this again.
+            // The next attempt fails the same way and retries this write.
             tracing::debug!(claim = claim_key(claim), error = %chain(&error), "the node stays chosen");
         }
     }

@@ -1,6 +1,6 @@
-//! What becomes of a volume whose claim is gone: kept, scrubbed or deleted. The long part runs outside the worker, one
-//! operation per volume at a time (I12), and every step of it asks once more whether the volume is still without a claim
-//! (I8).
+//! Reclaiming of a volume whose claim was deleted: retain, recycle or delete. The long part runs outside the
+//! worker, one operation per volume at a time (I12), and each of its steps verifies again that the volume has no
+//! claim (I8).
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use orlop_client::names::reason;
 use orlop_volume::object::{self, claim_ref, reference_key};
 
 impl Binder {
-    /// Starts what the policy of a released volume asks for. A phase Failed stops nothing: every look tries again.
+    /// Starts the operation that the reclaim policy of a released volume requires. Phase Failed does not prevent it:
+    /// every sync retries.
     pub(super) async fn reclaim(&self, volume: &Arc<PersistentVolume>) -> Result<(), SyncError> {
         let key = |what: &str| {
             let meta = &volume.metadata;
@@ -22,7 +23,7 @@ impl Binder {
         };
         match Policy::of(volume) {
             Policy::SomebodyElses | Policy::Retain => {}
-            // An operation of this volume that runs, or failed a moment ago, is left alone; the resync asks again.
+            // An operation of this volume that is running or backing off is left alone; the resync tries again.
             Policy::Recycle => {
                 let (binder, volume) = (self.handle(), Arc::clone(volume));
                 let operation = async move { binder.recycle_operation(volume).await };
@@ -41,8 +42,8 @@ impl Binder {
         Ok(())
     }
 
-    /// The volume as the server has it, if it is certain at this moment that it is without its claim; nothing is done to it
-    /// otherwise. The stored claim is asked first; where that knows of none, the server is asked too.
+    /// The volume as the server has it, if it verifiably has no claim now; otherwise the caller does nothing. The
+    /// stored claim is checked first; if the store has none, the server is read too.
     // Tests: PV-6-6, PV-6-7, PV-6-8, PV-8-6
     pub(super) async fn still_released(
         &self,
@@ -50,7 +51,7 @@ impl Binder {
     ) -> Result<Option<Arc<PersistentVolume>>, SyncError> {
         let name = object::name(&volume.metadata);
         let Some(live) = self.read_volume(name).await? else { return Ok(None) };
-        // A volume of the same name that was made anew is not the one that was looked at.
+        // A recreated volume of the same name is a different volume.
         if live.metadata.uid != volume.metadata.uid {
             return Ok(None);
         }

@@ -1,22 +1,22 @@
-//! What a volume's reclaim policy requires once its claim is gone.
+//! Reclaim policies: the action that a volume requires once its claim is deleted.
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 
 use orlop_client::names;
 use orlop_volume::object::{annotation, reclaim_policy};
 
-/// What a policy asks for.
+/// The action of a reclaim policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Another component looks after the volume (`migrated-to`).
+    /// Another component reclaims the volume (`migrated-to`).
     SomebodyElses,
-    /// Keep volume and data; a person decides.
+    /// Keep volume and data until an administrator decides.
     Retain,
-    /// Scrub the data and offer the volume again.
+    /// Scrub the data and make the volume available again.
     Recycle,
     /// Delete asset and volume.
     Delete,
-    /// A word that this version does not know. Nothing is touched.
+    /// A policy unknown to this version. Nothing is changed.
     Unknown,
 }
 

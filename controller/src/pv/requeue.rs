@@ -1,6 +1,6 @@
-//! Whom a change wakes. Upstream lets a claim that found nothing wait for the resync; here a change that may help a claim
-//! brings it back at once: a volume that became free or fits now, a class, a default class, a pod. Pure: these functions
-//! say which keys to queue.
+//! The keys that a change queues. Upstream lets a claim without a volume wait for the resync; here a change that
+//! may help a claim queues it immediately: a volume that became free or fits now, a class, a default class, a
+//! pod. Pure: the functions return the keys to queue.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use orlop_volume::object::{
     self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, reference_uid,
 };
 
-/// Whether anything about a volume changed that a claim may have waited for. Its own version, its message or its other
-/// annotations are nobody's business.
+/// Whether a change of a volume is relevant to waiting claims. Its resourceVersion, its message and its other
+/// annotations are not.
 fn matters(old: Option<&PersistentVolume>, new: &PersistentVolume) -> bool {
     let Some(old) = old else { return true };
     old.spec != new.spec
@@ -28,20 +28,21 @@ fn matters(old: Option<&PersistentVolume>, new: &PersistentVolume) -> bool {
         || object::is_terminating(&old.metadata) != object::is_terminating(&new.metadata)
 }
 
-/// Whether a volume became free by this change, or is free and fits others now: then it is offered to those who wait.
+/// Whether this change made a volume free, or made a free volume fit other claims: then it is offered to waiting
+/// claims.
 // Tests: NEW-WAKE-VOLUME, OWN-FIT-6, OWN-REC-12
 pub fn becomes_free(old: Option<&PersistentVolume>, new: &PersistentVolume) -> bool {
     is_free(new) && matters(old, new)
 }
 
-/// Whether a volume waits for a claim that searches.
+/// Whether a volume is available to any claim that searches.
 pub fn is_free(volume: &PersistentVolume) -> bool {
     claim_ref(volume).is_none()
         && VolumePhase::of(volume) == VolumePhase::Available
         && !object::is_terminating(&volume.metadata)
 }
 
-/// Whether a claim that names this volume has nothing more to do with it.
+/// Whether the binding of a claim to the volume it names is complete.
 fn is_settled(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     let ours =
         claim_ref(volume).is_some_and(|reference| reference_uid(reference) == object::uid(&claim.metadata));
@@ -51,8 +52,8 @@ fn is_settled(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool 
         && modes == fit::offered_modes(volume)
 }
 
-/// The claims to look at after a volume changed from `old` to `new`, in the order in which to look. Those that name it come
-/// first: a claim that lost its volume must get it back before a stranger takes it.
+/// The claims to sync after a volume changed from `old` to `new`, in queue order. Claims that name the volume
+/// come first: a claim that lost its volume must get it back before another claim binds it.
 // Tests: NEW-WAKE-LOST, OWN-ASK-3, OWN-LOST-3
 pub fn claims_for_volume(
     claims: &ClaimStore,
@@ -86,8 +87,8 @@ pub fn claims_for_volume(
     keys
 }
 
-/// The claims to look at after a class changed. A class that became, or ceases to be, the default concerns those that say
-/// nothing about their class.
+/// The claims to sync after a class changed. A class that became, or ceased to be, the default affects the claims
+/// that do not specify a class.
 // Tests: NEW-WAKE-CLASS, NEW-WAKE-DEFAULT, OWN-DEFCLASS-2
 pub fn claims_for_class(
     claims: &ClaimStore,
@@ -111,7 +112,7 @@ pub fn claims_for_class(
     keys
 }
 
-/// The claims to look at after a pod changed: those that wait for one of a class that `delayed` says waits for pods.
+/// The claims to sync after a pod changed: those of the pod whose class, according to `delayed`, waits for pods.
 // Tests: NEW-WAKE-POD
 pub fn claims_for_pod(claims: &ClaimStore, pod: &Pod, delayed: impl Fn(&str) -> bool) -> Vec<String> {
     let waits = |key: &String| {
@@ -124,7 +125,8 @@ pub fn claims_for_pod(claims: &ClaimStore, pod: &Pod, delayed: impl Fn(&str) -> 
     orlop_client::pods::claim_keys(pod).into_iter().filter(waits).collect()
 }
 
-/// The volumes to look at after a pod ended or went: those that wait for their last user before they are scrubbed.
+/// The volumes to sync after a pod ended or was deleted: those that wait for their last user before they are
+/// scrubbed.
 // Tests: NEW-WAKE-RECYCLE
 pub fn volumes_for_pod(volumes: &VolumeStore, pod: &Pod) -> Vec<String> {
     let waits = |volume: &PersistentVolume| {

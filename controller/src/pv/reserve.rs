@@ -1,8 +1,9 @@
-//! Volumes that a bind under way is about to take. Several claims are bound at once, and until the server has answered to the
-//! first write of a bind nothing in the stores says that its volume is no longer free. So the volume is reserved from the
-//! choice to that answer: no second claim chooses it, and whoever wants it by name looks again when the answer is there.
+//! Reservations of volumes for binds in progress. Several claims are bound concurrently, and until the server has
+//! answered the first write of a bind, the stores still show its volume as free. So the volume is reserved from
+//! its selection until that answer: no second claim selects it, and a claim that names it is queued again after
+//! the answer.
 //!
-//! This saves lost races and decides nothing: the lock is the volume's version on the server.
+//! Reservations avoid conflicts and decide nothing: the lock is the volume's version on the server.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::binder::Binder;
 use super::requeue;
 use orlop_volume::object::{claim_key, name};
 
-/// A reservation; it ends when this is dropped.
+/// A reservation; dropping it ends the reservation.
 pub(super) struct Reservation<'a> {
     binder: &'a Binder,
     volume: Arc<PersistentVolume>,
@@ -25,8 +26,8 @@ impl Drop for Reservation<'_> {
 }
 
 impl Binder {
-    /// Reserves a volume for a claim, or nothing when another claim is being bound to it; this one is looked at again
-    /// when that has ended.
+    /// Reserves a volume for a claim, or returns `None` if another claim is being bound to it; this claim is queued
+    /// again afterwards.
     pub(super) fn reserve<'a>(
         &'a self,
         volume: &Arc<PersistentVolume>,
@@ -40,13 +41,13 @@ impl Binder {
         let (keys, next) = {
             let mut stores = self.lock();
             let keys = stores.reserved.give_back(volume);
-            // The write failed and the volume is still there for everybody: also for those that saw it reserved and found
-            // nothing else.
+            // The write failed and the volume is still available to all claims, including those that skipped it while it was
+            // reserved and found no other.
             let free = stores.volumes.get(volume).filter(|volume| requeue::is_free(volume));
             (keys, free.and_then(|free| self.offer_volume(&mut stores, &free, None)))
         };
         keys.into_iter().for_each(|key| self.claims.add(key));
-        // What failed for one may fail for all (a full disk): not at once, and later each time.
+        // A failure for one claim may be a failure for all (a full disk): queue with increasing delays.
         next.into_iter().for_each(|key| self.claims.add_rate_limited(key));
     }
 }

@@ -1,4 +1,4 @@
-//! The resync: queues every claim and volume again, except those that a look at the present versions would not change
+//! The resync: queues every claim and volume again, except those whose present versions a sync would not change
 //! (see [`super::resync_skip`]).
 
 use std::collections::HashSet;
@@ -26,7 +26,8 @@ pub(super) fn volume_version(stores: &Stores, claim: &PersistentVolumeClaim) -> 
     stores.volumes.get_kept(volume_name(claim))?.version()
 }
 
-/// What a look at this volume that wrote nothing means. `claim` is the version of its claim before and after the look.
+/// The result of a sync of this volume that wrote nothing. `claim` is the version of its claim before and after
+/// the sync.
 fn of_volume(stores: &Stores, volume: &PersistentVolume, claim: Option<u64>) -> Settled {
     match (VolumePhase::of(volume), claim_ref(volume), claim) {
         (VolumePhase::Available, None, _) if !object::is_terminating(&volume.metadata) => Settled::Alone,
@@ -40,7 +41,8 @@ fn of_volume(stores: &Stores, volume: &PersistentVolume, claim: Option<u64>) -> 
     }
 }
 
-/// The same for a claim and the volume that it names.
+/// The result of a sync of this claim that wrote nothing. `volume` is the version of its volume before and after
+/// the sync.
 fn of_claim(stores: &Stores, claim: &PersistentVolumeClaim, volume: Option<u64>) -> Settled {
     let is_bound = ClaimPhase::of(claim) == ClaimPhase::Bound
         && has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED);
@@ -82,7 +84,7 @@ impl Stores {
 }
 
 impl Binder {
-    /// A look at a volume has ended well. `claim` is the version of its claim before the look.
+    /// Records a successful sync of a volume. `claim` is the version of its claim before the sync.
     pub(super) fn volume_was_looked_at(
         &self,
         kept: &Kept<PersistentVolume>,
@@ -99,7 +101,7 @@ impl Binder {
         }
     }
 
-    /// A look at a claim has ended well. `volume` is the version of its volume before the look.
+    /// Records a successful sync of a claim. `volume` is the version of its volume before the sync.
     pub(super) fn claim_was_looked_at(
         &self,
         kept: &Kept<PersistentVolumeClaim>,
@@ -116,7 +118,7 @@ impl Binder {
         }
     }
 
-    /// Queues all claims, then all volumes, but for those that are settled.
+    /// Queues all claims, then all volumes, except the settled ones.
     pub(super) fn resync(&self) {
         let (claims, volumes) = (self.claim_cache.kept(), self.volume_cache.kept());
         let (claims, volumes) = {
@@ -140,7 +142,7 @@ impl Binder {
     }
 }
 
-/// What is stored and not settled, or cached in another version, or only in one of the two.
+/// Keys that are stored and not settled, cached in another version, or only in one of the two.
 fn to_look_at<'a, K: Object>(
     cached: &[Kept<K>],
     stored: impl Fn(&str) -> Option<&'a Kept<K>>,

@@ -1,18 +1,18 @@
-//! What the resync may leave out. A bound pair, or a volume that is nobody's and Available, was looked at and nothing was
-//! to do; the look depends on these two objects alone. As long as neither has another version, the next look would find
-//! the same. Without this a cluster at rest costs a decoded object for every volume and claim at every resync.
+//! Objects that the resync can skip: a bound pair, or a free Available volume, whose last sync had nothing to do.
+//! The result depends on these two objects alone, so while neither changes its version, the next sync would have
+//! the same result. Without skipping, an idle cluster decodes every volume and claim at every resync.
 //!
-//! Everything else is looked at at every resync: what waits, what is released, what failed, and what the caches and the
-//! own stores do not agree about.
+//! Everything else is synced at every resync: waiting, released and failed objects, and those that differ between
+//! the caches and the controller's own stores.
 
-/// What the last look at an object in this version said.
+/// The result of the last sync of an object in this version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Settled {
-    /// Something was to do, or it was not looked at.
+    /// The sync had something to do, or has not run.
     #[default]
     No,
-    /// Nothing is to do, whatever happens to others.
+    /// Nothing to do, independent of other objects.
     Alone,
-    /// Nothing is to do as long as the volume or claim on the other side has this version.
+    /// Nothing to do while the volume or claim on the other side has this version.
     With(u64),
 }

@@ -1,5 +1,5 @@
-//! Phases: what a status has to look like, and writing it when it does not. The functions that build a status are pure
-//! and answer nothing when there is nothing to change, so that a write is never made for nothing.
+//! Phases: builds the status of volumes and claims, and writes it if it differs. The functions that build a
+//! status are pure and return `None` if there is nothing to change, so that no write is redundant.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use orlop_client::recorder::EventType;
 use orlop_volume::class;
 use orlop_volume::object::{self, ClaimPhase, VolumePhase, annotation, claim_key};
 
-/// The volume in this phase, or nothing if it is in it. A message alone is never changed.
+/// The volume in this phase, or `None` if it already is. A message alone is never changed.
 pub fn volume_in_phase(
     volume: &PersistentVolume,
     phase: VolumePhase,
@@ -31,7 +31,7 @@ pub fn volume_in_phase(
     Some(changed)
 }
 
-/// The claim without a volume: Pending or Lost, and nothing that a volume gave it.
+/// The claim without a volume: Pending or Lost, without the fields copied from a volume.
 // Tests: PV-1-3, PV-2-2
 pub fn claim_without_volume(
     claim: &PersistentVolumeClaim,
@@ -54,9 +54,9 @@ pub fn claim_without_volume(
     Some(changed)
 }
 
-/// The claim bound to this volume. Access modes always follow the volume; the capacity is taken over only when the claim
-/// becomes Bound, since afterwards a difference means a resize under way, and the attributes class only on the way from
-/// Pending to Bound.
+/// The claim bound to this volume. Access modes always follow the volume; the capacity is copied only when the
+/// claim becomes Bound, since afterwards a difference means a resize in progress, and the attributes class only
+/// in the transition from Pending to Bound.
 // Tests: PV-5-2-3, OWN-AM-5, OWN-AM-9, OWN-FIX-3, PV-1-10, OWN-LOST-5
 pub fn claim_with_volume(
     claim: &PersistentVolumeClaim,
@@ -86,7 +86,7 @@ pub fn claim_with_volume(
     Ok(Some(PersistentVolumeClaim { status: Some(status), ..claim.clone() }))
 }
 
-/// The capacity that the claim shows: the one before a resize whose node part is pending, else the volume's.
+/// The capacity for the claim's status: the one before a resize whose node part is pending, else the volume's.
 fn capacity_to_show(volume: &PersistentVolume) -> Result<Text, NoCapacity> {
     let name = || object::name(&volume.metadata).to_owned();
     let capacity = volume.spec.as_ref().and_then(|spec| spec.capacity.as_ref()?.get("storage").cloned());
@@ -103,7 +103,7 @@ fn capacity_to_show(volume: &PersistentVolume) -> Result<Text, NoCapacity> {
 // === writing ===
 
 impl Binder {
-    /// Brings a volume into a phase, if it is not in it. Answers the volume as it is afterwards.
+    /// Sets the phase of a volume if it differs. Returns the resulting volume.
     pub(super) async fn set_volume_phase(
         &self,
         volume: &Arc<PersistentVolume>,
@@ -116,7 +116,7 @@ impl Binder {
         }
     }
 
-    /// Marks a volume as Failed and says why, once per change of phase.
+    /// Marks a volume as Failed and records an event with the reason, once per change of phase.
     pub(super) async fn fail_volume(
         &self,
         volume: &Arc<PersistentVolume>,
@@ -131,7 +131,7 @@ impl Binder {
         Ok(written)
     }
 
-    /// Takes from a claim what a volume gave it, and brings it to Pending.
+    /// Sets a claim to Pending and removes the fields copied from a volume.
     pub(super) async fn set_claim_pending(
         &self,
         claim: &Arc<PersistentVolumeClaim>,
@@ -142,7 +142,7 @@ impl Binder {
         Ok(())
     }
 
-    /// Marks a claim as Lost and says why, once per change of phase.
+    /// Marks a claim as Lost and records an event with the reason, once per change of phase.
     pub(super) async fn set_claim_lost(
         &self,
         claim: &Arc<PersistentVolumeClaim>,
@@ -159,7 +159,7 @@ impl Binder {
         Ok(())
     }
 
-    /// Brings a claim to Bound with what its volume offers.
+    /// Sets a claim to Bound with the properties of its volume.
     pub(super) async fn set_claim_bound(
         &self,
         claim: &Arc<PersistentVolumeClaim>,

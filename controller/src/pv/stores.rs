@@ -1,4 +1,4 @@
-//! The state that the binder keeps besides the informers' caches: its own stores, the reservations and the offers.
+//! The binder's state besides the informers' caches: its own stores, the reservations and the offers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,25 +7,25 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use super::cache::{ClaimStore, VolumeStore};
 use orlop_volume::object::claim_key;
 
-/// What this controller believes about volumes and claims.
+/// The controller's view of volumes and claims.
 #[derive(Debug, Default)]
 pub struct Stores {
     /// Volumes.
     pub volumes: VolumeStore,
     /// Claims.
     pub claims: ClaimStore,
-    /// Volumes that are about to be taken.
+    /// Volumes that are being bound.
     pub reserved: Reserved,
-    /// Volumes that were offered to claims that wait, by claim, until those are looked at.
+    /// Volumes that were offered to waiting claims, by claim, until the claims are synced.
     pub offers: Offers,
 }
 
-/// What was offered and not looked at yet.
+/// Offers to claims that have not been synced since.
 #[derive(Debug, Default)]
 pub struct Offers {
     /// Names of volumes by the key of the claim.
     pub(super) by_claim: HashMap<String, Vec<String>>,
-    /// How many there were so far.
+    /// The total number of offers.
     pub(super) made: u64,
 }
 
@@ -39,12 +39,12 @@ pub struct Reserved {
 struct Holder {
     /// Key of the claim that is being bound.
     claim: String,
-    /// Keys of claims that wanted the volume meanwhile.
+    /// Keys of claims that requested the volume meanwhile.
     others: BTreeSet<String>,
 }
 
 impl Reserved {
-    /// Whether this claim may choose the volume.
+    /// Whether this claim may use the volume.
     pub fn may_take(&self, volume: &str, claim: &PersistentVolumeClaim) -> bool {
         match self.volumes.get(volume) {
             Some(holder) => holder.claim == claim_key(claim),
@@ -57,7 +57,7 @@ impl Reserved {
         self.volumes.contains_key(volume)
     }
 
-    /// Reserves a volume. False if it is reserved; the claim is noted then.
+    /// Reserves a volume. Returns false, and records the claim, if the volume is already reserved.
     pub fn take(&mut self, volume: &str, claim: String) -> bool {
         if let Some(holder) = self.volumes.get_mut(volume) {
             holder.others.insert(claim);
@@ -67,7 +67,7 @@ impl Reserved {
         true
     }
 
-    /// Ends a reservation. Answers who wanted the volume meanwhile.
+    /// Ends a reservation. Returns the claims that requested the volume meanwhile.
     pub fn give_back(&mut self, volume: &str) -> BTreeSet<String> {
         self.volumes.remove(volume).map(|holder| holder.others).unwrap_or_default()
     }

@@ -1,9 +1,9 @@
-//! Volumes that become free are offered to claims that wait for one, each to one claim at a time: many claims that wait and
-//! many volumes that come must not mean a look at every claim for every volume.
+//! The handoff of free volumes to waiting claims. Each volume is offered to one claim at a time, so that many
+//! waiting claims and many new volumes do not require a sync of every claim for every volume.
 //!
-//! What holds: for every free volume that a waiting claim fits, a claim is called (see [`super::waiting`]) that will look
-//! after the volume came. It takes this one or another one, or none; when it has looked, the volumes that were offered to it
-//! and are still free go to the next in line.
+//! Invariant: for every free volume that fits a waiting claim, a claim is called (see [`super::waiting`]) whose
+//! sync starts after the volume became free. The claim binds this volume, another one, or none; after its sync,
+//! the offered volumes that are still free are offered to the next claim.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use orlop_volume::class;
 use orlop_volume::object::name;
 
 impl Binder {
-    /// Offers a free volume to a claim that rests. Answers the claim to look at, if there is one.
+    /// Offers a free volume to a resting claim. Returns the claim to queue, if there is one.
     pub(super) fn offer_volume(
         &self,
         stores: &mut Stores,
@@ -25,7 +25,7 @@ impl Binder {
         after: Option<&Turn>,
     ) -> Option<String> {
         stores.offers.made += 1;
-        // Who waits for a pod is not helped by a volume.
+        // A claim that waits for a pod cannot use the volume yet.
         if self.is_delayed(class::volume_class(volume)) {
             return None;
         }
@@ -34,14 +34,14 @@ impl Binder {
         Some(key)
     }
 
-    /// How many offers there were; to be given to [`Binder::looked`].
+    /// The total number of offers, to be passed to [`Binder::looked`].
     pub(super) fn offers_made(&self) -> u64 {
         self.lock().offers.made
     }
 
-    /// A claim has been looked at, and the look began when there had been `made` offers: it rests, and what it left goes
-    /// to others. A volume that came meanwhile was not offered to it, so it looks again then; unless the look failed, for
-    /// then it comes again by itself, later each time.
+    /// Handles the end of a claim's sync, which started after `made` offers: the claim rests, and the volumes offered
+    /// to it that are still free are offered to others. Volumes that became free during the sync were not offered to
+    /// the claim, so it is queued again; not after a failed sync, which is retried with back-off anyway.
     pub(super) fn looked(&self, key: &str, made: u64, went_well: bool) {
         let mut again = Vec::new();
         {
@@ -57,7 +57,7 @@ impl Binder {
                 let turn = claim.map(|claim| Turn::of(key, &claim));
                 let free = |name: &String| {
                     let volume = stores.volumes.get(name).filter(|volume| requeue::is_free(volume))?;
-                    // The end of a reservation makes a new offer if the volume is still free.
+                    // The end of the reservation makes a new offer if the volume is still free.
                     (!stores.reserved.is_reserved(name)).then_some(volume)
                 };
                 let left: Vec<Arc<PersistentVolume>> = offered.iter().filter_map(free).collect();

@@ -1,11 +1,11 @@
-//! What state a volume is in, as the controller sees it. Pure: no I/O, no clock.
+//! Classification of a volume's state, as the controller observes it. Pure: no I/O, no clock.
 //!
-//! ==================================================================================================================
-//! SPACE SHUTTLE STYLE. A wrong turn here releases a volume that is in use, and a released volume may be scrubbed or
-//! deleted. So every branch is written out: each situation has a name and says what was OBSERVED, and `volume_sync.rs`
-//! acts on it with a `match` without a wildcard arm. Do not shorten, do not merge arms that look alike, do not add a
-//! catch-all. If a new situation turns up, give it a name.
-//! ==================================================================================================================
+//! ==============================================================================================================
+//! SPACE SHUTTLE STYLE. A wrong branch here releases a volume that is in use, and a released volume may be
+//! scrubbed or deleted. So every branch is written out: each situation has a name and states what was OBSERVED,
+//! and `volume_sync.rs` acts on it with a `match` without a wildcard arm. Do not shorten, do not merge arms that
+//! look alike, do not add a catch-all. If a new situation turns up, give it a name.
+//! ==============================================================================================================
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -19,34 +19,35 @@ use orlop_volume::object::{self, VolumeMode, VolumePhase, reference_uid, volume_
 /// The state of a volume.
 #[derive(Clone, Debug)]
 pub enum VolumeSituation {
-    /// OBSERVATION: the volume points to nobody.
+    /// OBSERVATION: the volume has no claim reference.
     Free,
-    /// OBSERVATION: the volume points to a claim by name only: reserved by a user, and the claim has not been bound.
+    /// OBSERVATION: the volume refers to a claim by name only: reserved by a user, and the claim has not been bound.
     ReservedByName,
-    /// OBSERVATION: the claim that the volume points to (name and UID) does not exist any more, and the server said so; the
-    /// volume is not in phase Released or Failed yet.
+    /// OBSERVATION: the claim that the volume refers to (name and UID) no longer exists, as confirmed by the server;
+    /// the volume is not in phase Released or Failed yet.
     ClaimGone,
-    /// OBSERVATION: the same, and the volume is Released or Failed already: reclaiming is due (again).
+    /// OBSERVATION: as `ClaimGone`, but the volume is already Released or Failed: reclaiming is due (again).
     ClaimGoneReclaiming,
-    /// OBSERVATION: the claim exists and names no volume yet, but one is a file system and the other a block device.
+    /// OBSERVATION: the claim exists and names no volume yet, but one is a filesystem and the other a block device.
     ClaimModeDiffers(Arc<PersistentVolumeClaim>),
-    /// OBSERVATION: the claim exists and names no volume yet: a bind was cut short, or the scheduler wrote the reference.
+    /// OBSERVATION: the claim exists and names no volume yet: a bind was interrupted, or the scheduler wrote the
+    /// reference.
     ClaimUnbound(Arc<PersistentVolumeClaim>),
     /// OBSERVATION: the claim exists and names this volume.
     ClaimBoundHere,
-    /// OBSERVATION: the claim exists and names another volume; this one was made for it (`provisioned-by`) and is to be
-    /// deleted when it is not needed. It lost a race, nobody ever used it.
+    /// OBSERVATION: the claim exists and names another volume; this one was provisioned for it (`provisioned-by`) and
+    /// has policy Delete. It lost a race and was never used.
     SurplusProvisioned,
-    /// OBSERVATION: the claim exists and names another volume; the whole reference here was written by a controller
+    /// OBSERVATION: the claim exists and names another volume; a controller wrote the whole reference of this one
     /// (`bound-by-controller`).
     ClaimElsewhereByController,
-    /// OBSERVATION: the claim exists and names another volume; the name in the reference here was written by a user, only
-    /// the UID was added by a controller.
+    /// OBSERVATION: the claim exists and names another volume; a user wrote the name in the reference of this one,
+    /// and a controller added only the UID.
     ClaimElsewhereByUser,
 }
 
-/// Names the state that `volume` is in. `claim` is what the look-up found (`volume_sync.rs`): the claim with the UID in
-/// the reference, or nothing when it is certain that there is none.
+/// Classifies the state of `volume`. `claim` is the result of the lookup (`volume_sync.rs`): the claim with the
+/// UID in the reference, or `None` if it certainly does not exist.
 pub fn classify(volume: &PersistentVolume, claim: Option<&Arc<PersistentVolumeClaim>>) -> VolumeSituation {
     let Some(reference) = object::claim_ref(volume) else { return VolumeSituation::Free };
     if reference_uid(reference).is_empty() {
@@ -83,21 +84,20 @@ pub fn classify(volume: &PersistentVolume, claim: Option<&Arc<PersistentVolumeCl
     }
 }
 
-/// Where to look for the claim of a volume next.
+/// The next step in the lookup of a volume's claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookFor {
-    /// The one at hand is the one that the reference means.
+    /// The stored claim is the one in the reference.
     Found,
-    /// There is none: the own store does not have it and the volume was released long ago.
+    /// The claim does not exist: the store lacks it and the volume was released earlier.
     Gone,
-    /// In the informer's cache, then on the server: the own store may lag behind, and a volume must not be released
-    /// because of that.
+    /// Check the informer's cache, then the server: the store may lag behind, and that must not release a volume.
     Everywhere,
-    /// On the server: the one at hand has another UID, so either it or the reference is old.
+    /// Check the server: the stored claim has another UID, so either the claim or the reference is outdated.
     OnServer,
 }
 
-/// What the own store's answer is worth.
+/// Decides how far the store's result can be relied on.
 // Tests: PV-4-11, PV-4-4, PV-8-9
 pub fn look_for_claim(volume: &PersistentVolume, stored: Option<&PersistentVolumeClaim>) -> LookFor {
     match stored {
@@ -120,8 +120,9 @@ pub fn is_meant(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> boo
         .is_some_and(|reference| reference_uid(reference) == object::uid(&claim.metadata))
 }
 
-/// Whether a volume is without its claim for certain, right before something irreversible is done to it: it points to a
-/// claim with UID, and the claim in the store is missing, has another UID, or is bound to another volume.
+/// Whether a volume certainly has no claim, checked immediately before an irreversible operation: the volume
+/// refers to a claim with UID, and the claim in the store is missing, has another UID, or is bound to another
+/// volume.
 // Tests: PV-6-7, PV-6-8
 pub fn is_released(volume: &PersistentVolume, stored: Option<&PersistentVolumeClaim>) -> bool {
     let Some(reference) = object::claim_ref(volume) else { return false };

@@ -1,9 +1,10 @@
-//! One sync of a volume: find its claim, name the situation, act on it, one arm per situation.
+//! The sync of a volume: find its claim, classify the situation, act on it, one arm per situation.
 //!
-//! ==================================================================================================================
-//! SPACE SHUTTLE STYLE, as in `volume_situation.rs`: every branch is written out and held by the cases named at it. No
-//! wildcard arm; after every write that can fail a comment says what is saved and who finishes.
-//! ==================================================================================================================
+//! ==============================================================================================================
+//! SPACE SHUTTLE STYLE, as in `volume_situation.rs`: every branch is written out and lists the cases that test
+//! it. No wildcard arm; after every write that can fail, a comment states what is saved and which sync completes
+//! the rest.
+//! ==============================================================================================================
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -20,32 +21,33 @@ use orlop_client::recorder::EventType;
 use orlop_volume::object::{self, VolumePhase, claim_key, claim_ref, reference_key, reference_uid};
 
 impl Binder {
-    /// Brings a volume one step, or all the way, to where it belongs.
+    /// Moves a volume one or more steps towards its desired state.
     pub(super) async fn sync_volume(&self, volume: Arc<PersistentVolume>) -> Result<(), SyncError> {
         let volume = self.correct_volume(volume).await?;
-        // Saved: the volume's marks and finalizers. Everything below starts from what is on the server.
+        // Saved: the volume's annotations and finalizers. All steps below start from the server's state.
         let claim = self.claim_of(&volume).await?;
         match classify(&volume, claim.as_ref()) {
-            // OBSERVATION: nobody's volume.
+            // OBSERVATION: the volume has no claim reference.
             // Tests: PV-10-1, PV-1-17, OWN-FIX-4, OWN-MIG-2, OWN-MIG-5, PV-5-9
             VolumeSituation::Free => {
                 self.set_volume_phase(&volume, VolumePhase::Available, "").await?;
                 Ok(())
             }
 
-            // OBSERVATION: reserved by name, its claim has not come or was not bound yet.
+            // OBSERVATION: reserved by name; its claim does not exist or is not bound yet.
             // Tests: PV-4-2, OWN-RES-8, OWN-REC-4
             VolumeSituation::ReservedByName => {
                 self.set_volume_phase(&volume, VolumePhase::Available, "").await?;
                 Ok(())
             }
 
-            // OBSERVATION: the claim is gone, the server said so, and the volume does not know yet.
+            // OBSERVATION: the claim no longer exists, as confirmed by the server, and the volume's phase does not show it
+            // yet.
             // Tests: PV-2-6, PV-4-4, PV-5-6, PV-8-1, PV-8-2, PV-8-9, OWN-REC-5, OWN-REC-9, OWN-LOST-4
             VolumeSituation::ClaimGone => {
                 let volume = self.set_volume_phase(&volume, VolumePhase::Released, "").await?;
-                // Saved: everybody sees that the data is without an owner. Not done: reclaiming. Who finishes: the next
-                // sync of the volume finds it Released without a claim and comes to the next arm.
+                // Saved: the phase shows that the data has no owner. Not done: reclaiming. Completed by: the next
+                // sync of the volume, which finds it Released without a claim and takes the next arm.
                 self.reclaim(&volume).await
             }
 
@@ -53,8 +55,8 @@ impl Binder {
             // Tests: PV-9-1, OWN-REC-13, OWN-REC-19
             VolumeSituation::ClaimGoneReclaiming => self.reclaim(&volume).await,
 
-            // OBSERVATION: the reference says this claim, but one is a file system and the other a block device. Somebody
-            // else wrote the reference; nothing is changed until a person decides.
+            // OBSERVATION: the volume refers to this claim, but one is a filesystem and the other a block device. The
+            // reference was not written by this controller; nothing is changed until a user decides.
             // Tests: PV-14-13, PV-14-13-1
             VolumeSituation::ClaimModeDiffers(claim) => {
                 let message = format!(
@@ -72,45 +74,47 @@ impl Binder {
                 Ok(())
             }
 
-            // OBSERVATION: the reference is complete and the claim does not know yet. The claim's sync finishes the bind.
+            // OBSERVATION: the volume's reference is complete and the claim does not name the volume yet. The claim's sync
+            // completes the bind.
             // Tests: PV-14-14-1
             VolumeSituation::ClaimUnbound(claim) => {
                 self.claims.add(claim_key(&claim));
                 Ok(())
             }
 
-            // OBSERVATION: both sides point at each other.
+            // OBSERVATION: both sides refer to each other.
             // Tests: PV-4-6, PV-4-11, OWN-FIX-2
             VolumeSituation::ClaimBoundHere => {
                 self.set_volume_phase(&volume, VolumePhase::Bound, "").await?;
                 Ok(())
             }
 
-            // OBSERVATION: made for a claim that took another volume, and to be deleted when not needed. Nobody ever wrote to
-            // it, so it goes the way of a released volume.
+            // OBSERVATION: provisioned for a claim that is bound to another volume, with policy Delete. It was never used,
+            // so it is reclaimed like a released volume.
             // Tests: OWN-REC-20
             VolumeSituation::SurplusProvisioned => {
                 let volume = match VolumePhase::of(&volume).is_reclaiming() {
                     true => volume,
                     false => self.set_volume_phase(&volume, VolumePhase::Released, "").await?,
                 };
-                // Saved: it is Released. Who finishes: the next sync of the volume comes to this arm again.
+                // Saved: phase Released. Completed by: the next sync of the volume, which takes this arm again.
                 self.reclaim(&volume).await
             }
 
-            // OBSERVATION: a controller wrote the reference, and the claim took another volume. The reference goes.
+            // OBSERVATION: a controller wrote the reference, and the claim is bound to another volume. The reference is
+            // removed.
             // Tests: PV-4-7, PV-10-2, OWN-ASK-10
             VolumeSituation::ClaimElsewhereByController => self.unbind(&volume).await,
 
-            // OBSERVATION: a user reserved the volume by name, and the claim took another one. The reservation stays, the
-            // UID goes.
+            // OBSERVATION: a user reserved the volume by name, and the claim is bound to another volume. The reservation
+            // stays, the UID is removed.
             // Tests: OWN-ASK-9, OWN-REC-21
             VolumeSituation::ClaimElsewhereByUser => self.unbind(&volume).await,
         }
     }
 
-    /// The claim with the UID in the volume's reference, or nothing when it is certain that there is none. Before a volume is
-    /// taken from its claim the server itself is asked: caches lag, and a released volume may lose its data.
+    /// The claim with the UID in the volume's reference, or `None` if it certainly does not exist. Before a volume is
+    /// released, the claim is read from the server: caches lag, and a released volume may lose its data.
     // Tests: PV-4-11, PV-4-4, PV-8-9
     async fn claim_of(
         &self,
@@ -137,7 +141,7 @@ impl Binder {
         Ok(live.filter(|claim| is_meant(volume, claim)).map(Arc::new))
     }
 
-    /// Corrects the migration mark and the deletion finalizers of a volume before anything else, in one write.
+    /// Corrects the migration annotation and the deletion finalizers of a volume before anything else, in one write.
     // Tests: PV-5-9, OWN-MIG-2, OWN-MIG-5
     async fn correct_volume(
         &self,

@@ -1,11 +1,11 @@
-//! Which claims wait for something, by what they wait for: so that a new volume, a new class or a pod wakes exactly the
-//! claims that it may help, at once and not at the next resync. Pure bookkeeping.
+//! The index of waiting claims, by what they wait for: a new volume, a new class or a pod queues exactly the
+//! claims that it may help, immediately instead of at the next resync. Pure.
 //!
-//! Upstream has no such index: a claim that found nothing is looked at again after up to 15 s.
+//! Upstream has no such index: a claim without a volume is synced again after up to 15 s.
 //!
-//! A claim that searches is either called or rests. Called is who will be looked at or is being looked at: it sees every
-//! volume that is free by then. A volume that becomes free is offered to one claim that rests, and that is called by it;
-//! so n volumes for n claims are n looks, not n times n.
+//! A searching claim is either called or resting. A called claim is queued or being synced, and its sync sees
+//! every volume that is free by then. A volume that becomes free is offered to one resting claim, which is
+//! thereby called; so n volumes for n claims need n syncs, not n times n.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -23,22 +23,22 @@ use orlop_volume::object::{self, VolumeMode};
 /// Claims without a volume by class and mode, and all claims that name a volume by its name.
 #[derive(Debug, Default)]
 pub struct WaitingIndex {
-    /// Claims that search: unbound and naming no volume.
+    /// Searching claims: unbound and naming no volume.
     searching: HashMap<String, HashMap<VolumeMode, Searching>>,
-    /// Claims that name a volume, bound ones included: they care for that volume and no other.
+    /// Claims that name a volume, including bound ones: they depend on that volume only.
     naming: HashMap<Box<str>, Few<Arc<str>>>,
 }
 
-/// Claims that search in one class and mode.
+/// Searching claims of one class and mode.
 #[derive(Debug, Default)]
 struct Searching {
     called: BTreeSet<Arc<str>>,
-    /// By the size that is asked for.
+    /// By requested size.
     resting: BTreeMap<Quantity, Few<Arc<str>>>,
 }
 
 impl Searching {
-    /// Takes a key out. True if it was called.
+    /// Removes a key. Returns true if the claim was called.
     fn remove(&mut self, size: &Quantity, key: &str) -> bool {
         if let Some(keys) = self.resting.get_mut(size) {
             keys.remove(key);
@@ -54,7 +54,7 @@ impl Searching {
     }
 }
 
-/// Whose turn it was when a volume was offered: the next offer goes to the next in line.
+/// The position of the claim that was last offered a volume: the next offer goes to the claim after it.
 #[derive(Debug)]
 pub struct Turn {
     size: Quantity,
@@ -62,18 +62,18 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// The turn of this claim.
+    /// The position of this claim.
     pub fn of(key: &str, claim: &PersistentVolumeClaim) -> Self {
         Self { size: size_of(claim), key: key.to_owned() }
     }
 }
 
-/// A size that cannot be read fits nothing, so it may stand anywhere.
+/// An invalid size fits no volume, so its position does not matter.
 fn size_of(claim: &PersistentVolumeClaim) -> Quantity {
     fit::request(claim).unwrap_or(Quantity::ZERO)
 }
 
-/// What a claim is registered for.
+/// The object that a claim waits for.
 enum Wish<'a> {
     Any(&'a str, VolumeMode),
     Volume(&'a str),
@@ -82,7 +82,7 @@ enum Wish<'a> {
 
 fn wish(claim: &PersistentVolumeClaim) -> Wish<'_> {
     match object::volume_name(claim) {
-        // Lost for good: bound once, and the name of its volume is gone.
+        // Lost permanently: the claim was bound before, and its volume name was removed.
         "" if object::has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED) => Wish::Nothing,
         "" => Wish::Any(class::claim_class(claim), VolumeMode::of_claim(claim)),
         volume => Wish::Volume(volume),
@@ -90,7 +90,7 @@ fn wish(claim: &PersistentVolumeClaim) -> Wish<'_> {
 }
 
 impl WaitingIndex {
-    /// Registers a claim; one that searches as called.
+    /// Registers a claim; a searching claim starts as called.
     pub fn insert(&mut self, key: &Arc<str>, claim: &PersistentVolumeClaim) {
         match wish(claim) {
             Wish::Any(class, mode) => {
@@ -104,7 +104,7 @@ impl WaitingIndex {
         }
     }
 
-    /// Forgets a claim, given as it was registered. True if it rested.
+    /// Removes a claim, passed as it was registered. Returns true if it was resting.
     pub fn remove(&mut self, key: &str, claim: &PersistentVolumeClaim) -> bool {
         match wish(claim) {
             Wish::Any(class, mode) => {
@@ -134,7 +134,7 @@ impl WaitingIndex {
         }
     }
 
-    /// The claim has been looked at. False if it does not search.
+    /// Marks a claim as resting after its sync. Returns false if it does not search.
     pub fn rest(&mut self, key: &Arc<str>, claim: &PersistentVolumeClaim) -> bool {
         let Wish::Any(class, mode) = wish(claim) else { return false };
         let modes = self.searching.get_mut(class);
@@ -144,8 +144,8 @@ impl WaitingIndex {
         true
     }
 
-    /// Calls a claim that rests and that `fits` this volume: the largest that it has room for, among equals the first by
-    /// key; with `after` the next in line.
+    /// Calls a resting claim that `fits` this volume: the largest request within its capacity, among equals the first
+    /// by key; with `after`, the next claim after that position.
     pub fn call(
         &mut self,
         volume: &PersistentVolume,
@@ -173,7 +173,7 @@ impl WaitingIndex {
         Some(called)
     }
 
-    /// Claims of this class that search, by key within a mode; those that are called first.
+    /// Searching claims of this class, by key within a mode; called claims first.
     pub fn searching_in_class(&self, class: &str) -> impl Iterator<Item = &Arc<str>> {
         let modes = self.searching.get(class).into_iter().flat_map(HashMap::values);
         modes.flat_map(|searching| searching.called.iter().chain(searching.resting.values().flatten()))
@@ -203,7 +203,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": {}, "spec": {"capacity": {"storage": size}}})).unwrap()
     }
 
-    /// Claims that rest.
+    /// An index with these claims resting.
     fn resting(claims: &[(&str, &str)]) -> WaitingIndex {
         let mut index = WaitingIndex::default();
         for (key, size) in claims {
@@ -215,19 +215,19 @@ mod tests {
     }
 
     #[test]
-    fn a_call_goes_to_the_largest_that_has_room_and_then_by_key() {
+    fn call_selects_the_largest_request_that_fits_then_by_key() {
         let mut index = resting(&[("d", "1Gi"), ("a", "1Gi"), ("c", "2Gi"), ("b", "2Gi"), ("e", "9Gi")]);
         let mut called = Vec::new();
         while let Some(key) = index.call(&volume("2Gi"), None, |_| true) {
             called.push(key);
         }
-        assert_eq!(called, ["b", "c", "a", "d"], "each is called once, and who needs more never");
+        assert_eq!(called, ["b", "c", "a", "d"], "each is called once, and larger requests never");
         assert!(index.rest(&"c".into(), &claim("2Gi")));
         assert_eq!(index.call(&volume("2Gi"), None, |_| true).as_deref(), Some("c"), "after a rest again");
     }
 
     #[test]
-    fn the_next_in_line_comes_after_the_turn() {
+    fn next_call_continues_after_the_given_turn() {
         let mut index = resting(&[("a", "1Gi"), ("b", "2Gi"), ("c", "2Gi"), ("d", "1Gi")]);
         let mut next = |key: &str, size: &str| {
             let turn = Turn::of(key, &claim(size));
@@ -242,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn who_is_new_or_gone_is_not_called() {
+    fn new_and_removed_claims_are_not_called() {
         let mut index = resting(&[("gone", "1Gi")]);
         index.insert(&"new".into(), &claim("1Gi"));
         assert!(index.remove("gone", &claim("1Gi")));
         assert_eq!(index.call(&volume("1Gi"), None, |_| true), None);
         assert!(!index.remove("new", &claim("1Gi")));
         assert!(index.searching.is_empty());
-        assert!(!index.rest(&"new".into(), &claim("1Gi")), "who is gone does not rest");
+        assert!(!index.rest(&"new".into(), &claim("1Gi")), "a removed claim does not rest");
     }
 }

@@ -1,6 +1,6 @@
-//! The only places where the controller reads from and writes to the server. Every write is a replacement conditional on
-//! the version that the decision was made on (I5): whoever was faster wins, and the loser looks again. The answer goes
-//! into the own store at once, so that the next sync does not act on what was before.
+//! All reads from and writes to the server by this controller. Every write is a replacement conditional on the
+//! version that the decision was based on (I5): the first writer wins, and the others sync again. The response is
+//! stored immediately, so that the next sync does not act on the previous state.
 
 use std::sync::Arc;
 
@@ -75,14 +75,14 @@ impl Binder {
         }
     }
 
-    /// Asks the server for a volume.
+    /// Reads a volume from the server.
     pub(super) async fn read_volume(&self, name: &str) -> Result<Option<PersistentVolume>, SyncError> {
         let answer = self.volumes_api().get_opt(name).await;
         let answer = answer;
         answer.map_err(|source| SyncError::ReadVolume { volume: name.to_owned(), source })
     }
 
-    /// Asks the server for the pods that name a claim.
+    /// Reads the pods that use a claim from the server.
     pub(super) async fn read_pods_of_claim(&self, key: &str) -> Result<Vec<Arc<Pod>>, SyncError> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), split_key(key).0);
         let pods = api.list(&ListParams::default()).await;
@@ -91,7 +91,7 @@ impl Binder {
         Ok(pods.items.into_iter().filter(names_it).map(Arc::new).collect())
     }
 
-    /// Asks the server for a claim.
+    /// Reads a claim from the server.
     pub(super) async fn read_claim(&self, key: &str) -> Result<Option<PersistentVolumeClaim>, SyncError> {
         let (namespace, name) = split_key(key);
         let answer = self.claims_api(namespace).get_opt(name).await;

@@ -1,4 +1,5 @@
-//! What a driver says of its node, and how Node and CSINode have to be for it (upstream: pkg/volume/csi/nodeinfomanager). Pure.
+//! Facts that a CSI driver reports about its node, and the Node and CSINode that follow from them (upstream:
+//! pkg/volume/csi/nodeinfomanager). Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +12,14 @@ use orlop_client::names::{ANN_CSI_NODE_IDS, ANN_MIGRATED_PLUGINS, MIGRATED_PLUGI
 use orlop_csi::v1::NodeGetInfoResponse;
 use serde_json::{Value, json};
 
-/// What a driver says of its node.
+/// The facts that a driver reports about its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DriverInfo {
-    /// What it calls the node.
+    /// The driver's id of the node.
     pub(super) node_id: String,
-    /// How many volumes it takes there; none for any number.
+    /// The maximum number of volumes on the node; none for no limit.
     pub(super) limit: Option<i32>,
-    /// Where the node stands for it.
+    /// The topology segments of the node.
     pub(super) topology: BTreeMap<String, String>,
 }
 
@@ -38,7 +39,7 @@ pub(super) enum DriverError {
 }
 
 impl DriverInfo {
-    /// What an answer says. A limit that is negative counts as none, one that is too large as the largest.
+    /// Reads the answer of a driver. A negative limit counts as none, one that is too large as the largest.
     pub(super) fn of(answer: NodeGetInfoResponse) -> Result<Self, DriverError> {
         if answer.node_id.is_empty() {
             return Err(DriverError::NoNodeId);
@@ -64,7 +65,7 @@ impl DriverInfo {
     }
 }
 
-/// A CSINode for a node without drivers.
+/// Builds the CSINode of a node without drivers.
 pub(super) fn new_csi_node(node: &Node) -> CSINode {
     let name = node.metadata.name.clone().unwrap_or_default();
     let owner = OwnerReference {
@@ -86,7 +87,8 @@ pub(super) fn new_csi_node(node: &Node) -> CSINode {
     csi_node
 }
 
-/// Names the in-tree plugins whose drivers took over. False if it did so already.
+/// Adds the annotation of the in-tree plugins that were migrated to CSI drivers. Returns false if it was there
+/// already.
 fn annotate(csi_node: &mut CSINode) -> bool {
     let wanted: BTreeSet<&str> = MIGRATED_PLUGINS.iter().map(|(plugin, _)| *plugin).collect();
     let given: BTreeSet<&str> =
@@ -99,14 +101,14 @@ fn annotate(csi_node: &mut CSINode) -> bool {
     true
 }
 
-/// What has to be written so that a CSINode names the plugins whose drivers took over; none if it does.
+/// The CSINode with the annotation of the migrated plugins; none if it already has it.
 pub(super) fn annotated(csi_node: &CSINode) -> Option<CSINode> {
     let mut next = csi_node.clone();
     annotate(&mut next).then_some(next)
 }
 
-/// What has to be written so that a CSINode names a driver; none if it does. An entry can only change in its limit: one that says
-/// something else has to go first, and then the CSINode is looked at again.
+/// The next CSINode to write so that it lists a driver; none if it already does. Only the limit of an entry can
+/// change in place: an entry with other differences is removed first, and the CSINode is then checked again.
 pub(super) fn installed(csi_node: &CSINode, driver: &str, facts: &DriverInfo) -> Option<CSINode> {
     let mut next = csi_node.clone();
     let entry = facts.entry(driver);
@@ -126,7 +128,7 @@ pub(super) fn installed(csi_node: &CSINode, driver: &str, facts: &DriverInfo) ->
     Some(next)
 }
 
-/// The same but for the limit.
+/// Whether two entries are equal except for the limit.
 fn is_same(there: &CSINodeDriver, entry: &CSINodeDriver) -> bool {
     let keys = |driver: &CSINodeDriver| -> BTreeSet<String> {
         driver.topology_keys.iter().flatten().cloned().collect()
@@ -134,14 +136,14 @@ fn is_same(there: &CSINodeDriver, entry: &CSINodeDriver) -> bool {
     there.node_id == entry.node_id && keys(there) == keys(entry)
 }
 
-/// What has to be written so that a CSINode does not name a driver; none if it does not.
+/// The CSINode without a driver; none if it does not list the driver.
 pub(super) fn removed(csi_node: &CSINode, driver: &str) -> Option<CSINode> {
     let mut next = csi_node.clone();
     next.spec.drivers.retain(|there| there.name != driver);
     (next.spec.drivers.len() < csi_node.spec.drivers.len()).then_some(next)
 }
 
-/// What has to change on a Node for a driver; none if nothing has to.
+/// The patch that a Node needs for a driver; none if it needs no change.
 pub(super) fn node_patch(
     node: &Node,
     driver: &str,
@@ -176,7 +178,8 @@ pub(super) fn node_patch(
     Ok(with_version(node, patch))
 }
 
-/// What has to change on a Node when a driver is gone. Its topology stays: volumes there may still need it (upstream: the same).
+/// The patch that a Node needs after a driver is removed. The topology labels stay: volumes may still need them
+/// (upstream: the same).
 pub(super) fn node_patch_removed(node: &Node, driver: &str) -> Result<Option<Value>, DriverError> {
     let mut ids = node_ids(node)?;
     if ids.remove(driver).is_none() {
@@ -198,7 +201,7 @@ fn text(ids: &BTreeMap<String, String>) -> String {
     json!(ids).to_string()
 }
 
-/// A merge patch of the metadata, on the version that was looked at.
+/// A merge patch of the metadata, conditional on the resource version that was read.
 fn with_version(node: &Node, mut metadata: Value) -> Option<Value> {
     if metadata.as_object().is_none_or(serde_json::Map::is_empty) {
         return None;
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn limits() {
+    fn negative_and_huge_limits_are_normalized() {
         for (max, expected) in [(0, None), (-1, None), (5, Some(5)), (i64::MAX, Some(i32::MAX))] {
             assert_eq!(facts("n", max, &[]).limit, expected, "{max}");
         }
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_in_the_csi_node() {
+    fn changed_driver_entry_is_removed_before_it_is_added_again() {
         let empty = new_csi_node(&node(json!({"name": "n", "uid": "u"})));
         assert_eq!(empty.metadata.owner_references.as_ref().unwrap()[0].uid, "u");
         assert!(annotation(&empty, ANN_MIGRATED_PLUGINS).unwrap().contains("kubernetes.io/aws-ebs,"));
@@ -246,12 +249,12 @@ mod tests {
             json!([{"name": "d", "nodeID": "id", "topologyKeys": ["zone"], "allocatable": {"count": 3}}])
         );
         assert_eq!(installed(&first, "d", &facts("id", 3, &[("zone", "b")])), None, "values are in labels");
-        // The limit alone can change in its place.
+        // Only the limit can change in place.
         let limit = installed(&first, "d", &facts("id", 4, &[("zone", "a")])).unwrap();
         assert_eq!(limit.spec.drivers[0].allocatable.as_ref().unwrap().count, Some(4));
         let unlimited = installed(&first, "d", &facts("id", 0, &[("zone", "a")])).unwrap();
         assert_eq!(unlimited.spec.drivers[0].allocatable, None);
-        // Everything else goes and comes again.
+        // Any other change removes the entry and adds it again.
         for other in [facts("other", 3, &[("zone", "a")]), facts("id", 3, &[])] {
             let gone = installed(&first, "d", &other).unwrap();
             assert_eq!(gone.spec.drivers, []);
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_on_the_node() {
+    fn node_patch_sets_and_removes_a_driver() {
         let zone = facts("id", 0, &[("zone", "a")]);
         let patch = |metadata: Value| node_patch(&node(metadata), "d", &zone);
         let ids = r#"{"d":"id"}"#;

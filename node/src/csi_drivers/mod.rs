@@ -1,9 +1,11 @@
-//! The CSI drivers of this node: which there are, and what Node and CSINode say of them (upstream: pkg/volume/csi, RegisterPlugin, and
-//! nodeinfomanager). A driver registers with a socket in the agent's `plugins_registry`, or is named on the command line. It is
-//! asked for its node when it comes, when it was away, when it has no room for a volume, and as often as its CSIDriver object wants; when it is taken away, so is
-//! what the cluster was told of it. When the agent ends everything stays: its volumes are still there.
+//! Registers the CSI drivers of this node in Node and CSINode (upstream: pkg/volume/csi, RegisterPlugin, and
+//! nodeinfomanager). A driver registers with a socket in the agent's `plugins_registry`, or is named on the
+//! command line. The agent queries its node info when the driver appears, when it returns after an outage, when
+//! it rejects a volume because it is full, and as often as its CSIDriver object asks; when the driver is removed,
+//! so are its entries. When the agent ends all entries stay, because the volumes are still there.
 //!
-//! Each driver has a task of its own, because drivers hang (I12); it looks at what is, not at what happened.
+//! Each driver has a task of its own, because drivers hang (I12); the task compares states and does not depend on
+//! events.
 
 mod driver_info;
 mod node_writer;
@@ -30,12 +32,12 @@ use crate::plugin::csi::DriverRegistry;
 use driver_info::{DriverError, DriverInfo};
 use node_writer::{NodeObjects, WriteError};
 
-/// First and longest wait after a failure.
+/// The first and the longest delay after a failure.
 const WAITS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// Reason of the event on the Node.
 const REASON: &str = "CSIDriverNotRegistered";
 
-/// Why the cluster is not told of a driver.
+/// Why a driver cannot be published in Node and CSINode.
 #[derive(Debug, thiserror::Error)]
 enum NodeUpdateError {
     #[error("the driver does not tell about its node: {0}")]
@@ -46,7 +48,7 @@ enum NodeUpdateError {
     Write(#[from] WriteError),
 }
 
-/// Finds drivers and tells the cluster of them until `shutdown`. Who has the plugin of CSI volumes shares `known` with it.
+/// Discovers drivers and publishes them until `shutdown`. The CSI volume plugin shares `known`.
 pub async fn run(host: &Host, known: &DriverRegistry, endpoints: &[Endpoint], shutdown: &CancellationToken) {
     let dir = host.paths.plugin_registry();
     if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o750).create(&dir) {
@@ -55,9 +57,9 @@ pub async fn run(host: &Host, known: &DriverRegistry, endpoints: &[Endpoint], sh
     tokio::join!(host.drivers.find(endpoints, Some(dir), shutdown.clone()), tell(host, known, shutdown));
 }
 
-/// Tells the cluster of drivers, whoever finds them, until `shutdown`.
+/// Publishes drivers, however they are discovered, until `shutdown`.
 async fn tell(host: &Host, known: &DriverRegistry, shutdown: &CancellationToken) {
-    // A change of a CSIDriver object may be another period.
+    // A change of a CSIDriver object may change the period.
     let (objects, _) = watch::channel(0_u64);
     let objects = Arc::new(objects);
     let poke = Arc::clone(&objects);
@@ -100,13 +102,13 @@ struct DriverReporter {
     host: Host,
     known: DriverRegistry,
     objects: NodeObjects,
-    /// One at a time writes Node and CSINode: drivers of one agent need not compete.
+    /// Serializes writes to Node and CSINode, so that the drivers of one agent do not conflict.
     turn: Mutex<()>,
     csi_drivers: Arc<watch::Sender<u64>>,
 }
 
 impl DriverReporter {
-    /// Makes the CSINode, as soon as there is a Node.
+    /// Creates the CSINode as soon as the Node exists.
     async fn begin(&self, shutdown: &CancellationToken) {
         let mut waits = Backoff::new(WAITS.0, WAITS.1);
         while let Err(error) = self.objects.begin().await {
@@ -118,7 +120,7 @@ impl DriverReporter {
         }
     }
 
-    /// Keeps the cluster told of one driver, while it is there and when it is gone.
+    /// Keeps Node and CSINode up to date for one driver, both while it is registered and after it is removed.
     async fn keep(&self, name: &str, shutdown: &CancellationToken) {
         let mut changes = self.host.drivers.changes();
         let mut objects = self.csi_drivers.subscribe();
@@ -132,13 +134,13 @@ impl DriverReporter {
             let told = tokio::select! {
                 () = shutdown.cancelled() => return,
                 told = self.bring_up_to_date(name) => told,
-                // Nobody waits for the answer of a driver that is gone.
+                // The answer of a removed driver is no longer needed.
                 () = self.is_other(name) => continue,
             };
             let wait = match told {
                 Ok(()) => {
                     if said.take().is_some() {
-                        tracing::info!(driver = name, "the cluster was told of the CSI driver");
+                        tracing::info!(driver = name, "the CSI driver is published in Node and CSINode");
                     }
                     waits.reset();
                     self.period(name)
@@ -146,7 +148,11 @@ impl DriverReporter {
                 Err(error) => {
                     let why = error.to_string();
                     if said.as_ref() != Some(&why) {
-                        tracing::warn!(driver = name, why, "the cluster cannot be told of the CSI driver");
+                        tracing::warn!(
+                            driver = name,
+                            why,
+                            "the CSI driver cannot be published in Node and CSINode"
+                        );
                         self.event(name, &why).await;
                         said = Some(why);
                     }
@@ -174,12 +180,12 @@ impl DriverReporter {
     }
 
     async fn ask(&self, driver: &Driver) -> Result<DriverInfo, NodeUpdateError> {
-        // Who sets the group of volumes has to be known before the first volume of a driver.
+        // The fsGroup policy must be known before the driver's first volume.
         self.known.ask(driver).await?;
         Ok(DriverInfo::of(driver.node_get_info(NodeGetInfoRequest {}).await?)?)
     }
 
-    /// Ends when the driver is there and was not, or the other way round.
+    /// Returns when the driver has appeared or disappeared.
     async fn is_other(&self, name: &str) {
         let mut changes = self.host.drivers.changes();
         let was_there = self.host.drivers.get(name).is_some();
@@ -190,7 +196,7 @@ impl DriverReporter {
         }
     }
 
-    /// How often the driver wants to be asked how many volumes it takes.
+    /// How often to query the driver's volume limit.
     fn period(&self, name: &str) -> Option<Duration> {
         self.host.drivers.get(name)?;
         let object = self.known.object(name)?;

@@ -1,4 +1,5 @@
-//! Writes what drivers say to Node and CSINode. Each write is on the version that was looked at; who was faster is looked at again.
+//! Writes driver facts to Node and CSINode. Each write is conditional on the version that was read; after a
+//! conflict the object is read again.
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
@@ -9,10 +10,10 @@ use orlop_client::client::{is_already_exists, is_conflict, is_not_found, message
 
 use super::driver_info::{self, DriverError, DriverInfo};
 
-/// How often one that was faster is looked at again before it is told.
+/// How often a conflicting write is retried before it is reported.
 const TRIES: usize = 8;
 
-/// Why Node or CSINode are not as a driver needs them.
+/// Why Node or CSINode could not be updated.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
     #[error("error updating Node object with CSI driver node info: {0}")]
@@ -23,7 +24,7 @@ pub(super) enum WriteError {
     Refused(#[from] DriverError),
 }
 
-/// Node and CSINode of this machine.
+/// The Node and CSINode of this machine.
 pub(super) struct NodeObjects {
     name: String,
     nodes: Api<Node>,
@@ -41,18 +42,18 @@ impl NodeObjects {
         self.nodes.get(&self.name).await.ok()
     }
 
-    /// Makes the CSINode if there is none, and names the plugins that were taken over.
+    /// Creates the CSINode if there is none, and annotates it with the migrated plugins.
     pub(super) async fn begin(&self) -> Result<(), WriteError> {
         self.write_csi_node(driver_info::annotated).await
     }
 
-    /// Names a driver. The Node first: who sees the driver in the CSINode relies on the labels.
+    /// Adds a driver. The Node is written first: consumers of the CSINode rely on the labels.
     pub(super) async fn install(&self, driver: &str, facts: &DriverInfo) -> Result<(), WriteError> {
         self.write_node(|node| driver_info::node_patch(node, driver, facts)).await?;
         self.write_csi_node(|csi_node| driver_info::installed(csi_node, driver, facts)).await
     }
 
-    /// Names a driver no more.
+    /// Removes a driver.
     pub(super) async fn uninstall(&self, driver: &str) -> Result<(), WriteError> {
         match self.csi_nodes.get_opt(&self.name).await {
             Ok(Some(_)) => self.write_csi_node(|csi_node| driver_info::removed(csi_node, driver)).await?,
@@ -82,7 +83,7 @@ impl NodeObjects {
         Err(WriteError::Node("others change it all the time".to_owned()))
     }
 
-    /// Writes until nothing is left to be written.
+    /// Writes until no change is left.
     async fn write_csi_node(&self, next: impl Fn(&CSINode) -> Option<CSINode>) -> Result<(), WriteError> {
         let told = |error: kube::Error| WriteError::CsiNode(message_of(&error));
         for _ in 0..TRIES {

@@ -94,7 +94,7 @@ fn driver(name: &str, info: NodeGetInfoResponse) -> TestDriver {
 }
 
 #[tokio::test(start_paused = true)]
-async fn drivers_come_change_and_go() {
+async fn csi_node_follows_drivers_that_appear_change_and_disappear() {
     let rig = Rig::with_node(json!({}));
     rig.settle().await;
     let csi_node = rig.api.get("csinodes", "n1").unwrap();
@@ -111,11 +111,11 @@ async fn drivers_come_change_and_go() {
     assert_eq!(rig.entries(), json!([entry("id-a", 3), other]));
     assert_eq!(rig.meta()["labels"], json!({"zone": "z1"}));
     assert_eq!(rig.meta()["annotations"][ANN_CSI_NODE_IDS], r#"{"a.example":"id-a","b.example":"id-b"}"#);
-    // Nothing new, nothing written.
+    // No change, no write.
     rig.api.take_writes();
     rig.settle().await;
     assert_eq!(rig.api.take_writes(), []);
-    // It comes again under another id, which no entry may change to.
+    // The driver returns with another id, and the id of an entry is immutable.
     first.state().node_info = info("id-new", 4, Some("z1"));
     rig.drivers.remove("a.example");
     rig.drivers.put(first.driver().await);
@@ -132,7 +132,7 @@ async fn drivers_come_change_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_limit_is_asked_for_as_often_as_the_object_says() {
+async fn limit_is_queried_at_the_period_of_the_csi_driver_object() {
     let rig = Rig::with_node(json!({}));
     let double = driver("a.example", info("id", 3, None));
     rig.drivers.put(double.driver().await);
@@ -156,7 +156,7 @@ async fn the_limit_is_asked_for_as_often_as_the_object_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_label_that_says_something_else_is_told() {
+async fn conflicting_topology_label_is_reported() {
     let rig = Rig::with_node(json!({"zone": "z2"}));
     let double = driver("a.example", info("id", 0, Some("z1")));
     rig.drivers.put(double.driver().await);
@@ -175,7 +175,7 @@ async fn a_label_that_says_something_else_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_hangs_holds_up_no_other() {
+async fn hung_driver_does_not_block_other_drivers() {
     let rig = Rig::with_node(json!({}));
     let (hangs, good) = (driver("a.example", info("id", 0, None)), driver("b.example", info("id", 0, None)));
     hangs.fail_times("NodeGetInfo", 0, 100, Failing::NoAnswer);
@@ -189,7 +189,7 @@ async fn a_driver_that_hangs_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_comes_late() {
+async fn csi_node_is_created_once_the_node_exists() {
     let rig = Rig::new();
     let nameless = driver("a.example", info("", 0, None));
     rig.drivers.put(nameless.driver().await);
@@ -204,7 +204,7 @@ async fn a_node_that_comes_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_write_fails_the_end_is_the_same() {
+async fn any_failed_write_is_retried_to_the_same_result() {
     let mut expected = None;
     for kind in [
         FaultKind::AnswerLost,

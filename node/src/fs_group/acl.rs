@@ -1,5 +1,5 @@
-//! Access lists of files (acl(5)). With one, the bits of the group in the mode are those of its mask, and the group itself has an entry: both get
-//! what the group is to have.
+//! POSIX access control lists of files (acl(5)). On a file with an ACL the group bits of the mode are the mask,
+//! and the owning group has an entry of its own: both receive the rights of the group.
 
 use std::path::Path;
 
@@ -10,13 +10,14 @@ const NAME: &str = "system.posix_acl_access";
 const VERSION: u32 = 2;
 const HEADER: usize = 4;
 const ENTRY: usize = 8;
-/// Lists are as long as an attribute may be.
+/// The largest size of an extended attribute.
 const MOST_BYTES: usize = 64 << 10;
 
 const GROUP_OBJ: u16 = 0x04;
 const MASK: u16 = 0x10;
 
-/// Gives the group of a file these rights in its list. False: it has none, or has the rights.
+/// Adds these rights to the owning group in the ACL of a file. Returns false if the file has no ACL, or the group
+/// has the rights already.
 pub(super) fn raise(file: &Path, rights: u32) -> Result<bool, Errno> {
     let mut few = [0; 512];
     let list = match getxattr(file, NAME, &mut few[..]) {
@@ -36,8 +37,8 @@ pub(super) fn raise(file: &Path, rights: u32) -> Result<bool, Errno> {
     }
 }
 
-/// The list with more rights; none when nothing is to be changed, or it is not understood. Pure. (linux/posix_acl_xattr.h: a version, then
-/// entries of tag, rights and id, all little-endian.)
+/// Returns the ACL with the added rights; none when nothing changes, or when the format is unknown. Pure.
+/// (linux/posix_acl_xattr.h: a version, then entries of tag, rights and id, all little-endian.)
 fn raised(list: &[u8], rights: u32) -> Option<Vec<u8>> {
     let version = list.get(..HEADER)?;
     if version != VERSION.to_le_bytes() || !(list.len() - HEADER).is_multiple_of(ENTRY) {
@@ -59,7 +60,7 @@ fn raised(list: &[u8], rights: u32) -> Option<Vec<u8>> {
 pub(super) mod tests {
     use super::*;
 
-    /// A list of (tag, rights).
+    /// Builds an ACL of (tag, rights) entries.
     pub(crate) fn list(entries: &[(u16, u16)]) -> Vec<u8> {
         let mut list = VERSION.to_le_bytes().to_vec();
         for (tag, rights) in entries {
@@ -73,7 +74,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn group_and_mask_get_the_rights_and_nobody_else() {
+    fn only_group_and_mask_gain_rights() {
         let before = list(&[(0x01, 6), (0x02, 4), (0x04, 4), (0x08, 1), (0x10, 5), (0x20, 0)]);
         let after = list(&[(0x01, 6), (0x02, 4), (0x04, 6), (0x08, 1), (0x10, 7), (0x20, 0)]);
         assert_eq!(raised(&before, 6), Some(after.clone()));

@@ -1,6 +1,6 @@
-//! `fsGroup` as the volume manager asks for it, by the walk of [`crate::fs_group`]. A walk may take as long as it has files: it counts as
-//! hanging only when it has seen no file for the time of a mount. One that hangs goes on in its thread, and the volume is not walked a second time
-//! before it has ended.
+//! Applies `fsGroup` for the volume manager, with the walk of [`crate::fs_group`]. A walk may take as long as it
+//! has files: it counts as hung only when it has visited no file for the duration of the mount timeout. A hung
+//! walk continues in its thread, and the volume is not walked a second time before that walk has ended.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use crate::host::Host;
 use crate::plugin::PluginError;
 use crate::volumes::{OwnershipRequest, VolumeOwnership};
 
-/// How often a walk says how far it is.
+/// How often a walk reports its progress.
 const PACE: Duration = Duration::from_secs(1);
 
-/// Walks.
+/// Runs the walks.
 #[derive(Default)]
 pub struct FsGroupApplier {
     running: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
-/// A walk that runs; dropped when it has ended.
+/// Marks a running walk; dropped when the walk has ended.
 struct RunningGuard {
     running: Arc<Mutex<HashSet<PathBuf>>>,
     path: PathBuf,
@@ -58,7 +58,7 @@ impl VolumeOwnership for FsGroupApplier {
         let (sender, mut answer) = oneshot::channel::<Result<FsGroupOutcome, FsGroupError>>();
         let (root, path, files) = (host.paths.root().to_owned(), owned.path, Arc::clone(&owned.files));
         let cancel = CancellationToken::new();
-        // Ends the walk when nobody waits for it any more.
+        // Cancels the walk when its caller is dropped.
         let _end = cancel.clone().drop_guard();
         let work = move || {
             let count = Arc::clone(&files);
@@ -85,7 +85,7 @@ impl VolumeOwnership for FsGroupApplier {
                 }
             }
         };
-        // As upstream: what could not be changed does not keep the pod from its volume.
+        // As upstream: a file that could not be changed does not prevent the mount.
         if let Some(failure) = &done.first_failure {
             tracing::warn!(failed = done.failed, failure, "the group of {shown} could not be set everywhere");
         }
@@ -93,7 +93,7 @@ impl VolumeOwnership for FsGroupApplier {
     }
 }
 
-/// Changes nothing: what belongs to nodes whose mounts are only recorded.
+/// Changes nothing: for nodes whose mounts are only recorded.
 #[derive(Debug, Default)]
 pub struct NoFsGroup;
 

@@ -1,5 +1,6 @@
-//! `fsGroup`: a volume belongs to a group of the pod, and the group may read and write it (upstream: pkg/volume/volume_linux.go). The walk follows
-//! no link and stays in the mount of the volume; calls block as long as the volume has files.
+//! Applies `fsGroup`: the files of a volume get the pod's supplemental group, which may read and write them
+//! (upstream: pkg/volume/volume_linux.go). The walk follows no symbolic link and stays on the mount of the
+//! volume; calls block for as long as the walk takes.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,67 +18,68 @@ pub mod applier;
 #[cfg(test)]
 mod tests;
 
-/// What the files of a volume are to be.
+/// The group and access to apply to the files of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FsGroupChange {
     /// The group (`fsGroup`).
     pub gid: u32,
-    /// The group may only read: what the agent has written itself (configMap and its like).
+    /// The group may only read: for files that the agent itself writes (configMap and similar).
     pub read_only: bool,
-    /// Nothing is done when the top of the volume is right already (`fsGroupChangePolicy: OnRootMismatch`).
+    /// Skips the walk when the root of the volume is already right (`fsGroupChangePolicy: OnRootMismatch`).
     pub only_on_mismatch: bool,
 }
 
-/// When a long walk tells how far it is.
+/// When a long walk reports its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgressInterval {
-    /// First after so long.
+    /// Delay of the first report.
     pub first: Duration,
-    /// Then so often.
+    /// Interval of the following reports.
     pub then: Duration,
 }
 
 impl Default for ProgressInterval {
-    /// Upstream's: after 30 s, then every 60 s.
+    /// Upstream's intervals: after 30 s, then every 60 s.
     fn default() -> Self {
         Self { first: Duration::from_secs(30), then: Duration::from_secs(60) }
     }
 }
 
-/// What a walk has done.
+/// The result of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FsGroupOutcome {
-    /// Files, directories and links that were seen.
+    /// Number of files, directories and links visited.
     pub seen: u64,
-    /// Those that were changed.
+    /// Number of them changed.
     pub changed: u64,
-    /// Mounts below the volume, and what is behind them: left alone.
+    /// Number of mounts below the volume, which are skipped with their contents.
     pub mounts: u64,
-    /// Those that could not be changed. Upstream goes on and mounts the volume all the same.
+    /// Number of files that could not be changed. As upstream, the volume is mounted nevertheless.
     pub failed: u64,
-    /// Why not, of the first of them.
+    /// The first failure.
     pub first_failure: Option<String>,
-    /// The top was right already, and nothing else was looked at.
+    /// The root was right already, so the walk was skipped.
     pub is_skipped: bool,
 }
 
-/// A walk did not get to its end. What it has done stays; the top of the volume is changed last, so that the next one knows.
+/// Why a walk did not finish. Its changes stay; the root of the volume is changed last, so the next walk does not
+/// skip the volume.
 #[derive(Debug, thiserror::Error)]
 pub enum FsGroupError {
     /// A directory cannot be opened or read.
     #[error("setting the group of the volume: {0}")]
     RootedFs(#[from] RootedFsError),
-    /// It was told to stop.
+    /// The walk was cancelled.
     #[error("setting the group of {}: broken off after {seen} files", path.display())]
     Cancelled {
         /// The volume.
         path: PathBuf,
-        /// So far it got.
+        /// Number of files visited before.
         seen: u64,
     },
 }
 
-/// Text of the first event of a walk that takes long; `dir` from the UID of the pod on.
+/// Message of the first event of a long walk; `dir` starts at the UID of the pod.
 pub fn slow_message(dir: &str) -> String {
     format!(
         "Setting volume ownership for {dir} is taking longer than expected, consider using OnRootMismatch - \
@@ -86,27 +88,28 @@ pub fn slow_message(dir: &str) -> String {
     )
 }
 
-/// Text of the events after it.
+/// Message of the following events.
 pub fn progress_message(dir: &str, files: u64) -> String {
     format!("Setting volume ownership for {dir}, processed {files} files.")
 }
 
-/// Mode bits that everything has to have at least. Pure.
+/// The mode bits that every file must have at least. Pure.
 fn bits(wanted: FsGroupChange, is_dir: bool) -> u32 {
     let access = if wanted.read_only { 0o440 } else { 0o660 };
     if is_dir { access | 0o2110 } else { access }
 }
 
-/// Whether something is as it has to be. Pure.
+/// Whether a file already has the group and the mode bits. Pure.
 fn is_right(wanted: FsGroupChange, gid: u32, mode: u32, is_dir: bool) -> bool {
     let bits = bits(wanted, is_dir);
     gid == wanted.gid && mode & bits == bits
 }
 
-/// Gives a volume, at `path` below `root`, to a group. `progress` is told the number of files seen, at the pace.
+/// Changes the group of a volume at `path` below `root`. `progress` receives the number of visited files at the
+/// interval.
 ///
 /// # Errors
-/// It did not get to the end.
+/// The walk did not finish.
 pub fn give_to_group(
     root: &Path,
     path: &Path,
@@ -129,14 +132,14 @@ pub fn give_to_group(
     }
     let mut done = FsGroupOutcome::default();
     let mut next_word = Instant::now() + pace.first;
-    // Directories that are still to be read, by their names from the top: opened one at a time, however deep they are. The kernel sees to it
-    // that nothing leads out.
+    // Directories still to be read, as paths relative to the root of the volume. They are opened one at a time,
+    // however deep they are; the kernel prevents any path from leading out of the volume.
     let mut left = if is_dir { vec![PathBuf::new()] } else { Vec::new() };
     while let Some(at) = left.pop() {
         race_points::at(RacePoint::Descend, &path.join(&at));
         let dir = match walk.open(&top, &at, OFlags::RDONLY | OFlags::DIRECTORY, Stay::InMount) {
             Ok(dir) => dir,
-            // It was taken away, or swapped for something else: whoever did that has the file system in use.
+            // The entry was removed or replaced during the walk: the file system is in use.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) if at != Path::new("") => continue,
             Err(errno) => return Err(wrong(&at, "the directory cannot be opened", errno).into()),
         };
@@ -153,7 +156,7 @@ pub fn give_to_group(
             race_points::at(RacePoint::Opened, &path.join(&there));
             let found = match opened {
                 Ok(fd) => fstat(&fd).and_then(|found| Ok((change(&fd, &found, wanted)?, kind(&found)))),
-                // A link gets the group itself; it has no mode of its own.
+                // A symbolic link changes its own group; it has no mode.
                 Err(Errno::LOOP) => {
                     let group = Some(Gid::from_raw(wanted.gid));
                     chownat(place, Path::new(&name), None, group, AtFlags::SYMLINK_NOFOLLOW)
@@ -174,7 +177,7 @@ pub fn give_to_group(
                 Err(errno) => {
                     done.seen += 1;
                     done.fail(&path.join(&there), errno);
-                    // What is in it is not lost for that.
+                    // Its contents are still visited.
                     left.push(there);
                 }
             }
@@ -203,20 +206,20 @@ fn kind(found: &Stat) -> FileType {
     FileType::from_raw_mode(found.st_mode)
 }
 
-/// Changes what was opened, which is no link. Says whether there was anything to change.
+/// Changes the opened file, which is not a symbolic link. Returns whether it needed a change.
 fn change(fd: &std::os::fd::OwnedFd, found: &Stat, wanted: FsGroupChange) -> Result<bool, Errno> {
     let is_dir = kind(found) == FileType::Directory;
     let is_given = found.st_gid != wanted.gid;
     if is_given {
         chownat(fd, "", None, Some(Gid::from_raw(wanted.gid)), AtFlags::EMPTY_PATH)?;
     }
-    // What was opened as a place has no other way in.
+    // A descriptor opened with O_PATH is accessible only through its /proc name.
     let name = crate::mount::name_of(fd);
     let now = found.st_mode & 0o7777;
     let then = now | bits(wanted, is_dir);
-    // The kernel takes setuid and setgid from programs that are given away.
+    // The kernel clears setuid and setgid when the owner or group of a program changes.
     let is_moded = now != then || (is_given && now & 0o6000 != 0);
-    // Before the mode: with an ACL, the bits of the group are those of its mask.
+    // Before the mode: with an ACL, the group bits of the mode are the mask.
     let is_listed = acl::raise(&name, (bits(wanted, is_dir) >> 3) & 7)?;
     if is_moded {
         chmod(&name, Mode::from_raw_mode(then))?;

@@ -1,4 +1,5 @@
-//! Groups of real files. Giving files to a group that is not one's own needs root; without it the group is one's own.
+//! Group changes of real files. Changing to a group that the process is not a member of requires root; without
+//! root the tests use the process's own group.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -48,7 +49,7 @@ fn of(path: &Path) -> (u32, u32) {
 }
 
 #[test]
-fn bits_are_added_and_none_taken() {
+fn mode_bits_are_added_and_never_removed() {
     let dir = made(&[
         ("v/", 0o700),
         ("v/d/", 0o1705),
@@ -74,7 +75,7 @@ fn bits_are_added_and_none_taken() {
 }
 
 #[test]
-fn read_only_volumes_can_only_be_read() {
+fn read_only_volume_gets_no_write_bits() {
     let dir = made(&[("v/", 0o700), ("v/f", 0o400)]);
     let wanted = FsGroupChange { read_only: true, ..wanted() };
     give(dir.path(), wanted);
@@ -83,7 +84,7 @@ fn read_only_volumes_can_only_be_read() {
 }
 
 #[test]
-fn the_top_alone_says_whether_anything_is_done() {
+fn on_root_mismatch_checks_only_the_root() {
     let dir = made(&[("v/", 0o700), ("v/f", 0o600)]);
     let wanted = FsGroupChange { only_on_mismatch: true, ..wanted() };
     assert!(!give(dir.path(), wanted).is_skipped);
@@ -108,7 +109,7 @@ fn the_top_alone_says_whether_anything_is_done() {
 }
 
 #[test]
-fn a_walk_that_is_broken_off_leaves_the_top_wrong() {
+fn cancelled_walk_leaves_the_root_unchanged() {
     let dir = made(&[("v/", 0o700), ("v/a", 0o600), ("v/b", 0o600), ("v/c", 0o600)]);
     let wanted = FsGroupChange { only_on_mismatch: true, ..wanted() };
     let cancel = CancellationToken::new();
@@ -128,7 +129,7 @@ fn a_walk_that_is_broken_off_leaves_the_top_wrong() {
 }
 
 #[test]
-fn progress_comes_at_its_pace() {
+fn progress_is_reported_at_the_interval() {
     let dir = made(&[("v/", 0o700), ("v/a", 0o600), ("v/b", 0o600), ("v/c", 0o600)]);
     let mut words = Vec::new();
     let pace = ProgressInterval { first: Duration::ZERO, then: Duration::from_secs(3600) };
@@ -144,7 +145,7 @@ fn progress_comes_at_its_pace() {
 }
 
 #[test]
-fn the_group_of_a_list_gets_what_the_mask_gets() {
+fn acl_group_entry_gets_the_rights_of_the_mask() {
     let dir = made(&[("v/", 0o700), ("v/f", 0o600)]);
     let file = dir.path().join("v/f");
     let before = acl::tests::list(&[(0x01, 6), (0x02, 4), (0x04, 0), (0x10, 4), (0x20, 0)]);
@@ -165,7 +166,7 @@ fn the_group_of_a_list_gets_what_the_mask_gets() {
 }
 
 #[test]
-fn nobody_who_swaps_a_directory_for_a_link_gives_away_what_is_outside() {
+fn swapped_directory_does_not_expose_files_outside() {
     let dir = made(&[
         ("v/", 0o700),
         ("v/b/", 0o700),
@@ -186,7 +187,7 @@ fn nobody_who_swaps_a_directory_for_a_link_gives_away_what_is_outside() {
                 rustix::fs::renameat_with(cwd, root.join("v/b"), cwd, root.join("swap"), exchange).unwrap();
             }
         });
-        // Until links and directories were met often enough.
+        // Until the walk has met links and directories often enough.
         let (mut short, mut long) = (0, 0);
         while short < 100 || long < 100 {
             match give(root, wanted()).seen {
@@ -202,9 +203,9 @@ fn nobody_who_swaps_a_directory_for_a_link_gives_away_what_is_outside() {
 }
 
 #[test]
-fn a_name_that_is_swapped_between_look_and_use_does_not_lead_out() {
+fn name_swapped_between_stat_and_open_does_not_lead_out() {
     use crate::rooted_fs::race_points::{self, RacePoint};
-    // At this moment of the walk at this place, this name is swapped for a link to that.
+    // At this step of the walk at this path, this name is replaced by a link to that target.
     let of_dir =
         [RacePoint::Seen, RacePoint::Opened, RacePoint::Descend].map(|moment| (moment, "v/b", "v/b", "out"));
     let inside = [RacePoint::Seen, RacePoint::Opened, RacePoint::Descend]
@@ -248,7 +249,7 @@ fn a_name_that_is_swapped_between_look_and_use_does_not_lead_out() {
 }
 
 #[test]
-fn mounts_below_the_volume_are_left_alone() {
+fn mounts_below_the_volume_are_skipped() {
     use crate::mount::{Force, LinuxMounter, Mount, Mounter, Origin};
     if !crate::testing::has_root("mounts below a volume") {
         return;

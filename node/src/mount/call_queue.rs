@@ -1,5 +1,6 @@
-//! Calls that may hang, each in a thread of its own, one after the other in a queue (a volume). A call that does not end in time
-//! keeps its queue, and only that: the thread stays until the kernel lets it go, and everybody else goes on (I12).
+//! Queues of calls that may hang. Each call runs in a thread of its own, and the calls of one queue (a volume)
+//! run one after the other. A call that does not return in time blocks only its own queue: the thread stays until
+//! the kernel returns, and all other queues continue (I12).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,30 +23,30 @@ pub struct Mounts {
 type VolumeQueue = Arc<tokio::sync::Mutex<()>>;
 
 impl Mounts {
-    /// Calls of `mounter` count as hanging after `deadline`.
+    /// Calls of `mounter` count as hung after `deadline`.
     pub fn new(mounter: Arc<dyn Mounter>, deadline: Duration) -> Self {
         Self { mounter, deadline, queues: Arc::default() }
     }
 
-    /// Makes a mount.
+    /// Mounts a file system.
     ///
     /// # Errors
-    /// It was refused, or is still being tried.
+    /// The mount was refused, or is still in progress.
     pub async fn mount(&self, queue: &str, mount: Mount) -> Result<(), MountError> {
         let what = describe(&mount);
         self.run(queue, what, move |mounter| mounter.mount(&mount)).await
     }
 
-    /// Takes away what is mounted at a path. Nothing there is no error.
+    /// Unmounts a path. A path without a mount is no error.
     ///
     /// # Errors
-    /// It is still mounted, or nobody knows.
+    /// It is still mounted, or its state is unknown.
     pub async fn unmount(&self, queue: &str, target: &Path, force: Force) -> Result<(), MountError> {
         let (target, what) = (target.to_owned(), format!("unmounting {}", target.display()));
         self.run(queue, what, move |mounter| mounter.unmount(&target, force)).await
     }
 
-    /// The table of mounts. Reading it does not touch what is mounted.
+    /// Reads the mount table. This does not access the mounted file systems.
     ///
     /// # Errors
     /// It cannot be read.
@@ -53,20 +54,20 @@ impl Mounts {
         self.mounter.points()
     }
 
-    /// To be called when a directory was renamed that may have mounts below, before the table is believed again.
+    /// Must be called after a directory that may contain mounts was renamed, before the mount table is used again.
     pub fn renamed(&self) {
         self.mounter.renamed();
     }
 
-    /// Tells when the table changes.
+    /// Reports changes of the mount table.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not report them.
     pub fn changes(&self) -> Result<Changes, MountError> {
         self.mounter.changes()
     }
 
-    /// Whether something is mounted exactly there.
+    /// Whether exactly this path is a mount point.
     ///
     /// # Errors
     /// The table cannot be read.
@@ -74,10 +75,11 @@ impl Mounts {
         Ok(self.points()?.iter().any(|point| point.target == path))
     }
 
-    /// Runs anything that may hang in a queue: mounts, and walks on file systems that others serve. `what` is how errors name it.
+    /// Runs any call that may hang in a queue: mounts, and walks on remote file systems. Errors name the call by
+    /// `what`.
     ///
     /// # Errors
-    /// Those of `call`; and [`MountError::Hangs`] when the queue was not free, or the call not done, in time.
+    /// Those of `call`; and [`MountError::Hangs`] when the queue was not free, or the call did not return, in time.
     pub async fn run<T, F>(&self, queue: &str, what: String, call: F) -> Result<T, MountError>
     where
         T: Send + 'static,
@@ -91,7 +93,7 @@ impl Mounts {
         let thread = std::thread::Builder::new().name("mount".to_owned()).spawn(move || {
             let outcome = call(&*mounter);
             drop(turn);
-            // Nobody may be waiting any more.
+            // The receiver may have been dropped.
             let _ = sender.send(outcome);
         });
         if let Err(error) = thread {
@@ -108,7 +110,7 @@ impl Mounts {
 
     fn queue(&self, name: &str) -> VolumeQueue {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever is in a queue, or waits for it, holds it too.
+        // Every call that runs or waits in a queue has a reference to it.
         queues.retain(|_, queue| Arc::strong_count(queue) > 1);
         Arc::clone(queues.entry(name.to_owned()).or_default())
     }
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_hangs_holds_up_its_lane_and_no_other() {
+    async fn hung_call_blocks_only_its_own_queue() {
         let mounts = Mounts::new(Arc::new(Nothing), Duration::from_millis(50));
         let (end, wait) = mpsc::channel::<()>();
         let hanging = mounts.run("a", "mounting a".to_owned(), move |_| {
@@ -158,19 +160,19 @@ mod tests {
         assert_eq!(error.to_string(), "mounting a: no answer for 0 s; it is still being tried");
         let error = mounts.run("a", "again".to_owned(), |_| Ok(())).await.unwrap_err();
         assert!(error.is_uncertain(), "the queue is taken: {error}");
-        // The deadline is short: a machine that is busy may need more than one call.
+        // The deadline is short: a busy machine may need more than one call.
         let mut is_free = false;
         for _ in 0..100 {
             is_free |= mounts.run("b", "mounting b".to_owned(), |_| Ok(())).await.is_ok();
         }
         assert!(is_free, "another queue is free");
         end.send(()).unwrap();
-        // The queue is free again as soon as the thread has seen it.
+        // The queue is free again as soon as the thread has noticed it.
         while mounts.run("a", "again".to_owned(), |_| Ok(())).await.is_err() {}
     }
 
     #[tokio::test]
-    async fn a_worker_that_panics_is_an_error() {
+    async fn panic_of_a_call_is_returned_as_an_error() {
         let mounts = Mounts::new(Arc::new(Nothing), Duration::from_secs(5));
         let call: fn(&dyn Mounter) -> Result<(), MountError> = |_| panic!("on purpose");
         let error = mounts.run("a", "mounting a".to_owned(), call).await.unwrap_err();

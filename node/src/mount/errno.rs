@@ -1,4 +1,4 @@
-//! Errors of the kernel as [`MountError`], with what fixes them.
+//! Kernel errors as [`MountError`], with remedies.
 
 use rustix::io::Errno;
 
@@ -11,7 +11,7 @@ pub(super) fn failed(what: &str, why: &str, errno: Errno) -> MountError {
         Errno::NOSYS => "; Linux 5.3 or newer is needed",
         Errno::NODEV => "; the kernel has no such file system",
         Errno::NOSPC => "; there are too many mounts (sysctl fs.mount-max)",
-        Errno::NOTDIR => "; a directory goes on a directory only, and a file on a file",
+        Errno::NOTDIR => "; only a directory can be mounted on a directory, and only a file on a file",
         _ => "",
     };
     MountError::Refused {

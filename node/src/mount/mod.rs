@@ -1,5 +1,5 @@
-//! Mounts of this machine, behind a trait: Linux, or a record of what would have been mounted (virtual nodes, tests). Calls block,
-//! some for ever (a server that is gone); [`Mounts`] runs each in a worker of its queue with a deadline.
+//! Mounts of this machine, behind a trait: on Linux, or only recorded (virtual nodes, tests). Calls block, some
+//! forever (an unreachable server); [`Mounts`] runs each in a worker of its queue with a deadline.
 
 use std::path::{Path, PathBuf};
 
@@ -25,106 +25,106 @@ pub use watch::Changes;
 
 use crate::rooted_fs::RootedFsError;
 
-/// What is mounted.
+/// The source of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A directory or file that is there already is shown at another place.
+    /// An existing directory or file, bound to another path.
     Bind(PathBuf),
     /// A file system: `mount -t <fs_type> -o <options> <source> <target>`.
     FileSystem {
-        /// `nfs`, `ext4`.
+        /// The type: `nfs`, `ext4`.
         fs_type: String,
-        /// `server:/path`, `/dev/loop3`.
+        /// The source: `server:/path`, `/dev/loop3`.
         source: String,
     },
-    /// Memory, at most this many bytes; none for the kernel's default.
+    /// A tmpfs of at most this many bytes; none for the kernel's default.
     Memory {
-        /// Its size.
+        /// The size.
         bytes: Option<u64>,
     },
 }
 
-/// A mount to be made.
+/// A mount to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// What.
+    /// The source.
     pub origin: Origin,
-    /// Where: a directory (or file, for a file that is bound) that exists.
+    /// The target: an existing directory (or a file, to bind a file).
     pub target: PathBuf,
-    /// Mount options, each one word: `ro`, `nfsvers=4.2`.
+    /// Mount options, one per element: `ro`, `nfsvers=4.2`.
     pub options: Vec<String>,
-    /// Nothing can be written through it.
+    /// Mounts read-only.
     pub read_only: bool,
 }
 
-/// How hard a mount is taken away.
+/// Whether to force an unmount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
-    /// Busy is an error.
+    /// A busy mount is an error.
     No,
-    /// `umount -f`: what hangs on a server that is gone is broken off.
+    /// `umount -f`: aborts requests to an unreachable server.
     Yes,
 }
 
-/// A line of the table of mounts.
+/// An entry of the mount table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPoint {
-    /// Where.
+    /// The mount point.
     pub target: PathBuf,
-    /// The part of the file system that is seen there.
+    /// The directory of the file system that is mounted there.
     pub root: PathBuf,
-    /// Type of the file system.
+    /// The type of the file system.
     pub fs_type: String,
-    /// What it comes from, as the kernel tells it.
+    /// The source, as the kernel reports it.
     pub source: String,
-    /// Options of mount and file system.
+    /// Options of the mount and of the file system.
     pub options: Vec<String>,
-    /// Device number of the file system, major and minor.
+    /// Device number of the file system: major and minor.
     pub device: (u32, u32),
 }
 
-/// A mount or unmount failed, or was not done in time.
+/// Why a mount or unmount failed, or did not return in time.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The kernel or the mount helper refused.
     #[error("{what}: {why}")]
     Refused {
-        /// What was tried, with source and target.
+        /// The operation, with source and target.
         what: String,
-        /// Output of the helper, or the system's error in words.
+        /// The output of the helper, or the text of the system's error.
         why: String,
-        /// The system's error, when it was a system call.
+        /// The error of the failed system call, if there was one.
         #[source]
         source: Option<std::io::Error>,
     },
-    /// Something uses it.
+    /// The mount is in use.
     #[error("{} is busy: {by}", target.display())]
     Busy {
-        /// What should have been unmounted.
+        /// The target of the unmount.
         target: PathBuf,
-        /// Who has it open, in words, as far as that is known.
+        /// The known users of the mount, as text.
         by: String,
     },
-    /// It has not ended in time; it goes on in its worker, which takes nothing else until it ends.
+    /// The call did not return in time; it continues in its worker, which accepts no other call until then.
     #[error("{what}: no answer for {seconds} s; it is still being tried")]
     Hangs {
-        /// What was tried.
+        /// The operation.
         what: String,
         /// The deadline.
         seconds: u64,
     },
-    /// A path leads through a link, or out of the directory that it has to be in.
+    /// A path contains a symbolic link, or leads out of its directory.
     #[error("{}: {why}", path.display())]
     Unsafe {
         /// The path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault of the path.
         why: String,
     },
 }
 
 impl MountError {
-    /// Whether it may still happen, or may have happened.
+    /// Whether the operation may have succeeded, or may still succeed.
     pub fn is_uncertain(&self) -> bool {
         match self {
             Self::Hangs { .. } => true,
@@ -149,33 +149,34 @@ impl From<RootedFsError> for MountError {
     }
 }
 
-/// What mounts. Calls block.
+/// The interface to mount and unmount. Calls block.
 pub trait Mounter: Send + Sync + 'static {
-    /// Makes a mount. The target is opened without following links.
+    /// Mounts a file system. The target is opened without following symbolic links.
     ///
     /// # Errors
-    /// Nothing is mounted then.
+    /// Nothing is mounted in this case.
     fn mount(&self, mount: &Mount) -> Result<(), MountError>;
 
-    /// Takes the topmost mount at a path away. No mount there is no error.
+    /// Unmounts the topmost mount at a path. A path without a mount is no error.
     ///
     /// # Errors
-    /// It is still mounted then.
+    /// It is still mounted in this case.
     fn unmount(&self, target: &Path, force: Force) -> Result<(), MountError>;
 
-    /// Everything that is mounted, in the order of the table.
+    /// All mounts, in the order of the mount table.
     ///
     /// # Errors
     /// The table cannot be read.
     fn points(&self) -> Result<Vec<MountPoint>, MountError>;
 
-    /// A directory was renamed that may have mounts below: the kernel does not tell that the table shows them elsewhere now.
+    /// Must be called after a directory that may contain mounts was renamed: the kernel does not report that their
+    /// paths changed.
     fn renamed(&self) {}
 
-    /// Tells when the table changes, whoever changes it.
+    /// Reports changes of the mount table, including those by other processes.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not report them.
     fn changes(&self) -> Result<Changes, MountError> {
         Ok(Changes::never())
     }

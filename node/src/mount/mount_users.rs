@@ -1,15 +1,16 @@
-//! Who keeps a mount busy, for people: mounts below it, and processes that have something of it open. Bounded in time; nothing that is mounted is touched.
+//! Finds the users of a busy mount for error messages: mounts below it, and processes with open files on it. The
+//! search is limited in time and does not access the mounted file system.
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Names that are told.
+/// The number of names in a message.
 const MOST_NAMES: usize = 4;
-/// So long is looked for them.
+/// The time limit of the search.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// The words behind `<target> is busy:`.
+/// The text after `<target> is busy:`.
 pub(super) fn holders(target: &Path, mounts_below: &[&Path]) -> String {
     if let Some(first) = mounts_below.first() {
         return format!("{} mounts are below it, among them {}", mounts_below.len(), first.display());
@@ -38,7 +39,8 @@ pub(super) fn holders(target: &Path, mounts_below: &[&Path]) -> String {
     }
 }
 
-/// Whether a process works in it or has a file of it open. Links of /proc are read, not followed.
+/// Whether a process has its working directory or an open file below the target. Links in /proc are read, not
+/// followed.
 fn holds(process: &Path, target: &Path) -> bool {
     let is_in = |link: &Path| fs::read_link(link).is_ok_and(|open| open.starts_with(target));
     if ["cwd", "root", "exe"].iter().any(|name| is_in(&process.join(name))) {

@@ -1,30 +1,30 @@
-//! Mount options: what volumes ask for, checked and merged. Pure.
+//! Mount options of volumes: checks and merges them. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use rustix::mount::MountFlags;
 
-/// A word that is no mount option here.
+/// An option that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("mount option {}: {why}", shown(option))]
 pub struct OptionError {
-    /// The word. What it says is not for logs; the message of this error leaves secrets out.
+    /// The option. Not for logs: it may contain a secret, which the message of this error leaves out.
     pub option: String,
-    /// What is wrong with it, and what to do.
+    /// The fault, and the remedy.
     pub why: &'static str,
 }
 
-/// Options whose value is nobody's business.
+/// Options with confidential values.
 const SECRET: [&str; 9] =
     ["password", "password2", "pass", "passwd", "pass2", "secret", "passphrase", "token", "auth"];
 
-/// Options that would make of a mount something else than was asked for.
+/// Options that would turn a mount into another operation.
 const REFUSED: [(&str, &str); 21] = [
     ("bind", BIND),
     ("rbind", BIND),
     ("move", "a mount is made, not moved"),
-    ("remount", "what is mounted already is not changed by a volume"),
+    ("remount", "existing mounts are not changed by volumes"),
     ("shared", PROPAGATION),
     ("rshared", PROPAGATION),
     ("slave", PROPAGATION),
@@ -43,16 +43,16 @@ const REFUSED: [(&str, &str); 21] = [
     ("X-mount.subdir", PLACE),
     ("X-mount.idmap", PLACE),
 ];
-const BIND: &str = "what is bound where is said by the volume, not by its options";
-const PROPAGATION: &str = "propagation is said by the container (mountPropagation), not by the volume";
-const LOOP: &str = "loop devices are made, and taken away, by the agent alone";
+const BIND: &str = "bind mounts are defined by the volume, not by its options";
+const PROPAGATION: &str = "the container defines the propagation (mountPropagation), not the volume";
+const LOOP: &str = "only the agent attaches and detaches loop devices";
 const PROGRAM: &str = "it names a program that root would run";
-const PLACE: &str = "it changes where the mount is made, which the agent says";
+const PLACE: &str = "it changes the mount target, which only the agent chooses";
 
-/// Checks one word.
+/// Checks one option.
 ///
 /// # Errors
-/// It is not one option, or one that volumes cannot have.
+/// It is not a single option, or volumes may not use it.
 pub fn check(option: &str) -> Result<(), OptionError> {
     let wrong = |why| Err(OptionError { option: option.to_owned(), why });
     if option.is_empty() {
@@ -76,14 +76,14 @@ pub fn check(option: &str) -> Result<(), OptionError> {
     }
 }
 
-/// The options of a mount: those of the volume, each once and sorted (upstream: pkg/volume/util, JoinMountOptions), and `ro` when
-/// it is read-only, which no `rw` takes away.
+/// The options of a mount: those of the volume without duplicates and sorted (upstream: pkg/volume/util,
+/// JoinMountOptions), and `ro` when the mount is read-only, which `rw` does not override.
 ///
 /// # Errors
 /// One of them is refused.
 pub fn merged(options: &[String], read_only: bool) -> Result<Vec<String>, OptionError> {
     let mut all = BTreeSet::new();
-    // What says nothing is no option (upstream too).
+    // Empty options are ignored (upstream too).
     for option in options.iter().filter(|option| !option.is_empty()) {
         check(option)?;
         all.insert(option.clone());
@@ -95,26 +95,26 @@ pub fn merged(options: &[String], read_only: bool) -> Result<Vec<String>, Option
     Ok(all.into_iter().collect())
 }
 
-/// One text for `mount -o`.
+/// Joins options for `mount -o`.
 pub fn joined(options: &[String]) -> String {
     options.join(",")
 }
 
-/// Options as people may see them: secrets are stars.
+/// Joins options for display, with secrets replaced by stars.
 pub fn redacted(options: &[String]) -> String {
     let mut text = String::new();
     for option in options {
         let comma = if text.is_empty() { "" } else { "," };
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = write!(text, "{comma}{}", shown(option));
     }
     text
 }
 
-/// A text with the values of secret options in it replaced by stars: mount helpers repeat their arguments.
+/// Replaces the values of secret options in a text by stars: mount helpers repeat their arguments.
 pub fn without_secrets(text: &str, options: &[String]) -> String {
     let mut secrets: Vec<&str> = options.iter().filter_map(|option| secret(option)).collect();
-    // The longer first: one may be a part of the other.
+    // Longer values first: a secret may be part of another.
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
 }
@@ -132,7 +132,7 @@ fn secret(option: &str) -> Option<&str> {
 fn shown(option: &str) -> String {
     match secret(option) {
         Some(_) => format!("{}=***", key(option)),
-        // A word with commas may have a secret behind one of them.
+        // An option with commas may have a secret after one of them.
         None if option.contains(',') => {
             option.split(',').map(shown).collect::<Vec<_>>().join(",").escape_debug().to_string()
         }
@@ -140,7 +140,7 @@ fn shown(option: &str) -> String {
     }
 }
 
-/// Options that belong to a mount and not to its file system, as flags; and those that are left.
+/// Splits options into the flags of the mount and the remaining options of the file system.
 pub(super) fn flags(options: &[String]) -> (MountFlags, Vec<&str>) {
     let mut flags = MountFlags::empty();
     let mut left = Vec::new();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_merged_as_upstream_does() -> Result<(), OptionError> {
+    fn options_are_merged_like_upstream() -> Result<(), OptionError> {
         for (options, read_only, expected) in [
             (vec![], false, vec![]),
             (vec![], true, vec!["ro"]),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_not_one_option_are_refused_with_a_reason() {
+    fn invalid_options_are_refused_with_a_reason() {
         for (option, part) in [
             ("", "empty"),
             ("-t", "starts with `-`"),
@@ -199,7 +199,7 @@ mod tests {
             ("loop=/dev/loop0", "loop devices"),
             ("loop", "loop devices"),
             ("helper=evil", "root would run"),
-            ("X-mount.mkdir=0777", "the agent says"),
+            ("X-mount.mkdir=0777", "the agent chooses"),
         ] {
             let error = check(option).expect_err(option).to_string();
             assert!(error.contains(part), "{option:?}: {error}");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn secrets_are_redacted() {
         let options = list(&["user=me", "password=geheim", "PASS=geheim2", "vers=3"]);
         assert_eq!(redacted(&options), "user=me,password=***,PASS=***,vers=3");
         let text = without_secrets("bad option password=geheim and geheim2", &options);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_a_mount() {
+    fn mount_flags_are_split_from_file_system_options() {
         let options = list(&["noexec", "rw", "discard", "nosuid"]);
         assert_eq!(flags(&options), (MountFlags::NOEXEC | MountFlags::NOSUID, vec!["discard"]));
     }

@@ -1,5 +1,5 @@
-//! Programs that are run: mount(8) and the tools of file systems. They read nothing, are in a process group of their own (a signal to the agent
-//! is none to them), and what they say is kept up to a limit.
+//! Runs programs: mount(8) and the tools of file systems. They have no input and a process group of their own
+//! (signals to the agent do not reach them), and their output is captured up to a limit.
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, Read};
@@ -11,20 +11,21 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Of what a program says, so much is kept.
+/// The maximum of captured output in bytes.
 const MOST_WORDS: usize = 1024;
 
-/// Where programs are.
+/// The paths of programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
     /// mount(8).
     pub mount: PathBuf,
-    /// Where everything else is looked for, in this order.
+    /// The directories of all other programs, in search order.
     pub search: Vec<PathBuf>,
 }
 
 impl Default for Programs {
-    /// `mount` from the PATH, and the PATH with the directories of the administrator's programs, which services often do not have in theirs.
+    /// `mount` from the PATH, and the PATH plus the sbin directories, which are often missing in the PATH of
+    /// services.
     fn default() -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut search: Vec<PathBuf> = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect();
@@ -42,15 +43,15 @@ impl Default for Programs {
 }
 
 impl Programs {
-    /// Where a program is; none if it is nowhere.
+    /// The path of a program; none if it is not found.
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         self.search.iter().map(|dir| dir.join(name)).find(|path| path.is_file())
     }
 
-    /// A program, ready for arguments.
+    /// A command for a program, without arguments.
     ///
     /// # Errors
-    /// It is not installed; the words say what to install.
+    /// The program is not installed; the text names the package to install.
     pub(crate) fn command(&self, name: &str) -> Result<Command, String> {
         match self.find(name) {
             Some(path) => Ok(Command::new(path)),
@@ -59,7 +60,7 @@ impl Programs {
     }
 }
 
-/// That a program is missing, with the package that has it.
+/// The error text for a missing program, with the name of its package.
 pub(crate) fn missing(name: &str) -> String {
     let package = match name {
         "mount.nfs" | "mount.nfs4" => "nfs-common (Debian, Ubuntu) or nfs-utils (Fedora, RHEL, SUSE)",
@@ -75,10 +76,10 @@ pub(crate) fn missing(name: &str) -> String {
     format!("the program {name} is not installed on this node; it is in the package {package}")
 }
 
-/// Runs a program to its end and returns what it said, on both of its outputs.
+/// Runs a program to its end and returns its output from both streams.
 ///
 /// # Errors
-/// It could not be started, or did not end well: then the error is what it said, or how it ended.
+/// It could not be started, or failed: the error is its output or, without output, its exit status.
 pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     let name = Path::new(command.get_program()).file_name().unwrap_or(OsStr::new("?")).to_owned();
     let name = name.to_string_lossy().into_owned();
@@ -90,11 +91,11 @@ pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     match (status.success(), said.is_empty()) {
         (true, _) => Ok(said),
         (false, false) => Err(said),
-        (false, true) => Err(format!("{name} said nothing and ended with {status}")),
+        (false, true) => Err(format!("{name} failed without output ({status})")),
     }
 }
 
-/// The exit status and output of a program, for those that say something by their status.
+/// Runs a program and returns its exit status and output, for programs with meaningful exit statuses.
 pub(crate) fn output(command: &mut Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     let (reader, writer) = io::pipe()?;
     command
@@ -105,14 +106,15 @@ pub(crate) fn output(command: &mut Command) -> io::Result<(ExitStatus, Vec<u8>)>
         .current_dir("/")
         .process_group(0);
     let mut child = command.spawn()?;
-    // The command holds the writing ends.
+    // The command owns the write ends of the pipe.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let said = listen(&child, reader);
     let status = child.wait()?;
     Ok((status, said?))
 }
 
-/// Reads until the program has ended. Until then and no longer: daemons that it left behind have its outputs.
+/// Reads until the program has ended, and no longer: daemons that it started may still have its output streams
+/// open.
 fn listen(child: &Child, mut reader: PipeReader) -> io::Result<Vec<u8>> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
     let end = pidfd_open(pid, PidfdFlags::empty())?;
@@ -131,7 +133,8 @@ fn listen(child: &Child, mut reader: PipeReader) -> io::Result<Vec<u8>> {
         }
         let has_ended = asked[0].revents().contains(PollFlags::IN);
         drop(asked);
-        // So much at a time: a flood of what it left behind must not keep us from seeing its end. A pipe holds less.
+        // A bounded number of reads: constant output of a daemon must not delay noticing the end of the program. A pipe
+        // buffers less than this.
         for _ in 0..64 {
             match reader.read(&mut part) {
                 Ok(0) => {
@@ -153,7 +156,7 @@ fn listen(child: &Child, mut reader: PipeReader) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What a program said, in one line.
+/// Formats the output of a program as one line.
 pub(crate) fn readable(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -171,10 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_says_is_its_answer() {
+    fn program_output_is_returned() {
         assert_eq!(sh("echo a; echo b >&2"), Ok("a; b".to_owned()));
         assert_eq!(sh("echo why >&2; exit 32"), Err("why".to_owned()));
-        assert_eq!(sh("exit 3"), Err("sh said nothing and ended with exit status: 3".to_owned()));
+        assert_eq!(sh("exit 3"), Err("sh failed without output (exit status: 3)".to_owned()));
         assert_eq!(sh("cat"), Ok(String::new()), "there is nothing to read");
         let flood = sh(
             "i=0; while [ $i -lt 5000 ]; do echo 0123456789012345678901234567890; i=$((i+1)); done; exit 1",
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn daemons_that_it_leaves_behind_are_not_waited_for() {
+    fn daemons_of_a_program_are_not_waited_for() {
         let start = Instant::now();
         assert_eq!(sh("sleep 20 & echo done"), Ok("done".to_owned()));
         assert!(start.elapsed() < Duration::from_secs(15));

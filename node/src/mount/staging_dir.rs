@@ -1,4 +1,4 @@
-//! Where mounts are made ready: a directory of the agent's own, which nobody else gets to see.
+//! The staging directory: a private directory of the agent in which mounts are prepared.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -15,10 +15,10 @@ use crate::rooted_fs::{self, Resolver, Stay, mount_id};
 
 /// Its name below the agent's directory.
 const DIR: &str = "mounting";
-/// Mounts on one another; more than one was made by a helper that lost its way.
+/// The maximum number of stacked mounts; more than one was made by a faulty helper.
 const MOST_LAYERS: usize = 16;
 
-/// A place for one mount. What is mounted there goes with it.
+/// A staging path for one mount. Dropping it unmounts what is mounted there.
 #[derive(Debug)]
 pub(super) struct StagingDir {
     dir: OwnedFd,
@@ -28,7 +28,7 @@ pub(super) struct StagingDir {
 }
 
 impl StagingDir {
-    /// A new place: a directory or an empty file.
+    /// Creates a staging path: a directory or an empty file.
     pub(super) fn new(root: &Path, is_dir: bool) -> Result<Self, MountError> {
         let path = root.join(DIR);
         rooted_fs::make_dir_below(root, &path, 0o700)?;
@@ -46,24 +46,24 @@ impl StagingDir {
         Ok(Self { path: path.join(&name), dir, name, home })
     }
 
-    /// Its name, for programs.
+    /// Its path, for programs.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The mount that it is in itself.
+    /// The id of the mount that contains it.
     pub(super) fn home(&self) -> u64 {
         self.home
     }
 
-    /// What is seen there now.
+    /// Opens the topmost mount at the path.
     pub(super) fn open(&self) -> Result<OwnedFd, MountError> {
         Resolver::best().open(&self.dir, Path::new(&self.name), OFlags::PATH, Stay::Anywhere).map_err(
             |errno| failed(&format!("opening {}", self.path.display()), "it cannot be opened", errno),
         )
     }
 
-    /// Takes away all places, with what is mounted there.
+    /// Removes all staging paths with their mounts.
     pub(super) fn clear(root: &Path) -> Result<(), MountError> {
         let path = root.join(DIR);
         let entries = match rooted_fs::list_below(root, &path) {
@@ -76,7 +76,7 @@ impl StagingDir {
             let place = path.join(&entry.name);
             let cleared = taken_away(&dir, &entry.name)
                 .map_err(|errno| failed(&format!("clearing {}", place.display()), "it stays", errno));
-            // One that stays is no reason to leave the others.
+            // An error does not stop the removal of the others.
             outcome = outcome.and(cleared);
         }
         outcome
@@ -86,7 +86,7 @@ impl StagingDir {
 impl Drop for StagingDir {
     fn drop(&mut self) {
         if let Err(errno) = taken_away(&self.dir, OsStr::new(&self.name)) {
-            tracing::warn!(path = %self.path.display(), %errno, "where a mount was made ready is not taken away");
+            tracing::warn!(path = %self.path.display(), %errno, "cannot remove the staging directory of a mount");
         }
     }
 }
@@ -95,7 +95,7 @@ fn taken_away(dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     let place = below(dir, name);
     let name = Path::new(name);
     for _ in 0..MOST_LAYERS {
-        // At once also when something still looks at it: nobody is meant to.
+        // Lazily, even when it is in use: the directory is private.
         match unmount(&place, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             Ok(()) => continue,
             Err(Errno::INVAL | Errno::NOENT) => {}
@@ -107,7 +107,7 @@ fn taken_away(dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         };
         match removed {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
-            // A helper that outlived its agent has just mounted it.
+            // A helper that outlived its agent has mounted there in the meantime.
             Err(Errno::BUSY) => {}
             Err(errno) => return Err(errno),
         }

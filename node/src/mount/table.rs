@@ -1,5 +1,5 @@
-//! The table of mounts (/proc/self/mountinfo), read again only when the kernel says that it changed. It says so of mounts and unmounts, not when
-//! a directory above a mount is renamed: who renames one calls [`Table::forget`].
+//! The mount table (/proc/self/mountinfo), read again only when the kernel reports a change. The kernel reports
+//! mounts and unmounts, but not the renaming of a directory above a mount: call [`Table::forget`] after a rename.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,31 +13,31 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::MountPoint;
 
-/// Where the kernel shows it.
+/// The file of the table.
 pub(super) const TABLE: &str = "/proc/self/mountinfo";
-/// A table that changes while it is read is read again, so often at most.
+/// The maximum number of reads when the table changes while it is read.
 const MOST_READS: usize = 32;
 
-/// A line of the table.
+/// An entry of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountInfo {
-    /// Number of the mount ([`crate::rooted_fs::mount_id`]).
+    /// The id of the mount ([`crate::rooted_fs::mount_id`]).
     pub(super) id: u64,
-    /// Options of the mount alone: `ro`, `nosuid`.
+    /// Options of the mount only: `ro`, `nosuid`.
     pub(super) mount_options: Vec<String>,
-    /// What is mounted below it later, others see as well.
+    /// Later mounts below it propagate to its peers.
     pub(crate) is_shared: bool,
-    /// What everybody may know.
+    /// The public part of the entry.
     pub(crate) point: MountPoint,
 }
 
-/// The table, as it was when it last changed.
+/// The table, cached until it changes.
 #[derive(Debug, Default)]
 pub(super) struct Table(Mutex<CachedTable>);
 
 #[derive(Debug, Default)]
 struct CachedTable {
-    /// The kernel counts changes for each opened file by itself: this one stays open.
+    /// The kernel tracks changes per open file, so this file stays open.
     file: Option<File>,
     lines: Arc<[MountInfo]>,
     reads: u64,
@@ -45,7 +45,7 @@ struct CachedTable {
 }
 
 impl Table {
-    /// The lines, in the order of the table.
+    /// The entries, in the order of the table.
     pub(super) fn lines(&self) -> io::Result<Arc<[MountInfo]>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_stale = known.file.is_none() | std::mem::take(&mut known.is_forgotten);
@@ -54,7 +54,7 @@ impl Table {
                 known.file = Some(File::open(TABLE)?);
                 continue;
             };
-            // First the question, which takes the mark of the change away, then the reading: no change is missed.
+            // Poll first, which clears the change mark, and read then: no change is missed.
             is_stale |= has_changed(file)?;
             if !is_stale {
                 break;
@@ -67,12 +67,12 @@ impl Table {
         Ok(Arc::clone(&known.lines))
     }
 
-    /// Has it read again in any case.
+    /// Discards the cache.
     pub(super) fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_forgotten = true;
     }
 
-    /// How often it was read.
+    /// The number of reads.
     #[cfg(test)]
     pub(super) fn reads(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).reads
@@ -104,7 +104,7 @@ fn read(file: &File) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The lines of a text like /proc/self/mountinfo (proc(5)). What is no such line is left out.
+/// Parses the lines of /proc/self/mountinfo (proc(5)). Malformed lines are skipped.
 pub(crate) fn parse(table: &[u8]) -> Vec<MountInfo> {
     table.split(|byte| *byte == b'\n').filter_map(line).collect()
 }
@@ -119,7 +119,7 @@ fn line(text: &[u8]) -> Option<MountInfo> {
     let root = PathBuf::from(unescaped(fields.next()?));
     let target = PathBuf::from(unescaped(fields.next()?));
     let mount_options = words(fields.next()?);
-    // Any number of tags, and a dash.
+    // Any number of tags, then a dash.
     let mut is_shared = false;
     fields.by_ref().find(|field| {
         is_shared |= field.starts_with(b"shared:");
@@ -150,7 +150,7 @@ fn words(text: &[u8]) -> Vec<String> {
     words.map(|word| unescaped(word).to_string_lossy().into_owned()).collect()
 }
 
-/// Space, tab, newline, backslash and `#` are written as octal numbers.
+/// Space, tab, newline, backslash and `#` are octal escapes.
 fn unescaped(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_table() {
+    fn mountinfo_lines_are_parsed() {
         let text = b"36 35 98:0 /mnt1 /mnt/a\\040b rw,noatime master:1 propagate_from:3 - ext3 /dev/root rw,errors=continue\n\
               37 35 7:12 / /x\\134040y\\012z ro shared:7 master:1 - nfs4 server:/p\\040q ro,vers=4.2\n\
               short line\n\
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_read_without_a_panic() {
+    fn arbitrary_bytes_are_parsed_without_a_panic() {
         let seed: u64 = rand::random();
         println!("seed {seed}");
         let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(seed);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn octal_numbers_fit_a_byte() {
+    fn octal_escapes_must_fit_a_byte() {
         for (text, expected) in
             [("040", Some(32)), ("377", Some(255)), ("400", None), ("08x", None), ("777", None)]
         {
@@ -226,10 +226,10 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_table_is_read_once_while_nothing_changes() -> io::Result<()> {
+    fn kernel_table_is_read_once_while_nothing_changes() -> io::Result<()> {
         let table = Table::default();
         assert!(table.lines()?.iter().any(|line| line.point.target == Path::new("/")));
-        // Others on this machine may mount between two calls: some run of calls must find nothing new.
+        // Other processes may mount between two calls: at least one of the runs must find no change.
         let is_quiet = (0..1000).any(|_| {
             let before = table.reads();
             (0..10).all(|_| table.lines().is_ok()) && table.reads() == before

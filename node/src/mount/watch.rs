@@ -1,4 +1,4 @@
-//! Changes of the table of mounts, as they happen. Nothing is polled on a timer.
+//! Notifications about changes of the mount table, without polling on a timer.
 
 use std::fs::File;
 use std::io;
@@ -9,26 +9,26 @@ use tokio::sync::watch;
 
 use super::table::TABLE;
 
-/// Tells when the table of mounts changes.
+/// Reports changes of the mount table.
 #[derive(Debug)]
 pub struct Changes(ChangeSource);
 
 #[derive(Debug)]
 enum ChangeSource {
-    /// The kernel's table. Its file is ready when it changed.
+    /// The kernel's table. Its file becomes ready when the table changes.
     Kernel(AsyncFd<File>),
-    /// A record's number of changes.
+    /// The change counter of a record.
     Record(watch::Receiver<u64>),
     Never,
 }
 
 impl Changes {
-    /// Of a table that does not tell.
+    /// For a table that reports no changes.
     pub fn never() -> Self {
         Self(ChangeSource::Never)
     }
 
-    /// Of the kernel's table. Needs a runtime with I/O.
+    /// For the kernel's table. Requires a runtime with I/O.
     #[allow(
         deprecated,
         reason = "a File keeps its descriptor as long as it lives, which is what the other way has to promise"
@@ -43,11 +43,11 @@ impl Changes {
         Self(ChangeSource::Record(changes))
     }
 
-    /// Waits until it changed since this was made, or since the last answer. Several changes may be one answer; an answer without a change
-    /// is possible.
+    /// Waits until the table has changed since this was created, or since the last call returned. Several changes may
+    /// be reported as one, and spurious notifications are possible.
     ///
     /// # Errors
-    /// The kernel does not tell any more, or the record is gone.
+    /// The kernel no longer reports changes, or the record was dropped.
     pub async fn changed(&mut self) -> io::Result<()> {
         match &mut self.0 {
             ChangeSource::Kernel(file) => {

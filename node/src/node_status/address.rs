@@ -1,12 +1,13 @@
-//! The address of a node: the one that its packets to the server come from.
+//! Detects the address of a node: the source address of its packets to the API server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
-/// An address of TEST-NET-1 (RFC 5737): nobody has it, so what leads there is the default route.
+/// An address of TEST-NET-1 (RFC 5737), which is never assigned: its route is the default route.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
 
-/// The address that tells others where this node is. Over loopback nobody else reaches it, so where the server is on this machine the
-/// default route counts, and loopback only if there is none. Asks the kernel for a route, sends nothing.
+/// The address to publish for this node. A loopback address is useless to other machines, so for a server on this
+/// machine the address of the default route is used, and loopback only if there is none. Asks the kernel for a
+/// route and sends no packet.
 pub fn internal(given: Option<IpAddr>, server: Option<SocketAddr>) -> Option<IpAddr> {
     if given.is_some() {
         return given;
@@ -16,7 +17,7 @@ pub fn internal(given: Option<IpAddr>, server: Option<SocketAddr>) -> Option<IpA
     outside.or_else(|| source(NOWHERE)).or(to_server)
 }
 
-/// The own address on the way to another one.
+/// The source address for packets to a target.
 fn source(target: SocketAddr) -> Option<IpAddr> {
     let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
     let socket = UdpSocket::bind(any).ok()?;
@@ -24,7 +25,7 @@ fn source(target: SocketAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|own| own.ip()).filter(|ip| !ip.is_unspecified())
 }
 
-/// The address of a server by its name. None if it has none, or if nobody says so in time.
+/// Resolves the address of a server. None if the name has no address, or if no answer arrives in time.
 pub async fn resolve(server: Option<&(String, u16)>) -> Option<SocketAddr> {
     let (host, port) = server?;
     let found = tokio::net::lookup_host((host.trim_matches(['[', ']']), *port));
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_wins_and_loopback_is_the_last_resort() {
+    fn configured_address_wins_and_loopback_is_the_last_resort() {
         let given: IpAddr = [10, 9, 8, 7].into();
         let here: SocketAddr = ([127, 0, 0, 1], 8080).into();
         assert_eq!(internal(Some(given), Some(here)), Some(given));
@@ -48,7 +49,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_of_servers() {
+    async fn server_names_are_resolved() {
         for (host, wanted) in
             [("127.0.0.1", Some("127.0.0.1:80")), ("[::1]", Some("[::1]:80")), ("no such name", None)]
         {

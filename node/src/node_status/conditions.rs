@@ -2,12 +2,12 @@
 //!
 //! | condition | true when less is left than its threshold ([`crate::eviction`]) |
 //! |---|---|
-//! | MemoryPressure | memory that could be had without swapping |
-//! | DiskPressure | bytes or inodes where the agent's directory is |
-//! | PIDPressure | threads that may still be started |
+//! | MemoryPressure | memory available without swapping |
+//! | DiskPressure | bytes or inodes on the file system of the agent's directory |
+//! | PIDPressure | threads that can still be started |
 //!
-//! What was true stays true for five minutes, so that a node at the border does not flicker. Nothing is evicted by this agent: the taint
-//! that goes with a condition keeps new pods away.
+//! A condition that was true stays true for five minutes, so that a node near the threshold does not flap. This
+//! agent evicts no pods: the taint of a condition keeps new pods away.
 
 use std::time::Duration;
 
@@ -22,19 +22,19 @@ use crate::eviction::{ThresholdValue, Thresholds};
 /// Upstream: eviction-pressure-transition-period.
 const HOLD: Duration = Duration::from_secs(300);
 
-/// What there is too little of.
+/// The resources under pressure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PressureSignals {
     /// Memory.
     pub memory: bool,
-    /// Room on disk.
+    /// Disk space or inodes.
     pub disk: bool,
     /// Threads.
     pub threads: bool,
 }
 
 impl PressureSignals {
-    /// What a machine shows. What it does not tell is no sign.
+    /// Compares a machine with the thresholds. An unknown value is no pressure.
     pub fn of(machine: &Machine, thresholds: &Thresholds) -> Self {
         let Machine { memory, free_memory, threads, max_threads, root, .. } = machine;
         let missed = |least: Option<ThresholdValue>, left, whole| {
@@ -51,7 +51,7 @@ impl PressureSignals {
     }
 }
 
-/// When each sign was seen last.
+/// When each signal was last seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pressures {
     memory: Option<Instant>,
@@ -60,7 +60,7 @@ pub struct Pressures {
 }
 
 impl Pressures {
-    /// What counts as true now.
+    /// Records the signals and returns the conditions that count as true now.
     pub fn observe(&mut self, signs: PressureSignals, now: Instant) -> PressureSignals {
         let hold = |last: &mut Option<Instant>, sign: bool| {
             if sign {
@@ -76,7 +76,7 @@ impl Pressures {
     }
 }
 
-/// A condition as it should be: type, value, reason, message, and the reason of the event that tells of a change.
+/// The desired condition: type, value, reason, message, and the reason of the event for a change.
 struct DesiredCondition {
     type_: &'static str,
     value: bool,
@@ -85,7 +85,8 @@ struct DesiredCondition {
     event: &'static str,
 }
 
-/// All conditions of a node: those of others stay, ours have the time of this look. Second, the reasons of the events that tell of changes.
+/// All conditions of a node: those of other writers are unchanged, those of the agent have the time of this
+/// check. Second, the reasons of the events for changes.
 pub fn conditions(
     old: &[NodeCondition],
     signs: PressureSignals,
@@ -179,7 +180,7 @@ mod tests {
     const LEAST_MEMORY: u64 = 100 << 20;
 
     #[test]
-    fn signs_of_machines() {
+    fn pressure_is_detected_from_machine_values() {
         let room = DiskCapacity { bytes: 1000, free_bytes: 100, inodes: 100, free_inodes: 5 };
         let well = Machine {
             memory: 1 << 30,
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pressure_lasts() {
+    fn pressure_lasts_for_five_minutes() {
         let (mut pressures, began) = (Pressures::default(), Instant::now());
         let (disk, none) =
             (PressureSignals { disk: true, ..PressureSignals::default() }, PressureSignals::default());
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_of_a_node() {
+    fn first_conditions_of_a_node() {
         let now = "2026-01-01T00:00:07.9Z".parse().unwrap();
         let (found, events) = conditions(&[], PressureSignals::default(), &[], now);
         let line = |c: &NodeCondition| {
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn later_words() {
+    fn later_conditions_retain_unchanged_transition_times() {
         let (mut old, _) =
             conditions(&[], PressureSignals::default(), &[], "2026-01-01T00:00:00Z".parse().unwrap());
         let network = NodeCondition {

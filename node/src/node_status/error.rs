@@ -2,30 +2,30 @@
 
 use orlop_client::client::{message_of, status_of};
 
-/// What could not be done with Node or Lease; it is tried again.
+/// Why the Node or its Lease could not be written; the write is retried.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeStatusError {
-    /// The server refused, or the request failed on the way.
+    /// The server refused the request, or the request failed.
     #[error("cannot {what}: {}", in_words(cause))]
     Request {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
-        /// Why not.
+        /// The error.
         cause: kube::Error,
     },
-    /// The server took too long.
+    /// The server did not answer in time.
     #[error("cannot {what}: the server does not answer")]
     NoAnswer {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
     },
 }
 
-/// What a server that knows nobody here says is of no use without what to do.
+/// Adds the remedy to an Unauthorized answer of the server.
 fn in_words(cause: &kube::Error) -> String {
     match status_of(cause) {
         Some(status) if status.code == 401 => {
-            "the server does not know who this is (Unauthorized): give the right --token-file, or a --kubeconfig".to_owned()
+            "the server does not accept the credentials (Unauthorized): set the right --token-file, or a --kubeconfig".to_owned()
         }
         Some(_) | None => message_of(cause),
     }

@@ -1,5 +1,5 @@
-//! The Lease of a node: its heartbeat, small enough to be written every ten seconds (upstream: component-helpers/apimachinery/lease,
-//! pkg/kubelet/nodelease).
+//! The Lease of a node: its heartbeat, small enough for a write every ten seconds (upstream:
+//! component-helpers/apimachinery/lease, pkg/kubelet/nodelease).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use tokio::sync::watch;
 
 use super::error::NodeStatusError;
 
-/// Attempts that follow each other at once when somebody else wrote first.
+/// The number of immediate retries after a conflict.
 const TRIES: u32 = 5;
 
-/// The Lease as it is written now. An owner makes it go with its Node.
+/// The next version of the Lease. Its owner reference deletes it with the Node.
 fn renewal(base: Option<&Lease>, name: &str, node_uid: &str, lasts: Duration, now: Timestamp) -> Lease {
     let seconds = i32::try_from(lasts.as_secs()).unwrap_or(i32::MAX).max(1);
     let mut lease = base.cloned().unwrap_or_else(|| Lease {
@@ -47,15 +47,15 @@ fn renewal(base: Option<&Lease>, name: &str, node_uid: &str, lasts: Duration, no
     lease
 }
 
-/// Keeps the Lease of one node.
+/// Renews the Lease of one node.
 pub(super) struct LeaseController {
     name: String,
     api: Api<Lease>,
     lasts: Duration,
     clock: Clock,
-    /// What was begun while the server may have been away.
+    /// The requests and watches that were started while the server may have been unreachable.
     lines: Lines,
-    /// What was written last: nobody else writes it, so it need not be read before it is written again.
+    /// The Lease as last written. It has no other writer, so it is not read before each renewal.
     latest: Option<Lease>,
 }
 
@@ -65,7 +65,7 @@ impl LeaseController {
         Self { name: name.to_owned(), api, lasts, clock, lines, latest: None }
     }
 
-    /// Renews four times in the duration, for as long as there is a Node; ends by being dropped.
+    /// Renews four times per duration while the Node exists; ends when the future is dropped.
     pub(super) async fn run(mut self, mut node: watch::Receiver<Option<Arc<Node>>>) {
         let period = self.lasts / 4;
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(7).min(period));
@@ -79,20 +79,19 @@ impl LeaseController {
                 }
                 continue;
             };
-            // One that does not answer is asked again, over another connection.
+            // A request that gets no answer is retried over another connection.
             let outcome = tokio::time::timeout(period, self.renew(&uid)).await;
             let outcome = outcome.unwrap_or(Err(NodeStatusError::NoAnswer { what: "renew the Lease" }));
             let pause = match outcome {
                 Ok(()) => {
                     if failures > 0 {
                         tracing::info!(failures, "the Lease of this node is renewed again");
-                        // Watches that were open all the time may hang on a connection that nobody serves any more (upstream's kubelet
-                        // closes all connections after failures, too).
+                        // Open watches may hang on a dead connection (upstream's kubelet also closes all connections after failures).
                         self.lines.cut();
                     }
                     failures = 0;
                     backoff.reset();
-                    // So that nodes that were started together do not stay together.
+                    // Jitter, so that nodes that started together spread out.
                     period.mul_f64(1.0 + 0.04 * rand::random::<f64>())
                 }
                 Err(error) => {
@@ -126,7 +125,7 @@ impl LeaseController {
                     self.latest = Some(lease);
                     return Ok(());
                 }
-                // Somebody else wrote, made or deleted it: it is read again.
+                // Another client wrote, created or deleted it: it is read again.
                 Err(cause) if is_conflict(&cause) || is_already_exists(&cause) || is_not_found(&cause) => {
                     result = Err(failed(cause));
                 }
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_lease_and_one_that_was_there() {
+    fn lease_is_created_or_renewed() {
         let now = "2026-01-01T00:00:00.25Z".parse().unwrap();
         let new = renewal(None, "n", "u", Duration::from_secs(40), now);
         let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]);

@@ -1,55 +1,55 @@
-//! What the machine says about itself: `/proc`, `/sys`, `/etc` and the file system of the agent's directory. What cannot be read is
-//! empty or nothing, and no error: a node without a machine id is a node.
+//! Reads facts about the machine: `/proc`, `/sys`, `/etc` and the file system of the agent's directory. A value
+//! that cannot be read is empty or zero, and no error: a node without a machine id is valid.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Room on a file system.
+/// The capacity of a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCapacity {
-    /// All of it, bytes.
+    /// Total bytes.
     pub bytes: u64,
-    /// What anybody may still write, bytes.
+    /// Bytes available to unprivileged users.
     pub free_bytes: u64,
-    /// All inodes; 0 where there is no such bound.
+    /// Total inodes; 0 where there is no limit.
     pub inodes: u64,
-    /// Those that are left.
+    /// Free inodes.
     pub free_inodes: u64,
 }
 
-/// The machine at one moment.
+/// A snapshot of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// `/etc/machine-id`.
     pub machine_id: String,
-    /// Of the hardware; the machine id where that is not told.
+    /// The UUID of the hardware; the machine id if there is none.
     pub system_uuid: String,
-    /// New with every start of the machine.
+    /// Changes with every boot.
     pub boot_id: String,
     /// Release of the kernel.
     pub kernel: String,
     /// Name of the distribution.
     pub os_image: String,
-    /// Processors that are on.
+    /// Number of online processors.
     pub cpus: u64,
-    /// Memory, bytes.
+    /// Total memory in bytes.
     pub memory: u64,
-    /// Memory that could be had without swapping, bytes.
+    /// Memory available without swapping, in bytes.
     pub free_memory: u64,
-    /// Size of a huge page (bytes), and how many there are.
+    /// Number of huge pages by page size in bytes.
     pub huge_pages: BTreeMap<u64, u64>,
-    /// Threads that exist.
+    /// Number of threads.
     pub threads: u64,
-    /// Threads that may exist; 0 if not known.
+    /// Maximum number of threads; 0 if unknown.
     pub max_threads: u64,
-    /// The file system of the agent's directory; none if it does not answer.
+    /// The file system of the agent's directory; none if it does not respond.
     pub root: Option<DiskCapacity>,
 }
 
 impl Machine {
-    /// Reads everything. `top` is `/` but in tests; `root_dir` is the agent's directory, which need not exist yet. May block for as long
-    /// as the file system of `root_dir` does.
+    /// Reads all values. `top` is `/` except in tests; `root_dir` is the agent's directory, which need not exist yet.
+    /// May block for as long as the file system of `root_dir` does.
     pub fn read(top: &Path, root_dir: &Path) -> Self {
         let text = |path: &str| fs::read_to_string(top.join(path)).unwrap_or_default();
         let word = |path: &str| text(path).trim().to_owned();
@@ -75,7 +75,7 @@ impl Machine {
     }
 }
 
-/// `1 + 3` of `0,2-4`... the processors of a list.
+/// Number of processors in a list: `1 + 3` for `0,2-4`.
 fn cpus(list: &str) -> Option<u64> {
     let ranges = list.split(',').map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -117,7 +117,7 @@ fn huge_pages(dir: &Path) -> BTreeMap<u64, u64> {
     entries.filter_map(page).collect()
 }
 
-/// The file system that the directory is on, or would be on.
+/// The capacity of the file system that contains the directory, or would contain it.
 fn room(dir: &Path) -> Option<DiskCapacity> {
     let existing = dir.ancestors().find(|dir| dir.exists())?;
     let found = rustix::fs::statvfs(existing).ok()?;
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_that_says_everything() {
+    fn machine_with_all_files_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| {
             let path = dir.path().join(path);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_says_nothing() {
+    fn machine_without_files_gives_empty_values() {
         let dir = tempfile::tempdir().unwrap();
         let machine = Machine::read(dir.path(), dir.path());
         assert!(machine.cpus > 0);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine() {
+    fn this_machine_is_read() {
         let machine = Machine::read(Path::new("/"), Path::new("/"));
         assert!(machine.cpus > 0 && machine.memory > machine.free_memory, "{machine:?}");
         assert!(
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_processors() {
+    fn processor_lists_are_counted() {
         for (list, wanted) in
             [("0", Some(1)), ("0-7", Some(8)), ("0-1,4,6-7", Some(5)), ("", None), ("3-1", None)]
         {

@@ -1,13 +1,16 @@
-//! What the agent tells of its machine: the Node, its status and its Lease (upstream: pkg/kubelet/kubelet_node_status.go,
+//! Publishes the machine: the Node, its status and its Lease (upstream: pkg/kubelet/kubelet_node_status.go,
 //! pkg/kubelet/nodestatus, pkg/kubelet/nodelease).
 //!
-//! * [`machine`] reads the machine, [`address`] finds its address; [`conditions`] (with the thresholds of [`eviction`](crate::eviction)) and [`node_object`] make of it what is written, and are pure.
-//! * `lease` renews the Lease. This file makes the Node, follows it, and writes its status: at once when something has changed that
-//!   others wait for, else when the machine shows something new, else every five minutes.
+//! * [`machine`] reads the machine, [`address`] detects its address; [`conditions`] (with the thresholds of
+//!   [`eviction`](crate::eviction)) and [`node_object`] compute the objects to write, and are pure.
+//! * `lease` renews the Lease. This file creates the Node, watches it, and writes its status: immediately when a
+//!   change concerns other components, otherwise when the machine has changed, and at least every five minutes.
 //!
-//! The handshake about volumes goes through here: what is in use is written, and whoever mounts is told of every version of the Node that
-//! the server has, with what that version says is in use (I7). A Node that is deleted while the agent runs stays deleted, as with the
-//! kubelet: the agent says so, goes on with what it has, and registers again at its next start. At the end of the agent nothing is removed.
+//! This module implements the node's part of the attach/detach handshake: it writes the volumes in use, and
+//! passes every version of the Node from the server to the volume manager, with the volumes that this version
+//! lists as in use (I7). A Node that is deleted while the agent runs is not created again, as with the kubelet:
+//! the agent logs it, continues with the cached Node, and registers again at its next start. The Node stays when
+//! the agent ends.
 
 pub mod address;
 pub mod conditions;
@@ -47,42 +50,44 @@ use self::node_object::NodeInfo;
 use crate::config::NodeConfig;
 use crate::crash_points;
 
-/// The longest time between two writes of the status. Upstream: nodeStatusReportFrequency.
+/// The longest interval between two writes of the status. Upstream: nodeStatusReportFrequency.
 const REPORT_EVERY: Duration = Duration::from_secs(300);
-/// Attempts to write the status that follow each other at once. Upstream: nodeStatusUpdateRetry.
+/// The number of immediate attempts to write the status. Upstream: nodeStatusUpdateRetry.
 const TRIES: u32 = 5;
-/// The longest that the machine may take to tell about itself: its disk may hang.
+/// The time limit for reading the machine: its disk may hang.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 
-/// Told of every version of the own Node that this agent sees, in order, and of what that version says is in use.
+/// Called with every version of the node's own Node, in order, and with the volumes that this version lists as in
+/// use.
 pub type NodeHandler = Arc<dyn Fn(&Node, &BTreeSet<String>) + Send + Sync>;
 
-/// What the registration is given.
+/// The inputs of node registration.
 pub struct Inputs {
     /// Settings.
     pub config: Arc<NodeConfig>,
-    /// Reaches the API server.
+    /// Client of the API server.
     pub client: Client,
-    /// What it has begun; given up when the server is heard again after a silence.
+    /// The requests and watches of the client, cancelled when the server is reachable again after an outage.
     pub lines: Lines,
-    /// Host and port of the API server, to find the own address by; none where it is this process.
+    /// Host and port of the API server, used to detect the node's own address; none when the server runs in this
+    /// process.
     pub server: Option<(String, u16)>,
-    /// Where logs are served; none if they are not.
+    /// Port of the log server; none without one.
     pub log_port: Option<u16>,
-    /// Unique names of attachable volumes that are in use.
+    /// Unique names of the attachable volumes in use.
     pub in_use: watch::Receiver<BTreeSet<String>>,
-    /// Why the node is not ready, in words; empty when it is.
+    /// The reasons why the node is not ready; empty when it is.
     pub problems: watch::Receiver<Vec<String>>,
-    /// Who is told of the Node.
+    /// Receives every version of the Node.
     pub seen: NodeHandler,
-    /// Takes events, as component `kubelet`.
+    /// Recorder of events, with component `kubelet`.
     pub events: Recorder,
     /// Wall-clock time.
     pub clock: Clock,
 }
 
-/// Registers the node and tells about it until `shutdown`. `node` always has the newest version of the own Node; none before it is
-/// registered, and when it was deleted.
+/// Registers the node and maintains its status until `shutdown`. `node` always has the newest version of the
+/// node's own Node; none before registration, and after the Node was deleted.
 pub async fn run(inputs: Inputs, node: watch::Sender<Option<Arc<Node>>>, shutdown: CancellationToken) {
     let config = Arc::clone(&inputs.config);
     let keeper = LeaseController::new(
@@ -118,9 +123,9 @@ struct Reporter {
     api: Api<Node>,
     node: watch::Sender<Option<Arc<Node>>>,
     pressures: Pressures,
-    /// What the machine said last.
+    /// The last values of the machine.
     machine: Option<Machine>,
-    /// It is being asked, and has not answered in time.
+    /// A read that did not finish in time and still runs.
     reading: Option<JoinHandle<Machine>>,
     reported_at: Option<Instant>,
     /// The server's address.
@@ -140,7 +145,7 @@ impl Reporter {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(7).min(period));
         let mut failing = false;
         loop {
-            // Taken before the look, so that what changes during it is looked at again.
+            // Marked before the read, so that a change during the read triggers another one.
             self.inputs.in_use.mark_unchanged();
             self.inputs.problems.mark_unchanged();
             let outcome = self.report().await;
@@ -159,7 +164,7 @@ impl Reporter {
             loop {
                 tokio::select! {
                     () = &mut next => break,
-                    // The other side is gone only when the agent ends, which drops this.
+                    // The sender is dropped only when the agent ends, which also drops this future.
                     Ok(()) = self.inputs.in_use.changed() => break,
                     Ok(()) = self.inputs.problems.changed() => break,
                     () = changed.notified() => match own.get(&name) {
@@ -172,7 +177,7 @@ impl Reporter {
         }
     }
 
-    /// Makes the Node, or brings the one that is there into line; again and again until it is done.
+    /// Creates the Node, or updates the existing one; retries until it succeeds.
     async fn register(&mut self) {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(7));
         let mut failing = false;
@@ -209,7 +214,7 @@ impl Reporter {
         self.api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map_err(failed)
     }
 
-    /// Writes the status if it says something new, or if the last time is long ago.
+    /// Writes the status if it has changed, or if the last write is too old.
     async fn report(&mut self) -> Result<(), NodeStatusError> {
         let within = self.inputs.config.status_period;
         let what = "write the status of the node";
@@ -219,7 +224,7 @@ impl Reporter {
             let latest = if attempt == 0 {
                 latest
             } else {
-                // Somebody else wrote: what the watch has may be older than that.
+                // Another client has written: the version from the watch may be stale.
                 let live = tokio::time::timeout(within, self.api.get_opt(&self.inputs.config.name)).await;
                 match live.map_err(|_| NodeStatusError::NoAnswer { what })? {
                     Ok(Some(node)) => Arc::new(node),
@@ -262,12 +267,12 @@ impl Reporter {
                 Err(cause) => return Err(NodeStatusError::Request { what, cause }),
             }
         }
-        // Whoever writes that often leaves no room; the next look tries again.
+        // Conflicts without end; the next report tries again.
         Err(NodeStatusError::NoAnswer { what })
     }
 
-    /// Asks the machine, and goes on with what it said last if it takes too long. One that hangs is not asked a second time before it
-    /// has answered, and nobody waits for it again.
+    /// Reads the machine, and falls back to the last values when that takes too long. A read that hangs is not
+    /// started a second time before it has returned, and later reports do not wait for it.
     async fn read_machine(&mut self) {
         let (mut reading, patience) = match self.reading.take() {
             Some(reading) => (reading, Duration::ZERO),
@@ -282,14 +287,14 @@ impl Reporter {
             Ok(Err(error)) => tracing::error!(%error, "reading about the machine failed"),
             Err(_) => {
                 tracing::warn!(
-                    "the machine does not tell about itself: does the disk of the agent's directory hang?"
+                    "the machine cannot be read in time: does the disk of the agent's directory hang?"
                 );
                 self.reading = Some(reading);
             }
         }
     }
 
-    /// What is told now, and the reasons of events that tell of changes.
+    /// The current facts, and the reasons of events for changes.
     async fn facts(&mut self, old: Option<&Node>) -> (NodeInfo, Vec<&'static str>) {
         self.read_machine().await;
         let machine = self.machine.clone().unwrap_or_default();
@@ -304,7 +309,7 @@ impl Reporter {
         (NodeInfo { machine, address, port: self.inputs.log_port, conditions, in_use }, events)
     }
 
-    /// A version of the Node was seen. Older ones, which the watch may still bring, are passed over.
+    /// Processes a version of the Node. Older versions, which the watch may still deliver, are ignored.
     fn learn(&self, node: Arc<Node>) {
         let is_news = match &*self.node.borrow() {
             Some(known) if known.metadata.uid == node.metadata.uid => version(known) < version(&node),
@@ -319,11 +324,12 @@ impl Reporter {
     fn lose(&self) {
         if self.node.send_replace(None).is_some() {
             let name = &self.inputs.config.name;
-            tracing::warn!(node = name, "the Node was deleted; start this agent again to register it anew");
+            tracing::warn!(node = name, "the Node was deleted; restart this agent to register it again");
         }
     }
 
-    /// An event about the node. Its UID is the name, as the kubelet's: events can be found before there is a Node.
+    /// Records an event about the node. Its involved object has the node's name as UID, as with the kubelet, so
+    /// events can be found before the Node exists.
     fn event(&self, reason: &str, message: &str) {
         let name = Some(self.inputs.config.name.clone());
         let kind = Some("Node".to_owned());

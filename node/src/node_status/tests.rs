@@ -1,4 +1,4 @@
-//! The registration against the API in memory.
+//! Node registration against the in-memory API server.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Mutex;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What every version of the Node said: volumes in use, and how many are attached.
+/// Contents of each version of the Node: volumes in use, and number of attached volumes.
 type Heard = Vec<(BTreeSet<String>, usize)>;
 
-/// A registration that runs, and what was heard from it.
+/// A running registration and the versions that it has reported.
 struct Rig {
     api: FakeApi,
     lines: Lines,
@@ -61,7 +61,7 @@ impl Rig {
         self.api.get("leases", "kube-node-lease/n")
     }
 
-    /// Requests of one sort since the start.
+    /// Number of requests of one kind since the start.
     fn count(&self, prefix: &str) -> usize {
         self.api.requests().iter().filter(|line| line.starts_with(prefix)).count()
     }
@@ -84,7 +84,7 @@ fn ready(node: &Value) -> (String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_made_told_about_and_left() {
+async fn node_is_created_updated_and_left_at_shutdown() {
     let rig = Rig::start(FakeApi::new());
     seconds(2).await;
     let node = rig.node();
@@ -99,7 +99,7 @@ async fn a_node_is_made_told_about_and_left() {
     );
     assert_eq!(lease["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
 
-    // Nothing happens for an hour: a Lease every ten seconds, a status every five minutes.
+    // An hour without changes: a Lease every ten seconds, a status every five minutes.
     let (leases, statuses) = (rig.count("PUT"), rig.count("PATCH /api/v1/nodes/n/status"));
     seconds(3600).await;
     let leases = rig.count("PUT") - leases;
@@ -122,14 +122,14 @@ async fn a_node_is_made_told_about_and_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_there_keeps_what_others_gave_it() {
+async fn existing_node_keeps_values_of_other_writers() {
     let api = FakeApi::new();
     api.seed(json!({"kind": "Node", "metadata": {"name": "n", "uid": "u", "labels": {"own": "1", "kubernetes.io/hostname": "x"}},
         "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]},
         "status": {"volumesAttached": [{"name": "v", "devicePath": ""}], "volumesInUse": ["v"],
             "conditions": [{"type": "Ready", "status": "Unknown"}, {"type": "NetworkUnavailable", "status": "False"}]}}));
     let rig = Rig::start(api);
-    // What the last run of the agent has in use is known before the first report.
+    // The volumes in use of the previous agent are known before the first report.
     rig.in_use.send_replace(["v".to_owned()].into());
     seconds(2).await;
     let node = rig.node();
@@ -147,7 +147,7 @@ async fn a_node_that_is_there_keeps_what_others_gave_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volumes_are_told_at_once_and_heard_of() {
+async fn volumes_in_use_are_written_immediately_and_confirmed() {
     let rig = Rig::start(FakeApi::new());
     seconds(2).await;
     assert_eq!(rig.seen.lock().unwrap().last().unwrap(), &(BTreeSet::new(), 0));
@@ -156,7 +156,7 @@ async fn volumes_are_told_at_once_and_heard_of() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(rig.node()["status"]["volumesInUse"], json!(["v1"]));
     assert_eq!(rig.seen.lock().unwrap().last().unwrap(), &(one.clone(), 0));
-    // The controller attaches.
+    // The controller attaches the volume.
     rig.api.patch(
         "nodes",
         "n",
@@ -165,7 +165,7 @@ async fn volumes_are_told_at_once_and_heard_of() {
     );
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(rig.seen.lock().unwrap().last().unwrap(), &(one.clone(), 1));
-    // Somebody else has written in the meantime, and the answer is lost once: it is written all the same.
+    // Another client has written in the meantime, and one answer is lost: the write still succeeds.
     rig.api.fail(Fault {
         verb: "patch",
         resource: "nodes/status",
@@ -178,7 +178,7 @@ async fn volumes_are_told_at_once_and_heard_of() {
     assert_eq!(rig.api.pending_faults(), 0);
     assert_eq!(rig.node()["status"].get("volumesInUse"), None);
     assert_eq!(rig.seen.lock().unwrap().last().unwrap(), &(BTreeSet::new(), 1));
-    // Somebody who has no business with it takes it away: it is written again with the next look.
+    // Another client removes it without reason: the next report writes it again.
     rig.in_use.send_replace(one.clone());
     seconds(1).await;
     rig.api.patch("nodes", "n", "status", json!({"status": {"volumesInUse": null}}));
@@ -188,7 +188,7 @@ async fn volumes_are_told_at_once_and_heard_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn problems_are_told_at_once() {
+async fn problems_are_written_immediately() {
     let rig = Rig::start(FakeApi::new());
     seconds(2).await;
     rig.problems.send_replace(vec!["the runtime is not there".to_owned()]);
@@ -200,7 +200,7 @@ async fn problems_are_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_away_is_waited_for() {
+async fn unreachable_server_is_waited_for() {
     let api = FakeApi::new();
     api.set_away(true);
     let rig = Rig::start(api);

@@ -1,8 +1,9 @@
-//! Tells when a claim that is in use has changed. One watch of the metadata of all claims serves all of them; what is not in use
-//! is dropped as it comes. Whoever is told reads the claim from the server.
+//! Reports changes of the claims in use. One watch of the metadata of all claims serves all users; events of
+//! unused claims are dropped on arrival. The receiver of a report reads the claim from the server.
 //!
-//! The watch begins at the revision of a list of one object, and after that list everything in use counts as changed: so
-//! nothing is missed between the reading of a claim and the beginning of the watch, or while the server was away.
+//! The watch begins at the revision of a list of one object, and after that list every claim in use counts as
+//! changed: no change is missed between reading a claim and starting the watch, or while the server was
+//! unreachable.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ use orlop_client::client::status_of;
 use orlop_client::informer::key_of;
 use tokio_util::sync::CancellationToken;
 
-/// Claims in use, by key, with the number of their users. Clones share them.
+/// Claims in use, by key, with the number of their users. Clones share the map.
 #[derive(Clone, Default)]
 pub struct Claims {
     used: Arc<Mutex<BTreeMap<String, usize>>>,
@@ -25,19 +26,19 @@ pub struct Claims {
 
 /// Why a watch ended.
 enum WatchEnd {
-    /// It can go on from the last revision.
+    /// It can be resumed from the last revision.
     Cut,
     /// A new list is needed.
     Expired,
 }
 
 impl Claims {
-    /// One more uses a claim.
+    /// Adds a user of a claim.
     pub fn take(&self, key: &str) {
         *self.used().entry(key.to_owned()).or_default() += 1;
     }
 
-    /// One less uses it.
+    /// Removes a user of a claim.
     pub fn give_back(&self, key: &str) {
         let mut used = self.used();
         if let Some(count) = used.get_mut(key) {
@@ -48,13 +49,13 @@ impl Claims {
         }
     }
 
-    /// Whether somebody uses a claim.
+    /// Whether a claim is in use.
     pub fn is_used(&self, key: &str) -> bool {
         self.used().contains_key(key)
     }
 
-    /// Follows the claims until `shutdown` is cancelled; `changed` is called with the key of a claim in use that may have
-    /// changed. When the server is away it tries again after 100 ms, doubling up to 10 s.
+    /// Watches the claims until `shutdown` is cancelled; calls `changed` with the key of each claim in use that may
+    /// have changed. After an error it retries after 100 ms, doubling up to 10 s.
     pub async fn run(&self, client: Client, shutdown: CancellationToken, changed: impl Fn(&str)) {
         let api: Api<PersistentVolumeClaim> = Api::all(client);
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_claims_in_use_are_told_and_nothing_is_missed() {
+    async fn only_claims_in_use_are_reported_without_gaps() {
         let (api, claims, shutdown) = (FakeApi::new(), Claims::default(), CancellationToken::new());
         api.seed(claim("a"));
         api.seed(claim("b"));
@@ -180,7 +181,7 @@ mod tests {
         claims.take("ns/a");
         let told = start(&api, &claims, &shutdown);
         api.settle().await;
-        assert_eq!(told.take(), ["ns/a"], "what is in use counts as changed when the watch begins");
+        assert_eq!(told.take(), ["ns/a"], "claims in use count as changed when the watch begins");
         let bound = json!({"status": {"phase": "Bound"}});
         for name in ["ns/a", "ns/b"] {
             api.patch("persistentvolumeclaims", name, "status", bound.clone());
@@ -197,7 +198,7 @@ mod tests {
         api.disconnect(false);
         api.patch("persistentvolumeclaims", "ns/c", "status", bound.clone());
         api.settle().await;
-        assert_eq!(told.take(), ["ns/c"], "a watch that was cut goes on where it was");
+        assert_eq!(told.take(), ["ns/c"], "an interrupted watch resumes at its last revision");
         api.disconnect(true);
         api.settle().await;
         assert_eq!(told.take(), ["ns/c"], "after a gap everything in use is looked at");

@@ -1,9 +1,10 @@
-//! Objects that pods refer to: claims, volumes, attachments, and whatever else plugins look up. They are read from the server
-//! when they are needed and followed while something uses them; nothing here caches the whole cluster.
+//! Reads and watches the objects that pods refer to: claims, volumes, attachments, and others that plugins need.
+//! Objects are read from the server when they are needed and watched while they are in use; no module here caches
+//! the whole cluster.
 //!
-//! * [`Objects`]: reads one object, now.
-//! * [`claims::Claims`]: tells when a claim that is in use has changed, from one watch of all claims.
-//! * [`object_watch::ObjectWatches`]: one object of any kind, for as long as somebody holds on to it.
+//! * [`Objects`]: reads one object.
+//! * [`claims::Claims`]: reports changes of claims in use, from one watch of all claims.
+//! * [`object_watch::ObjectWatches`]: watches single objects of any kind, each for as long as it has users.
 
 pub mod claims;
 pub mod object_watch;
@@ -15,15 +16,15 @@ use kube::Client;
 use orlop_client::api::{Api, Object};
 use orlop_client::client::message_of;
 
-/// An object could not be read. The text is the server's, as upstream puts it into events.
+/// An object could not be read. The text is the server's, as upstream copies it into events.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", message_of(.cause))]
 pub struct ObjectError {
-    /// `PersistentVolumeClaim`.
+    /// The kind, such as `PersistentVolumeClaim`.
     pub kind: String,
-    /// `namespace/name`, or `name`.
+    /// The key: `namespace/name`, or `name`.
     pub key: String,
-    /// The client's error; [`orlop_client::client::is_not_found`] tells whether it is not there.
+    /// The client's error; [`orlop_client::client::is_not_found`] reports whether the object does not exist.
     pub cause: Box<kube::Error>,
 }
 
@@ -34,31 +35,31 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Reads with this client.
+    /// Reads through this client.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// A claim as it is now.
+    /// Reads a claim.
     ///
     /// # Errors
-    /// It is not there, or the server does not give it.
+    /// It does not exist, or the request failed.
     pub async fn claim(&self, namespace: &str, name: &str) -> Result<PersistentVolumeClaim, ObjectError> {
         get(Api::namespaced(self.client.clone(), namespace), &format!("{namespace}/{name}"), name).await
     }
 
-    /// A volume as it is now.
+    /// Reads a volume.
     ///
     /// # Errors
-    /// It is not there, or the server does not give it.
+    /// It does not exist, or the request failed.
     pub async fn volume(&self, name: &str) -> Result<PersistentVolume, ObjectError> {
         get(Api::all(self.client.clone()), name, name).await
     }
 
-    /// A Node as it is now.
+    /// Reads a Node.
     ///
     /// # Errors
-    /// It is not there, or the server does not give it.
+    /// It does not exist, or the request failed.
     pub async fn node(&self, name: &str) -> Result<Node, ObjectError> {
         get(Api::all(self.client.clone()), name, name).await
     }

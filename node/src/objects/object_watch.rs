@@ -1,4 +1,4 @@
-//! One object of any kind, followed for as long as somebody holds on to it. Two that follow the same object share a watch.
+//! Watches single objects of any kind, each for as long as it has users. Users of the same object share a watch.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -13,14 +13,14 @@ use orlop_client::watcher::Selection;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// What is known of an object.
+/// The known state of an object.
 #[derive(Debug)]
 pub enum Observed<K> {
-    /// Nothing yet.
+    /// Not known yet.
     Unknown,
-    /// It is not there.
+    /// The object does not exist.
     Absent,
-    /// This.
+    /// The object exists.
     There(Arc<K>),
 }
 
@@ -34,14 +34,14 @@ impl<K> Clone for Observed<K> {
     }
 }
 
-/// Follows objects of one kind. Clones share them.
+/// Watches objects of one kind. Clones share the watches.
 pub struct ObjectWatches<K> {
     shared: Arc<WatchTable<K>>,
 }
 
-/// The kind in a namespace.
+/// The API of the kind in a namespace.
 type ApiOf<K> = Box<dyn Fn(&str) -> Api<K> + Send + Sync>;
-/// By namespace and name.
+/// Watches by namespace and name.
 type ByName<K> = HashMap<(String, String), Weak<WatchedObject<K>>>;
 
 struct WatchTable<K> {
@@ -55,7 +55,7 @@ struct WatchedObject<K> {
     _end: DropGuard,
 }
 
-/// Keeps an object followed; with the last clone its watch ends.
+/// A user of a watched object; dropping the last clone ends the watch.
 pub struct ObjectWatch<K> {
     one: Arc<WatchedObject<K>>,
     seen: watch::Receiver<Observed<K>>,
@@ -74,12 +74,12 @@ impl<K> Clone for ObjectWatch<K> {
 }
 
 impl<K> ObjectWatch<K> {
-    /// What is known now.
+    /// The state known now.
     pub fn get(&self) -> Observed<K> {
         self.seen.borrow().clone()
     }
 
-    /// What is known as soon as it is something.
+    /// Waits until the state is known.
     pub async fn known(&mut self) -> Observed<K> {
         match self.seen.wait_for(|seen| !matches!(seen, Observed::Unknown)).await {
             Ok(seen) => seen.clone(),
@@ -87,7 +87,8 @@ impl<K> ObjectWatch<K> {
         }
     }
 
-    /// Ends when the object has changed since the last [`known`](Self::known) or `changed`; false when nobody follows it any more.
+    /// Returns when the object has changed since the last [`known`](Self::known) or `changed`; false when its watch
+    /// has ended.
     pub async fn changed(&mut self) -> bool {
         self.seen.changed().await.is_ok()
     }
@@ -97,7 +98,7 @@ impl<K> ObjectWatches<K>
 where
     K: Object<DynamicType = ()>,
 {
-    /// A kind with namespaces. All watches end with `shutdown`.
+    /// Watches a namespaced kind. All watches end with `shutdown`.
     pub fn namespaced(client: Client, shutdown: CancellationToken) -> Self
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -105,7 +106,7 @@ where
         Self::of(move |namespace| Api::namespaced(client.clone(), namespace), shutdown)
     }
 
-    /// A kind without namespaces; they are the empty text.
+    /// Watches a cluster-scoped kind; its namespaces are empty strings. All watches end with `shutdown`.
     pub fn cluster(client: Client, shutdown: CancellationToken) -> Self
     where
         K: Resource<Scope = ClusterResourceScope>,
@@ -117,7 +118,7 @@ where
         Self { shared: Arc::new(WatchTable { api: Box::new(api), followed: Mutex::default(), shutdown }) }
     }
 
-    /// Follows an object, which need not be there.
+    /// Watches an object, which need not exist.
     pub fn follow(&self, namespace: &str, name: &str) -> ObjectWatch<K> {
         let key = (namespace.to_owned(), name.to_owned());
         let mut followed = self.followed();
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_object_is_followed_from_before_it_is_there_until_nobody_cares() {
+    async fn object_is_watched_before_it_exists_until_its_last_user() {
         let api = FakeApi::new();
         api.seed(map("other", "no"));
         let shutdown = CancellationToken::new();

@@ -1,8 +1,8 @@
-//! Kinds of volumes, one file or folder each, behind one trait. A plugin knows how its volumes are named, mounted and taken away; it
-//! knows nothing of desired and actual state, retries or events. Every call may be repeated at any time, also after a crash in
-//! the middle of it: set-up over a finished set-up, and tear-down over a finished tear-down, are good (upstream: pkg/volume/plugins.go).
+//! Volume plugins, one file or folder each, behind one trait. A plugin names, mounts and unmounts its volumes; it
+//! does not handle desired and actual state, retries or events. Every call may be repeated at any time, also
+//! after a crash in the middle of it: set-up and tear-down are idempotent (upstream: pkg/volume/plugins.go).
 //!
-//! docs/adding-a-volume-plugin.md is the list of what to touch.
+//! docs/adding-a-volume-plugin.md lists the places to change for a new plugin.
 
 pub mod files;
 
@@ -28,26 +28,26 @@ mod volume_queue;
 use crate::host::Host;
 use crate::volume::{Source, VolumeSpec};
 
-/// What a plugin can do with a volume.
+/// The capabilities of a plugin for a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeCapabilities {
-    /// The attach/detach controller attaches it; the node waits until its Node says so.
+    /// The attach/detach controller attaches it; the node waits until its Node lists it as attached.
     pub attach: bool,
-    /// It is mounted once for the node, and from there for pods.
+    /// It is mounted once per node, and bound into pods from there.
     pub device: bool,
     /// PersistentVolumes may have mount options.
     pub mount_options: bool,
-    /// `volumeMode: Block` is possible.
+    /// `volumeMode: Block` is supported.
     pub block: bool,
-    /// Containers may only read it, whatever they ask for: the agent writes it.
+    /// Containers can only read it, regardless of their spec: the agent writes it.
     pub read_only: bool,
-    /// Set-up has to be repeated while the pod lives, because its content changes.
+    /// Set-up must be repeated while the pod lives, because its content changes.
     pub refreshed: bool,
-    /// Its content changes without anybody saying so: set-up is repeated about once a minute.
+    /// Its content changes without notification: set-up is repeated about once a minute.
     pub repeated: bool,
     /// `fsGroup` is applied by the agent after the set-up.
     pub owned: bool,
-    /// Of several pods that have the volume the first decides about `fsGroup`.
+    /// If several pods use the volume, the first determines its `fsGroup`.
     pub owned_once: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct PodVolume {
     pub spec: Arc<VolumeSpec>,
 }
 
-/// What is known of a volume of a pod from the disk alone.
+/// A volume of a pod, as identified by its directory on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// UID of the pod.
@@ -69,85 +69,86 @@ pub struct Place {
     pub plugin: String,
     /// Name of the directory: the PersistentVolume, or the volume in the pod.
     pub dir_name: String,
-    /// It is a device, not a file system.
+    /// Whether it is a block volume.
     pub block: bool,
 }
 
-/// What a call that failed may have left behind.
+/// The state after a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing more than there was before it.
+    /// The same state as before the call.
     Final,
-    /// Nobody knows: it is called again while wanted, and undone when not.
+    /// Unknown: the call is repeated while the volume is wanted, and undone otherwise.
     Uncertain,
 }
 
-/// A call of a plugin failed. The text tells the person what to do; it becomes an event.
+/// A call of a plugin failed. The text includes the remedy; it becomes an event.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct PluginError {
-    /// In words, with the names of things.
+    /// The text, with the names of the objects.
     pub message: String,
-    /// What it may have left behind.
+    /// The state after the call.
     pub outcome: Outcome,
-    /// Where it comes from.
+    /// The cause.
     #[source]
     pub source: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl PluginError {
-    /// A failure that left nothing behind.
+    /// A failure that changed nothing.
     pub fn plain(message: impl Into<String>) -> Self {
         Self { message: message.into(), outcome: Outcome::Final, source: None }
     }
 
-    /// A failure that may have left something behind.
+    /// A failure that may have left state behind.
     pub fn uncertain(message: impl Into<String>) -> Self {
         Self { message: message.into(), outcome: Outcome::Uncertain, source: None }
     }
 
-    /// What a CSI driver answered, when that is the cause: `FailedPrecondition` of an expansion means that the volume is in use,
-    /// `InvalidArgument`, `OutOfRange` and `NotFound` that it will never do (upstream: inUseError, isInfeasibleError).
+    /// The error of a CSI driver, if it is the cause: `FailedPrecondition` of an expansion means that the volume is
+    /// in use, `InvalidArgument`, `OutOfRange` and `NotFound` that the expansion can never succeed (upstream:
+    /// inUseError, isInfeasibleError).
     pub fn call(&self) -> Option<&CallError> {
         self.source.as_deref()?.downcast_ref()
     }
 
-    /// With its cause.
+    /// Adds a cause.
     pub fn caused(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 }
 
-/// What an expansion on the node did.
+/// The result of an expansion on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpandOutcome {
     /// The plugin has nothing to do on the node.
     NotNeeded,
-    /// The file system (or device) is as large as this, in bytes.
+    /// The file system (or device) now has this size, in bytes.
     To(i64),
 }
 
-/// A kind of volumes.
+/// A volume plugin.
 #[async_trait]
 pub trait Plugin: Send + Sync {
     /// Upstream's name: `kubernetes.io/nfs`.
     fn name(&self) -> &'static str;
 
-    /// Whether it mounts volumes of this source.
+    /// Whether it supports this source.
     fn can_support(&self, source: &Source) -> bool;
 
-    /// The name of a volume among those of the plugin, the same for every pod that has it: `<server>/<path>`, `<driver>^<handle>`.
-    /// With the plugin's name in front it is the unique volume name of node.status.
+    /// The name of a volume within the plugin, the same for every pod that uses it: `<server>/<path>`,
+    /// `<driver>^<handle>`. With the plugin's name as prefix it is the unique volume name in node.status.
     ///
     /// # Errors
-    /// The source does not say which volume it is.
+    /// The source does not identify a volume.
     fn volume_name(&self, spec: &VolumeSpec) -> Result<String, PluginError>;
 
-    /// What it can do with a volume.
+    /// The capabilities for a volume.
     fn abilities(&self, host: &Host, spec: &VolumeSpec) -> VolumeCapabilities;
 
-    /// Where the pod finds its volume: what is bound into its containers.
+    /// The path of the pod's volume, which is bound into its containers.
     fn path(&self, host: &Host, place: &Place) -> PathBuf;
 
     /// Mounts the volume once for the node. Called only with [`VolumeCapabilities::device`], after the volume is attached.
@@ -156,13 +157,13 @@ pub trait Plugin: Send + Sync {
         Ok(())
     }
 
-    /// The same, for the pod that is its first. Plugins whose drivers are told the pod's group need it.
+    /// The same, for the first pod of the volume. For plugins that pass the pod's group to a driver.
     async fn mount_device_for(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
         self.mount_device(host, &volume.spec).await
     }
 
-    /// Takes the node's mount of a volume away, when no pod has it any more. The volume is known by its name alone: its objects
-    /// may be gone.
+    /// Unmounts the node's mount of a volume when no pod uses it any more. The volume is identified by its name
+    /// alone: its objects may have been deleted.
     async fn unmount_device(&self, host: &Host, volume_name: &str) -> Result<(), PluginError> {
         let _ = (host, volume_name);
         Ok(())
@@ -174,23 +175,23 @@ pub trait Plugin: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Makes the volume ready for a pod at its [`path`](Self::path).
+    /// Sets up the volume for a pod at its [`path`](Self::path).
     async fn set_up(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError>;
 
-    /// Takes the pod's volume away. Known from the disk alone: pod and volume may be gone.
+    /// Tears down the pod's volume, using only the state on disk: pod and volume may have been deleted.
     async fn tear_down(&self, host: &Host, place: &Place) -> Result<(), PluginError>;
 
-    /// The name of the volume that stands in a place ([`volume_name`](Self::volume_name)), from the disk alone, for plugins whose volumes have a
-    /// mount for the node. None: the volume is this pod's alone.
+    /// The name of the volume at a place ([`volume_name`](Self::volume_name)), using only the state on disk, for
+    /// plugins whose volumes have a mount for the node. None: the volume belongs to this pod alone.
     ///
     /// # Errors
-    /// What is on disk does not say it.
+    /// The state on disk does not identify the volume.
     async fn found(&self, host: &Host, place: &Place) -> Result<Option<String>, PluginError> {
         let _ = (host, place);
         Ok(None)
     }
 
-    /// Grows what is on the node to the size of the volume.
+    /// Grows the file system or device on the node to the size of the volume.
     async fn expand(
         &self,
         host: &Host,
@@ -202,7 +203,7 @@ pub trait Plugin: Send + Sync {
     }
 }
 
-/// The plugins of volumes that need no driver.
+/// The plugins that need no CSI driver.
 pub fn plugins() -> Plugins {
     Plugins::new(vec![
         Arc::new(nfs::NfsPlugin::default()),
@@ -213,27 +214,27 @@ pub fn plugins() -> Plugins {
     ])
 }
 
-/// The plugins of an agent. The first that supports a source has it.
+/// The plugins of an agent. The first plugin that supports a source handles it.
 #[derive(Clone)]
 pub struct Plugins(Arc<[Arc<dyn Plugin>]>);
 
 impl Plugins {
-    /// These plugins.
+    /// Uses these plugins.
     pub fn new(plugins: Vec<Arc<dyn Plugin>>) -> Self {
         Self(plugins.into())
     }
 
-    /// The one for a source.
+    /// The plugin for a source.
     pub fn for_source(&self, source: &Source) -> Option<&Arc<dyn Plugin>> {
         self.0.iter().find(|plugin| plugin.can_support(source))
     }
 
-    /// The one of a name.
+    /// The plugin with a name.
     pub fn named(&self, name: &str) -> Option<&Arc<dyn Plugin>> {
         self.0.iter().find(|plugin| plugin.name() == name)
     }
 
-    /// All.
+    /// All plugins.
     pub fn all(&self) -> impl Iterator<Item = &Arc<dyn Plugin>> {
         self.0.iter()
     }

@@ -1,5 +1,5 @@
-//! A machine for the tests of plugins: a directory of its own, with mounts that are recorded or real. Real ones are taken away also when a test
-//! fails.
+//! A test machine for volume plugins: a directory with recorded or real mounts. Real mounts are unmounted even
+//! when a test fails.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::Cell;
@@ -24,24 +24,24 @@ use crate::mount::{LinuxMounter, MountError, MountPoint, Mounter, Mounts, Progra
 use crate::paths::Paths;
 use crate::volume::{Source, VolumeSpec};
 
-/// UID of the pod of all tests.
+/// UID of the pod in all tests.
 pub(super) const UID: &str = "uid-1";
 
 /// When a step fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Before it does anything.
+    /// Before it changes anything.
     Before,
-    /// After it did all of it.
+    /// After it has changed everything.
     After,
 }
 
 thread_local! {
-    /// The step that fails: after so many others.
+    /// The step that fails: the number of steps before it.
     static FAULT: Cell<Option<(u32, Side)>> = const { Cell::new(None) };
 }
 
-/// Fails when it is the turn of this step.
+/// Returns an error when this is the step that fails.
 pub(super) fn fault(what: &str, side: Side) -> Result<(), MountError> {
     match FAULT.get() {
         Some((0, at)) if at == side => {
@@ -60,21 +60,21 @@ pub(super) fn fault(what: &str, side: Side) -> Result<(), MountError> {
     }
 }
 
-/// A machine.
+/// A test machine.
 pub(super) struct Fixture {
     pub(super) host: Host,
     pub(super) api: FakeApi,
-    /// Its directory, which the agent's `root` and whatever a test puts beside it are in.
+    /// Its directory, which contains the agent's `root` and other files of a test.
     pub(super) base: PathBuf,
     pub(super) mounter: Arc<dyn Mounter>,
-    /// None when mounts are real.
+    /// None for real mounts.
     pub(super) record: Option<Arc<RecordingMounter>>,
     _dir: TempDir,
     _end: DropGuard,
 }
 
 impl Fixture {
-    /// With mounts that are recorded.
+    /// With recorded mounts.
     pub(super) fn recorded() -> Self {
         Self::new(|root| {
             let record = Arc::new(RecordingMounter::new(root).unwrap());
@@ -82,12 +82,12 @@ impl Fixture {
         })
     }
 
-    /// With real mounts; none where they are not possible.
+    /// With real mounts; none where mounting is not possible.
     pub(super) fn real() -> Option<Self> {
         Self::with_programs(|_| Programs::default())
     }
 
-    /// The same, with programs from elsewhere.
+    /// The same, with other program paths.
     pub(super) fn with_programs(programs: impl FnOnce(&Path) -> Programs) -> Option<Self> {
         if !crate::testing::has_root("real mounts of a plugin") {
             return None;
@@ -117,12 +117,12 @@ impl Fixture {
         Self { host, api, base, mounter, record, _dir: dir, _end: end.drop_guard() }
     }
 
-    /// Calls count as hanging after so long.
+    /// Sets the time after which a call counts as hung.
     pub(super) fn set_deadline(&mut self, deadline: Duration) {
         self.host.mounts = Mounts::new(Arc::clone(&self.mounter), deadline);
     }
 
-    /// Everything from the first call to the last: for the node, for the pod, and back.
+    /// Runs the full life cycle: mount for the node, set-up for the pod, tear-down and unmount.
     pub(super) async fn whole_way(
         &self,
         plugin: &dyn Plugin,
@@ -135,8 +135,8 @@ impl Fixture {
         self.is_clean(plugin).await;
     }
 
-    /// Each step of the whole way fails once, before it did anything or after it did everything; then the call is made again, or the pod
-    /// goes away instead. In the end the volume is there (`check`), and nothing is left of it when it is gone.
+    /// Fails each step of the life cycle once, before or after its change; then the call is repeated, or the pod is
+    /// deleted instead. Afterwards the volume works (`check`), and nothing is left after its removal.
     pub(super) async fn every_step(
         &self,
         plugin: &dyn Plugin,
@@ -175,7 +175,7 @@ impl Fixture {
 
     async fn there(&self, plugin: &dyn Plugin, volume: &PodVolume, again: bool) -> Result<(), PluginError> {
         let has_device = plugin.abilities(&self.host, &volume.spec).device;
-        // Whatever is done is done twice.
+        // Every call is made twice.
         for _ in 0..2 {
             if has_device {
                 tried(again, async || plugin.mount_device_for(&self.host, volume).await).await?;
@@ -219,12 +219,13 @@ impl Fixture {
         points.into_iter().filter(|point| point.target.starts_with(&self.base)).collect()
     }
 
-    /// Where a plugin has a volume of the pod.
+    /// The path of the pod's volume of a plugin.
     pub(super) fn target(&self, plugin: &dyn Plugin, dir_name: &str) -> PathBuf {
         plugin.path(&self.host, &place(plugin, dir_name))
     }
 
-    /// Files, links and directories that are left below the directories of pods and plugins; without those that are only on the way.
+    /// Files, links and directories left below the directories of pods and plugins, except for intermediate
+    /// directories.
     pub(super) fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         leaves(self.host.paths.root(), Path::new(""), &mut left);
@@ -233,7 +234,7 @@ impl Fixture {
     }
 }
 
-/// A call, which may be made again when it fails.
+/// A call that is repeated after a failure if `again` is set.
 async fn tried(again: bool, call: impl AsyncFn() -> Result<(), PluginError>) -> Result<(), PluginError> {
     match call().await {
         Err(_) if again => call().await,
@@ -246,7 +247,7 @@ fn leaves(root: &Path, at: &Path, left: &mut Vec<String>) {
         let entry = entry.unwrap();
         let there = at.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
-            // Directories of plugins and pods stay for whoever made the pod's directory.
+            // The directories of plugins and pods are removed by the owner of the pod's directory.
             let is_volume = there.parent().is_some_and(|parent| {
                 parent.file_name().is_some_and(|name| {
                     let name = name.to_string_lossy();
@@ -280,7 +281,7 @@ pub(super) fn pod() -> Arc<Pod> {
     Arc::new(serde_json::from_value(value).unwrap())
 }
 
-/// A volume that stands in the pod.
+/// An inline volume of the pod.
 pub(super) fn inline(value: Value) -> PodVolume {
     let volume: Volume = serde_json::from_value(value).unwrap();
     let spec = VolumeSpec {
@@ -293,7 +294,7 @@ pub(super) fn inline(value: Value) -> PodVolume {
     PodVolume { pod: pod(), spec: Arc::new(spec) }
 }
 
-/// A volume that a claim of the pod is bound to.
+/// A PersistentVolume bound to a claim of the pod.
 pub(super) fn persistent(name: &str, spec: Value) -> PodVolume {
     let volume: PersistentVolume =
         serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap();
@@ -307,7 +308,7 @@ pub(super) fn persistent(name: &str, spec: Value) -> PodVolume {
     PodVolume { pod: pod(), spec: Arc::new(spec) }
 }
 
-/// The same volume, with something changed.
+/// A changed copy of a volume.
 pub(super) fn with(volume: &PodVolume, change: impl FnOnce(&mut VolumeSpec)) -> PodVolume {
     let mut spec = (*volume.spec).clone();
     change(&mut spec);
@@ -324,7 +325,8 @@ pub(super) fn place(plugin: &dyn Plugin, dir_name: &str) -> Place {
     }
 }
 
-/// A program of a test. It is written by a child: a file that this process has open for writing while another thread starts a child is busy.
+/// Writes a program for a test. A child process writes it: a file that this process has open for writing while
+/// another thread starts a child is busy.
 pub(super) fn program(path: &Path, script: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let status = std::process::Command::new("/bin/sh")

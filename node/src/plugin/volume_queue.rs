@@ -1,5 +1,5 @@
-//! A volume's queue, as plugins use it: directories, mounts and whatever else may hang, one after the other, each with a deadline. The words of
-//! failures say what a person can do.
+//! The queue of a volume for plugins: operations on directories, mounts and others that may hang, one after the
+//! other, each with a deadline. Error texts include the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::mount::{Force, Mount, MountError, MountPoint, Mounter};
 use crate::rooted_fs;
 use crate::volume::VolumeSpec;
 
-/// Mounts on one another; more than one was made by somebody else.
+/// The maximum number of stacked mounts; more than one was made by another program.
 const MOST_LAYERS: usize = 16;
 
 /// The queue of a volume.
@@ -21,22 +21,22 @@ pub(super) struct VolumeQueue<'a> {
 }
 
 impl<'a> VolumeQueue<'a> {
-    /// Of a volume that is one pod's alone, or of its place in a pod.
+    /// The queue of a volume that belongs to one pod, or of its place in a pod.
     pub(super) fn of_place(host: &'a Host, place: &Place) -> Self {
         Self { host, name: format!("{}/{}-{}", place.plugin, place.uid, place.dir_name) }
     }
 
-    /// Of a volume that pods share.
+    /// The queue of a volume that pods share.
     pub(super) fn of_volume(host: &'a Host, plugin: &str, volume_name: &str) -> Self {
         Self { host, name: format!("{plugin}/{volume_name}") }
     }
 
-    /// A queue beside it, for what ends a call that hangs in it.
+    /// A second queue, for a call that ends a hung one in this queue.
     pub(super) fn beside(&self) -> Self {
         Self { host: self.host, name: format!("{}#beside", self.name) }
     }
 
-    /// Runs anything that may hang. `what` is how errors name it.
+    /// Runs an operation that may hang. Errors name it by `what`.
     pub(super) async fn run<T, F>(&self, what: impl Into<String>, call: F) -> Result<T, PluginError>
     where
         T: Send + 'static,
@@ -47,7 +47,7 @@ impl<'a> VolumeQueue<'a> {
         step(&what, run).await.map_err(told)
     }
 
-    /// The same, for a call below the agent's directory, which it is told.
+    /// The same, for a call that receives the agent's directory and works below it.
     pub(super) async fn below<T, F>(&self, what: impl Into<String>, call: F) -> Result<T, PluginError>
     where
         T: Send + 'static,
@@ -57,31 +57,31 @@ impl<'a> VolumeQueue<'a> {
         self.run(what, move || call(&root).map_err(MountError::from)).await
     }
 
-    /// Makes a directory. One that exists stays as it is.
+    /// Creates a directory. An existing one is unchanged.
     pub(super) async fn make_dir(&self, path: &Path, mode: u32) -> Result<(), PluginError> {
         let (what, path) = (format!("making {}", path.display()), path.to_owned());
         self.below(what, move |root| rooted_fs::make_dir_below(root, &path, mode)).await
     }
 
-    /// Removes an empty directory. None there is fine.
+    /// Removes an empty directory. A missing one is no error.
     pub(super) async fn remove_dir(&self, path: &Path) -> Result<(), PluginError> {
         let (what, path) = (format!("removing {}", path.display()), path.to_owned());
         self.below(what, move |root| rooted_fs::remove_dir_below(root, &path)).await
     }
 
-    /// Removes a file or link. None there is fine.
+    /// Removes a file or link. A missing one is no error.
     pub(super) async fn remove_file(&self, path: &Path) -> Result<(), PluginError> {
         let (what, path) = (format!("removing {}", path.display()), path.to_owned());
         self.below(what, move |root| rooted_fs::remove_file_below(root, &path)).await
     }
 
-    /// Writes a file, all of it or nothing.
+    /// Writes a file atomically.
     pub(super) async fn write_file(&self, path: &Path, bytes: Vec<u8>) -> Result<(), PluginError> {
         let (what, path) = (format!("writing {}", path.display()), path.to_owned());
         self.below(what, move |root| rooted_fs::write_file_below(root, &path, &bytes, 0o640)).await
     }
 
-    /// Reads a file of at most 64 KiB; none when it is not there.
+    /// Reads a file of at most 64 KiB; none when it does not exist.
     pub(super) async fn read_file(&self, path: &Path) -> Result<Option<Vec<u8>>, PluginError> {
         let (what, path) = (format!("reading {}", path.display()), path.to_owned());
         let read = move |root: &Path| match rooted_fs::read_file_below(root, &path, 64 << 10) {
@@ -91,7 +91,8 @@ impl<'a> VolumeQueue<'a> {
         self.below(what, read).await
     }
 
-    /// Names in a directory; one that is not there has none. What is no text was not made by the agent.
+    /// Names in a directory; a missing one has none. Names that are not valid UTF-8 are skipped: the agent creates
+    /// none.
     pub(super) async fn names(&self, path: &Path) -> Result<Vec<String>, PluginError> {
         let (what, path) = (format!("reading {}", path.display()), path.to_owned());
         let list = move |root: &Path| match rooted_fs::list_below(root, &path) {
@@ -102,7 +103,7 @@ impl<'a> VolumeQueue<'a> {
         Ok(entries.into_iter().filter_map(|entry| entry.name.into_string().ok()).collect())
     }
 
-    /// Makes a link, or replaces a link of that name. Anything else of that name stays, and is an error.
+    /// Creates a link, or replaces a link of that name. Any other file of that name stays, and is an error.
     pub(super) async fn link(&self, path: &Path, to: &Path) -> Result<(), PluginError> {
         let (what, path, to) = (format!("linking {}", path.display()), path.to_owned(), to.to_owned());
         self.below(what, move |root| {
@@ -112,7 +113,7 @@ impl<'a> VolumeQueue<'a> {
         .await
     }
 
-    /// Removes a link. None there is fine; anything else stays, and is an error.
+    /// Removes a link. A missing one is no error; any other file stays, and is an error.
     pub(super) async fn remove_link(&self, path: &Path) -> Result<(), PluginError> {
         let (what, path) = (format!("removing {}", path.display()), path.to_owned());
         self.below(what, move |root| {
@@ -122,7 +123,7 @@ impl<'a> VolumeQueue<'a> {
         .await
     }
 
-    /// What a link says; none when it is not there.
+    /// The target of a link; none when it does not exist.
     pub(super) async fn read_link(&self, path: &Path) -> Result<Option<PathBuf>, PluginError> {
         let (what, path) = (format!("reading {}", path.display()), path.to_owned());
         let read = move |root: &Path| match rooted_fs::read_link_below(root, &path) {
@@ -132,18 +133,19 @@ impl<'a> VolumeQueue<'a> {
         self.below(what, read).await
     }
 
-    /// What is mounted exactly there, the topmost of it.
+    /// The topmost mount at exactly this path.
     pub(super) fn mounted(&self, path: &Path) -> Result<Option<MountPoint>, PluginError> {
         let points = self.host.mounts.points().map_err(told)?;
         Ok(points.into_iter().rev().find(|point| point.target == path))
     }
 
-    /// Mounts at a directory of the agent's own, which is made, when nothing is mounted there. When that fails the directory is taken away again; problems with that are
-    /// logged, and leave the directory for the next try (upstream: every plugin's SetUpAt).
+    /// Creates a directory of the agent and mounts on it, unless it is a mount point already. If that fails the
+    /// directory is removed; an error of the removal is logged and leaves the directory for the next attempt
+    /// (upstream: every plugin's SetUpAt).
     pub(super) async fn mount_at(&self, mount: Mount) -> Result<(), PluginError> {
         let target = mount.target.clone();
         self.make_dir(&target, 0o750).await?;
-        // An earlier call that hung had the queue until now, and may have mounted it.
+        // An earlier call that hung may have mounted it before it released the queue.
         if self.mounted(&target)?.is_some() {
             return Ok(());
         }
@@ -153,7 +155,7 @@ impl<'a> VolumeQueue<'a> {
         };
         let mut error = told(error);
         match error.outcome {
-            // It may still be mounted: whoever takes the directory away now waits for that.
+            // The mount may still happen: removing the directory now would have to wait for it.
             Outcome::Uncertain => return Err(error),
             Outcome::Final => {}
         }
@@ -164,8 +166,8 @@ impl<'a> VolumeQueue<'a> {
         Err(error)
     }
 
-    /// Puts a file system on a disk that is empty, and says which one is there then. Without a wish it is the one that is there, or ext4 (upstream:
-    /// defaultFSType).
+    /// Formats an empty disk, and returns the type of its file system. By default that is the existing type, or ext4
+    /// (upstream: defaultFSType).
     pub(super) async fn prepare(
         &self,
         devices: &Devices,
@@ -175,7 +177,7 @@ impl<'a> VolumeQueue<'a> {
     ) -> Result<String, PluginError> {
         let wanted = wanted.filter(|fs_type| !fs_type.is_empty()).map(str::to_owned);
         let (devices, device) = (devices.clone(), device.to_owned());
-        let what = format!("looking what is on {}", device.display());
+        let what = format!("probing the content of {}", device.display());
         self.run(what.clone(), move || {
             if wanted.is_none() || is_read_only {
                 match (devices.file_system(&device)?, is_read_only) {
@@ -197,12 +199,12 @@ impl<'a> VolumeQueue<'a> {
         .await
     }
 
-    /// Unmounts one layer.
+    /// Unmounts the topmost mount.
     pub(super) async fn unmount_once(&self, target: &Path, force: Force) -> Result<(), MountError> {
         step("unmounting", self.host.mounts.unmount(&self.name, target, force)).await
     }
 
-    /// Unmounts everything that is mounted exactly there.
+    /// Unmounts all mounts at exactly this path.
     pub(super) async fn unmount(&self, target: &Path) -> Result<(), PluginError> {
         for _ in 0..MOST_LAYERS {
             if self.mounted(target)?.is_none() {
@@ -216,14 +218,14 @@ impl<'a> VolumeQueue<'a> {
         }
     }
 
-    /// Unmounts a directory and removes it. It has to be empty then.
+    /// Unmounts a directory and removes it. It must then be empty.
     pub(super) async fn clear(&self, target: &Path) -> Result<(), PluginError> {
         self.unmount(target).await?;
         self.remove_dir(target).await
     }
 }
 
-/// One step of a plugin. Tests have each of them fail once.
+/// One step of a plugin. Tests make each of them fail once.
 async fn step<T>(what: &str, call: impl Future<Output = Result<T, MountError>>) -> Result<T, MountError> {
     #[cfg(test)]
     super::testing::fault(what, super::testing::Side::Before)?;
@@ -248,7 +250,7 @@ fn only_a_link(root: &Path, path: &Path) -> Result<(), rooted_fs::RootedFsError>
     }
 }
 
-/// That a mount does not go.
+/// The error for a mount that remains.
 pub(super) fn still_mounted(target: &Path) -> PluginError {
     let target = target.display();
     PluginError::uncertain(format!(
@@ -256,10 +258,11 @@ pub(super) fn still_mounted(target: &Path) -> PluginError {
     ))
 }
 
-/// A failure on this machine, with what a person can do about it. One that goes on in its worker may still happen.
+/// Converts an error of this machine, and adds the remedy. An operation that continues in its worker has an
+/// uncertain outcome.
 pub(super) fn told(error: MountError) -> PluginError {
     let advice = match &error {
-        MountError::Busy { .. } => "; end what uses it, then it goes on by itself",
+        MountError::Busy { .. } => "; stop the processes that use it, then the agent continues automatically",
         MountError::Refused { source: Some(source), .. } => advice(source),
         MountError::Refused { source: None, .. } | MountError::Hangs { .. } | MountError::Unsafe { .. } => "",
     };
@@ -268,10 +271,12 @@ pub(super) fn told(error: MountError) -> PluginError {
     PluginError { message, outcome, source: Some(Box::new(error)) }
 }
 
-/// What to do about an error of the system, to be put behind its words.
+/// The remedy for a system error, to append to its text.
 pub(super) fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::StorageFull => "; free some space (or inodes) there, then it goes on by itself",
+        io::ErrorKind::StorageFull => {
+            "; free some space (or inodes) there, then the agent continues automatically"
+        }
         io::ErrorKind::QuotaExceeded => "; the quota there is used up",
         io::ErrorKind::ReadOnlyFilesystem => "; mount that file system read-write, or use another directory",
         io::ErrorKind::PermissionDenied => "; the agent needs root",
@@ -279,7 +284,7 @@ pub(super) fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// Where a pod has a volume of a plugin.
+/// The place of a pod's volume of a plugin.
 pub(super) fn place_of(plugin: &str, volume: &PodVolume) -> Result<Place, PluginError> {
     let place = Place {
         uid: volume.pod.metadata.uid.clone().unwrap_or_default(),
@@ -293,7 +298,7 @@ pub(super) fn place_of(plugin: &str, volume: &PodVolume) -> Result<Place, Plugin
     Ok(place)
 }
 
-/// That something can be the name of a file. The API sees to it; the agent does not rely on that.
+/// Checks that a text is a valid file name. The API server validates it too, but the agent does not rely on that.
 pub(super) fn is_file_name(what: &str, name: &str) -> Result<(), PluginError> {
     let is_none = matches!(name, "" | "." | "..") || name.len() > 255 || name.contains(['/', '\0']);
     match is_none {
@@ -302,8 +307,8 @@ pub(super) fn is_file_name(what: &str, name: &str) -> Result<(), PluginError> {
     }
 }
 
-/// A path of the machine, as the spec writes it: `..` is refused (upstream: ValidatePathNoBacksteps), one without a slash in front begins at the
-/// root (upstream: MakeAbsolutePath).
+/// A path of the machine from a spec: `..` is refused (upstream: ValidatePathNoBacksteps), and a relative path
+/// begins at the root (upstream: MakeAbsolutePath).
 pub(super) fn machine_path(text: &str) -> Result<PathBuf, &'static str> {
     if text.is_empty() {
         return Err("is empty");
@@ -317,7 +322,7 @@ pub(super) fn machine_path(text: &str) -> Result<PathBuf, &'static str> {
     Ok(Path::new("/").join(text))
 }
 
-/// Text for the words `volume "x"`.
+/// Formats a volume as `volume "x"`.
 pub(super) fn shown(spec: &VolumeSpec) -> String {
     format!("volume {:?}", spec.dir_name())
 }

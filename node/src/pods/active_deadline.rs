@@ -1,5 +1,6 @@
-//! When the time of a pod is over, whatever it does (upstream: pkg/kubelet/active_deadline.go). Pure. It runs from when the node took the pod, so
-//! also while volumes are waited for: a pod whose file server is gone ends, and whoever made it learns of it.
+//! Enforces `activeDeadlineSeconds` of a pod (upstream: pkg/kubelet/active_deadline.go). Pure. The time runs from
+//! when the node accepts the pod, so it includes the wait for volumes: a pod whose file server is gone fails, and
+//! the owner of the pod sees it.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::facts::PodFailure;
 
-/// How long a pod may take from now on; none for any time. `begun` counts as long as the API does not tell when it was taken.
+/// Returns the time a pod has left, or `None` without a deadline. `begun` is the start of the time until the API
+/// reports `startTime`.
 pub(super) fn left(pod: &Pod, begun: Timestamp, now: Timestamp) -> Option<Duration> {
     let deadline = pod.spec.as_ref()?.active_deadline_seconds?;
     let since =
@@ -17,7 +19,7 @@ pub(super) fn left(pod: &Pod, begun: Timestamp, now: Timestamp) -> Option<Durati
     Some(Duration::from_secs(u64::try_from(deadline).unwrap_or_default()).saturating_sub(gone))
 }
 
-/// Waits for so long.
+/// Sleeps until the deadline; without one, never returns.
 pub(super) async fn over(left: Option<Duration>) {
     match left {
         Some(left) => tokio::time::sleep(left).await,
@@ -25,7 +27,7 @@ pub(super) async fn over(left: Option<Duration>) {
     }
 }
 
-/// What is told of a pod that took too long.
+/// The failure of a pod that exceeded its deadline.
 pub(super) fn verdict() -> PodFailure {
     PodFailure {
         reason: "DeadlineExceeded".to_owned(),

@@ -1,5 +1,6 @@
-//! Whether the node takes a pod that is bound to it (upstream: pkg/kubelet/lifecycle/predicate.go, canAdmitPod). The scheduler has asked
-//! the same; a pod that was bound by hand, or before the node changed, has not been asked. Taints are the business of controllers.
+//! Decides whether the node admits a pod that is bound to it (upstream: pkg/kubelet/lifecycle/predicate.go,
+//! canAdmitPod). The scheduler makes the same checks, but not for a pod that was bound by hand or before the node
+//! changed. Controllers handle taints.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,25 +10,25 @@ use orlop_volume::affinity::pod_accepts_node;
 
 use super::facts::PodFailure;
 
-/// Pods that the node has taken and that have not ended, by UID.
+/// UIDs of the pods that the node has admitted and that have not ended.
 #[derive(Default)]
 pub(super) struct Admitted(Mutex<BTreeSet<String>>);
 
 impl Admitted {
-    /// It runs already: it stays.
+    /// Admits a pod that already runs, without any check.
     pub(super) fn keep(&self, uid: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned());
     }
 
-    /// It has ended.
+    /// Removes a pod that has ended.
     pub(super) fn remove(&self, uid: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// Takes a pod, if it fits.
+    /// Admits a pod, if it fits.
     ///
     /// # Errors
-    /// It does not; the pod fails for this.
+    /// The pod does not fit; it fails with this reason.
     pub(super) fn admit(&self, pod: &Pod, node: &Node, max_pods: u32) -> Result<(), PodFailure> {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let mut admitted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +41,7 @@ impl Admitted {
     }
 }
 
-/// Pure: whether a node with so many pods takes another one.
+/// Decides whether a node with `pods` pods admits another one. Pure.
 fn fits(pod: &Pod, node: &Node, pods: usize, max_pods: u32) -> Result<(), PodFailure> {
     let verdict = |reason: &str, why: String| PodFailure {
         reason: reason.to_owned(),
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fits() {
+    fn pod_that_does_not_fit_is_rejected() {
         let node: Node =
             serde_json::from_value(json!({"metadata": {"name": "n", "labels": {"disk": "ssd"}}})).unwrap();
         let admitted = Admitted::default();

@@ -1,4 +1,4 @@
-//! Conditions of a pod that the node writes (upstream: pkg/kubelet/status/generate.go). Pure.
+//! The pod conditions that the node writes (upstream: pkg/kubelet/status/generate.go). Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodStatus};
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, 
 use super::facts::seconds;
 use super::phase::Phase;
 
-/// A condition without its times.
+/// A condition without its timestamps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ConditionUpdate {
     type_: &'static str,
@@ -28,7 +28,8 @@ fn no(type_: &'static str, reason: &'static str, message: Option<String>) -> Con
     }
 }
 
-/// All conditions of a pod whose status says `status`; those of others are kept. `can_start`: volumes are there and the runtime has it.
+/// All conditions of a pod with this `status`; conditions of other writers are preserved. `can_start`: the
+/// volumes are mounted and the runtime has started the pod.
 pub(super) fn conditions(
     pod: &Pod,
     status: &PodStatus,
@@ -49,7 +50,7 @@ pub(super) fn conditions(
     list
 }
 
-/// The condition of a pod that the node has driven off (upstream: DisruptionTarget, TerminationByKubelet).
+/// Sets the condition of a pod that the node evicts (upstream: DisruptionTarget, TerminationByKubelet).
 pub(super) fn driven_off(list: &mut Vec<PodCondition>, why: &str, generation: Option<i64>, now: Timestamp) {
     let said = ConditionUpdate {
         message: Some(why.to_owned()),
@@ -79,7 +80,7 @@ fn set(list: &mut Vec<PodCondition>, said: ConditionUpdate, generation: Option<i
     }
 }
 
-/// Names of those without a status, and of those that are not `good`.
+/// Names of the containers without a status, and of those that are not `good`.
 fn sorted_out<'a>(
     containers: impl IntoIterator<Item = &'a Container>,
     statuses: &[ContainerStatus],
@@ -96,7 +97,7 @@ fn sorted_out<'a>(
     (unknown, bad)
 }
 
-/// Whether a container of `initContainers` runs as long as the pod does.
+/// Whether a container of `initContainers` is a sidecar, which runs as long as the pod does.
 fn is_sidecar(init: &Container) -> bool {
     init.restart_policy.as_deref() == Some("Always")
 }
@@ -174,7 +175,7 @@ fn initialized(pod: &Pod, status: &PodStatus, phase: Phase) -> ConditionUpdate {
     if phase == Phase::Succeeded && unknown.is_empty() {
         return ConditionUpdate { reason: Some("PodCompleted"), ..yes(TYPE) };
     }
-    // A container that has begun is proof enough.
+    // A main container that has started proves it.
     let has_begun = |status: &ContainerStatus| {
         status.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
     };

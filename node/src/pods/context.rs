@@ -10,7 +10,7 @@ use super::volume_manager::VolumeManager;
 use crate::host::Host;
 use crate::runtime::Runtime;
 
-/// What all lives share.
+/// The state that all pod workers share.
 pub(super) struct WorkerContext {
     pub(super) host: Host,
     pub(super) volumes: Arc<dyn VolumeManager>,
@@ -19,11 +19,11 @@ pub(super) struct WorkerContext {
     pub(super) admitted: Admitted,
 }
 
-/// A pod as the API has it.
+/// A pod as the API server last reported it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ObservedPod {
-    /// Its last version; none when only this machine knows of it.
+    /// Its latest version; `None` when only this machine knows the pod.
     pub(super) pod: Option<Arc<Pod>>,
-    /// The API has it no more.
+    /// The API server has deleted the pod.
     pub(super) is_gone: bool,
 }

@@ -1,4 +1,5 @@
-//! Pods whose emptyDir volumes have grown over their `sizeLimit` (upstream: pkg/kubelet/eviction, emptyDirLimitEviction).
+//! Finds pods whose emptyDir volumes exceed their `sizeLimit` (upstream: pkg/kubelet/eviction,
+//! emptyDirLimitEviction).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,14 +11,14 @@ use super::facts::PodFailure;
 use crate::plugin::Place;
 use crate::plugin::empty_dir::{MeasureBounds, measure, over_limit};
 
-/// How often a pod with limits is looked at.
+/// How often a pod with limits is checked.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// Name of the plugin.
 const PLUGIN: &str = "kubernetes.io/empty-dir";
-/// Reason of pods that are driven off (upstream: eviction.Reason).
+/// Reason of evicted pods (upstream: eviction.Reason).
 pub(super) const EVICTED: &str = "Evicted";
 
-/// Names of its volumes that have a limit.
+/// Names of the volumes of the pod that have a limit.
 pub(super) fn limited(pod: &Pod) -> Vec<&str> {
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
     let has_limit = |source: &k8s_openapi::api::core::v1::EmptyDirVolumeSource| source.size_limit.is_some();
@@ -28,7 +29,7 @@ pub(super) fn limited(pod: &Pod) -> Vec<&str> {
         .collect()
 }
 
-/// Whether one of them is over it.
+/// The failure of the pod when one of these volumes exceeds its limit.
 pub(super) async fn broken(shared: &WorkerContext, uid: &str, pod: &Pod) -> Option<PodFailure> {
     let mut used = BTreeMap::new();
     for name in limited(pod) {

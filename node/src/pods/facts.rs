@@ -5,43 +5,43 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::runtime::PodState;
 
-/// How far a pod is.
+/// The stage of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PodStage {
-    /// Volumes are waited for, or the runtime has not taken it yet.
+    /// The pod waits for its volumes, or the runtime has not started it yet.
     Making,
-    /// The runtime has it.
+    /// The runtime has started the pod.
     Running,
-    /// It is being taken away; what it leaves is not gone yet.
+    /// The pod is being stopped, and its volumes are not all released yet.
     Stopping,
-    /// Nothing of it is left to run.
+    /// The pod has stopped, and its volumes are released.
     Over,
 }
 
-/// Why a pod fails that no container has failed.
+/// Why a pod fails although no container has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PodFailure {
     /// `NodeAffinity`.
     pub(super) reason: String,
-    /// In words.
+    /// The message, for example why the affinity does not match.
     pub(super) message: String,
 }
 
-/// What is known of a pod on this node.
+/// What the node knows about a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PodFacts {
     pub(super) stage: PodStage,
-    /// What the runtime says; none when it does not know the pod.
+    /// The state that the runtime reports; `None` when it does not know the pod.
     pub(super) state: Option<PodState>,
-    /// It has failed for this.
+    /// The reason the pod has failed.
     pub(super) verdict: Option<PodFailure>,
     /// The address of the node.
     pub(super) address: Option<String>,
-    /// When this was so.
+    /// The time of these facts.
     pub(super) now: Timestamp,
 }
 
-/// API times have whole seconds.
+/// A time in whole seconds, as the API stores it.
 pub(super) fn seconds(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }

@@ -1,12 +1,15 @@
-//! A pod's life on this node: volumes first, then the runtime, and the way back; and what the API is told of it (upstream: pkg/kubelet
-//! pod_workers.go, kubelet_pods.go, status/).
+//! The lifecycle of pods on this node: mount the volumes, start the runtime, undo both in reverse order, and
+//! report the status to the API server (upstream: pkg/kubelet pod_workers.go, kubelet_pods.go, status/).
 //!
-//! Reading order. What is written: `phase`, `conditions`, `status` (all pure), and `status_writer`, which writes it. Who is taken: `admit`. The life itself:
-//! `worker`, with `active_deadline` (its time is over), `empty_dir_limit` (too much in an emptyDir) and `recycler` (recycler pods). Who has a worker, and what is left from before: this file.
+//! Reading order. Status: `phase`, `conditions` and `status` (all pure), and `status_writer`, which writes it.
+//! Admission: `admit`. Lifecycle: `worker`, with `active_deadline` (its time is over), `empty_dir_limit` (an
+//! emptyDir exceeds its limit) and `recycler` (recycler pods). The set of workers, and the cleanup of pods of an
+//! earlier agent: this file.
 //!
-//! Every pod (by UID) has one task, so that no two steps of one pod run at a time, and a pod that hangs holds up nobody (I12). A task looks at
-//! what is, not at what happened. The volumes of a pod stay until its runtime has let them go, and its object stays until its volumes are gone
-//! (I8). When the agent ends, tasks are dropped where they wait; everything on the machine stays, and the next agent goes on.
+//! Every pod (by UID) has one task, so two steps of one pod never run concurrently, and a pod that hangs does not
+//! delay other pods (I12). A task acts on the current state, not on events. The volumes of a pod stay mounted
+//! until its runtime has released them, and its object stays until its volumes are unmounted (I8). When the agent
+//! shuts down, it drops the tasks where they wait; everything on the machine stays, and the next agent continues.
 
 mod active_deadline;
 mod admit;
@@ -46,30 +49,30 @@ use crate::host::Host;
 use crate::runtime::Runtime;
 use crate::volumes::{Fate, Finding};
 
-/// How often directories of pods that nobody knows are looked for, besides the end of every pod.
+/// How often directories of unknown pods are looked for, in addition to the end of every pod.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
-/// How long a life rests that ended by a fault of ours.
+/// How long a worker that panicked waits before it restarts.
 const REST: Duration = Duration::from_secs(10);
 
-/// What this room is given.
+/// The dependencies of the pod workers.
 pub struct Inputs {
     /// The machine and the cluster.
     pub host: Host,
-    /// Mounts.
+    /// Mounts volumes.
     pub volumes: Arc<dyn VolumeManager>,
-    /// Runs.
+    /// Runs containers.
     pub runtime: Arc<dyn Runtime>,
-    /// The newest version of the own Node.
+    /// The latest version of the node's own Node.
     pub node: watch::Receiver<Option<Arc<Node>>>,
 }
 
-/// What the informer says.
+/// An event of the pod informer.
 enum PodEvent {
     Here(Arc<Pod>),
     Gone(String),
 }
 
-/// Lives the pods of this node until `shutdown`.
+/// Runs the pods of this node until `shutdown`.
 pub async fn run(inputs: Inputs, shutdown: CancellationToken) {
     let Inputs { host, volumes, runtime, node } = inputs;
     let shared = Arc::new(WorkerContext { host, volumes, runtime, node, admitted: Admitted::default() });
@@ -87,7 +90,8 @@ pub async fn run(inputs: Inputs, shutdown: CancellationToken) {
     }
 }
 
-/// Looks after what is left of pods, now and then and whenever one has gone. A directory that hangs holds up nothing else.
+/// Cleans up directories of deleted pods, every [`TIDY_EVERY`] and whenever a worker ends. A directory that hangs
+/// delays no pod.
 async fn tidy(room: Arc<dyn VolumeManager>, untidy: Arc<Notify>) {
     loop {
         log(&room.tidy().await);
@@ -98,9 +102,9 @@ async fn tidy(room: Arc<dyn VolumeManager>, untidy: Arc<Notify>) {
     }
 }
 
-/// The handler of the informer: it must be quick.
+/// The handler of the informer: it must not block.
 fn tell(sender: &mpsc::UnboundedSender<PodEvent>, change: &Change<Pod>) {
-    // Whoever listens ends with the agent.
+    // The receiver lives as long as the agent.
     if let Some(uid) = change.gone_uid() {
         let _ = sender.send(PodEvent::Gone(uid.to_string()));
     }
@@ -109,18 +113,18 @@ fn tell(sender: &mpsc::UnboundedSender<PodEvent>, change: &Change<Pod>) {
     }
 }
 
-/// Who has a life here.
+/// The workers of all pods.
 struct PodWorkers {
     shared: Arc<WorkerContext>,
     seats: HashMap<String, watch::Sender<ObservedPod>>,
-    /// Each gives the UID back when it is over.
+    /// Each task returns its UID when it ends.
     lives: JoinSet<String>,
     untidy: Arc<Notify>,
 }
 
 impl PodWorkers {
     async fn run(mut self, pods: &Informer<Pod>, mut news: mpsc::UnboundedReceiver<PodEvent>) {
-        // Everything of the first list is in the channel when it is complete.
+        // When the first list is complete, all its pods are in the channel.
         pods.synced().await;
         while let Ok(said) = news.try_recv() {
             self.take(said);
@@ -138,7 +142,7 @@ impl PodWorkers {
             tokio::select! {
                 Some(said) = news.recv() => self.take(said),
                 Some(over) = self.lives.join_next() => {
-                    // A life is never aborted and catches its panics.
+                    // A worker task is never aborted and catches its panics.
                     if let Ok(uid) = over {
                         self.leave(&uid);
                         self.untidy.notify_one();
@@ -174,7 +178,7 @@ impl PodWorkers {
         }
     }
 
-    /// Begins a life.
+    /// Starts the worker of a pod.
     fn seat(&mut self, uid: &str, seen: ObservedPod) {
         let sender = watch::Sender::new(seen);
         let (shared, receiver, uid) = (Arc::clone(&self.shared), sender.subscribe(), uid.to_owned());
@@ -184,9 +188,9 @@ impl PodWorkers {
                 let life = Worker::life(Arc::clone(&shared), uid.clone(), receiver.clone());
                 match AssertUnwindSafe(life).catch_unwind().await {
                     Ok(()) => return uid,
-                    // Its text is in the log already. What was done is found again.
+                    // The panic handler has logged the message. The next run finds the work that is already done.
                     Err(_) => {
-                        tracing::error!(uid, "the life of a pod ended by a fault; it begins anew");
+                        tracing::error!(uid, "the worker of a pod panicked; restarting it");
                         tokio::time::sleep(REST).await;
                     }
                 }
@@ -204,23 +208,23 @@ fn log(findings: &[Finding]) {
     for Finding { uid, path, fate } in findings {
         let path = path.display();
         match fate {
-            Fate::Removed => tracing::debug!(uid, "removed what was left of a pod: {path}"),
+            Fate::Removed => tracing::debug!(uid, "removed the directory of a deleted pod: {path}"),
             Fate::Mounted(mounts) => {
-                tracing::warn!(
-                    uid,
-                    ?mounts,
-                    "nobody knows the pod of {path}, and something is mounted in it"
-                );
+                tracing::warn!(uid, ?mounts, "the pod of {path} is unknown, and something is mounted in it");
             }
             Fate::Quarantined(place) => {
                 tracing::warn!(
                     uid,
-                    "nobody knows the pod of {path}; what was in it is in {}",
+                    "the pod of {path} is unknown; its content was moved to {}",
                     place.display()
                 );
             }
             Fate::Kept(why) => {
-                tracing::debug!(uid, why, "nobody knows the pod of {path}, and it is left as it is");
+                tracing::debug!(
+                    uid,
+                    why,
+                    "the pod of {path} is unknown, and the directory is left unchanged"
+                );
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Pod};
 
-/// Phases.
+/// The phase of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Pending,
@@ -12,7 +12,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// The phase of this name; what is not known is pending.
+    /// The phase with this name; an unknown name is `Pending`.
     pub(super) fn read(name: &str) -> Self {
         match name {
             "Running" => Self::Running,
@@ -22,7 +22,7 @@ impl Phase {
         }
     }
 
-    /// Its name in the API.
+    /// The name in the API.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -33,13 +33,13 @@ impl Phase {
     }
 }
 
-/// How a container is, for the phase.
+/// The state of a container as far as the phase depends on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ContainerPhase {
     Unknown,
     Waiting,
     Running,
-    /// Ended, or between two runs.
+    /// Terminated, or waiting for the next run.
     Stopped {
         well: bool,
     },
@@ -55,14 +55,15 @@ fn of(status: Option<&ContainerStatus>) -> ContainerPhase {
         return ContainerPhase::Stopped { well: terminated.exit_code == 0 };
     }
     match (&state.waiting, status.last_state.as_ref().and_then(|last| last.terminated.as_ref())) {
-        // Upstream does not count it among those that succeeded, whatever its last run said.
+        // Upstream does not count it as succeeded, whatever the exit code of its last run.
         (Some(_), Some(_)) => ContainerPhase::Stopped { well: false },
         (Some(_), None) => ContainerPhase::Waiting,
         (None, _) => ContainerPhase::Unknown,
     }
 }
 
-/// The phase of a pod whose containers are so. `may_end`: none of them is started again, whatever the restart policy says.
+/// Returns the phase of a pod with these container statuses. `may_end`: no container is started again, whatever
+/// the restart policy.
 pub(super) fn phase_of(
     pod: &Pod,
     init: &[ContainerStatus],
@@ -80,7 +81,7 @@ pub(super) fn phase_of(
         match of(status) {
             ContainerPhase::Stopped { well: true } => {}
             ContainerPhase::Stopped { well: false } => {
-                // Between two runs the last one counts.
+                // Between two runs, the last one counts.
                 let between = status.is_some_and(|s| s.state.as_ref().is_some_and(|s| s.waiting.is_some()));
                 if !between || last.is_some_and(|last| last.exit_code != 0) {
                     failed_init += 1;
@@ -100,7 +101,7 @@ pub(super) fn phase_of(
                 let status = init.iter().find(|status| status.name == container.name);
                 pending_sidecars += usize::from(status.is_none_or(|status| status.started != Some(true)));
             }
-            // How a sidecar ended says nothing about the pod.
+            // The exit code of a sidecar does not affect the phase of the pod.
             ContainerPhase::Stopped { .. } => {}
         }
     }

@@ -1,5 +1,6 @@
-//! Pods that empty a volume ([`crate::scrub`]), where nothing runs them: the agent does it, and tells the end as theirs. It does not come back
-//! before the last file was looked at: while it deletes, the volume has to stay what it is (I8).
+//! Recycler pods, which empty a volume ([`crate::scrub`]), on a node without a container runtime: the agent
+//! deletes the files itself and reports the result as that of the container. [`run`] returns only when the last
+//! file is processed: the volume must not change hands while the agent deletes (I8).
 
 use std::sync::Arc;
 
@@ -18,12 +19,13 @@ use crate::runtime::{PodPath, PodState};
 use crate::scrub;
 use crate::volume::PodKey;
 
-/// Whether the agent does what this pod is made for.
+/// Whether the agent itself does the work of this pod.
 pub(super) fn is_ours(shared: &WorkerContext, pod: &Pod) -> bool {
     shared.host.config.runtime == RuntimeKind::None && scrub::is_recycler(pod)
 }
 
-/// Empties the volume. The pod is here since `begun`. `cancel` breaks it off; what was deleted until then is gone.
+/// Empties the volume. `begun` is when the pod arrived on the node. `cancel` stops the deletion; what is already
+/// deleted is lost.
 pub(super) async fn run(
     shared: &WorkerContext,
     pod: &Arc<Pod>,
@@ -64,7 +66,7 @@ async fn empty(
         return Err(failed("a virtual node has no volume to empty: nothing was deleted".to_owned()));
     }
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
-    // A token of the pod may be among them; the recycler has one volume besides.
+    // A token of the pod may be among them; the recycler has one other volume.
     let is_its = |path: &&PodPath| {
         volumes.iter().any(|volume| volume.name == path.volume && volume.projected.is_none())
     };
@@ -92,7 +94,7 @@ async fn empty(
     }
 }
 
-/// How the pod is while its volume is emptied.
+/// The state of the pod while its volume is being emptied.
 pub(super) fn running(pod: &Pod, now: Timestamp) -> PodState {
     let running = ContainerStateRunning { started_at: Some(seconds(now)) };
     let state = ContainerState { running: Some(running), ..ContainerState::default() };

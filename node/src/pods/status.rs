@@ -1,5 +1,6 @@
-//! The status of a pod, made of what is known of it on this node (upstream: pkg/kubelet/kubelet_pods.go, generateAPIPodStatus; pkg/kubelet/status,
-//! TerminatePod). Pure. What others write stays: `qosClass`, conditions that are not named here. A terminal phase never changes.
+//! Computes the status of a pod from the facts on this node (upstream: pkg/kubelet/kubelet_pods.go,
+//! generateAPIPodStatus; pkg/kubelet/status, TerminatePod). Pure. Fields of other writers are preserved:
+//! `qosClass`, and conditions that are not named here. A terminal phase never changes.
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP, Pod,
@@ -14,7 +15,7 @@ use super::empty_dir_limit::EVICTED;
 use super::facts::{PodFacts, PodFailure, PodStage, seconds};
 use super::phase::{Phase, phase_of};
 
-/// The whole status of a pod that has `pod.status` now.
+/// The complete new status of a pod whose current status is `pod.status`.
 pub(super) fn status(pod: &Pod, facts: &PodFacts) -> PodStatus {
     let old = pod.status.clone().unwrap_or_default();
     let (init, containers) = statuses(pod, &old, facts);
@@ -25,20 +26,21 @@ pub(super) fn status(pod: &Pod, facts: &PodFacts) -> PodStatus {
     });
     let ended = facts.state.as_ref().is_some_and(|state| state.ended);
     let runs = facts.state.is_some() && !ended;
-    // What stops has not come to its end before nothing of it is left, unless it had come there by itself.
+    // A pod that is being stopped may end only when it has stopped, unless its containers ended by themselves.
     let may_end = facts.stage == PodStage::Over || (facts.stage == PodStage::Running && ended);
     let phase = match (told, &verdict) {
         (Phase::Succeeded | Phase::Failed, _) => told,
-        // What is driven off has failed when it is stopped: whoever waits for its end may take its volumes (upstream: the status manager
-        // lets no phase be terminal while containers may run).
+        // An evicted pod fails only when its containers have stopped: a client that waits for the end of the pod may
+        // then take its volumes (upstream: the status manager lets no phase be terminal while containers may run).
         (_, Some(_)) if facts.stage == PodStage::Over || !runs => Phase::Failed,
         (Phase::Pending | Phase::Running, _) => {
             let found = phase_of(pod, &init, &containers, may_end);
             match (facts.stage, found) {
-                // Whatever has not come to its end by itself has failed.
+                // A pod that did not end by itself has failed.
                 (PodStage::Over, Phase::Pending | Phase::Running) => Phase::Failed,
                 (PodStage::Over, Phase::Succeeded | Phase::Failed) => found,
-                // Its containers end because it is taken away: the last word is said when all is gone.
+                // The containers end because the pod is being deleted: the terminal phase is reported when everything is
+                // released.
                 (PodStage::Stopping, Phase::Succeeded | Phase::Failed) => told,
                 (PodStage::Making | PodStage::Running | PodStage::Stopping, _) => found,
             }
@@ -57,7 +59,7 @@ pub(super) fn status(pod: &Pod, facts: &PodFacts) -> PodStatus {
     if let Some(address) = &facts.address {
         new.host_ip = Some(address.clone());
         new.host_ips = Some(vec![HostIP { ip: address.clone() }]);
-        // Whatever runs has the network of the machine.
+        // Every container uses the host network.
         if facts.stage == PodStage::Running && facts.state.is_some() && new.pod_ip.is_none() {
             new.pod_ip = Some(address.clone());
             new.pod_ips = Some(vec![PodIP { ip: address.clone() }]);
@@ -74,7 +76,8 @@ pub(super) fn status(pod: &Pod, facts: &PodFacts) -> PodStatus {
     new
 }
 
-/// States of init containers and containers: what the runtime says, else what was told last, else that they wait.
+/// Statuses of init containers and containers: what the runtime reports, else the last reported status, else
+/// waiting.
 fn statuses(pod: &Pod, old: &PodStatus, facts: &PodFacts) -> (Vec<ContainerStatus>, Vec<ContainerStatus>) {
     let none = Vec::new();
     let spec = pod.spec.as_ref();
@@ -90,7 +93,7 @@ fn statuses(pod: &Pod, old: &PodStatus, facts: &PodFacts) -> (Vec<ContainerStatu
     }
     let has_failed = facts.verdict.is_some() || Phase::read(phase(pod)) == Phase::Failed;
     if has_failed && main.is_empty() {
-        // It was refused before anything was made of it.
+        // The pod was rejected before any container was created.
         return (init, main);
     }
     let reason = if init_spec.is_empty() { "ContainerCreating" } else { "PodInitializing" };
@@ -109,7 +112,7 @@ fn statuses(pod: &Pod, old: &PodStatus, facts: &PodFacts) -> (Vec<ContainerStatu
     (init, main)
 }
 
-/// As the server keeps it; else every report would be a change.
+/// Truncates times to whole seconds, as the API server stores them; otherwise every report would be a change.
 fn whole_seconds(status: &mut ContainerStatus) {
     let cut = |time: &mut Option<Time>| *time = time.take().map(|time| seconds(time.0));
     for state in [&mut status.state, &mut status.last_state].into_iter().flatten() {
@@ -135,7 +138,7 @@ fn waiting(container: &Container, reason: &str) -> ContainerStatus {
     }
 }
 
-/// What has no end by now was lost (upstream: TerminatePod).
+/// Marks containers without an exit as lost (upstream: TerminatePod).
 fn settle(no_init: bool, init: &mut [ContainerStatus], main: &mut [ContainerStatus]) {
     let has_begun = |status: &ContainerStatus| {
         let has_last = status.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
@@ -144,7 +147,7 @@ fn settle(no_init: bool, init: &mut [ContainerStatus], main: &mut [ContainerStat
     if no_init || main.iter().any(has_begun) {
         main.iter_mut().for_each(lose);
     }
-    // Those behind the last one that has begun were never started.
+    // Init containers after the last one that has started never ran.
     if let Some(last) = init.iter().rposition(has_begun) {
         init.iter_mut().take(last + 1).for_each(lose);
     }
@@ -164,7 +167,8 @@ fn lose(status: &mut ContainerStatus) {
     (status.ready, status.started) = (false, Some(false));
 }
 
-/// What has to be written so that the pod says `new`; none when it says so already. Conditional on this version of this pod.
+/// The patch that changes the status of the pod to `new`; `None` when it is equal. Conditional on this version of
+/// this pod.
 pub(super) fn patch(pod: &Pod, new: &PodStatus) -> Option<Value> {
     if pod.status.as_ref() == Some(new) {
         return None;

@@ -1,5 +1,5 @@
-//! Writes what is known of one pod into its status: only when that says something new, and until it is written. The life of the pod does not
-//! wait for it, but for its last word.
+//! Writes the status of one pod, only when it changes, and retries until it is written. The worker of the pod
+//! waits only for the last write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use super::facts::PodFacts;
 use super::status;
 use crate::crash_points;
 
-/// First and longest wait after a failure.
+/// First and longest delay after a failure.
 const WAITS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// Attempts that follow each other at once when somebody else writes too.
+/// Immediate retries after a conflict with another writer.
 const AT_ONCE: u32 = 5;
 
-/// Tells about one pod.
+/// Reports the status of one pod.
 pub(super) struct StatusWriter {
     wish: watch::Sender<Option<(u64, Arc<PodFacts>)>>,
     written: watch::Receiver<u64>,
 }
 
 impl StatusWriter {
-    /// Also the work of writing, to be run beside the life of the pod.
+    /// Returns the writer and the future that writes, which must run beside the worker of the pod.
     pub(super) fn new(
         client: Client,
         seen: watch::Receiver<ObservedPod>,
@@ -41,7 +41,7 @@ impl StatusWriter {
         (Self { wish, written }, writing)
     }
 
-    /// This is so now. What was told before and is not written yet is not written any more.
+    /// Reports the current facts. They replace a report that is not written yet.
     pub(super) fn tell(&self, facts: PodFacts) {
         let facts = Arc::new(facts);
         self.wish.send_modify(|wish| {
@@ -50,10 +50,10 @@ impl StatusWriter {
         });
     }
 
-    /// Waits until what was told last is written, or the pod is gone.
+    /// Waits until the last report is written, or the pod is deleted.
     pub(super) async fn written(&mut self) {
         let number = self.wish.borrow().as_ref().map_or(0, |(number, _)| *number);
-        // The writer is gone only with the life of the pod.
+        // The write task lives as long as the worker of the pod.
         let _ = self.written.wait_for(|written| *written >= number).await;
     }
 }
@@ -61,7 +61,7 @@ impl StatusWriter {
 struct WriteTask {
     client: Client,
     seen: watch::Receiver<ObservedPod>,
-    /// The newest version that an answer brought.
+    /// The latest version that a response returned.
     base: Option<Arc<Pod>>,
 }
 
@@ -82,7 +82,7 @@ impl WriteTask {
         loop {
             let now = wish.borrow_and_update().clone();
             if let Some((number, facts)) = now {
-                // A request needs much room, and is rare: it is not kept for it.
+                // Boxed because the future of a request is large and requests are rare.
                 match Box::pin(self.write(&facts)).await {
                     Ok(WriteOutcome::Written) => {
                         waits.reset();
@@ -90,7 +90,7 @@ impl WriteTask {
                         written.send_replace(number);
                     }
                     Ok(WriteOutcome::Gone) => {
-                        // Nobody reads it any more, now and later.
+                        // The pod is deleted: no later report is written either.
                         written.send_replace(u64::MAX);
                         return;
                     }
@@ -117,7 +117,7 @@ impl WriteTask {
         }
     }
 
-    /// Forgets what an answer brought as soon as the watch has brought it too: every pod would be kept twice. Never ends.
+    /// Drops `base` as soon as the watch has delivered that version, so that no pod is cached twice. Never returns.
     async fn rest(&mut self) {
         let Some(base) = self.base.as_deref().and_then(version) else { return std::future::pending().await };
         let has_come =
@@ -128,7 +128,7 @@ impl WriteTask {
         std::future::pending().await
     }
 
-    /// The newest version of the pod that is known.
+    /// The latest known version of the pod.
     fn newest(&self) -> Option<Arc<Pod>> {
         let seen = self.seen.borrow().pod.clone();
         match (seen, &self.base) {

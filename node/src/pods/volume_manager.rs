@@ -1,4 +1,4 @@
-//! The volume manager as pod workers use it.
+//! The interface of the volume manager that pod workers use.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use tokio::sync::watch;
 
 use crate::volumes::{Finding, PodVolumes, Volumes};
 
-/// What the life of a pod needs of whoever mounts: see [`Volumes`], which is it.
+/// The operations that pod workers need; [`Volumes`] implements them.
 #[async_trait::async_trait]
 pub trait VolumeManager: Send + Sync + 'static {
-    /// A pod wants its volumes, or has changed.
+    /// Requests the volumes of a pod, again after every change of the pod.
     fn want(&self, pod: Arc<Pod>);
-    /// What is here for a pod stays until it is released.
+    /// Keeps everything that is mounted for a pod until [`release`](Self::release).
     fn hold(&self, uid: &str);
-    /// Nothing of the pod runs any more.
+    /// Releases the volumes: no container of the pod runs any more.
     fn release(&self, uid: &str);
-    /// How the volumes of a pod are.
+    /// The state of the volumes of a pod.
     fn state(&self, uid: &str) -> watch::Receiver<PodVolumes>;
-    /// All pods of this node are known.
+    /// Reports that all pods of this node are known.
     fn synced(&self);
-    /// Looks after directories of pods that nobody knows.
+    /// Cleans up directories of unknown pods.
     async fn tidy(&self) -> Vec<Finding>;
 }
 

@@ -1,4 +1,4 @@
-//! Directories: made, removed when empty, listed.
+//! Operations on directories: create, remove when empty, list.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::open::{Resolver, Stay, explained};
 use super::{DirEntry, FileKind, RootedFsError, next_entry};
 use crate::crash_points;
 
-/// Mode of parents that are made on the way (upstream: pkg/volume, every directory of a volume).
+/// Mode of parent directories that are created implicitly (upstream: pkg/volume, every directory of a volume).
 const PARENTS: u32 = 0o750;
 
 impl Resolver {
@@ -36,7 +36,7 @@ impl Resolver {
             let next = self.open(&current, name, kind | OFlags::DIRECTORY, Stay::Anywhere).map_err(wrong)?;
             if is_new {
                 let found = Mode::from_raw_mode(fstat(&next).map_err(wrong)?.st_mode);
-                // What it has from its parent (setgid) stays.
+                // The setgid bit, which it inherits from its parent, stays.
                 let wanted = mode | (found & (Mode::SUID | Mode::SGID | Mode::SVTX));
                 if found != wanted {
                     fchmod(&next, wanted).map_err(wrong)?;
@@ -97,7 +97,7 @@ impl Resolver {
     }
 }
 
-/// An error with the system's words behind ours.
+/// An error with a description and the system error.
 pub(super) fn refused(path: &Path, why: &str, errno: Errno) -> RootedFsError {
     RootedFsError::Refused { path: path.to_owned(), why: format!("{why}: {errno}"), source: errno.into() }
 }

@@ -1,4 +1,4 @@
-//! Files and links: written whole or not at all, read up to a limit.
+//! Operations on files and links: atomic writes, and reads up to a limit.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,12 +18,12 @@ use super::open::{Resolver, is_passing, passing_name};
 use super::{RootedFsError, next_entry};
 use crate::crash_points;
 
-/// What a written file outlives.
+/// What a written file survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// The machine.
+    /// A crash of the machine.
     Disk,
-    /// This process.
+    /// A crash of this process.
     Process,
 }
 
@@ -55,7 +55,7 @@ impl Resolver {
             Ok(())
         };
         write().map_err(|source| {
-            // Nothing of it may stay; the first error counts.
+            // The temporary file is removed; the first error is returned.
             let _ = unlinkat(&parent, &passing, AtFlags::empty());
             RootedFsError::Refused {
                 path: path.to_owned(),
@@ -66,7 +66,7 @@ impl Resolver {
     }
 
     pub(super) fn read_file(self, root: &Path, path: &Path, limit: u64) -> Result<Vec<u8>, RootedFsError> {
-        // A pipe that nobody writes to must not hold us up.
+        // Opening a pipe without a writer must not block.
         let file = self.open_path(root, path, OFlags::RDONLY | OFlags::NONBLOCK)?;
         let wrong = |source: io::Error| RootedFsError::Refused {
             path: path.to_owned(),
@@ -93,7 +93,7 @@ impl Resolver {
         crash_points::reached("remove file", path);
         match unlinkat(&parent, Path::new(&name), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => clear_passing(&parent, &name)
-                .map_err(|errno| refused(path, "what is left of writing it cannot be removed", errno)),
+                .map_err(|errno| refused(path, "the temporary file of a write cannot be removed", errno)),
             Err(errno @ Errno::ISDIR) => Err(refused(path, "it is a directory, not a file", errno)),
             Err(errno @ Errno::BUSY) => Err(refused(path, "something is mounted on it", errno)),
             Err(errno) => Err(refused(path, "it cannot be removed", errno)),
@@ -131,7 +131,8 @@ impl Resolver {
     }
 }
 
-/// Removes what a crash in the middle of writing a file left: its directory could not be removed otherwise.
+/// Removes the temporary file that a crash during a write left behind; otherwise its directory could not be
+/// removed.
 fn clear_passing(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut dir = match openat(parent, ".", flags, Mode::empty()) {
@@ -151,7 +152,7 @@ fn clear_passing(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What was renamed in a directory is on disk afterwards. The directory was opened as a place only, so it is opened again, by itself.
+/// Flushes the renames in a directory to disk. The directory was opened with `O_PATH`, so it is reopened first.
 fn sync_dir(dir: &OwnedFd) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     fsync(openat(dir, ".", flags, Mode::empty())?)?;

@@ -1,9 +1,9 @@
-//! The file system below one directory that is trusted, never through a link and never out of it. Others may rename and link
-//! what is below it at any time, so nothing is looked at by name and then used by name: each step is opened, and what was opened is
-//! used. Calls block.
+//! File system operations below one trusted root directory that never follow a link and never leave the root.
+//! Other processes may rename and link anything below the root at any time, so no path is first checked and then
+//! used: each component is opened, and only the open file is used. Calls block.
 //!
-//! A path may be absolute, with the directory in front, or relative to it. Mounts on the way down are crossed (a volume is one), except where
-//! it is said that they are not.
+//! A path may be absolute, with the root as its prefix, or relative to the root. Mounts below the root are
+//! crossed (a volume is one), except where documented.
 
 use std::ffi::OsString;
 use std::io;
@@ -25,44 +25,44 @@ mod tests;
 pub(crate) use files::Durability;
 pub(crate) use open::{Resolver, Stay, mount_id};
 
-/// A step below the directory failed.
+/// An operation below the root failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RootedFsError {
-    /// It is not there.
+    /// The path does not exist.
     #[error("{} does not exist", path.display())]
     Missing {
-        /// What was to be reached.
+        /// The requested path.
         path: PathBuf,
     },
     /// The path leads through a link, or out of the directory.
     #[error("{}: {why}", path.display())]
     Unsafe {
-        /// What was to be reached.
+        /// The requested path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         why: String,
     },
-    /// Something is in the way, or the system refused.
+    /// Something else has the name, or a system call failed.
     #[error("{}: {why}", path.display())]
     Refused {
-        /// What was to be reached.
+        /// The requested path.
         path: PathBuf,
-        /// In words, what to do about it.
+        /// What failed and how to fix it.
         why: String,
-        /// The system's error.
+        /// The system error.
         #[source]
         source: io::Error,
     },
 }
 
 impl RootedFsError {
-    /// Whether it only is that nothing is there.
+    /// Whether the path does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Missing { .. })
     }
 }
 
-/// What an entry of a directory is.
+/// The type of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A directory.
@@ -80,7 +80,7 @@ pub enum FileKind {
 pub struct DirEntry {
     /// Its name.
     pub name: OsString,
-    /// What it is. What is mounted on it is not looked at.
+    /// Its type. A mount on the entry is ignored.
     pub kind: FileKind,
 }
 
@@ -99,27 +99,30 @@ impl FileKind {
     }
 }
 
-/// Makes a directory with this mode, whatever the umask is, and its missing parents with 0750. One that exists is fine and stays as it is.
+/// Creates a directory with this mode, regardless of the umask, and its missing parents with 0750. An existing
+/// directory is left unchanged.
 ///
 /// # Errors
-/// A file or a link is in the way, or the system refuses.
+/// A file or a link has the name, or a system call fails.
 pub fn make_dir_below(root: &Path, path: &Path, mode: u32) -> Result<(), RootedFsError> {
     Resolver::best().make_dir(root, path, mode)
 }
 
-/// Removes an empty directory. None there is fine.
+/// Removes an empty directory. A missing one is not an error.
 ///
 /// # Errors
-/// It is not empty, something is mounted on it, it is not a directory, or the system refuses.
+/// The directory is not empty, something is mounted on it, it is not a directory, or a system call fails.
 pub fn remove_dir_below(root: &Path, path: &Path) -> Result<(), RootedFsError> {
     Resolver::best().remove_dir(root, path)
 }
 
-/// Deletes a file, or a directory with everything below it. Links are deleted and never followed. It stays in one mount: something that is
-/// mounted on the path or below it is an error, and nothing behind it is touched. Nothing there is fine. The depth does not matter.
+/// Deletes a file, or a directory with everything below it. Links are deleted and never followed. The deletion
+/// stays in one mount: a mount on the path or below it is an error, and nothing in it is touched. A missing path
+/// is not an error. The depth is unlimited.
 ///
 /// # Errors
-/// Something is left: a mount, or what the system refuses to delete, or others fill it as fast as it is emptied.
+/// Not everything is deleted: there is a mount, a system call fails, or other processes add entries as fast as
+/// they are deleted.
 pub fn remove_content_below(root: &Path, path: &Path) -> Result<(), RootedFsError> {
     Resolver::best().remove_content(root, path)
 }
@@ -127,23 +130,23 @@ pub fn remove_content_below(root: &Path, path: &Path) -> Result<(), RootedFsErro
 /// Opens a directory for reading.
 ///
 /// # Errors
-/// It is not there, is not a directory, or a link is in the way.
+/// The path does not exist, is not a directory, or leads through a link.
 pub fn open_dir_below(root: &Path, path: &Path) -> Result<OwnedFd, RootedFsError> {
     Resolver::best().open_path(root, path, OFlags::RDONLY | OFlags::DIRECTORY)
 }
 
-/// Opens a directory, file or device without reading or writing it (`O_PATH`): to mount, or to hold it.
+/// Opens a directory, file or device with `O_PATH`, without read or write access, for example to mount it.
 ///
 /// # Errors
-/// It is not there, or a link is in the way.
+/// The path does not exist or leads through a link.
 pub fn open_path_below(root: &Path, path: &Path) -> Result<OwnedFd, RootedFsError> {
     Resolver::best().open_path(root, path, OFlags::PATH)
 }
 
-/// Writes a file: all of it or nothing, also over a crash. Its directory exists. What was there under this name is replaced.
+/// Writes a file atomically, even across a crash. Its directory must exist. An existing file is replaced.
 ///
 /// # Errors
-/// A directory has the name, or the system refuses. The old file is there then.
+/// A directory has the name, or a system call fails. The old file is unchanged.
 pub fn write_file_below(root: &Path, path: &Path, bytes: &[u8], mode: u32) -> Result<(), RootedFsError> {
     Resolver::best().write_file(root, path, bytes, mode, Durability::Disk)
 }
@@ -151,52 +154,54 @@ pub fn write_file_below(root: &Path, path: &Path, bytes: &[u8], mode: u32) -> Re
 /// Reads a regular file.
 ///
 /// # Errors
-/// It is not there, is not a regular file, or has more than `limit` bytes.
+/// The path does not exist, is not a regular file, or has more than `limit` bytes.
 pub fn read_file_below(root: &Path, path: &Path, limit: u64) -> Result<Vec<u8>, RootedFsError> {
     Resolver::best().read_file(root, path, limit)
 }
 
-/// Removes a file or a link, and what a crash in the middle of writing it left. None there is fine.
+/// Removes a file or a link, and the temporary file that a crash during a write left behind. A missing file is
+/// not an error.
 ///
 /// # Errors
-/// It is a directory, something is mounted on it, or the system refuses.
+/// The path is a directory, something is mounted on it, or a system call fails.
 pub fn remove_file_below(root: &Path, path: &Path) -> Result<(), RootedFsError> {
     Resolver::best().remove_file(root, path)
 }
 
-/// Makes a symbolic link that says `to`, or replaces what has the name, in one step.
+/// Creates a symbolic link to `to`, or atomically replaces what has the name.
 ///
 /// # Errors
-/// A directory has the name, or the system refuses.
+/// A directory has the name, or a system call fails.
 pub fn link_below(root: &Path, path: &Path, to: &Path) -> Result<(), RootedFsError> {
     Resolver::best().link(root, path, to)
 }
 
-/// What a link says. It is not followed.
+/// The target of a link, which is not followed.
 ///
 /// # Errors
-/// It is not there, or is not a link.
+/// The path does not exist or is not a link.
 pub fn read_link_below(root: &Path, path: &Path) -> Result<PathBuf, RootedFsError> {
     Resolver::best().read_link(root, path)
 }
 
-/// What is in a directory, in the order of the names.
+/// The entries of a directory, sorted by name.
 ///
 /// # Errors
-/// It is not there, or is not a directory.
+/// The path does not exist or is not a directory.
 pub fn list_below(root: &Path, path: &Path) -> Result<Vec<DirEntry>, RootedFsError> {
     Resolver::best().list(root, path)
 }
 
-/// What has a name; none when nothing has. What is mounted on it is what is seen.
+/// The type of the entry at a path; `None` when nothing exists there. For a mount point, the type of what is
+/// mounted.
 ///
 /// # Errors
-/// A link is in the way to it, or the system refuses.
+/// The path leads through a link, or a system call fails.
 pub fn kind_below(root: &Path, path: &Path) -> Result<Option<FileKind>, RootedFsError> {
     Resolver::best().kind(root, path)
 }
 
-/// The entries of a directory without `.` and `..`, as they come.
+/// The next entry of a directory, in the order of the kernel, without `.` and `..`.
 pub(crate) fn next_entry(dir: &mut Dir) -> Option<rustix::io::Result<(OsString, FileType)>> {
     loop {
         let entry = match dir.read()? {

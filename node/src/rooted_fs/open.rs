@@ -1,5 +1,5 @@
-//! Opening: by openat2(2), which does all of it in the kernel, or step by step where that is not to be had (old kernels, and sandboxes that
-//! know it not).
+//! Opening of paths: with openat2(2), which resolves the whole path in the kernel, or component by component
+//! where openat2 is not available (old kernels, and sandboxes that block it).
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,10 +13,10 @@ use rustix::io::Errno;
 
 use super::RootedFsError;
 
-/// Kernels answer EAGAIN when names changed under a look-up; nobody can keep that up for so many times by chance.
+/// The kernel returns EAGAIN when names change during a lookup; more retries than this do not happen by chance.
 const TRIES: usize = 128;
 
-/// Whether mounts on the way are crossed.
+/// Whether mounts on the path are crossed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stay {
     /// They are crossed.
@@ -25,30 +25,30 @@ pub(crate) enum Stay {
     InMount,
 }
 
-/// How steps are opened.
+/// How paths are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resolver {
     /// openat2(2).
     Kernel,
-    /// openat(2) with `O_NOFOLLOW`, a step at a time.
+    /// openat(2) with `O_NOFOLLOW`, one component at a time.
     Steps,
 }
 
 impl Resolver {
-    /// The better one that this machine has. It is found out once.
+    /// The better resolver that this machine supports. The check runs once.
     pub(crate) fn best() -> Self {
         static FOUND: OnceLock<Resolver> = OnceLock::new();
         *FOUND.get_or_init(|| {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             match openat2(CWD, ".", flags, Mode::empty(), ResolveFlags::BENEATH) {
-                // Sandboxes of containers answer EPERM to calls that they do not know.
+                // Container sandboxes return EPERM for unknown system calls.
                 Err(Errno::NOSYS | Errno::PERM) => Self::Steps,
                 Ok(_) | Err(_) => Self::Kernel,
             }
         })
     }
 
-    /// The directory, opened, and the path relative to it (empty for the directory itself).
+    /// Opens the root; returns it and the path relative to it (empty for the root itself).
     pub(super) fn start(self, root: &Path, path: &Path) -> Result<(OwnedFd, PathBuf), RootedFsError> {
         let relative = relative(root, path)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -60,7 +60,7 @@ impl Resolver {
         Ok((dir, relative))
     }
 
-    /// The parent of a path, opened, and the last name.
+    /// Opens the parent of a path; returns it and the last component.
     pub(super) fn parent(self, root: &Path, path: &Path) -> Result<(OwnedFd, OsString), RootedFsError> {
         let (dir, relative) = self.start(root, path)?;
         let Some(name) = relative.file_name() else {
@@ -77,19 +77,19 @@ impl Resolver {
         Ok((parent, name.to_owned()))
     }
 
-    /// Opens what a path leads to.
+    /// Opens a path.
     pub(crate) fn open_path(self, root: &Path, path: &Path, flags: OFlags) -> Result<OwnedFd, RootedFsError> {
         let (dir, relative) = self.start(root, path)?;
         self.open(&dir, &relative, flags, Stay::Anywhere)
             .map_err(|errno| explained(&dir, &relative, path, "it cannot be opened", errno))
     }
 
-    /// The same, of a parent that is opened at once too: what is held to unmount by name.
+    /// Opens the parent of a path, for unmounting by name; returns it and the last component.
     pub(crate) fn open_parent(self, root: &Path, path: &Path) -> Result<(OwnedFd, OsString), RootedFsError> {
         self.parent(root, path)
     }
 
-    /// Opens a relative path of plain names below an opened directory. A link anywhere in it is ELOOP or ENOTDIR.
+    /// Opens a relative path of normal components below an open directory. A link anywhere in it is ELOOP or ENOTDIR.
     pub(crate) fn open(
         self,
         dir: impl AsFd,
@@ -111,7 +111,7 @@ fn by_kernel(dir: impl AsFd, relative: &Path, flags: OFlags, stay: Stay) -> Resu
         resolve |= ResolveFlags::NO_XDEV;
     }
     for _ in 0..TRIES {
-        // Without O_NOFOLLOW: with O_PATH it would open a link instead of refusing it.
+        // Without `O_NOFOLLOW`: in combination with `O_PATH` it would open a link instead of failing.
         match openat2(&dir, relative, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             other => return other,
@@ -152,18 +152,16 @@ fn by_steps(dir: impl AsFd, relative: &Path, flags: OFlags, stay: Stay) -> Resul
     current.ok_or(Errno::NOENT)
 }
 
-/// The mount that something was opened in, as the table of mounts numbers it (proc(5), fdinfo).
+/// The ID of the mount in which a file was opened, as in the mount table (proc(5), fdinfo).
 pub(crate) fn mount_id(fd: impl AsFd) -> io::Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
     text.lines()
         .find_map(|line| line.strip_prefix("mnt_id:"))
         .and_then(|id| id.trim().parse().ok())
-        .ok_or_else(|| {
-            io::Error::other("the kernel does not say which mount a file is in (/proc/self/fdinfo)")
-        })
+        .ok_or_else(|| io::Error::other("the kernel does not report the mount of a file (/proc/self/fdinfo)"))
 }
 
-/// The path below the directory, of plain names only.
+/// The path relative to the root, of normal components only.
 pub(super) fn relative(root: &Path, path: &Path) -> Result<PathBuf, RootedFsError> {
     let wrong = |why: String| RootedFsError::Unsafe { path: path.to_owned(), why };
     let rest = if path.is_absolute() {
@@ -185,7 +183,7 @@ pub(super) fn relative(root: &Path, path: &Path) -> Result<PathBuf, RootedFsErro
     Ok(plain)
 }
 
-/// The error of a look-up, with the step that is to blame.
+/// The error of a lookup, with the component that caused it.
 pub(super) fn explained(
     dir: &OwnedFd,
     relative: &Path,
@@ -206,7 +204,7 @@ pub(super) fn explained(
                 why: format!("{} is not a directory", step.display()),
                 source: errno.into(),
             },
-            // It was swapped for something else in the meantime.
+            // It was replaced in the meantime.
             None => RootedFsError::Unsafe {
                 path,
                 why: "a link was in the way; links are not followed".to_owned(),
@@ -217,7 +215,7 @@ pub(super) fn explained(
     }
 }
 
-/// The first step that is not a directory, for people: it is not relied upon.
+/// The first component that is not a directory, for error messages only.
 fn blame(dir: &OwnedFd, relative: &Path) -> Option<(PathBuf, FileType)> {
     let mut step = PathBuf::new();
     for name in relative.iter() {
@@ -239,14 +237,14 @@ fn blame(dir: &OwnedFd, relative: &Path) -> Option<(PathBuf, FileType)> {
     None
 }
 
-/// A name that nobody else has, for what gets this name later.
+/// A unique temporary name for a file that is later renamed to `of`.
 pub(super) fn passing_name(of: &OsStr) -> OsString {
     let mut name = passing_beginning(of);
     name.push(format!("{:016x}", rand::random::<u64>()));
     name
 }
 
-/// Whether a name is a [`passing_name`] of another.
+/// Whether a name is a [`passing_name`] of `of`.
 pub(super) fn is_passing(name: &OsStr, of: &OsStr) -> bool {
     let rest = name.as_bytes().strip_prefix(passing_beginning(of).as_bytes());
     rest.is_some_and(|rest| rest.len() == 16 && rest.iter().all(u8::is_ascii_hexdigit))
@@ -254,7 +252,7 @@ pub(super) fn is_passing(name: &OsStr, of: &OsStr) -> bool {
 
 fn passing_beginning(of: &OsStr) -> OsString {
     let mut name = OsString::from(".");
-    // Names have at most 255 bytes.
+    // A name has at most 255 bytes.
     name.push(OsStr::from_bytes(of.as_bytes().get(..200).unwrap_or(of.as_bytes())));
     name.push(".");
     name

@@ -1,20 +1,20 @@
-//! Moments between a look and what is done then, in which somebody may swap a name for a link. Tests wait there and do it; nobody else does
-//! anything.
+//! Points between a check and its use at which another process may replace a name by a link. Tests hook these
+//! points to do so; outside tests they do nothing.
 
 use std::path::Path;
 
-/// Which one.
+/// A race point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RacePoint {
-    /// An entry was seen in its directory, and is not opened yet.
+    /// An entry was listed in its directory and is not opened yet.
     Seen,
-    /// It was opened, and nothing was done with it yet.
+    /// The entry was opened, and nothing was done with it yet.
     Opened,
-    /// What is in a directory is about to be read.
+    /// The entries of a directory are about to be read.
     Descend,
 }
 
-/// The walk is there. `path` is how it names the place.
+/// Marks that a race point is reached. `path` is relative to the root.
 #[cfg(not(test))]
 #[inline]
 pub(crate) fn at(_: RacePoint, _: &Path) {}
@@ -34,7 +34,7 @@ mod tests {
         static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
     }
 
-    /// The walk is there.
+    /// Calls the hook for a race point.
     pub(crate) fn at(moment: RacePoint, path: &Path) {
         HOOK.with_borrow_mut(|hook| {
             if let Some(hook) = hook {
@@ -43,7 +43,7 @@ mod tests {
         });
     }
 
-    /// Runs a walk in this thread whose moments somebody else uses.
+    /// Runs `walk` in this thread with a hook for its race points.
     pub(crate) fn with<T>(hook: impl FnMut(RacePoint, &Path) + 'static, walk: impl FnOnce() -> T) -> T {
         HOOK.set(Some(Box::new(hook)));
         let outcome = walk();

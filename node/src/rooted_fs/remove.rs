@@ -1,5 +1,5 @@
-//! Deletion of everything below a path, in one mount, with few files open however deep it is: what is deeper than [`MOST_OPEN`] is moved up
-//! to the top, and deleted from there.
+//! Deletion of everything below a path, in one mount, with a bounded number of open files: entries deeper than
+//! [`MOST_OPEN`] are moved to the top and deleted there.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,9 +14,9 @@ use super::race_points::{self, RacePoint};
 use super::{RootedFsError, next_entry};
 use crate::crash_points;
 
-/// Directories that are open at once.
+/// The maximum number of open directories.
 const MOST_OPEN: usize = 48;
-/// A directory that is filled again so often while it is emptied is in use.
+/// A directory that gets new entries in this many passes is in use.
 const MOST_PASSES: u32 = 16;
 
 struct Frame {
@@ -25,7 +25,7 @@ struct Frame {
     passes: u32,
 }
 
-/// What became of an entry.
+/// The result of removing an entry.
 enum RemovedEntry {
     Gone,
     Dir(OwnedFd),
@@ -77,7 +77,7 @@ impl Resolver {
                     match unlinkat(above, Path::new(&frame.name), AtFlags::REMOVEDIR) {
                         Ok(()) | Err(Errno::NOENT) => {}
                         Err(errno @ (Errno::NOTEMPTY | Errno::EXIST)) => {
-                            // What was moved up to it is no sign of others.
+                            // New entries may be directories that were moved up, so this pass does not count.
                             if !std::mem::take(&mut has_moved) {
                                 frame.passes += 1;
                             }
@@ -105,7 +105,7 @@ impl Resolver {
     ) -> Result<RemovedEntry, RootedFsError> {
         let name = Path::new(name);
         let mut is_dir = file_type == FileType::Directory;
-        // It may be swapped between the two calls, but not for ever.
+        // The entry may be replaced between the two calls, so the number of attempts is limited.
         for _ in 0..MOST_PASSES {
             if !is_dir {
                 match unlinkat(&dir, name, AtFlags::empty()) {
@@ -122,7 +122,7 @@ impl Resolver {
                 Err(Errno::LOOP | Errno::NOTDIR) => is_dir = false,
                 Err(errno @ Errno::XDEV) => return Err(mounted(there, errno)),
                 Err(errno) => {
-                    return Err(refused(there, "it cannot be opened to delete what is in it", errno));
+                    return Err(refused(there, "it cannot be opened to delete its content", errno));
                 }
             }
         }
@@ -137,7 +137,7 @@ impl Frame {
     }
 }
 
-/// Where the last of the stack is, for people.
+/// The path of the last frame, for error messages.
 fn place(path: &Path, stack: &[Frame]) -> PathBuf {
     let mut place = path.to_owned();
     place.extend(stack.iter().skip(1).map(|frame| &frame.name));

@@ -1,4 +1,5 @@
-//! The walk, both ways of opening: what it makes and removes, what it refuses, and that nobody who swaps directories for links leads it out.
+//! Tests of both resolvers: created and removed entries, refused paths, and no escape when another process
+//! replaces directories by links.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -17,7 +18,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().mode() & 0o7777
 }
 
-/// A directory `in` to work in and one beside it, `out`, with something dear.
+/// A root directory `in` to work in, and `out` beside it with a file that must survive.
 fn rooms() -> (TempDir, PathBuf, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let (inner, outer) = (dir.path().join("in"), dir.path().join("out"));
@@ -28,12 +29,12 @@ fn rooms() -> (TempDir, PathBuf, PathBuf) {
 }
 
 #[test]
-fn the_kernel_of_these_tests_has_openat2() {
+fn kernel_supports_openat2() {
     assert_eq!(Resolver::best(), Resolver::Kernel, "otherwise only the fallback was tested here");
 }
 
 #[test]
-fn directories_are_made_with_their_parents_and_their_mode() {
+fn directory_is_created_with_its_parents_and_mode() {
     for walk in BOTH {
         let (_dir, root, _) = rooms();
         walk.make_dir(&root, &root.join("a/b/ c\n\u{1f40b}"), 0o777).unwrap();
@@ -48,7 +49,7 @@ fn directories_are_made_with_their_parents_and_their_mode() {
 }
 
 #[test]
-fn what_is_in_the_way_is_named() {
+fn error_names_the_obstacle() {
     for walk in BOTH {
         let (_dir, root, outer) = rooms();
         fs::write(root.join("file"), "").unwrap();
@@ -79,7 +80,7 @@ fn what_is_in_the_way_is_named() {
 }
 
 #[test]
-fn only_empty_directories_are_removed() {
+fn non_empty_directory_is_not_removed() {
     for walk in BOTH {
         let (_dir, root, _) = rooms();
         fs::create_dir_all(root.join("a/b")).unwrap();
@@ -96,7 +97,7 @@ fn only_empty_directories_are_removed() {
 }
 
 #[test]
-fn content_is_deleted_links_are_not_followed() {
+fn deletion_does_not_follow_links() {
     for walk in BOTH {
         let (_dir, root, outer) = rooms();
         fs::create_dir_all(root.join("v/a/b")).unwrap();
@@ -112,7 +113,7 @@ fn content_is_deleted_links_are_not_followed() {
 }
 
 #[test]
-fn what_is_very_deep_and_very_wide_is_deleted() {
+fn very_deep_and_very_wide_trees_are_deleted() {
     for walk in BOTH {
         let (_dir, root, _) = rooms();
         let top = root.join("v");
@@ -120,7 +121,7 @@ fn what_is_very_deep_and_very_wide_is_deleted() {
         for number in 0..500 {
             fs::write(top.join(format!("file-{number}")), "").unwrap();
         }
-        // Deeper than a path can be long: built from below.
+        // Deeper than the maximum path length, so built from the bottom up.
         let mut at = walk.open_path(&root, &top, OFlags::PATH | OFlags::DIRECTORY).unwrap();
         let long = "d".repeat(250);
         for _ in 0..200 {
@@ -134,7 +135,7 @@ fn what_is_very_deep_and_very_wide_is_deleted() {
 }
 
 #[test]
-fn files_are_written_whole_and_read_to_a_limit() {
+fn file_writes_are_atomic_and_reads_are_limited() {
     for walk in BOTH {
         let (_dir, root, _) = rooms();
         let path = root.join("f");
@@ -166,7 +167,7 @@ fn files_are_written_whole_and_read_to_a_limit() {
 }
 
 #[test]
-fn links_are_made_replaced_and_read() {
+fn links_are_created_replaced_and_read() {
     for walk in BOTH {
         let (_dir, root, outer) = rooms();
         walk.link(&root, Path::new("l"), Path::new("/one")).unwrap();
@@ -184,7 +185,7 @@ fn links_are_made_replaced_and_read() {
     }
 }
 
-/// Swaps two names until it is told to stop.
+/// Swaps two names until `stop` is set.
 fn swap_until(stop: &AtomicBool, one: &Path, other: &Path) {
     while !stop.load(Ordering::Relaxed) {
         renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
@@ -192,7 +193,7 @@ fn swap_until(stop: &AtomicBool, one: &Path, other: &Path) {
 }
 
 #[test]
-fn nobody_who_swaps_a_directory_for_a_link_leads_it_out() {
+fn swapping_a_directory_for_a_link_does_not_escape_the_root() {
     for walk in BOTH {
         let (_dir, root, outer) = rooms();
         fs::create_dir(root.join("b")).unwrap();
@@ -201,7 +202,7 @@ fn nobody_who_swaps_a_directory_for_a_link_leads_it_out() {
         let (mut good, mut refused) = (0, 0);
         std::thread::scope(|scope| {
             scope.spawn(|| swap_until(&stop, &root.join("b"), &root.join("swap")));
-            // Until both sides of the race were seen often enough.
+            // Until both outcomes of the race were seen often enough.
             while good < 100 || refused < 100 {
                 for outcome in [
                     walk.make_dir(&root, Path::new("b/new/deep"), 0o777),
@@ -229,7 +230,7 @@ fn nobody_who_swaps_a_directory_for_a_link_leads_it_out() {
 }
 
 #[test]
-fn mounts_of_the_same_file_system_are_seen_too() {
+fn bind_mounts_of_the_same_file_system_are_detected() {
     struct Unmount(PathBuf);
     impl Drop for Unmount {
         fn drop(&mut self) {
@@ -260,9 +261,9 @@ fn mounts_of_the_same_file_system_are_seen_too() {
 }
 
 #[test]
-fn a_name_that_is_swapped_between_look_and_deletion_does_not_lead_out() {
+fn name_swapped_between_lookup_and_deletion_does_not_escape_the_root() {
     use super::race_points::{self, RacePoint};
-    // At this moment of the walk at this place, this directory is swapped for a link.
+    // The race point, its path, and the directory that is swapped for a link there.
     let places = [
         (RacePoint::Seen, "v", "v"),
         (RacePoint::Descend, "v", "v"),
@@ -276,7 +277,7 @@ fn a_name_that_is_swapped_between_look_and_deletion_does_not_lead_out() {
     ];
     for (walk, (moment, place, swapped)) in BOTH.into_iter().flat_map(|walk| places.map(|at| (walk, at))) {
         let (_dir, root, outer) = rooms();
-        // Everything of the tree has a counterpart behind the link.
+        // Every entry of the tree has a counterpart behind the link.
         fs::create_dir_all(root.join("v/b/c")).unwrap();
         fs::write(root.join("v/b/c/dear"), "").unwrap();
         let behind = if swapped == "v" { outer.join("b") } else { outer.clone() };
@@ -294,7 +295,7 @@ fn a_name_that_is_swapped_between_look_and_deletion_does_not_lead_out() {
                 }
             }
         };
-        // It may fail, and it may delete the link.
+        // The call may fail, and it may delete the link.
         let _ = race_points::with(swap, || walk.remove_content(&root, Path::new("v")));
         assert_eq!(times.get(), 1, "{walk:?}, {moment:?} of {place}: nobody came there");
         assert_eq!(fs::read(behind.join("c/dear")).unwrap(), b"dear", "{walk:?}, {moment:?} of {place}");
@@ -303,7 +304,7 @@ fn a_name_that_is_swapped_between_look_and_deletion_does_not_lead_out() {
 }
 
 #[test]
-fn a_tree_that_is_swapped_while_it_is_deleted_does_not_lead_out() {
+fn tree_swapped_during_deletion_does_not_escape_the_root() {
     for walk in BOTH {
         let (_dir, root, outer) = rooms();
         let stop = AtomicBool::new(false);
@@ -311,7 +312,7 @@ fn a_tree_that_is_swapped_while_it_is_deleted_does_not_lead_out() {
         fs::create_dir(root.join("v")).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // A directory that has the names of what is dear, and a link to that: neither may be gone through but the directory.
+                // Swaps a directory and a link to one with the same names; only the directory may be traversed.
                 while !stop.load(Ordering::Relaxed) {
                     let _ = fs::create_dir_all(root.join("new/c"));
                     let _ = fs::write(root.join("new/c/dear"), "");
@@ -321,7 +322,8 @@ fn a_tree_that_is_swapped_while_it_is_deleted_does_not_lead_out() {
                 }
             });
             for _ in 0..1000 {
-                // It may fail: others fill it. It may delete the link and the directory, but nothing through the link.
+                // The call may fail because entries are added. It may delete the link and the directory, but nothing behind the
+                // link.
                 let _ = walk.remove_content(&root, Path::new("v/b"));
             }
             stop.store(true, Ordering::Relaxed);

@@ -1,5 +1,6 @@
-//! What a program says that was started for a moment. The beginning is kept; the rest is read and thrown away, so that the program does not stop for
-//! want of a reader. When it has ended nobody waits for its outputs: something that it started may hold them.
+//! Captures the output of short-lived programs. The beginning is kept; the rest is read and discarded, so that
+//! the program does not block on a full pipe. Reading stops shortly after the program exits, because its child
+//! processes may keep the pipes open.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,17 +8,17 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::task::JoinHandle;
 
-/// How long outputs are still read when the program has ended.
+/// How long output is still read after the program has exited.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// One output of a program, read beside the caller.
+/// One output stream of a program, read in the background.
 pub(super) struct CapturedOutput {
     text: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
 }
 
 impl CapturedOutput {
-    /// Keeps so many bytes of an output.
+    /// Reads a stream and keeps its first `most` bytes.
     pub(super) fn of(mut from: impl AsyncRead + Unpin + Send + 'static, most: usize) -> Self {
         let text = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&text);
@@ -35,7 +36,7 @@ impl CapturedOutput {
         Self { text, reader }
     }
 
-    /// What was said. Call it when the program has ended.
+    /// The captured output. Call it after the program has exited.
     pub(super) async fn end(mut self) -> String {
         if tokio::time::timeout(DRAIN, &mut self.reader).await.is_err() {
             self.reader.abort();

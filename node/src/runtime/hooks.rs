@@ -1,5 +1,6 @@
-//! Programs of the machine's owner that are told what happens to pods: a file per event in one directory, run with the event in its
-//! environment and the pod as JSON on its input. A program has 30 seconds; it is killed with all that is in its process group then.
+//! Hooks: programs of the administrator that run on pod events, one file per event in one directory, with the
+//! event in the environment and the pod as JSON on standard input. After 30 seconds, a program is killed with its
+//! process group.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,28 +17,28 @@ use tokio::process::{Child, Command};
 use super::PodPath;
 use super::captured_output::CapturedOutput;
 
-/// How long a program may take.
+/// How long a hook may run.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// So much of what it writes is kept, in bytes of each stream.
+/// The number of bytes that are kept of each output stream.
 const OUTPUT: usize = 16 * 1024;
 
-/// What a program is told.
+/// The event for which a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookEvent {
-    /// A volume is there; told for each, before the pod's start.
+    /// A volume is mounted; runs for each volume, before the pod starts.
     VolumeMounted,
-    /// All volumes are there and the links are made. When this fails the pod counts as not started.
+    /// All volumes are mounted and the links are created. When this hook fails, the pod counts as not started.
     PodStarted,
-    /// The pod is to end; its volumes stay until this has ended.
+    /// The pod is about to stop; its volumes stay until this hook has exited.
     PodStopping,
-    /// A volume goes away; told for each, after the links went.
+    /// A volume is about to be unmounted; runs for each volume, after the links are removed.
     VolumeUnmounting,
-    /// The links are gone, and volumes go away now.
+    /// The links are removed, and the volumes are unmounted next.
     PodStopped,
 }
 
 impl HookEvent {
-    /// Name of the file, and of the event.
+    /// The name of the file and of the event.
     pub fn name(self) -> &'static str {
         match self {
             Self::VolumeMounted => "volume-mounted",
@@ -49,41 +50,41 @@ impl HookEvent {
     }
 }
 
-/// A program failed.
+/// A hook failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
-    /// It cannot be run.
+    /// It cannot be started.
     #[error("hook {} cannot be run (is it executable?): {source}", path.display())]
     Run {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system error.
         #[source]
         source: io::Error,
     },
-    /// It ended badly.
+    /// It exited with an error.
     #[error("hook {} ended with {how}: {said}", path.display())]
     Failed {
         /// The file.
         path: PathBuf,
-        /// Exit status in words.
+        /// The exit status, as text.
         how: String,
-        /// The end of what it said.
+        /// The end of its output.
         said: String,
     },
-    /// It did not end.
+    /// It exceeded the deadline.
     #[error("hook {} has not ended within {seconds} s and was killed: {said}", path.display())]
     Late {
         /// The file.
         path: PathBuf,
         /// The deadline.
         seconds: u64,
-        /// The end of what it said.
+        /// The end of its output.
         said: String,
     },
 }
 
-/// The directory of programs.
+/// The hooks of one directory.
 #[derive(Clone, Debug)]
 pub struct Hooks {
     dir: Option<PathBuf>,
@@ -91,7 +92,7 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Programs in this directory; none for no hooks.
+    /// The hooks in this directory; `None` for no hooks.
     pub fn new(dir: Option<PathBuf>) -> Self {
         Self { dir, deadline: DEADLINE }
     }
@@ -102,10 +103,10 @@ impl Hooks {
         self
     }
 
-    /// Runs the program for an event, when there is one. `volume` is the volume that the event is about.
+    /// Runs the hook of an event, if one exists. `volume` is the volume of the event.
     ///
     /// # Errors
-    /// It cannot be run, ended with another code than 0, or was too slow.
+    /// The hook cannot be started, exited with another code than 0, or exceeded its deadline.
     pub async fn run(
         &self,
         event: HookEvent,
@@ -131,7 +132,7 @@ impl Hooks {
             .map_err(cannot)?;
         let body = pod.encode().map_err(|error| cannot(error.into()))?;
         let (status, said) = self.watch(&mut child, &body).await;
-        tracing::info!(hook = event.name(), pod = ?pod.metadata.name, "hook ended ({status:?}): {said}");
+        tracing::info!(hook = event.name(), pod = ?pod.metadata.name, "hook exited ({status:?}): {said}");
         match status {
             Some(Ok(status)) if status.success() => Ok(()),
             Some(Ok(status)) => Err(HookError::Failed { path, how: status.to_string(), said }),
@@ -140,7 +141,7 @@ impl Hooks {
         }
     }
 
-    /// Waits for the end of a program, or for its deadline, and keeps what it says.
+    /// Waits until a program exits or exceeds its deadline, and captures its output.
     async fn watch(
         &self,
         child: &mut Child,
@@ -152,7 +153,7 @@ impl Hooks {
         let input = child.stdin.take();
         let feed = async {
             if let Some(mut input) = input {
-                // A program that does not read its input is a good program.
+                // A program need not read its input.
                 let _ = input.write_all(body).await;
             }
         };
@@ -162,7 +163,7 @@ impl Hooks {
         );
         if status.is_err() {
             if let Some(group) = group {
-                // It may have ended by itself at this moment.
+                // It may have exited in the meantime.
                 let _ = kill_process_group(group, Signal::KILL);
             }
             let _ = child.wait().await;
@@ -203,7 +204,7 @@ fn environment(
     all
 }
 
-/// A volume's name as part of a variable's: `web-data` is `WEB_DATA`.
+/// The name of a volume as part of an environment variable: `web-data` is `WEB_DATA`.
 fn variable(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
 }
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hook_is_told_everything() {
+    async fn hook_receives_the_event_and_the_pod() {
         let (dir, hooks) = hooks(r#"cd "${0%/*}"; env | grep ORLOP | sort >env; cat >body; echo said"#);
         let path = PodPath { volume: "web-data".into(), path: "/v".into(), read_only: false, block: false };
         hooks.run(HookEvent::PodStarted, &pod(), std::slice::from_ref(&path), None).await.unwrap();
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failures_are_told_in_words() {
+    async fn failed_hook_reports_its_status_and_output() {
         let (_dir, bad) = hooks("echo no room >&2; exit 3");
         let error = bad.run(HookEvent::PodStarted, &pod(), &[], None).await.unwrap_err().to_string();
         assert!(error.ends_with("ended with exit status: 3: no room"), "{error}");

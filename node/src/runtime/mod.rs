@@ -1,5 +1,6 @@
-//! What runs a pod once its volumes are there: nothing (`none`, somebody else uses the paths) or processes. A runtime knows pods
-//! by their UID, survives a restart of the agent, and tells the state of containers as the API has it.
+//! Runtimes, which run a pod once its volumes are mounted: nothing (`none`, an external program uses the paths)
+//! or processes. A runtime identifies pods by UID, survives a restart of the agent, and reports container states
+//! as the API defines them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,73 +20,74 @@ mod records;
 
 use logs::{LogError, LogPlace};
 
-/// A volume of a pod as its containers get it.
+/// A volume of a pod as its containers see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodPath {
     /// Its name in the pod.
     pub volume: String,
-    /// Where it is on this machine.
+    /// The path on this machine.
     pub path: PathBuf,
-    /// Nothing may be written through it.
+    /// Whether it is read-only.
     pub read_only: bool,
-    /// It is a device.
+    /// Whether it is a block device.
     pub block: bool,
 }
 
-/// How a pod is.
+/// The state of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodState {
-    /// Of `initContainers`, in their order.
+    /// Statuses of `initContainers`, in their order.
     pub init: Vec<ContainerStatus>,
-    /// Of `containers`, in their order.
+    /// Statuses of `containers`, in their order.
     pub containers: Vec<ContainerStatus>,
-    /// All containers have ended and none will be started again.
+    /// All containers have exited and none is started again.
     pub ended: bool,
-    /// Why it failed although no container did: `DeadlineExceeded` with its message.
+    /// Why the pod failed although no container did: `DeadlineExceeded` with its message.
     pub failure: Option<(String, String)>,
 }
 
-/// A runtime could not do what it was asked.
+/// A runtime operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// A pod cannot be started; the text becomes an event.
+    /// A pod cannot be started; the message becomes an event.
     #[error("pod {pod} cannot be started: {why}")]
     Start {
         /// Namespace and name.
         pod: String,
-        /// In words.
+        /// The reason.
         why: String,
     },
-    /// A pod cannot be stopped; it is tried again.
+    /// A pod cannot be stopped; the operation is retried.
     #[error("pod with UID {uid} cannot be stopped: {why}")]
     Stop {
         /// UID.
         uid: String,
-        /// In words.
+        /// The reason.
         why: String,
     },
 }
 
-/// What runs pods.
+/// A pod runtime.
 #[async_trait]
 pub trait Runtime: Send + Sync + 'static {
-    /// Starts a pod whose volumes are mounted. A pod that runs already is left as it is.
+    /// Starts a pod whose volumes are mounted. A pod that already runs is left unchanged.
     async fn start(&self, pod: Arc<Pod>, paths: Vec<PodPath>) -> Result<(), RuntimeError>;
 
-    /// How a pod is, and the moments when that changes; none when it is not known here.
+    /// The state of a pod, with its changes; `None` when the pod is unknown.
     fn state(&self, uid: &str) -> Option<watch::Receiver<PodState>>;
 
-    /// Ends a pod: containers are asked to stop, and killed after `grace`. Returns when nothing of it runs or holds a volume. A pod that
-    /// is not known here is no error.
+    /// Stops a pod: containers get SIGTERM, and SIGKILL after `grace`. Returns when no process of the pod runs or
+    /// uses a volume. An unknown pod is not an error.
     async fn stop(&self, uid: &str, grace: Duration) -> Result<(), RuntimeError>;
 
-    /// Pods that run from before the agent was started.
+    /// Pods that were running before the agent started.
     async fn known(&self) -> Vec<String>;
 
-    /// Where the log of a container is: of its last run, or the one before. Runtimes that run nothing have none.
+    /// The location of the log of a container, of its last run or the previous one. Runtimes without containers have
+    /// no logs.
     ///
     /// # Errors
-    /// There is no such pod or container, or it has no log; in upstream's words.
+    /// The pod or container does not exist, or it has no log; the messages are upstream's.
     fn log(&self, namespace: &str, pod: &str, container: &str, previous: bool) -> Result<LogPlace, LogError> {
         let _ = (namespace, container, previous);
         Err(LogError::NotYet(format!(
@@ -93,7 +95,7 @@ pub trait Runtime: Send + Sync + 'static {
         )))
     }
 
-    /// The object of a pod that was stopped is gone: what was kept of it (its last state, logs) may go too.
+    /// The object of a stopped pod is deleted: the runtime may delete its last state and its logs.
     async fn forget(&self, uid: &str) {
         let _ = uid;
     }

@@ -1,4 +1,5 @@
-//! Small records of runtimes on disk. A record is there whole or not at all; a name that becomes part of a path is checked first.
+//! Stores small runtime records on disk. Records are written atomically; a name that becomes part of a path is
+//! checked first.
 
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -9,18 +10,18 @@ use serde::de::DeserializeOwned;
 
 use crate::crash_points;
 
-/// Whether a name of the API can be one step of a path.
+/// Whether a name from the API can be a path component.
 pub(super) fn is_step(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     !name.is_empty() && name.len() <= 253 && name.bytes().all(is_plain) && !matches!(name, "." | "..")
 }
 
-/// Makes a directory and those above it, 0750.
+/// Creates a directory and its parents with mode 0750.
 pub(super) fn make_dir(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o750).create(path)
 }
 
-/// Writes a record in place of the old one, 0600; it is on the disk when this returns.
+/// Replaces a record, with mode 0600; it is flushed to disk when this returns.
 pub(super) fn write<T: Serialize>(path: &Path, record: &T) -> io::Result<()> {
     let bytes = serde_json::to_vec(record)?;
     crash_points::reached("write record of runtime", path);
@@ -37,19 +38,19 @@ pub(super) fn write<T: Serialize>(path: &Path, record: &T) -> io::Result<()> {
     }
 }
 
-/// Where a record is written before it has its name.
+/// The temporary file of a record.
 fn unfinished(path: &Path) -> std::path::PathBuf {
     path.with_extension("new")
 }
 
-/// Reads what a process before this one has written, which nobody else writes now. A record that it died writing was nobody's yet, and goes: what
-/// is left of it would keep the directory.
+/// Reads a record of an earlier process that no longer writes to it. The temporary file of an interrupted write
+/// is removed, because it would keep the directory from being removed.
 pub(super) fn found<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     gone(std::fs::remove_file(unfinished(path)))?;
     read(path)
 }
 
-/// Reads a record; none when there is no such file.
+/// Reads a record; `None` when the file does not exist.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     match std::fs::read(path) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -58,7 +59,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     }
 }
 
-/// Whether what was to be removed is gone.
+/// Treats a missing file as removed.
 pub(super) fn gone(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -66,7 +67,7 @@ pub(super) fn gone(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Names in a directory; none when there is no such directory.
+/// The names in a directory; empty when it does not exist.
 pub(super) fn names(dir: &Path) -> io::Result<Vec<String>> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_a_step_of_a_path() {
+    fn path_components_are_recognized() {
         let long = "a".repeat(254);
         for (name, want) in [
             ("a", true),
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_replaced_whole() {
+    fn record_is_replaced_atomically() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.json");
         assert_eq!(read::<u32>(&path).unwrap(), None);

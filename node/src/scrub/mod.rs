@@ -1,11 +1,15 @@
-//! The built-in scrubber: empties a volume with policy Recycle where the runtime runs no processes. The binder makes a pod for that
-//! (`controller/src/pv/recycle.rs`); instead of running its shell the agent deletes what is in the volume, and tells the end as the pod's.
+//! The built-in scrubber: empties a volume with policy Recycle on a node whose runtime runs no processes. The
+//! binder creates a recycler pod for that (`controller/src/pv/recycle.rs`); instead of running its shell, the
+//! agent deletes the content of the volume and reports the result as that of the pod.
 //!
-//! Data goes for ever here, so everything is certain before the first file goes: the pod is exactly the one that the binder makes, it lives, the
-//! volume is read from the server and is Released (or Failed, after an attempt) with policy Recycle, the pod's volume is that volume's source,
-//! and the directory is where that source is. A pod from a template of the administrator's own is none of these and is left to a runtime that runs it.
+//! The deletion is irreversible, so everything is checked before the first file is deleted: the pod is exactly
+//! the one that the binder creates and is not being deleted; the volume is read from the server and is Released
+//! (or Failed, after an attempt) with policy Recycle; the pod's volume has the source of that volume; and the
+//! directory is where that source is. A pod from a custom template of the administrator fails these checks and
+//! needs a runtime that runs it.
 //!
-//! Nothing is deleted through a link or in another file system: a mount below the directory is an error before anything is deleted.
+//! The scrubber does not follow links or cross into other file systems: a mount below the directory is an error
+//! before anything is deleted.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -32,12 +36,12 @@ mod tests;
 use preconditions::is_plain;
 pub use preconditions::{decide, volume_of};
 
-/// What is to be emptied.
+/// The directory to be emptied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScrubTarget {
     /// A directory of this machine.
     HostPath(PathBuf),
-    /// A directory of a server, which is mounted for the pod.
+    /// A directory of an NFS server, which is mounted for the pod.
     Nfs {
         /// The server.
         server: String,
@@ -46,75 +50,75 @@ pub enum ScrubTarget {
     },
 }
 
-/// A recycler pod, and the volume that it is for. Only [`read`] makes one.
+/// A recycler pod and its volume. Only [`read`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recycler {
     volume: String,
     target: ScrubTarget,
 }
 
-/// What was deleted.
+/// The result of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scrubbed {
-    /// Files and directories of the topmost level; what was below them is not counted.
+    /// Deleted entries of the top level; entries below them are not counted.
     pub entries: u64,
 }
 
-/// A volume was not emptied. The text becomes the pod's `status.message`.
+/// A volume was not emptied. The message becomes the pod's `status.message`.
 #[derive(Debug, thiserror::Error)]
 pub enum ScrubError {
-    /// It is no recycler pod, or not any more.
+    /// The pod or the volume does not pass the checks, or no longer does.
     #[error("pod {pod} is not the recycler of a released volume, nothing was deleted: {why}")]
     NotSure {
         /// Namespace and name.
         pod: String,
-        /// What speaks against it.
+        /// The failed check.
         why: String,
     },
-    /// The server does not tell.
+    /// The server cannot be read.
     #[error("cannot read {what}, nothing was deleted: {why}")]
     Read {
         /// Kind and name.
         what: String,
-        /// The server's words.
+        /// The error of the server.
         why: String,
     },
-    /// The directory is not the volume's.
+    /// The directory is not that of the volume.
     #[error("{} is not the directory of volume {volume}, nothing was deleted: {why}", dir.display())]
     Place {
         /// The directory.
         dir: PathBuf,
         /// The PersistentVolume.
         volume: String,
-        /// What is wrong.
+        /// The mismatch.
         why: String,
     },
-    /// Something cannot be deleted.
+    /// An entry cannot be deleted.
     #[error("volume {volume} could not be emptied: {source}")]
     Delete {
         /// The PersistentVolume.
         volume: String,
-        /// What and why.
+        /// The entry and the error.
         source: RootedFsError,
     },
-    /// Something came or stayed.
+    /// The directory is not empty after the deletion.
     #[error("volume {volume} is not empty after it was scrubbed: {left} is there; somebody else uses it")]
     Left {
         /// The PersistentVolume.
         volume: String,
-        /// One of the names.
+        /// One of the remaining names.
         left: String,
     },
-    /// The table of mounts cannot be read.
+    /// The mount table cannot be read.
     #[error("the table of mounts cannot be read, nothing was deleted: {0}")]
     Mounts(#[from] MountError),
-    /// The pod is no longer wanted.
+    /// The pod is being deleted, or its deadline is over.
     #[error("scrubbing of volume {volume} was broken off; part of it is deleted")]
     Cancelled {
         /// The PersistentVolume.
         volume: String,
     },
-    /// The thread that deletes has died.
+    /// The deleting thread panicked.
     #[error(
         "scrubbing of volume {volume} was broken off by a failure of the agent; part of it may be deleted"
     )]
@@ -124,15 +128,16 @@ pub enum ScrubError {
     },
 }
 
-/// Whether a pod looks like a recycler: its end is the agent's to make, by [`read`] and [`scrub`], where nothing runs it.
+/// Whether a pod looks like a recycler, which the agent itself runs, with [`read`] and [`scrub`], when no runtime
+/// does.
 pub fn is_recycler(pod: &Pod) -> bool {
     volume_of(pod).is_ok()
 }
 
-/// Reads the pod and its volume from the server, now, and decides.
+/// Reads the pod and its volume from the server and runs the checks.
 ///
 /// # Errors
-/// It is no recycler, or the server does not tell.
+/// A check fails, or the server cannot be read.
 pub async fn read(client: &Client, pod: &PodKey) -> Result<Recycler, ScrubError> {
     let shown = format!("{}/{}", pod.namespace, pod.name);
     let not_sure = |why: &str| ScrubError::NotSure { pod: shown.clone(), why: why.to_owned() };
@@ -141,7 +146,7 @@ pub async fn read(client: &Client, pod: &PodKey) -> Result<Recycler, ScrubError>
     let live = match api.get(&pod.name).await {
         Ok(live) if object::uid(&live.metadata) == pod.uid => live,
         Ok(_) => return Err(not_sure("another pod has its name")),
-        Err(error) if is_not_found(&error) => return Err(not_sure("it is gone")),
+        Err(error) if is_not_found(&error) => return Err(not_sure("the pod does not exist")),
         Err(error) => return Err(unread(format!("pod {shown}"), message_of(&error))),
     };
     let name = volume_of(&live).map_err(not_sure)?;
@@ -161,12 +166,13 @@ impl Recycler {
         &self.volume
     }
 
-    /// What is emptied.
+    /// The directory to be emptied.
     pub fn target(&self) -> &ScrubTarget {
         &self.target
     }
 
-    /// Checks that a directory is the volume's, as far as paths and the table of mounts can tell. `agent` is the agent's own directory. Pure.
+    /// Checks that a directory is that of the volume, as far as paths and the mount table can show. `agent` is the
+    /// agent's own directory. Pure.
     fn check(&self, dir: &Path, agent: &Path, points: &[MountPoint]) -> Result<(), String> {
         if !is_plain(dir) {
             return Err("it is no absolute path of plain names".to_owned());
@@ -184,7 +190,7 @@ impl Recycler {
                 let Some(point) = points.iter().rfind(|point| point.target == dir) else {
                     return Err("nothing is mounted there".to_owned());
                 };
-                // The kernel tells the directory that is seen, also of a part that is bound there.
+                // The kernel reports the mounted directory, even for a bind mount of a part of it.
                 let (source, wanted) = (export(&point.source), export(&format!("{server}:{path}")));
                 if !matches!(point.fs_type.as_str(), "nfs" | "nfs4") || source != wanted || point.root != *"/"
                 {
@@ -202,7 +208,7 @@ impl Recycler {
     }
 }
 
-/// `[::1]:/a/` and `::1:/a` are one.
+/// Normalizes an NFS source: `[::1]:/a/` and `::1:/a` are equal.
 fn export(source: &str) -> String {
     let source = source.replace(['[', ']'], "");
     match source.trim_end_matches('/') {
@@ -211,11 +217,11 @@ fn export(source: &str) -> String {
     }
 }
 
-/// Deletes everything in the directory of a volume, and sees that nothing is left. Blocks; `cancel` is looked at between the entries of the topmost
-/// level. `agent` is the agent's own directory, `points` the table of mounts.
+/// Deletes everything in the directory of a volume and verifies that it is empty. Blocks; checks `cancel` before
+/// each entry of the top level. `agent` is the agent's own directory, `points` the mount table.
 ///
 /// # Errors
-/// The directory is not the volume's, or something is left. What was deleted until then is gone.
+/// The directory is not that of the volume, or it is not empty afterwards. What is already deleted is lost.
 pub fn scrub(
     recycler: &Recycler,
     dir: &Path,
@@ -226,7 +232,7 @@ pub fn scrub(
     let volume = || recycler.volume.clone();
     let place = |why: String| ScrubError::Place { dir: dir.to_owned(), volume: volume(), why };
     recycler.check(dir, agent, points).map_err(place)?;
-    // No link on the way, whoever made it: where it leads is not what the volume says.
+    // No component may be a link, because its target is not what the volume names.
     let opened = rooted_fs::open_dir_below(Path::new("/"), dir).map_err(|error| place(error.to_string()))?;
     let failed = |source: RootedFsError| ScrubError::Delete { volume: volume(), source };
     let mut entries = 0;
@@ -234,7 +240,7 @@ pub fn scrub(
         if cancel.is_cancelled() {
             return Err(ScrubError::Cancelled { volume: volume() });
         }
-        // By what was opened, whatever has its name by now.
+        // By file descriptor, because the path may refer to another directory by now.
         let held = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
         rooted_fs::remove_content_below(&held, Path::new(&name)).map_err(failed)?;
         entries += 1;
@@ -245,8 +251,9 @@ pub fn scrub(
     }
 }
 
-/// All of it for a pod: read, decided, checked, deleted. `dir` is where its volume is ([`crate::plugin::Plugin::path`]). It has no deadline but
-/// `cancel`, which the pod's `activeDeadlineSeconds` or its deletion cancels.
+/// Performs a complete scrub for a pod: read, check, delete. `dir` is the path of its volume
+/// ([`crate::plugin::Plugin::path`]). The only limit is `cancel`, which is triggered by `activeDeadlineSeconds`
+/// or the deletion of the pod.
 ///
 /// # Errors
 /// Those of [`read`] and [`scrub`].
@@ -263,10 +270,10 @@ pub async fn run(
     let (volume, agent, dir) = (recycler.volume.clone(), agent.to_owned(), dir.to_owned());
     let (done, outcome) = tokio::sync::oneshot::channel();
     let work = move || {
-        // Nobody may be waiting any more.
+        // The receiver may be gone.
         let _ = done.send(scrub(&recycler, &dir, &agent, &points, &cancel));
     };
-    // A server that is gone holds this thread and no other.
+    // A server that does not respond blocks only this thread.
     if std::thread::Builder::new().name("scrub".to_owned()).spawn(work).is_err() {
         return Err(ScrubError::Panicked { volume });
     }

@@ -1,5 +1,5 @@
-//! Whether a pod is the recycler of a volume, and the volume one that is to be emptied. Pure. Whatever is not exactly as the binder makes it
-//! speaks against it.
+//! Checks whether a pod is the recycler of a volume and whether the volume may be emptied. Pure. Any difference
+//! from what the binder creates fails the check.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,14 +9,15 @@ use orlop_volume::recycle::{NAME_PREFIX, standard_pod};
 
 use super::{Recycler, ScrubTarget};
 
-/// Where tokens are mounted into every pod, the recycler's too.
+/// The mount path of the service account token in every pod, including the recycler.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const ACCOUNT_VOLUME: &str = "kube-api-access-";
 
-/// The name of the volume that a pod recycles, if it is exactly what the binder makes. Pure; it does not say that the volume is to be emptied.
+/// The name of the volume that a pod recycles, if the pod is exactly the one that the binder creates. Pure; the
+/// volume is not checked.
 ///
 /// # Errors
-/// What speaks against it.
+/// The failed check.
 pub fn volume_of(pod: &Pod) -> Result<&str, &'static str> {
     let standard = standard_pod();
     let meta = &pod.metadata;
@@ -85,10 +86,10 @@ fn is_account(volume: &Volume) -> bool {
     volume.name.starts_with(ACCOUNT_VOLUME) && volume.projected.is_some()
 }
 
-/// What a recycler pod empties, as its volume is now. Pure.
+/// The directory that a recycler pod empties, according to the current volume. Pure.
 ///
 /// # Errors
-/// What speaks against it.
+/// The failed check.
 pub fn decide(pod: &Pod, volume: &PersistentVolume) -> Result<Recycler, String> {
     let name = volume_of(pod)?;
     if object::name(&volume.metadata) != name {
@@ -97,7 +98,7 @@ pub fn decide(pod: &Pod, volume: &PersistentVolume) -> Result<Recycler, String> 
     if object::is_terminating(&volume.metadata) {
         return Err(format!("volume {name} is being deleted"));
     }
-    // Failed: an earlier attempt was. It keeps that phase while it is tried again.
+    // Failed: an earlier attempt failed. The volume keeps this phase during the next attempt.
     if !matches!(VolumePhase::of(volume), VolumePhase::Released | VolumePhase::Failed) {
         return Err(format!("volume {name} is {}, not Released", VolumePhase::of(volume).as_str()));
     }
@@ -132,7 +133,7 @@ pub fn decide(pod: &Pod, volume: &PersistentVolume) -> Result<Recycler, String> 
     Ok(Recycler { volume: name.to_owned(), target })
 }
 
-/// An absolute path of plain names, and not the root.
+/// Whether a path is absolute, of normal components, and not the root.
 pub(super) fn is_plain(path: &Path) -> bool {
     let mut components = path.components();
     let names: Vec<_> = match components.next() {

@@ -1,4 +1,4 @@
-//! What is emptied, and above all what is not.
+//! Tests of what is emptied and, above all, what is not.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -28,7 +28,7 @@ fn volume(source: &Value) -> Value {
     volume
 }
 
-/// The pod as the binder makes it, and as admission leaves it.
+/// The pod as the binder creates it and admission extends it.
 fn pod(source: &Value) -> Value {
     let recipe = PodRecipe::new(&RecyclerOptions::host_path()).unwrap();
     let typed: PersistentVolume = serde_json::from_value(volume(source)).unwrap();
@@ -61,7 +61,7 @@ fn decided(pod: &Value, volume: &Value) -> Result<Recycler, String> {
 }
 
 #[test]
-fn the_binders_pod_is_known() {
+fn pod_of_the_binder_is_accepted() {
     let recycler = decided(&pod(&host_path()), &volume(&host_path())).unwrap();
     assert_eq!(recycler.target(), &ScrubTarget::HostPath("/data/pv".into()));
     assert_eq!(recycler.volume(), "pv");
@@ -74,7 +74,7 @@ fn the_binders_pod_is_known() {
 }
 
 #[test]
-fn any_doubt_is_enough() {
+fn any_difference_is_refused() {
     type Change = (&'static str, Value, &'static str);
     let pods: [Change; 23] = [
         ("/metadata/namespace", json!("other"), "another namespace"),
@@ -164,7 +164,7 @@ fn point(target: &str, fs_type: &str, source: &str) -> MountPoint {
 }
 
 #[test]
-fn the_directory_is_the_volumes() {
+fn directory_must_be_that_of_the_volume() {
     let of = |source: &Value| decided(&pod(source), &volume(source)).unwrap();
     let (host, server) = (of(&host_path()), of(&nfs()));
     let six = of(&json!({"nfs": {"server": "fd00::1", "path": "/"}}));
@@ -255,7 +255,7 @@ impl Fixture {
 }
 
 #[test]
-fn everything_in_it_goes_and_nothing_else() {
+fn whole_content_is_deleted_and_nothing_else() {
     let room = Fixture::new();
     assert_eq!(room.scrub(&[]).unwrap(), Scrubbed { entries: 4 });
     assert_eq!(room.left(), 0);
@@ -264,7 +264,7 @@ fn everything_in_it_goes_and_nothing_else() {
 }
 
 #[test]
-fn what_is_not_the_directory_is_not_touched() {
+fn missing_or_replaced_directory_is_not_touched() {
     let room = Fixture::new();
     let out = room.dir.path().join("out");
     fs::rename(&room.data, room.dir.path().join("moved")).unwrap();
@@ -280,7 +280,7 @@ fn what_is_not_the_directory_is_not_touched() {
 }
 
 #[test]
-fn a_scrub_that_is_not_wanted_any_more_ends() {
+fn cancelled_scrub_deletes_nothing() {
     let room = Fixture::new();
     let cancel = CancellationToken::new();
     cancel.cancel();
@@ -298,7 +298,7 @@ impl Drop for Unmount {
 }
 
 #[test]
-fn what_is_mounted_below_is_not_touched() {
+fn mounts_below_the_volume_are_not_touched() {
     let room = Fixture::new();
     let target = room.data.join("a/b");
     let mounter = LinuxMounter::new(room.dir.path().canonicalize().unwrap());
@@ -320,14 +320,14 @@ fn what_is_mounted_below_is_not_touched() {
     let error = room.scrub(&mounter.points().unwrap()).unwrap_err().to_string();
     assert!(error.contains("is mounted below it") && error.contains("nothing was deleted"), "{error}");
     assert_eq!(room.left(), 4, "nothing at all");
-    // One that came after the table was read.
+    // A mount that was added after the table was read.
     let error = room.scrub(&[]).unwrap_err();
     assert!(matches!(error, ScrubError::Delete { .. }), "{error}");
     assert_eq!(fs::read(target.join("dear")).unwrap(), b"dear");
 }
 
 #[tokio::test]
-async fn pod_and_volume_are_read_before_anything_goes() {
+async fn pod_and_volume_are_checked_before_the_deletion() {
     let room = Fixture::new();
     let api = FakeApi::new();
     let (client, mounter) = (api.client(), RecordingMounter::new(room.agent.clone()).unwrap());
@@ -342,7 +342,7 @@ async fn pod_and_volume_are_read_before_anything_goes() {
         }
     };
     let begin = "pod default/recycler-for-pv is not the recycler of a released volume, nothing was deleted: ";
-    assert_eq!(run(key.clone()).await, Err(format!("{begin}it is gone")));
+    assert_eq!(run(key.clone()).await, Err(format!("{begin}the pod does not exist")));
     api.seed(pod(&room.source()));
     let other = PodKey { uid: "u-2".to_owned(), ..key.clone() };
     assert_eq!(run(other).await, Err(format!("{begin}another pod has its name")));

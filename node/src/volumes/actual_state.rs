@@ -1,5 +1,5 @@
-//! What is: volumes that are mounted or may be, what is being done with them, and what has failed. Pure state; what a call means
-//! for it stands in [`Volume::begin`] and [`Volume::end`].
+//! The actual state of volumes: which are mounted or may be, which operations run, and which have failed. Pure
+//! state; the transitions are in [`Volume::begin`] and [`Volume::end`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const FIRST_DELAY: Duration = Duration::from_millis(500);
 /// The longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(122);
 
-/// What can be done with a volume, one at a time.
+/// An operation on a volume. Only one runs at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
     TearDown(Uid),
@@ -27,15 +27,15 @@ pub(super) enum Operation {
     Refresh(Uid),
     Expand(Uid),
     UnmountDevice,
-    /// No operation, but it is told and repeated like one.
+    /// Not an operation, but reported and retried like one.
     Refuse(Uid),
 }
 
 impl Operation {
-    /// What of it a person is told when it failed.
+    /// The log message for a failed operation.
     pub(super) fn words(&self) -> &'static str {
         match self {
-            Self::TearDown(_) => "a volume is not taken away from its pod",
+            Self::TearDown(_) => "a volume is not torn down",
             Self::MountDevice => "a device is not mounted",
             Self::SetUp(_) => "a volume is not mounted for its pod",
             Self::Refresh(_) => "the content of a volume is not brought up to date",
@@ -45,7 +45,7 @@ impl Operation {
         }
     }
 
-    /// The pod that it is for; none for what is done for the node.
+    /// The pod of the operation; `None` for operations of the node.
     pub(super) fn uid(&self) -> Option<&Uid> {
         match self {
             Self::TearDown(uid)
@@ -58,25 +58,25 @@ impl Operation {
     }
 }
 
-/// How an operation ended.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum OperationOutcome {
     Done,
     Failed(Outcome, String),
 }
 
-/// An operation that failed.
+/// A failed operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OperationFailure {
-    /// Not before this time again.
+    /// The earliest time of a retry.
     pub(super) until: Instant,
     delay: Duration,
-    /// In words.
+    /// The error message.
     pub(super) message: String,
 }
 
 impl OperationFailure {
-    /// The next failure after `last`.
+    /// The failure that follows `last`, with twice its delay.
     pub(super) fn after(last: Option<&OperationFailure>, message: String, now: Instant) -> Self {
         let delay = last.map_or(FIRST_DELAY, |last| (last.delay * 2).min(LONGEST_DELAY));
         Self { until: now + delay, delay, message }
@@ -88,20 +88,20 @@ impl OperationFailure {
 pub(super) struct MountedPod {
     pub(super) place: Place,
     pub(super) state: MountState,
-    /// The version of the pod that it shows.
+    /// The version of the pod whose content it shows.
     pub(super) version: u64,
-    /// What it shows has changed although the pod has not.
+    /// Its content is outdated although the pod has not changed.
     pub(super) stale: bool,
-    /// What the claim had when it was mounted.
+    /// The capacity of the claim when it was mounted.
     pub(super) size: Option<Quantity>,
-    /// An agent before this one has made it, and it was not mounted again since.
+    /// An earlier agent mounted it, and it was not remounted since.
     pub(super) old: bool,
-    /// When it was set up last.
+    /// When it was last set up.
     pub(super) set_up_at: Option<Instant>,
 }
 
 impl MountedPod {
-    /// One that may be there.
+    /// A mount that may exist.
     pub(super) fn uncertain(place: Place) -> Self {
         Self {
             place,
@@ -115,7 +115,7 @@ impl MountedPod {
     }
 }
 
-/// What is being done.
+/// A running operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Running {
     pub(super) operation: Operation,
@@ -124,27 +124,27 @@ pub(super) struct Running {
 
 /// A volume.
 pub(super) struct Volume {
-    /// None: nobody here understands what was found.
+    /// `None` for remains on disk that no plugin recognizes.
     pub(super) plugin: Option<Arc<dyn Plugin>>,
     pub(super) volume_name: String,
-    /// It is mounted for the node, and from there for pods.
+    /// Whether it has a device mount, a mount for the node from which pods are served.
     pub(super) has_device: bool,
-    /// The attach/detach controller attaches it; none when only its traces on disk are known.
+    /// Whether the attach/detach controller attaches it; `None` when only its directories on disk are known.
     pub(super) attachable: Option<bool>,
     pub(super) device: MountState,
     pub(super) mounts: BTreeMap<Uid, MountedPod>,
     pub(super) running: Option<Running>,
     pub(super) failures: BTreeMap<Operation, OperationFailure>,
-    /// Pods that get it although it could not be expanded before.
+    /// Pods for which it is set up although the preceding expansion failed.
     pub(super) unexpanded: BTreeSet<Uid>,
-    /// Since when it waits to be attached.
+    /// When it started to wait for its attachment.
     pub(super) waits_since: Option<Instant>,
-    /// Its VolumeAttachment, while it waits.
+    /// The watch of its VolumeAttachment, while it waits.
     pub(super) attachment: Option<AttachmentWatch>,
 }
 
 impl Volume {
-    /// One that is nowhere.
+    /// A volume that is not mounted.
     pub(super) fn new(plugin: Option<Arc<dyn Plugin>>, volume_name: String) -> Self {
         Self {
             plugin,
@@ -161,24 +161,24 @@ impl Volume {
         }
     }
 
-    /// Where it is for a pod.
+    /// Its mount state for a pod.
     pub(super) fn state_for(&self, uid: &str) -> MountState {
         self.mounts.get(uid).map_or(MountState::NotMounted, |mount| mount.state)
     }
 
-    /// Nothing of it is on this node, and nothing is under way.
+    /// Whether nothing of it is on this node and no operation runs.
     pub(super) fn is_gone(&self) -> bool {
         self.running.is_none()
             && self.device == MountState::NotMounted
             && self.mounts.values().all(|mount| mount.state == MountState::NotMounted)
     }
 
-    /// Until when a failure keeps an operation from being begun.
+    /// The time before which a failed operation is not retried.
     pub(super) fn rests(&self, operation: &Operation) -> Option<Instant> {
         self.failures.get(operation).map(|failure| failure.until)
     }
 
-    /// An operation begins: from now on it may have left something behind, whatever becomes of it.
+    /// Starts an operation: from now on the state is uncertain, because the operation may leave something behind.
     pub(super) fn begin(&mut self, operation: Operation, place: Option<&Place>) {
         let before = match &operation {
             Operation::MountDevice | Operation::UnmountDevice => {
@@ -200,12 +200,12 @@ impl Volume {
         self.running = Some(Running { operation, before });
     }
 
-    /// What runs has ended. A failure that left nothing behind leaves things as they were, and what was uncertain stays so. Whatever
-    /// an undoing that failed says, part of it may be done (upstream: MarkDeviceAsUncertain, MarkVolumeMountAsUncertain).
+    /// Ends the running operation. A final failure restores the previous state. A failed unmount always leaves the
+    /// state uncertain, because part of it may be done (upstream: MarkDeviceAsUncertain, MarkVolumeMountAsUncertain).
     pub(super) fn end(&mut self, end: OperationOutcome, now: Instant) {
         let Some(Running { operation, before }) = self.running.take() else { return };
         let state = match (&end, &operation) {
-            // How far it came nobody says: who comes next finds nothing that can be relied on.
+            // Part of the unmount may be done, so the next operation cannot rely on the mount.
             (OperationOutcome::Failed(..), Operation::UnmountDevice | Operation::TearDown(_)) => {
                 MountState::Uncertain
             }
@@ -252,7 +252,7 @@ impl Volume {
         }
     }
 
-    /// The pod is gone; what failed for it is of no use to others.
+    /// Removes the failures of a pod that is gone.
     pub(super) fn forget_pod(&mut self, uid: &str) {
         self.unexpanded.remove(uid);
         self.failures.retain(|operation, _| match operation {
@@ -264,7 +264,7 @@ impl Volume {
         });
     }
 
-    /// Why a pod does not have it yet, as far as something failed.
+    /// The failure that prevents the mount for a pod, if any.
     pub(super) fn why_not(&self, uid: &Uid) -> Option<&str> {
         let of_pod = [
             Operation::Refuse(uid.clone()),
@@ -294,7 +294,7 @@ impl ActualState {
         self.volumes.get_mut(unique)
     }
 
-    /// What is, or may be, on this node for a pod.
+    /// The mounts that exist, or may exist, for a pod.
     pub(super) fn of_pod(&self, uid: &str) -> impl Iterator<Item = (&Arc<str>, &Volume, &MountedPod)> {
         self.volumes.iter().filter_map(move |(unique, volume)| {
             let mount = volume.mounts.get(uid)?;
@@ -302,7 +302,7 @@ impl ActualState {
         })
     }
 
-    /// Places that may have something that nobody understands, and that no volume is known to have.
+    /// Places with remains that no plugin recognizes, and that no known volume occupies.
     pub(super) fn riddles(&self) -> impl Iterator<Item = &Place> {
         let riddles = self.volumes.iter().filter(|(_, volume)| volume.plugin.is_none());
         riddles.flat_map(move |(unique, volume)| {
@@ -314,7 +314,7 @@ impl ActualState {
         })
     }
 
-    /// Whether something other than `unique` has a place, or may have it.
+    /// Whether a volume other than `unique` occupies a place, or may occupy it.
     pub(super) fn has_place(&self, place: &Place, unique: &str) -> bool {
         let others = self.volumes.iter().filter(|(name, _)| &***name != unique);
         others.flat_map(|(_, volume)| volume.mounts.values()).any(|mount| mount.place == *place)

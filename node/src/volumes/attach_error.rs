@@ -5,38 +5,38 @@ use orlop_volume::attachment;
 use orlop_volume::csi::handle;
 use tokio_util::sync::DropGuard;
 
-/// The code of gRPC with which a driver says that the node takes no more volumes.
+/// The gRPC code with which a driver reports that the node is at its volume limit.
 const RESOURCE_EXHAUSTED: i32 = 8;
 
 /// Why a volume is not attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AttachError {
-    /// The driver's words.
+    /// The message of the driver.
     pub(super) message: String,
-    /// The node takes no more volumes of the driver.
+    /// The node is at the volume limit of the driver.
     pub(super) exhausted: bool,
 }
 
-/// A VolumeAttachment that is followed.
+/// A watched VolumeAttachment.
 pub(super) struct AttachmentWatch {
     pub(super) trouble: Option<AttachError>,
     _end: DropGuard,
 }
 
 impl AttachmentWatch {
-    /// Without an error so far. Dropping it drops `end`, which ends the watch.
+    /// Starts without an error. Dropping it drops `end`, which stops the watch.
     pub(super) fn new(end: DropGuard) -> Self {
         Self { trouble: None, _end: end }
     }
 }
 
-/// The name of the VolumeAttachment of a volume on a node; none for volumes that have none.
+/// The name of the VolumeAttachment of a volume on a node; `None` for a volume without one.
 pub(super) fn name_of(unique: &str, node: &str) -> Option<String> {
     let (driver, handle) = handle::of_unique_name(unique)?;
     Some(attachment::name(driver, handle, node))
 }
 
-/// What a VolumeAttachment says of a failure.
+/// The attach error in the status of a VolumeAttachment.
 pub(super) fn trouble_of(attachment: &VolumeAttachment) -> Option<AttachError> {
     let error = attachment.status.as_ref()?.attach_error.as_ref()?;
     let exhausted = error.error_code == Some(RESOURCE_EXHAUSTED);
@@ -53,7 +53,7 @@ mod tests {
     use crate::paths::hex;
 
     #[test]
-    fn names_and_errors() {
+    fn attachment_name_and_error_match_upstream() {
         let name = name_of("kubernetes.io/csi/d^h", "n").unwrap();
         assert_eq!(name, format!("csi-{}", hex(&Sha256::digest("hdn"))));
         assert_eq!(name_of("kubernetes.io/iscsi/1.2.3.4:iqn:0", "n"), None);

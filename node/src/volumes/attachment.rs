@@ -1,5 +1,5 @@
-//! What the VolumeAttachment of a volume says while the volume is waited for. The Node alone tells that it is attached; from here
-//! comes why it is not, for people, and for pods that no amount of waiting helps.
+//! Watches the VolumeAttachment of a volume that waits for its attachment. Only the Node reports that a volume is
+//! attached; the VolumeAttachment provides the error, for events and for pods that can never start on this node.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::manager::Manager;
 use crate::objects::object_watch::Observed;
 
 impl Manager {
-    /// Begins to follow the VolumeAttachment of a volume, if it has one.
+    /// Starts the watch of the VolumeAttachment of a volume, if it has one.
     pub(super) fn watch_attachment(self: &Arc<Self>, unique: &Arc<str>) -> Option<AttachmentWatch> {
         let name = name_of(unique, &self.host.config.name)?;
         let token = self.shutdown.child_token();

@@ -1,79 +1,79 @@
-//! What to do next about one volume. Pure: all that decides is in [`VolumeFacts`]. Unmount first, then what is wanted, then the mount
-//! for the node.
+//! Decides the next operation on one volume. Pure: all inputs are in [`VolumeFacts`]. Pods are unmounted first,
+//! then requested mounts are made, then the device is unmounted.
 
 use tokio::time::Instant;
 
 use super::Uid;
 
-/// Where a volume is, for a pod or for the node.
+/// The mount state of a volume, for a pod or for the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MountState {
-    /// Nowhere.
+    /// It is not mounted.
     NotMounted,
-    /// There.
+    /// It is mounted.
     Mounted,
-    /// A call may have left something behind, or an agent before this one has.
+    /// An operation, or an earlier agent, may have left a mount behind.
     Uncertain,
 }
 
-/// Whether a pod wants it.
+/// Whether a pod requests the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Demand {
-    /// It does.
+    /// It passes.
     Wanted,
-    /// Nobody can tell, or something of the pod still runs: it stays as it is.
+    /// Unknown, or a process of the pod still runs: the mount stays as it is.
     Held,
     /// It does not.
     Unwanted,
 }
 
-/// Whether it is attached to this node.
+/// Whether the volume is attached to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attach {
-    /// Nobody attaches it.
+    /// It needs no attachment.
     NotNeeded,
-    /// The Node does not say so yet.
+    /// The Node does not report the attachment yet.
     Waiting,
-    /// The Node says so, and may be believed.
+    /// The Node reports the attachment, and the report is current.
     Attached,
 }
 
-/// What has to hold before a volume is mounted for a pod.
+/// The check before a volume is mounted for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MountCheck {
     /// It does.
     Passed,
-    /// What it needs is not known yet.
+    /// The objects it needs are not known yet.
     NotYet,
-    /// It does not; in words.
+    /// It fails with this message.
     Failed(String),
 }
 
-/// The mount for the node.
+/// The device mount, for the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Device {
     pub(super) state: MountState,
-    /// Something that a pod has may come from it, and nobody can tell.
+    /// A pod may use it through a mount that no plugin recognizes.
     pub(super) in_doubt: bool,
-    /// Until when a failure keeps it from being mounted.
+    /// The time before which a failed mount is not retried.
     pub(super) mount_rests: Option<Instant>,
     pub(super) unmount_rests: Option<Instant>,
 }
 
-/// A pod that wants or has the volume.
+/// A pod that requests or uses the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PodFacts {
     pub(super) uid: Uid,
     pub(super) wish: Demand,
     pub(super) state: MountState,
     pub(super) check: MountCheck,
-    /// What it shows has changed.
+    /// Its content is outdated.
     pub(super) stale: bool,
-    /// When it is set up again although nobody has said that something changed.
+    /// When it is set up again without a known change.
     pub(super) repeat_at: Option<Instant>,
-    /// The volume is larger than what the node knows of it.
+    /// The volume is larger than the node has recorded.
     pub(super) grows: bool,
-    /// Until when failures keep things from being done.
+    /// The times before which failed operations are not retried.
     pub(super) tear_down_rests: Option<Instant>,
     pub(super) set_up_rests: Option<Instant>,
     pub(super) refresh_rests: Option<Instant>,
@@ -81,67 +81,67 @@ pub(super) struct PodFacts {
     pub(super) refuse_rests: Option<Instant>,
 }
 
-/// All that decides.
+/// The inputs of the decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct VolumeFacts {
-    /// Something is being done with it.
+    /// An operation runs.
     pub(super) running: bool,
     pub(super) attach: Attach,
-    /// None: it is not mounted for the node.
+    /// `None` for a volume without a device mount.
     pub(super) device: Option<Device>,
-    /// In the order in which they came.
+    /// In the order of their arrival.
     pub(super) pods: Vec<PodFacts>,
-    /// One pod alone may have it.
+    /// Only one pod may use it.
     pub(super) exclusive: bool,
-    /// The pods of this node are known completely, and its Node was seen.
+    /// All pods of this node are known, and its Node was read.
     pub(super) may_unmount: bool,
     pub(super) now: Instant,
 }
 
-/// What to do.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Nothing; what changes it wakes us.
+    /// Nothing, until something changes.
     Rest,
-    /// Nothing before this time.
+    /// Nothing until this time.
     WaitUntil(Instant),
-    /// The attach/detach controller has the turn.
+    /// Wait for the attach/detach controller.
     WaitForAttach,
-    /// Take it away from a pod.
+    /// Unmount it for a pod.
     TearDown(Uid),
-    /// Mount it for the node; the pod that it is for first.
+    /// Mount the device; this pod is the first to use it.
     MountDevice(Uid),
-    /// Make it ready for a pod.
+    /// Mount it for a pod.
     SetUp(Uid),
-    /// The same while the pod lives.
+    /// Update its content for a running pod.
     Refresh(Uid),
-    /// Make what is on the node as large as the volume.
+    /// Expand the file system on the node to the size of the volume.
     Expand(Uid),
-    /// Tell the pod why it does not get it.
+    /// Report to the pod why it cannot use the volume.
     Refuse(Uid, VolumeRefusal),
-    /// Take the mount for the node away.
+    /// Unmount the device.
     UnmountDevice,
-    /// Nothing is left of it.
+    /// Remove it from the state: nothing of it is left.
     Forget,
 }
 
-/// Why a pod does not get a volume.
+/// Why a pod cannot use a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum VolumeRefusal {
-    /// Another pod has it, and one alone may.
+    /// Another pod uses it, and only one may.
     InUse,
-    /// In words.
+    /// A check failed with this message.
     Check(String),
 }
 
-/// Collects what waits for a time.
+/// Collects the times of delayed operations.
 struct RetryTimes {
     now: Instant,
     soonest: Option<Instant>,
 }
 
 impl RetryTimes {
-    /// Whether something may be done now; if not it is remembered when.
+    /// Whether an operation is due now; if not, its time is recorded.
     fn is_due(&mut self, rests: Option<Instant>) -> bool {
         let Some(until) = rests.filter(|until| *until > self.now) else { return true };
         self.soonest = Some(self.soonest.map_or(until, |soonest| soonest.min(until)));
@@ -149,7 +149,7 @@ impl RetryTimes {
     }
 }
 
-/// Decides.
+/// The next step for a volume.
 pub(super) fn decide(facts: &VolumeFacts) -> Decision {
     if facts.running {
         return Decision::Rest;
@@ -193,7 +193,7 @@ pub(super) fn decide(facts: &VolumeFacts) -> Decision {
     }
 }
 
-/// What a pod that wants the volume needs next; none when it has all or has to wait.
+/// The next step for a pod that requests the volume; `None` when it is done or has to wait.
 fn next_for(facts: &VolumeFacts, pod: &PodFacts, rests: &mut RetryTimes) -> Option<Decision> {
     match pod.state {
         MountState::Mounted => {
@@ -228,7 +228,7 @@ fn mount(facts: &VolumeFacts, pod: &PodFacts, rests: &mut RetryTimes) -> Option<
         if device.state != MountState::Mounted {
             return rests.is_due(device.mount_rests).then(|| Decision::MountDevice(pod.uid.clone()));
         }
-        // Before the pod sees it.
+        // Expand before the pod can see it.
         if pod.grows {
             return rests.is_due(pod.expand_rests).then(|| Decision::Expand(pod.uid.clone()));
         }

@@ -1,5 +1,5 @@
-//! What should be: the pods that want volumes, and what is known of each volume. What a pod has wanted it goes on wanting until it
-//! is released, also when its claim cannot be read any more.
+//! The desired state: the pods, and what is known about each of their volumes. A volume that a pod has once
+//! requested stays requested until the pod is released, even if its claim can no longer be read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,40 +16,40 @@ use crate::volume::VolumeSpec;
 /// A volume of a pod.
 #[derive(Clone)]
 pub(super) enum DesiredVolume {
-    /// Not looked up yet.
+    /// Not resolved yet.
     New,
-    /// It could not be; why.
+    /// The lookup failed with this message.
     Failed(String),
-    /// It is this.
+    /// Resolved.
     Known(Arc<ResolvedVolume>),
 }
 
 /// A pod.
 pub(super) struct DesiredPod {
     pub(super) pod: Arc<Pod>,
-    /// Earlier pods have smaller numbers.
+    /// The order of arrival; earlier pods have smaller numbers.
     pub(super) order: u64,
-    /// Grows when what volumes may show of the pod has changed.
+    /// Incremented when a part of the pod changes that volumes may show.
     pub(super) version: u64,
-    /// By name in the pod: those that a container uses.
+    /// The volumes that a container uses, by name in the pod.
     pub(super) volumes: BTreeMap<String, DesiredVolume>,
-    /// Its claims in use, as they were taken.
+    /// The keys of its watched claims.
     pub(super) claims: Vec<String>,
-    /// Volumes are being looked up.
+    /// A lookup of its volumes is in progress.
     pub(super) resolving: bool,
-    /// They have to be looked up (again).
+    /// Its volumes must be looked up, for the first time or again.
     pub(super) due: bool,
-    /// The last lookup failed.
+    /// The failure of the last lookup.
     pub(super) failure: Option<OperationFailure>,
 }
 
 impl DesiredPod {
-    /// What every volume of it is is known.
+    /// Whether all its volumes are resolved.
     pub(super) fn is_known(&self) -> bool {
         self.volumes.values().all(|wish| matches!(wish, DesiredVolume::Known(_)))
     }
 
-    /// What is known of its volumes, with their names in the pod.
+    /// Its resolved volumes, with their names in the pod.
     pub(super) fn known(&self) -> impl Iterator<Item = (&String, &Arc<ResolvedVolume>)> {
         self.volumes.iter().filter_map(|(name, wish)| match wish {
             DesiredVolume::Known(wanted) => Some((name, wanted)),
@@ -57,7 +57,7 @@ impl DesiredPod {
         })
     }
 
-    /// A volume by its unique name. A claim may be in a pod under two names; who may write wins.
+    /// A volume by its unique name. If the pod uses a claim under two names, the writable one wins.
     pub(super) fn volume(&self, unique: &str) -> Option<&Arc<ResolvedVolume>> {
         let all = self.known().map(|(_, wanted)| wanted).filter(|wanted| &*wanted.unique == unique);
         all.min_by_key(|wanted| wanted.spec.read_only)
@@ -72,7 +72,7 @@ pub(super) struct DesiredState {
 }
 
 impl DesiredState {
-    /// Takes a pod up, or what has become of it. False when nothing of it matters that was not known before.
+    /// Adds or updates a pod. Returns false when no relevant part of it has changed.
     pub(super) fn want(&mut self, uid: &Uid, pod: Arc<Pod>) -> bool {
         let uses = VolumeUses::of(&pod);
         let names: Vec<String> =
@@ -110,7 +110,7 @@ impl DesiredState {
         true
     }
 
-    /// Forgets a pod.
+    /// Removes a pod.
     pub(super) fn release(&mut self, uid: &str) -> Option<DesiredPod> {
         self.pods.remove(uid)
     }
@@ -127,7 +127,7 @@ impl DesiredState {
         self.pods.iter()
     }
 
-    /// Who wants a volume.
+    /// The pods that request a volume.
     pub(super) fn of_volume(
         &self,
         unique: &str,
@@ -135,20 +135,20 @@ impl DesiredState {
         self.pods.iter().filter_map(move |(uid, pod)| Some((uid, pod, pod.volume(unique)?)))
     }
 
-    /// The pods that have a claim.
+    /// The pods that use a claim.
     pub(super) fn of_claim(&self, key: &str) -> Vec<Uid> {
         let having = self.pods.iter().filter(|(_, pod)| pod.claims.iter().any(|claim| claim == key));
         having.map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// Whether something in a place is to stay: its pod wants it, or wants something that is not known yet.
+    /// Whether a mount must stay: its pod requests it, or has unresolved volumes.
     pub(super) fn keeps(&self, place: &Place) -> bool {
         self.pods
             .get(place.uid.as_str())
             .is_some_and(|pod| !pod.is_known() || pod.known().any(|(_, wanted)| wanted.place == *place))
     }
 
-    /// Puts down what a lookup has found. What was known before stays when it fails, and when it names another volume.
+    /// Stores the result of a lookup. The previous result stays when the lookup fails or finds another volume.
     pub(super) fn resolved(
         &mut self,
         uid: &str,
@@ -183,7 +183,7 @@ impl DesiredState {
         }
     }
 
-    /// A claim was read, or written, after it was looked up.
+    /// Stores a newer version of a claim that was read or written after the lookup.
     pub(super) fn refreshed(&mut self, unique: &str, claim: &Arc<PersistentVolumeClaim>) {
         for wanted in self.wishes_for(unique) {
             let mut spec = VolumeSpec::clone(&wanted.spec);
@@ -192,7 +192,7 @@ impl DesiredState {
         }
     }
 
-    /// Asks again what can be done with a volume. True if that is something else than before.
+    /// Recomputes the capabilities of a volume. Returns true if they have changed.
     pub(super) fn review(
         &mut self,
         unique: &str,
@@ -217,7 +217,7 @@ impl DesiredState {
         })
     }
 
-    /// Whether volumes of a pod are to be looked up now.
+    /// Starts the lookup of a pod's volumes if it is due; returns the pod.
     pub(super) fn begin_lookup(&mut self, uid: &str, now: Instant) -> Option<Arc<Pod>> {
         let pod = self.pods.get_mut(uid)?;
         if pod.resolving || !pod.due || pod.failure.as_ref().is_some_and(|failure| failure.until > now) {
@@ -228,7 +228,7 @@ impl DesiredState {
     }
 }
 
-/// Nothing has changed that a volume could show or a container could use.
+/// Whether nothing has changed that a volume could show or a container could use.
 fn shows_the_same(old: &Pod, new: &Pod) -> bool {
     let (a, b) = (&old.metadata, &new.metadata);
     a.labels == b.labels && a.annotations == b.annotations && old.spec == new.spec

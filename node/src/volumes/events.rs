@@ -1,11 +1,11 @@
-//! Words for people: which event says what about an operation, letter by letter as upstream has it. Pure.
+//! Event reasons and messages of volume operations, identical to upstream's. Pure.
 
 use orlop_client::names::reason;
 
 use super::actual_state::Operation;
 use super::populator::ResolvedVolume;
 
-/// Reason and text of the event on the pod for an operation that failed; none for what pods are not told of.
+/// Reason and message of the event on the pod for a failed operation; `None` for operations without an event.
 pub(super) fn failure(
     operation: &Operation,
     wanted: &ResolvedVolume,
@@ -17,7 +17,7 @@ pub(super) fn failure(
         Operation::MountDevice => "MountVolume.MountDevice failed",
         Operation::SetUp(_) | Operation::Refresh(_) if block => "MapVolume.MapPodDevice failed",
         Operation::SetUp(_) | Operation::Refresh(_) => "MountVolume.SetUp failed",
-        // Told where it is tried, and refusals bring their own words.
+        // Expansions emit their own events, and refusals have their own messages.
         Operation::Expand(_) | Operation::Refuse(_) => return None,
         Operation::TearDown(_) | Operation::UnmountDevice => return None,
     };
@@ -30,17 +30,18 @@ pub(super) fn about(what: &str, volume: &str, why: &str) -> String {
     format!("{what} for volume {volume:?} : {why}")
 }
 
-/// A device is there for a pod. Of file systems upstream tells nothing, there would be too many.
+/// A device is mapped for a pod. Like upstream, there is no such event for file systems, because there would be
+/// too many.
 pub(super) fn mapped(volume: &str, path: &str) -> String {
     format!("MapVolume.MapPodDevice succeeded for volume {volume:?} volumeMapPath {path:?}")
 }
 
-/// What is on the node is as large as its volume.
+/// The file system on the node has the size of the volume.
 pub(super) fn expanded(volume: &str, node: &str) -> String {
     format!("MountVolume.NodeExpandVolume succeeded for volume {volume:?} {node}")
 }
 
-/// A volume is not attached after a long time.
+/// A volume is still not attached after a long time.
 pub(super) fn not_attached(volume: &str, node: &str) -> String {
     format!(
         "timed out waiting for volume {volume:?} to be attached: node {node:?} does not have it in status.volumesAttached; \
@@ -48,7 +49,7 @@ pub(super) fn not_attached(volume: &str, node: &str) -> String {
     )
 }
 
-/// `fsGroup` takes long, at the first time it is told.
+/// Applying `fsGroup` takes long: the first event.
 pub(super) fn ownership_is_slow(path: &str) -> String {
     format!(
         "Setting volume ownership for {path} is taking longer than expected, consider using OnRootMismatch - \
@@ -56,12 +57,12 @@ pub(super) fn ownership_is_slow(path: &str) -> String {
     )
 }
 
-/// The same later on.
+/// The later events, with the number of files.
 pub(super) fn ownership_goes_on(path: &str, files: u64) -> String {
     format!("Setting volume ownership for {path}, processed {files} files.")
 }
 
-/// Another pod had the volume first, with another group.
+/// Another pod mounted the volume first, with another group.
 pub(super) fn other_group(wanted: i64, volume: &str, has: Option<i64>) -> String {
     let has = has.map_or_else(|| "none".to_owned(), |group| group.to_string());
     format!(

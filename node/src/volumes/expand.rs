@@ -1,5 +1,6 @@
-//! Making what is on the node as large as its volume. Claim and volume are read before it, and each write is conditional on what was
-//! read: after a crash at any point the same is done again (upstream: operationexecutor, node expander).
+//! Expands the file system of a volume on the node. Claim and volume are read first, and each write is
+//! conditional on the version that was read: after a crash at any point the same steps run again (upstream:
+//! operationexecutor, node expander).
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,16 +22,16 @@ use super::resize;
 use crate::plugin::{Outcome, Plugin, PluginError, PodVolume};
 use crate::volume::Source;
 
-/// What a failure means for the next attempt.
+/// The effect of a failure on the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExpandFailure {
-    /// Nobody knows what was done: the same again, and nothing is written.
+    /// The result is unknown: retry without writing a status.
     Uncertain,
-    /// It was refused, now.
+    /// Failed for now.
     Final,
-    /// Not while it is used, or not used: the pod gets the volume all the same.
+    /// Not possible while the volume is in use, or not in use: the pod is started without the expansion.
     NotNow,
-    /// It will be refused for ever.
+    /// It can never succeed.
     Infeasible,
 }
 
@@ -80,7 +81,7 @@ impl Manager {
             let size = resize::recorded(&claim);
             return Ok(OperationResult { claim: Some((claim, size)) });
         };
-        // From here on the claim says that a node is at it.
+        // From here on the claim shows that a node expands the volume.
         let claim = self.write(claim.clone(), resize::begun(&claim)).await?;
         let asked = PodVolume { pod: Arc::clone(pod), spec: Arc::clone(&wanted.spec) };
         if let Err(error) = plugin.expand(&self.host, &asked, size.value()).await {
@@ -115,7 +116,7 @@ impl Manager {
                 resize::failed(&claim, &error.message, infeasible, self.host.clock.now())
             }
         };
-        // Written or not, it is tried again; what could not be written then will be.
+        // The expansion is retried in any case, and so is a failed write.
         if let Err(unwritten) = self.write(claim, patch).await {
             tracing::debug!(error = unwritten.message, "a failed expansion could not be written");
         }
@@ -123,7 +124,7 @@ impl Manager {
         OperationError { outcome: error.outcome, message: text, goes_on }
     }
 
-    /// Writes the status of a claim, if there is something to write.
+    /// Patches the status of a claim, if there is a patch.
     async fn write(
         &self,
         claim: PersistentVolumeClaim,
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_failure_means() {
+    fn error_code_selects_the_next_attempt() {
         let of = |code| {
             let call = CallError::answered(code, "no");
             verdict(&PluginError::plain("expand").caused(call))

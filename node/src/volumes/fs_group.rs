@@ -1,4 +1,4 @@
-//! How `fsGroup` is applied, as the volume manager asks for it. Whoever walks the file system does it behind this trait.
+//! The interface through which the volume manager applies `fsGroup`. The implementation walks the file system.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,37 +10,37 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::host::Host;
 use crate::plugin::PluginError;
 
-/// What is to belong to a group.
+/// A request to apply `fsGroup`.
 #[derive(Clone, Debug)]
 pub struct OwnershipRequest {
     /// The queue of the volume, for [`crate::mount::Mounts::run`].
     pub queue: String,
-    /// Where the pod finds the volume.
+    /// The path of the volume for the pod.
     pub path: PathBuf,
-    /// The group.
+    /// The group ID.
     pub fs_group: i64,
-    /// `fsGroupChangePolicy: OnRootMismatch`: nothing is done when the root has it already.
+    /// `fsGroupChangePolicy: OnRootMismatch`: skip the volume when its root already has the group.
     pub on_root_mismatch: bool,
-    /// How many files were seen so far; whoever walks counts here.
+    /// The number of files processed so far, incremented by the implementation.
     pub files: Arc<AtomicU64>,
 }
 
-/// Applies `fsGroup`.
+/// Applies `fsGroup` to a volume.
 #[async_trait]
 pub trait VolumeOwnership: Send + Sync + 'static {
-    /// Gives everything below a path to a group (upstream: SetVolumeOwnership). May be repeated.
+    /// Sets the group of everything below a path (upstream: SetVolumeOwnership). Idempotent.
     ///
     /// # Errors
-    /// Something could not be changed; the volume stays mounted and it is tried again.
+    /// A file could not be changed; the volume stays mounted and the caller retries.
     async fn apply(&self, host: &Host, owned: OwnershipRequest) -> Result<(), PluginError>;
 }
 
-/// `fsGroup` of a pod.
+/// The `fsGroup` of a pod.
 pub(super) fn fs_group(pod: &Pod) -> Option<i64> {
     pod.spec.as_ref()?.security_context.as_ref()?.fs_group
 }
 
-/// Whether the pod wants nothing done when the root of a volume is right.
+/// Whether the policy of the pod is `OnRootMismatch`.
 pub(super) fn on_root_mismatch(pod: &Pod) -> bool {
     let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     context.and_then(|context| context.fs_group_change_policy.as_deref()) == Some("OnRootMismatch")

@@ -1,4 +1,5 @@
-//! What the rooms around tell the volume manager: pods that come, change and go, versions of the Node, claims that changed.
+//! Handlers of the volume manager's inputs: added, changed and deleted pods, versions of the Node, changed
+//! claims.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ impl Manager {
         self.in_use.subscribe()
     }
 
-    /// A pod wants its volumes, or has changed.
+    /// Adds or updates a pod.
     pub(super) fn want(&self, pod: Arc<Pod>) {
         let uid: Uid = pod.metadata.uid.as_deref().unwrap_or_default().into();
         let mut state = self.state();
@@ -29,7 +30,7 @@ impl Manager {
         }
         state.old.remove(&uid);
         let claims = state.desired.get(&uid).map(|pod| pod.claims.clone()).unwrap_or_default();
-        // Followed before they are read, so that no change is missed.
+        // Watched before they are read, so that no change is missed.
         claims.iter().for_each(|claim| self.claims.take(claim));
         before.iter().for_each(|claim| self.claims.give_back(claim));
         self.queue.add(Key::Pod(uid.clone()));
@@ -38,13 +39,13 @@ impl Manager {
         self.report(&mut state, &uid);
     }
 
-    /// What is here of a pod stays until it is released.
+    /// Keeps everything that is mounted for a pod until it is released.
     pub(super) fn hold(&self, uid: &str) {
         let mut state = self.state();
         state.held.insert(uid.into());
     }
 
-    /// A pod does not want its volumes any more.
+    /// Releases the volumes of a pod.
     pub(super) fn release(self: &Arc<Self>, uid: &str) {
         let uid: Uid = uid.into();
         let mut state = self.state();
@@ -67,7 +68,7 @@ impl Manager {
         }
     }
 
-    /// How the volumes of a pod are.
+    /// The state of the volumes of a pod.
     pub(super) fn pod_state(&self, uid: &str) -> watch::Receiver<PodVolumes> {
         let uid: Uid = uid.into();
         let mut state = self.state();
@@ -80,7 +81,7 @@ impl Manager {
         sender.subscribe()
     }
 
-    /// The Node has changed.
+    /// Handles a version of the Node.
     pub(super) fn node_seen(self: &Arc<Self>, node: &Node, reported: &BTreeSet<String>) {
         let uid = node.metadata.uid.clone().unwrap_or_default();
         let version =
@@ -90,7 +91,7 @@ impl Manager {
             && known.uid == uid
             && version.zip(known.version).is_some_and(|(version, known)| version < known)
         {
-            // An answer and a watch may come in any order.
+            // Responses and watch events may arrive in any order.
             return;
         }
         let attached = node.status.iter().flat_map(|status| status.volumes_attached.iter().flatten());
@@ -109,7 +110,7 @@ impl Manager {
         }
     }
 
-    /// All pods of this node are known.
+    /// Handles that all pods of this node are known.
     pub(super) fn synced(self: &Arc<Self>) {
         let mut state = self.state();
         if !std::mem::replace(&mut state.synced, true) {
@@ -127,7 +128,7 @@ impl Manager {
         unknown.iter().for_each(|uid| self.tidy(state, uid));
     }
 
-    /// What a place shows has changed.
+    /// Marks the content of a mount as outdated.
     pub(super) fn refresh(&self, place: &Place) {
         let mut state = self.state();
         for (unique, volume) in &mut state.actual.volumes {
@@ -138,7 +139,7 @@ impl Manager {
         }
     }
 
-    /// Directories of pods that nobody knows.
+    /// Cleans up directories of unknown pods.
     pub(super) async fn gc(&self, dry_run: bool) -> Vec<Finding> {
         if !dry_run && !self.state().may_unmount() {
             return Vec::new();
@@ -156,7 +157,7 @@ impl Manager {
         findings
     }
 
-    /// Looks after what a pod leaves behind that has nothing here any more.
+    /// Cleans up the directory of a pod that has no mounts left.
     pub(super) fn tidy(self: &Arc<Self>, state: &mut ManagerState, uid: &Uid) {
         let zeal = if state.old.remove(uid) && state.may_unmount() {
             CleanupMode::Quarantine
@@ -169,7 +170,7 @@ impl Manager {
                 return;
             }
             if let Some(finding) = orphans::treat(&this.host, &uid, zeal).await {
-                tracing::debug!(uid = &*uid, fate = ?finding.fate, "the directory of a pod that is gone");
+                tracing::debug!(uid = &*uid, fate = ?finding.fate, "the directory of a deleted pod");
             }
         });
     }

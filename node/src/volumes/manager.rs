@@ -1,6 +1,7 @@
-//! The machine behind [`Volumes`](super::Volumes): keys of pods (look up what they want) and of volumes (decide, and do one thing) go
-//! through one queue. A key is decided about in memory and without waiting; lookups and operations run in tasks of their own, at most
-//! one per key. What has changed puts its keys back into the queue; failures come back after their delay.
+//! The implementation of [`Volumes`](super::Volumes): one queue holds keys of pods (resolve their volumes) and of
+//! volumes (decide the next step and perform it). Decisions are made in memory without waiting; lookups and
+//! operations run in their own tasks, at most one per key. Every change adds its keys to the queue again;
+//! failures are retried after their delay.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,12 +26,12 @@ use crate::objects::claims::Claims;
 use crate::objects::object_watch::ObjectWatches;
 use crate::plugin::Plugins;
 
-/// What waits to be looked at.
+/// A key of the work queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
-    /// What a pod wants.
+    /// Resolve the volumes of a pod.
     Pod(Uid),
-    /// A volume.
+    /// Reconcile a volume.
     Volume(Arc<str>),
 }
 
@@ -42,7 +43,7 @@ impl fmt::Display for Key {
         }
     }
 }
-/// The machine.
+/// The volume manager's implementation.
 pub(super) struct Manager {
     pub(super) host: Host,
     pub(super) plugins: Plugins,
@@ -89,7 +90,7 @@ impl Manager {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to work.
+    /// Starts the background tasks.
     pub(super) fn start(self: &Arc<Self>) {
         let this = Arc::clone(self);
         self.tasks.spawn(async move {
@@ -117,13 +118,13 @@ impl Manager {
         all.into_iter().for_each(|unique| self.queue.add(Key::Volume(unique)));
     }
 
-    /// Ends when nothing runs any more. Call after `shutdown` was cancelled.
+    /// Waits until all tasks have ended. Call it after `shutdown` is cancelled.
     pub(super) async fn ended(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Runs something that ends with the agent, dropped where it waits.
+    /// Runs a task that is dropped on shutdown.
     pub(super) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         let shutdown = self.shutdown.clone();
         self.tasks.spawn(async move {
@@ -134,7 +135,7 @@ impl Manager {
         });
     }
 
-    /// Looks again at everything that is here of a pod, or that it wants.
+    /// Queues all volumes that are mounted for a pod or requested by it.
     pub(super) fn wake_pod(&self, state: &ManagerState, uid: &Uid) {
         let there = state.actual.of_pod(uid).map(|(unique, _, _)| Arc::clone(unique));
         there.for_each(|unique| self.queue.add(Key::Volume(unique)));
@@ -161,7 +162,7 @@ impl Manager {
         let over = now == PodVolumes::Released;
         sender.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
         if over {
-            // Whoever waits has it; who asks later is told at once.
+            // Waiting receivers have the last report; a later call returns a new one.
             state.reports.remove(uid);
         }
     }

@@ -1,4 +1,5 @@
-//! All that the volume manager knows, and the facts about one volume that come from it. Pure: nothing is asked, and nothing is done.
+//! The state of the volume manager, and the facts about one volume that are derived from it. Pure: no I/O and no
+//! side effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,14 +17,14 @@ use super::populator::{self, ResolvedVolume};
 use super::resize;
 use super::volumes_in_use::VolumesInUse;
 
-/// What a pod wants, if it is known to want the volume.
+/// A pod that requests the volume, with the resolved volume.
 type Wants<'s> = Option<(&'s DesiredPod, &'s Arc<ResolvedVolume>)>;
 
-/// What changes without anybody saying so is shown again after this time. Upstream's kubelet does it with every look at a pod, which
-/// come after one minute to one and a half.
+/// Volumes whose content changes without a notification are set up again after this time. The kubelet does so at
+/// every sync of the pod, which is every 60 to 90 seconds.
 const REPEAT_EVERY: Duration = Duration::from_secs(75);
 
-/// What is known of the Node.
+/// The known state of the Node.
 pub(super) struct NodeView {
     pub(super) uid: String,
     pub(super) version: Option<u64>,
@@ -31,7 +32,7 @@ pub(super) struct NodeView {
     pub(super) attached: BTreeSet<String>,
 }
 
-/// All that changes.
+/// All mutable state.
 #[derive(Default)]
 pub(super) struct ManagerState {
     pub(super) desired: DesiredState,
@@ -40,7 +41,7 @@ pub(super) struct ManagerState {
     pub(super) node: Option<NodeView>,
     pub(super) synced: bool,
     pub(super) held: BTreeSet<Uid>,
-    /// Pods whose directories were there when the agent began, and that nobody has wanted since.
+    /// Pods whose directories existed when the agent started, and that were not requested since.
     pub(super) old: BTreeSet<Uid>,
     pub(super) reports: BTreeMap<Uid, watch::Sender<PodVolumes>>,
 }
@@ -59,7 +60,7 @@ impl ManagerState {
         self.synced && self.node.is_some()
     }
 
-    /// Attachable volumes that are wanted or may be on this node.
+    /// Attachable volumes that are requested or may be mounted on this node.
     pub(super) fn needed(&self) -> BTreeSet<String> {
         let wanted = self.desired.pods().flat_map(|(_, pod)| pod.known().map(|(_, wanted)| wanted));
         let wanted = wanted.filter(|wanted| wanted.abilities.attach).map(|wanted| wanted.unique.to_string());
@@ -68,7 +69,7 @@ impl ManagerState {
         wanted.chain(there.map(|(unique, _)| unique.to_string())).collect()
     }
 
-    /// Whether a pod is known, or something of it is still here.
+    /// Whether a pod is known or has mounts left.
     pub(super) fn knows(&self, uid: &str) -> bool {
         self.desired.get(uid).is_some() || self.held.contains(uid) || self.actual.of_pod(uid).next().is_some()
     }
@@ -79,7 +80,7 @@ impl ManagerState {
         }
         let Some(mount) = volume.mounts.get(uid) else { return decide::Demand::Unwanted };
         let kept = self.held.contains(uid) || self.desired.keeps(&mount.place);
-        // What nobody understands goes last: somebody may know the same place by its name.
+        // Unrecognized remains are removed last: a known volume may occupy the same place.
         let known_otherwise = volume.plugin.is_none() && self.actual.has_place(&mount.place, unique);
         if kept || known_otherwise { decide::Demand::Held } else { decide::Demand::Unwanted }
     }
@@ -142,13 +143,13 @@ impl ManagerState {
         })
     }
 
-    /// A pod may have something of the same plugin, and nobody can tell which volume it is.
+    /// Whether a pod may have a mount of the same plugin whose volume is unknown.
     fn is_in_doubt(&self, volume: &Volume) -> bool {
         let plugin = volume.plugin.as_ref().map(|plugin| plugin.name());
         self.actual.riddles().any(|place| Some(place.plugin.as_str()) == plugin)
     }
 
-    /// What a pod says of a volume that it wants.
+    /// Adds what a requesting pod reveals about a volume.
     pub(super) fn learn(&mut self, unique: &Arc<str>) {
         let Some((_, _, wanted)) = self.desired.of_volume(unique).next() else { return };
         let volume = self

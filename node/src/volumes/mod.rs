@@ -1,13 +1,14 @@
-//! The volume manager: sees to it that the volumes of this node's pods are mounted where the pods find them, and nothing else is.
-//! It knows no kind of volumes; plugins do.
+//! The volume manager: ensures that exactly the volumes of this node's pods are mounted. It is independent of
+//! volume types, which plugins implement.
 //!
-//! Reading order. What should be: `desired_state`, made by `populator`. What is: `actual_state`, found again by `reconstruct`. What to do: `decide`
-//! (pure), with `resize` for sizes. When `volumesAttached` may be believed: `volumes_in_use`. How it is done: `manager`, `handlers`, `reconciler`,
-//! `operations`, `expand`, `attachment`, `events`. All that is known: `manager_state`. What is told: `pod_volumes`. What nobody knows: `orphans`, `quarantine`;
-//! `survey` looks without being the agent.
+//! Reading order. Desired state: `desired_state`, filled by `populator`. Actual state: `actual_state`, recovered
+//! by `reconstruct`. Decisions: `decide` (pure), with `resize` for sizes. When `volumesAttached` is reliable:
+//! `volumes_in_use`. Execution: `manager`, `handlers`, `reconciler`, `operations`, `expand`, `attachment`,
+//! `events`. All state: `manager_state`. Reports: `pod_volumes`. Unknown directories: `orphans`, `quarantine`;
+//! `survey` inspects the disk without an agent.
 //!
-//! One operation runs on a volume at a time, in a task of its own: a call that hangs holds up its volume and no other (I12).
-//! A failed operation is tried again after 500 ms, doubling up to 2 min 2 s, or when something that matters changes.
+//! One operation runs on a volume at a time, in its own task: a call that hangs delays only its volume (I12). A
+//! failed operation is retried after 500 ms, doubling up to 2 min 2 s, or when a relevant input changes.
 //!
 //! Upstream: pkg/kubelet/volumemanager.
 
@@ -53,21 +54,21 @@ use crate::host::Host;
 use crate::plugin::{Place, Plugins};
 use manager::Manager;
 
-/// UID of a pod.
+/// The UID of a pod.
 type Uid = Arc<str>;
 
-/// The volume manager. Clones share it.
+/// A handle to the volume manager. Clones share it.
 #[derive(Clone)]
 pub struct Volumes {
     manager: Arc<Manager>,
 }
 
 impl Volumes {
-    /// Looks at what is on disk, and begins. When this returns [`in_use`](Self::in_use) holds everything that an agent before this one
-    /// may have left mounted. All work ends with `shutdown`, where it waits.
+    /// Scans the disk and starts the manager. When this returns, [`in_use`](Self::in_use) contains everything that an
+    /// earlier agent may have left mounted. `shutdown` stops all work.
     ///
     /// # Errors
-    /// What is mounted cannot be known; nothing was begun.
+    /// The existing mounts cannot be determined; nothing was started.
     pub async fn start(
         host: Host,
         plugins: Plugins,
@@ -80,58 +81,60 @@ impl Volumes {
         Ok(Self { manager })
     }
 
-    /// A pod wants its volumes, if it has any, or has changed: labels and annotations are shown by some volumes, and new containers may use more of
-    /// them. Cheap when nothing of that is so.
+    /// Requests the volumes of a pod, again after every change of the pod: some volumes show its labels and
+    /// annotations, and new containers may use more volumes. Cheap when nothing relevant has changed.
     pub fn want(&self, pod: Arc<Pod>) {
         self.manager.want(pod);
     }
 
-    /// What is on this node for a pod stays as it is until it is released: something of it still runs, and the pod is not known to the
-    /// API any more. To be called before [`synced`](Self::synced).
+    /// Keeps everything that is mounted for a pod until it is released: its containers still run, but the API server
+    /// no longer has the pod. Call it before [`synced`](Self::synced).
     pub fn hold(&self, uid: &str) {
         self.manager.hold(uid);
     }
 
-    /// Nothing of the pod runs any more: its volumes are taken away.
+    /// Releases the volumes of a pod of which no container runs any more.
     pub fn release(&self, uid: &str) {
         self.manager.release(uid);
     }
 
-    /// How the volumes of a pod are. A pod that nobody knows has released them.
+    /// The state of the volumes of a pod. For an unknown pod it is `Released`.
     pub fn state(&self, uid: &str) -> watch::Receiver<PodVolumes> {
         self.manager.pod_state(uid)
     }
 
-    /// `node.status.volumesInUse`: to be written to the Node whenever it differs from what is there, one write after the other.
+    /// `node.status.volumesInUse`: the caller writes it to the Node whenever it differs from the server's, one write
+    /// at a time.
     pub fn in_use(&self) -> watch::Receiver<BTreeSet<String>> {
         self.manager.in_use()
     }
 
-    /// A version of the Node, from a watch or the answer to a write; `reported_in_use` is its `status.volumesInUse`. Versions older than
-    /// one that was seen are passed over.
+    /// Passes a version of the Node, from a watch or from the response to a write; `reported_in_use` is its
+    /// `status.volumesInUse`. Outdated versions are ignored.
     pub fn node_seen(&self, node: &Node, reported_in_use: &BTreeSet<String>) {
         self.manager.node_seen(node, reported_in_use);
     }
 
-    /// All pods of this node are known: [`want`](Self::want) or [`hold`](Self::hold) was called for each whose volumes have to stay. Before
-    /// this, and before the Node was seen, nothing is unmounted.
+    /// Reports that all pods of this node are known: [`want`](Self::want) or [`hold`](Self::hold) was called for each
+    /// pod whose volumes must stay. Before this, and before the Node was read, nothing is unmounted.
     pub fn synced(&self) {
         self.manager.synced();
     }
 
-    /// What a volume of a pod shows has changed (a ConfigMap, a token that runs out): it is set up again.
+    /// Sets up a volume of a pod again because its content has changed (a ConfigMap, an expiring token).
     pub fn refresh(&self, place: &Place) {
         self.manager.refresh(place);
     }
 
-    /// Looks after directories of pods that nobody knows: those that are neither wanted nor held, and have nothing mounted. So
-    /// [`want`](Self::want) comes before anything else makes a directory for a pod, also for pods without volumes. With `dry_run` nothing is
-    /// touched and the findings say what would be done. Without it nothing is looked at before something may be unmounted.
+    /// Cleans up directories of unknown pods, which are neither requested nor held and have no mounts. Therefore
+    /// [`want`](Self::want) must be called before a directory is created for a pod, also for pods without volumes.
+    /// With `dry_run`, nothing is changed and the findings describe what would be done; without it, nothing happens
+    /// before unmounting is allowed.
     pub async fn gc(&self, dry_run: bool) -> Vec<Finding> {
         self.manager.gc(dry_run).await
     }
 
-    /// Ends when nothing runs any more, after `shutdown` was cancelled.
+    /// Waits until all tasks have ended, after `shutdown` is cancelled.
     pub async fn ended(&self) {
         self.manager.ended().await;
     }

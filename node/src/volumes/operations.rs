@@ -1,5 +1,5 @@
-//! What is done: one operation on one volume, each a few calls of its plugin. Nothing is decided here, and what a call means for the
-//! state stands in `actual`.
+//! Performs operations: one on one volume, each with a few calls of its plugin. It makes no decisions; the state
+//! transitions are in `actual`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,41 +20,41 @@ use super::populator::ResolvedVolume;
 use crate::mount::Force;
 use crate::plugin::{Outcome, Place, Plugin, PluginError, PodVolume};
 
-/// When it is told that `fsGroup` takes long, and how often again.
+/// Delays of the first and of later events about a slow `fsGroup`.
 const FIRST_PROGRESS: Duration = Duration::from_secs(30);
 const NEXT_PROGRESS: Duration = Duration::from_secs(60);
 
-/// An operation with all that it needs.
+/// An operation and its inputs.
 pub(super) struct OperationInput {
     pub(super) unique: Arc<str>,
     pub(super) operation: Operation,
-    /// None: nobody understands what is there.
+    /// `None` for remains that no plugin recognizes.
     pub(super) plugin: Option<Arc<dyn Plugin>>,
     pub(super) volume_name: String,
-    /// The pod that wants it, and what it wants; none for what is taken away.
+    /// The pod that requests the volume, and the volume; `None` for an unmount.
     pub(super) pod: Option<(Arc<Pod>, Arc<ResolvedVolume>)>,
-    /// Where it is taken away.
+    /// The mount to remove.
     pub(super) place: Option<Place>,
-    /// What the node knows of its size.
+    /// The recorded size of the volume on this node.
     pub(super) known_size: Option<Quantity>,
-    /// The pod has it already.
+    /// The volume is already mounted for the pod.
     pub(super) online: bool,
-    /// Another pod has it: with this `fsGroup`.
+    /// Another pod uses the volume: its `fsGroup`.
     pub(super) other: Option<Option<i64>>,
 }
 
-/// What an operation that went well has brought.
+/// The result of a successful operation.
 #[derive(Default)]
 pub(super) struct OperationResult {
-    /// What is on the node has this size now, and the claim says so.
+    /// The claim after an expansion, and the new size.
     pub(super) claim: Option<(PersistentVolumeClaim, Quantity)>,
 }
 
-/// How an operation failed.
+/// A failed operation.
 pub(super) struct OperationError {
     pub(super) outcome: Outcome,
     pub(super) message: String,
-    /// The pod gets the volume all the same.
+    /// The pod is started without the expansion.
     pub(super) goes_on: bool,
 }
 
@@ -72,7 +72,7 @@ impl OperationInput {
 }
 
 impl Manager {
-    /// Does it.
+    /// Performs the operation.
     pub(super) async fn perform(&self, job: &OperationInput) -> Result<OperationResult, OperationError> {
         let nobody = || PluginError::plain("no plugin understands this volume");
         match (&job.operation, &job.plugin) {
@@ -115,7 +115,7 @@ impl Manager {
         Ok(OperationResult::default())
     }
 
-    /// Takes away what is mounted at or below a place that nobody understands, the last mount first. Nothing else is touched.
+    /// Unmounts everything at or below an unrecognized place, the last mount first. Nothing else is touched.
     async fn clear(&self, queue: &str, place: &Place) -> Result<(), PluginError> {
         let paths = &self.host.paths;
         let dir = match place.block {
@@ -138,7 +138,7 @@ impl Manager {
 
     async fn give_to_group(&self, job: &OperationInput) -> Result<(), PluginError> {
         let Some((pod, wanted)) = &job.pod else { return Ok(()) };
-        // As they are now: of some drivers they are known when they were called once.
+        // The current capabilities: those of some drivers are known only after the first call.
         let (spec, abilities) = (&wanted.spec, wanted.plugin.abilities(&self.host, &wanted.spec));
         let refreshed = matches!(job.operation, Operation::Refresh(_));
         let Some(group) = fs_group(pod).filter(|_| abilities.owned && !spec.read_only && !spec.block) else {
@@ -181,7 +181,7 @@ impl Manager {
                 }
             }
         };
-        // It is mounted, and not yet what the pod has to find.
+        // The volume is mounted, but not yet ready for the pod.
         outcome.map_err(|error| PluginError { outcome: Outcome::Uncertain, ..error })
     }
 

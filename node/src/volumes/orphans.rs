@@ -1,8 +1,8 @@
-//! Directories of pods that nobody knows. What is provably not mounted and holds nothing but directories goes with `rmdir`. Anything
-//! else is moved into quarantine, on the same file system, and told; nothing is ever deleted. A directory with a mount point in it
-//! is left alone.
+//! Cleans up directories of unknown pods. A directory that is provably unmounted and contains only directories is
+//! removed with `rmdir`. Any other is moved into quarantine, on the same file system, and reported; nothing is
+//! ever deleted. A directory with a mount point in it is left unchanged.
 //!
-//! Directories are opened below each other without following links, and no step leads to another file system.
+//! Directories are opened one below the other without following links or crossing into another file system.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,45 +16,45 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, unlin
 use super::quarantine;
 use crate::host::Host;
 
-/// Deeper trees are not looked through; they count as content.
+/// Deeper trees are not searched; they count as content.
 const DEEPEST: usize = 64;
 
-/// What becomes of a directory that nobody knows.
+/// The result for a directory of an unknown pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// There is nothing in it: removed.
+    /// It was empty and is removed.
     Removed,
-    /// These are mounted in it: left as it is.
+    /// It contains these mounts and is left unchanged.
     Mounted(Vec<PathBuf>),
-    /// Moved there.
+    /// It was moved to this path.
     Quarantined(PathBuf),
-    /// Left as it is, because of this.
+    /// It is left unchanged for this reason.
     Kept(String),
 }
 
-/// A directory of a pod that nobody knows, and what became of it, or would become of it.
+/// A directory of an unknown pod, and what was done with it, or would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// UID of the pod.
     pub uid: String,
     /// The directory.
     pub path: PathBuf,
-    /// What becomes of it.
+    /// The result.
     pub fate: Fate,
 }
 
-/// How far to go.
+/// The extent of a cleanup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CleanupMode {
-    /// Only tell.
+    /// Only report.
     Look,
-    /// Remove what is empty.
+    /// Remove empty directories.
     Tidy,
-    /// And move everything else away.
+    /// Also move other directories into quarantine.
     Quarantine,
 }
 
-/// Looks after the directory of a pod that nobody knows. None: it is not there.
+/// Cleans up the directory of an unknown pod. `None`: it does not exist.
 pub(super) async fn treat(host: &Host, uid: &str, zeal: CleanupMode) -> Option<Finding> {
     let path = host.paths.pod(uid);
     let fate = fate(host, uid, &path, zeal).await?;
@@ -109,7 +109,8 @@ async fn put_away(host: &Host, uid: &str, path: &Path, zeal: CleanupMode) -> Fat
     }
 }
 
-/// Something may have been mounted in a directory between the look and the move. Then it goes back to where its mounts are looked for.
+/// Moves a directory back if something was mounted in it between the check and the move, so that its mounts are
+/// found.
 async fn taken_back(host: &Host, path: &Path, moved: &Path) -> Option<Fate> {
     let mounted = match mounted_below(host, moved) {
         Ok(mounted) if mounted.is_empty() => return None,
@@ -117,7 +118,7 @@ async fn taken_back(host: &Host, path: &Path, moved: &Path) -> Option<Fate> {
         Err(why) => {
             let moved = moved.display();
             return Some(Fate::Kept(format!(
-                "it was moved to {moved}, and nobody knows what is mounted in it: {why}"
+                "it was moved to {moved}, and the mounts in it cannot be determined: {why}"
             )));
         }
     };
@@ -136,11 +137,11 @@ async fn taken_back(host: &Host, path: &Path, moved: &Path) -> Option<Fate> {
 
 fn tell(host: &Host, uid: &str, from: &Path, to: &Path) {
     let (from, to) = (from.display(), to.display());
-    tracing::warn!(uid, %from, %to, "the directory of a pod that nobody knows is not empty; it was moved");
+    tracing::warn!(uid, %from, %to, "the directory of an unknown pod is not empty; it was moved");
     let node = ObjectReference {
         kind: Some("Node".to_owned()),
         name: Some(host.config.name.clone()),
-        // Upstream's kubelet names itself so.
+        // Upstream: the kubelet identifies itself like this.
         uid: Some(host.config.name.clone()),
         ..ObjectReference::default()
     };
@@ -150,7 +151,7 @@ fn tell(host: &Host, uid: &str, from: &Path, to: &Path) {
     host.events.event_for(node, Warning, reason::ORPHANED_POD_VOLUME, message);
 }
 
-/// Removes a directory if it holds nothing but directories, and nothing is mounted in it.
+/// Removes a directory if it contains only directories and nothing is mounted in it.
 pub(super) async fn remove_empty(host: &Host, path: PathBuf) {
     if !mounted_below(host, &path).is_ok_and(|mounted| mounted.is_empty()) {
         return;
@@ -182,12 +183,12 @@ fn open(at: impl std::os::fd::AsFd, name: impl rustix::path::Arg) -> rustix::io:
     openat(at, name, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// None: it is not there.
+/// `None`: it does not exist.
 fn holds_only_directories(path: &Path) -> io::Result<Option<bool>> {
     let dir = match open(CWD, path) {
         Ok(dir) => dir,
         Err(rustix::io::Errno::NOENT) => return Ok(None),
-        // A link, or no directory.
+        // A link, or not a directory.
         Err(rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR) => return Ok(Some(false)),
         Err(error) => return Err(error.into()),
     };
@@ -214,7 +215,7 @@ fn only_directories(dir: &OwnedFd, device: u64, depth: usize) -> io::Result<bool
     Ok(true)
 }
 
-/// Takes empty directories away, the innermost first. What is not empty, or is a mount point after all, stops it.
+/// Removes empty directories, the innermost first. Stops at the first one that is not empty or is a mount point.
 fn remove(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::other("it has no parent"));

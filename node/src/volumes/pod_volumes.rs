@@ -1,4 +1,4 @@
-//! How the volumes of a pod are, as the room `pods` is told. Pure.
+//! The state of a pod's volumes, as reported to `pods`. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,26 +11,26 @@ use super::events::about;
 use crate::host::Host;
 use crate::runtime::PodPath;
 
-/// A volume that is not as it should be.
+/// A volume that is not mounted yet, or not released yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Its name in the pod; of what is being taken away, the name of its directory.
+    /// Its name in the pod; for a volume that is being released, the name of its directory.
     pub volume: String,
-    /// Why, as far as it is known.
+    /// The cause, if it is known.
     pub cause: Option<String>,
 }
 
-/// What a pod waits for. Shown, it is what upstream writes into the event `FailedMount`.
+/// The volumes a pod waits for. Displayed as upstream's message of the event `FailedMount`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Everything that is not mounted.
+    /// All volumes that are not mounted.
     pub unmounted: Vec<Pending>,
-    /// What of it is not attached yet.
+    /// Those that are not attached yet.
     pub unattached: Vec<Pending>,
-    /// What of it could not even be looked up.
+    /// Those that could not be resolved.
     pub failed: Vec<Pending>,
-    /// The node takes no more volumes of a driver; its words. Waiting does not help: upstream rejects such a pod with reason
-    /// `VolumeAttachmentLimitExceeded`.
+    /// The message of a driver whose volume limit is reached on this node. Waiting does not help: upstream rejects
+    /// such a pod with reason `VolumeAttachmentLimitExceeded`.
     pub limit: Option<String>,
 }
 
@@ -57,20 +57,20 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// How the volumes of a pod are.
+/// The state of a pod's volumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodVolumes {
-    /// Not all are mounted.
+    /// Some are not mounted.
     Waiting(Waiting),
-    /// All are; this is what the pod finds where.
+    /// All are mounted at these paths.
     Ready(Vec<PodPath>),
-    /// The pod does not want them any more, and some are still here.
+    /// The pod has released them, and these are still mounted.
     Releasing(Vec<Pending>),
     /// Nothing of the pod is mounted.
     Released,
 }
 
-/// What is told of volumes that a pod which has ended does not let go.
+/// The message about volumes that an ended pod has not released.
 pub fn left_words(left: &[Pending]) -> String {
     let words = left.iter().map(|pending| {
         let cause = pending.cause.as_deref().unwrap_or("it is not known why");
@@ -79,7 +79,7 @@ pub fn left_words(left: &[Pending]) -> String {
     words.collect::<Vec<_>>().join("; ")
 }
 
-/// What keeps a volume while it goes on.
+/// The message about a running operation.
 fn still(operation: &Operation) -> &'static str {
     match operation {
         Operation::MountDevice | Operation::SetUp(_) => "mounting it was begun earlier and has not ended yet",
@@ -90,7 +90,7 @@ fn still(operation: &Operation) -> &'static str {
     }
 }
 
-/// How those of one pod are. `attach` tells whether a volume is attached.
+/// The state for one pod. `attach` reports whether a volume is attached.
 pub(super) fn of_pod(
     host: &Host,
     uid: &Uid,
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_pod_does_not_let_go() {
+    fn unreleased_volumes_are_listed_with_their_cause() {
         let pending = |volume: &str, cause: Option<&str>| Pending {
             volume: volume.to_owned(),
             cause: cause.map(str::to_owned),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_waits_for_in_upstreams_words() {
+    fn waiting_message_equals_upstreams() {
         let pending = |volume: &str, cause: Option<&str>| Pending {
             volume: volume.to_owned(),
             cause: cause.map(str::to_owned),

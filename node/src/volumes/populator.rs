@@ -1,5 +1,6 @@
-//! From a pod to the volumes that it wants mounted: which ones, and what their claims say. The rules are pure functions; the
-//! lookups go to the server each time, because what is mounted must not depend on how old a cache is.
+//! Resolves the volumes of a pod: which ones its containers use, and to which PersistentVolumes its claims are
+//! bound. The rules are pure functions; every lookup reads from the server, because what is mounted must not
+//! depend on the age of a cache.
 //!
 //! Upstream: pkg/kubelet/volumemanager/populator.
 
@@ -20,15 +21,15 @@ use crate::objects::{ObjectError, Objects};
 use crate::plugin::{Place, Plugin, PluginError, Plugins, VolumeCapabilities};
 use crate::volume::{Source, VolumeSpec};
 
-/// Names of directories are not longer than this on any file system that matters.
+/// The maximum length of a directory name on all common file systems.
 const LONGEST_NAME: usize = 255;
 
-/// A volume that a pod wants mounted.
+/// A resolved volume of a pod.
 #[derive(Clone)]
 pub(super) struct ResolvedVolume {
-    /// What all who speak of the volume call it: `<plugin>/<volume name>`; with the pod in it when it is this pod's alone.
+    /// Its unique name: `<plugin>/<volume name>`; includes the pod if the volume belongs to one pod.
     pub(super) unique: Arc<str>,
-    /// Its name among those of the plugin.
+    /// Its name within the plugin.
     pub(super) volume_name: String,
     pub(super) plugin: Arc<dyn Plugin>,
     pub(super) abilities: VolumeCapabilities,
@@ -36,7 +37,7 @@ pub(super) struct ResolvedVolume {
     pub(super) place: Place,
 }
 
-/// Why a volume of a pod cannot be mounted yet. The texts are upstream's; they end up in events.
+/// Why a volume of a pod cannot be mounted yet. The messages are upstream's; they become events.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PopulateError {
     #[error("error processing PVC {claim}: {why}")]
@@ -53,7 +54,7 @@ pub(super) enum PopulateError {
     Unsafe { volume: String, name: String },
 }
 
-/// What is wrong with a claim.
+/// Why a claim cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClaimError {
     #[error("failed to fetch PVC from API server: {0}")]
@@ -80,7 +81,7 @@ pub(super) enum ClaimError {
     Untranslatable { volume: String, driver: &'static str },
 }
 
-/// Whether a name may become a directory: one component that leads nowhere else and can be shown.
+/// Whether a name can be a directory name: one printable path component.
 pub(super) fn is_component(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= LONGEST_NAME
@@ -88,17 +89,17 @@ pub(super) fn is_component(name: &str) -> bool {
         && !name.chars().any(|c| c == '/' || c.is_control())
 }
 
-/// What containers do with the volumes of their pod.
+/// How containers use the volumes of their pod.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct VolumeUses {
-    /// Volumes that are mounted.
+    /// Volumes in `volumeMounts`.
     pub(super) mounts: BTreeSet<String>,
-    /// Volumes that are devices.
+    /// Volumes in `volumeDevices`.
     pub(super) devices: BTreeSet<String>,
 }
 
 impl VolumeUses {
-    /// Of all containers, those that run first and those that were added later among them.
+    /// The uses by all containers, including init and ephemeral containers.
     pub(super) fn of(pod: &Pod) -> Self {
         let mut uses = Self::default();
         let Some(spec) = &pod.spec else { return uses };
@@ -138,7 +139,7 @@ pub(super) fn volume_of_claim<'c>(
         };
         return Err(ClaimError::NotOwner { claim: key(&claim.metadata), pod: key(&pod.metadata) });
     }
-    // While the finalizer is there a pod may still use it, and that may be this one.
+    // While the finalizer is set, a pod may still use the claim, and it may be this one.
     if is_terminating(claim) && !has_finalizer(claim, FINALIZER_PVC_PROTECTION) {
         return Err(ClaimError::Leaving);
     }
@@ -149,7 +150,7 @@ pub(super) fn volume_of_claim<'c>(
     if volume.is_empty() { Err(ClaimError::NoVolume) } else { Ok(volume) }
 }
 
-/// Whether a volume says that it belongs to the claim.
+/// Checks that a volume is bound to the claim.
 pub(super) fn check_owner(
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
@@ -165,7 +166,7 @@ pub(super) fn check_owner(
     Ok(())
 }
 
-/// Whether containers use a volume as what it is.
+/// Checks that containers use a volume according to its mode.
 pub(super) fn check_mode(volume: &str, mode: &str, uses: &VolumeUses) -> Result<(), PopulateError> {
     let wrong = |place| Err(PopulateError::Mode { volume: volume.to_owned(), mode: mode.to_owned(), place });
     if uses.mounts.contains(volume) && mode != "Filesystem" {
@@ -177,7 +178,7 @@ pub(super) fn check_mode(volume: &str, mode: &str, uses: &VolumeUses) -> Result<
     Ok(())
 }
 
-/// The volume as its plugin knows it: kinds whose driver took them over are the driver's.
+/// The volume as its plugin expects it: a migrated volume type is translated to its CSI driver.
 pub(super) fn as_mounted(volume: PersistentVolume) -> Result<PersistentVolume, ClaimError> {
     match (translate::driver_of(&volume), translate::to_csi(&volume)) {
         (None, _) => Ok(volume),
@@ -210,7 +211,7 @@ fn is_source_read_only(source: &Source) -> bool {
     read_only.contains(&Some(true))
 }
 
-/// A volume of a pod with all names that it goes by.
+/// Builds a volume of a pod with all its names.
 pub(super) fn named(
     host: &Host,
     plugins: &Plugins,
@@ -247,17 +248,17 @@ pub(super) fn named(
     Ok(ResolvedVolume { unique, volume_name, plugin, abilities, spec, place })
 }
 
-/// The unique name of a volume that several pods may have. Upstream: GetUniqueVolumeName.
+/// The unique name of a volume that pods may share. Upstream: GetUniqueVolumeName.
 pub(super) fn shared_name(plugin: &str, volume_name: &str) -> Arc<str> {
     format!("{plugin}/{volume_name}").into()
 }
 
-/// The unique name of a volume that is one pod's alone. Upstream: GetUniqueVolumeNameFromSpecWithPod.
+/// The unique name of a volume that belongs to one pod. Upstream: GetUniqueVolumeNameFromSpecWithPod.
 pub(super) fn own_name(place: &Place) -> Arc<str> {
     format!("{}/{}-{}", place.plugin, place.uid, place.dir_name).into()
 }
 
-/// Looks up what a volume of a pod is.
+/// Resolves a volume of a pod.
 pub(super) async fn resolve(
     host: &Host,
     plugins: &Plugins,
@@ -304,7 +305,7 @@ pub(super) async fn resolve(
     named(host, plugins, pod, spec)
 }
 
-/// Whether a volume may be mounted on this node. `labels` are those of the Node, if it was seen.
+/// Checks whether a volume may be mounted on this node. `labels` are those of the Node, if it was read.
 pub(super) fn check(wanted: &ResolvedVolume, labels: Option<&BTreeMap<String, String>>) -> MountCheck {
     let name = wanted.spec.dir_name();
     if wanted.spec.block && !wanted.abilities.block {
@@ -334,14 +335,14 @@ pub(super) fn check(wanted: &ResolvedVolume, labels: Option<&BTreeMap<String, St
     MountCheck::Passed
 }
 
-/// Whether one pod alone may have it.
+/// Whether only one pod may use the volume.
 pub(super) fn is_exclusive(spec: &VolumeSpec) -> bool {
     let Source::Persistent(volume) = &spec.source else { return false };
     let modes = volume.spec.as_ref().and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default();
     modes.iter().any(|mode| mode == "ReadWriteOncePod")
 }
 
-/// Keys of the claims of a pod's volumes that containers use.
+/// Keys of the claims whose volumes the containers of a pod use.
 pub(super) fn claim_keys(pod: &Pod) -> Vec<String> {
     let used = used_volumes(pod, &VolumeUses::of(pod));
     let keys = pods::claim_keys(pod);

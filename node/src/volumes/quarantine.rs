@@ -1,4 +1,5 @@
-//! What nobody could account for: moved here whole, listed with its age, and deleted only when a person says so.
+//! The quarantine for unexplained directories: each is moved here unchanged, listed with its age, and deleted
+//! only by an explicit command.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -14,23 +15,23 @@ use crate::host::Host;
 use crate::paths::Paths;
 use crate::rooted_fs::{self, RootedFsError};
 
-/// So many orphans of one pod in one second are told apart.
+/// The maximum number of orphans of one pod per second.
 const MOST_NAMES: usize = 100;
-/// How the time is written at the front of a name.
+/// The format of the time at the start of a name.
 const TIME: &str = "%Y%m%dT%H%M%SZ";
 /// Its length.
 const TIME_LENGTH: usize = 16;
 
-/// Something in quarantine.
+/// A directory in quarantine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Since when; none when its name does not say so, because somebody else put it there.
+    /// When it was moved; `None` when its name has no time, because another program created it.
     pub since: Option<Timestamp>,
 }
 
-/// The name of what a pod left.
+/// The name for the directory of a pod.
 pub(super) fn name(now: Timestamp, uid: &str) -> String {
     format!("{}-{uid}", now.strftime(TIME))
 }
@@ -49,7 +50,7 @@ pub(super) fn move_in(from: &Path, room: &Path, name: &str) -> io::Result<PathBu
             0 => room.join(name),
             _ => room.join(format!("{name}-{attempt}")),
         };
-        // A rename would replace an empty directory of that name.
+        // A rename would replace an empty directory of this name.
         if std::fs::symlink_metadata(&to).is_ok() {
             continue;
         }
@@ -59,16 +60,16 @@ pub(super) fn move_in(from: &Path, room: &Path, name: &str) -> io::Result<PathBu
     Err(io::Error::other("too many of this name are there"))
 }
 
-/// Moves it back: something was mounted in it after all. Blocks.
+/// Moves a directory back because something is mounted in it. Blocks.
 pub(super) fn move_out(from: &Path, to: &Path) -> io::Result<()> {
-    // What is there by now stays there.
+    // Fails if the path exists again.
     Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
 }
 
-/// All that is in quarantine, in the order of the names. Blocks.
+/// The content of the quarantine, sorted by name. Blocks.
 ///
 /// # Errors
-/// It cannot be listed, or is no directory.
+/// The quarantine cannot be listed or is not a directory.
 pub fn list(paths: &Paths) -> Result<Vec<Quarantined>, RootedFsError> {
     let room = paths.quarantine();
     let entries = match rooted_fs::list_below(paths.root(), &room) {
@@ -81,10 +82,11 @@ pub fn list(paths: &Paths) -> Result<Vec<Quarantined>, RootedFsError> {
     Ok(entries.collect())
 }
 
-/// Deletes something in quarantine with everything in it: never through a link, and nothing at all when something is mounted in it.
+/// Deletes a directory in quarantine with its content. Links are not followed, and nothing is deleted when
+/// something is mounted in it.
 ///
 /// # Errors
-/// What is left, and why.
+/// What remains, and why.
 pub async fn purge(host: &Host, path: &Path) -> Result<(), String> {
     let room = host.paths.quarantine();
     let points = host.mounts.points().map_err(|error| error.to_string())?;
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_since_when() {
+    fn name_contains_the_time() {
         let at = Timestamp::from_second(1_700_000_000).unwrap_or_default();
         assert_eq!(name(at, "u-1"), "20231114T221320Z-u-1");
         for (name, expected) in [

@@ -1,4 +1,5 @@
-//! One key at a time: looks up what a pod wants, decides about a volume, begins what is to be done, and puts down how it ended.
+//! Processes one key at a time: resolves the volumes of a pod, or decides the next step for a volume, starts the
+//! operation, and stores its result.
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
@@ -25,13 +26,13 @@ use super::resize;
 use crate::plugin::Outcome;
 use crate::volume::PodKey;
 
-/// A volume that is not attached after this time is told, and again after it. Upstream: the limit of WaitForAttach.
+/// Interval of the event about a volume that is not attached. Upstream: the timeout of WaitForAttach.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(600);
-/// How often it is looked whether a volume that waits has to be attached at all.
+/// How often a waiting volume is checked for whether it needs an attachment at all.
 const ATTACH_LOOK: Duration = Duration::from_secs(2);
 
 impl Manager {
-    /// Looks up the volumes of a pod, if that is due.
+    /// Looks up the volumes of a pod, if a lookup is due.
     pub(super) fn look_up(self: &Arc<Self>, uid: &Uid) {
         let Some(pod) = self.state().desired.begin_lookup(uid, Instant::now()) else { return };
         let (this, uid) = (Arc::clone(self), uid.clone());
@@ -81,11 +82,11 @@ impl Manager {
         if pod.due && pod.failure.is_none() {
             self.queue.add(Key::Pod(uid.clone()));
         }
-        // What was kept because the pod was not known completely.
+        // Reconsider the mounts that were kept because the pod was not fully resolved.
         self.wake_pod(&state, uid);
     }
 
-    /// Decides about a volume, and begins what is to be done.
+    /// Decides the next step for a volume and starts it.
     pub(super) fn look_at(self: &Arc<Self>, unique: &Arc<str>) {
         let now = Instant::now();
         let mut state = self.state();
@@ -124,8 +125,8 @@ impl Manager {
         }
     }
 
-    /// What a plugin can do with a volume may be known only after a pod was looked up: drivers say some of it themselves, and objects of the
-    /// cluster the rest.
+    /// Recomputes the capabilities of a volume. They may be known only after the lookup: drivers report some of them,
+    /// and cluster objects others.
     fn review(&self, state: &mut ManagerState, unique: &Arc<str>) {
         let Some(volume) = state.actual.get(unique) else { return };
         let here = volume.device == Presence::Mounted
@@ -133,7 +134,7 @@ impl Manager {
         let changed = state.desired.review(unique, |wanted| {
             let mut now = wanted.plugin.abilities(&self.host, &wanted.spec);
             if here {
-                // What the controller has attached it may detach only when it is gone from here.
+                // While the volume is mounted, it keeps the capability: the controller may detach it only after the unmount.
                 now.attach = wanted.abilities.attach;
             }
             now
@@ -234,11 +235,11 @@ impl Manager {
         if let (Operation::Refresh(uid), true) = (&operation, job.pod.is_some())
             && let Some(mount) = volume.mounts.get_mut(uid)
         {
-            // What changes from here on has to be shown by another one.
+            // A later change needs another refresh.
             mount.stale = false;
         }
         if let Some(uid) = uid {
-            // It is not refused any more.
+            // The refusal no longer applies.
             volume.failures.remove(&Operation::Refuse(uid.clone()));
         }
         volume.begin(operation, place.as_ref());
@@ -328,7 +329,7 @@ impl Manager {
         }
         self.queue.add(Key::Volume(Arc::clone(&job.unique)));
         if job.plugin.is_none() || state.actual.riddles().next().is_some() {
-            // It may have been the answer to what kept others.
+            // The result may have resolved what blocked other volumes.
             state.actual.volumes.keys().for_each(|unique| self.queue.add(Key::Volume(Arc::clone(unique))));
         }
         self.publish(&mut state);
@@ -336,7 +337,7 @@ impl Manager {
         let of_operation = job.operation.uid().cloned();
         let pods: BTreeSet<Uid> = wanting.chain(of_operation.clone()).collect();
         pods.iter().for_each(|uid| self.report(&mut state, uid));
-        // The last of a pod that is gone: taken away, or never made.
+        // The last mount of a released pod is gone, or was never made.
         if let Some(uid) = of_operation.filter(|uid| state.desired.get(uid).is_none()) {
             self.wake_pod(&state, &uid);
             if !state.knows(&uid) {

@@ -1,6 +1,6 @@
-//! What an agent before this one left on disk: the volumes of pods, and mounts for the node. All of it is uncertain until it was mounted
-//! again or taken away. Directories are listed and never entered further than where a volume begins, so a mount that hangs does
-//! not hang the start.
+//! Recovers from disk what an earlier agent has mounted: volumes of pods and device mounts. All of it is
+//! uncertain until it is remounted or unmounted. Directories are listed only down to the volumes, so a mount that
+//! hangs does not block the start.
 //!
 //! Upstream: pkg/kubelet/volumemanager/reconciler (reconstruct).
 
@@ -19,36 +19,37 @@ use crate::host::Host;
 use crate::paths::{Paths, unescaped};
 use crate::plugin::{Place, Plugin, PluginError, Plugins};
 
-/// The agent cannot know what is mounted, and must not begin: it would tell the controller that nothing is.
+/// The existing mounts cannot be determined. The agent must not start, because it would report to the controller
+/// that nothing is mounted.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconstructError {
-    /// The directory of the pods cannot be listed.
+    /// A directory below `pods` cannot be listed.
     #[error("cannot list {}: {cause}; see to it that the agent may read its directory", path.display())]
     List {
-        /// What was to be listed.
+        /// The directory.
         path: PathBuf,
-        /// Why it cannot be.
+        /// The system error.
         cause: io::Error,
     },
-    /// A plugin does not say what it has mounted for the node.
+    /// A plugin failed to list its device mounts.
     #[error("plugin {plugin} does not tell what it has mounted for this node: {cause}")]
     Devices {
-        /// Its name.
+        /// The name of the plugin.
         plugin: &'static str,
-        /// What it says instead.
+        /// The error.
         cause: PluginError,
     },
-    /// It did not answer in time.
+    /// A plugin exceeded the deadline.
     #[error("plugin {plugin} does not tell what it has mounted for this node: no answer for {seconds} s")]
     Late {
-        /// Its name.
+        /// The name of the plugin.
         plugin: &'static str,
         /// The deadline.
         seconds: u64,
     },
 }
 
-/// What was found.
+/// The recovered state.
 #[derive(Default)]
 pub(super) struct ReconstructedState {
     pub(super) actual: ActualState,
@@ -56,7 +57,7 @@ pub(super) struct ReconstructedState {
     pub(super) pods: BTreeSet<Uid>,
 }
 
-/// Looks at the disk.
+/// Scans the disk.
 pub(super) async fn find(host: &Host, plugins: &Plugins) -> Result<ReconstructedState, ReconstructError> {
     let deadline = host.config.mount_timeout;
     let mut found = ReconstructedState::default();
@@ -83,11 +84,11 @@ pub(super) async fn find(host: &Host, plugins: &Plugins) -> Result<Reconstructed
         match tokio::time::timeout(deadline, plugin.found(host, &place)).await {
             Ok(Ok(name)) => (place, Some((Arc::clone(plugin), name))),
             Ok(Err(error)) => {
-                tracing::warn!(uid = place.uid, plugin = place.plugin, volume = place.dir_name, %error, "nobody knows what a directory of a pod is");
+                tracing::warn!(uid = place.uid, plugin = place.plugin, volume = place.dir_name, %error, "cannot identify the volume of a pod directory");
                 (place, None)
             }
             Err(_) => {
-                tracing::warn!(uid = place.uid, plugin = place.plugin, volume = place.dir_name, "nobody says in time what a directory of a pod is");
+                tracing::warn!(uid = place.uid, plugin = place.plugin, volume = place.dir_name, "timed out while identifying the volume of a pod directory");
                 (place, None)
             }
         }
@@ -109,7 +110,7 @@ fn take_up(actual: &mut ActualState, place: Place, understood: Option<(Arc<dyn P
     let unique = match understood {
         Some((plugin, Some(name))) => {
             let unique = shared_name(plugin.name(), &name);
-            // Its mount for the node may be there without a trace of its own.
+            // Its device mount may exist although the plugin did not list it.
             device(actual, &plugin, name);
             unique
         }
@@ -121,7 +122,7 @@ fn take_up(actual: &mut ActualState, place: Place, understood: Option<(Arc<dyn P
             unique
         }
         None => {
-            // No plugin gives such a name to anything.
+            // No plugin uses a name of this form.
             let unique: Arc<str> =
                 format!("?{}/{}/{}/{}", place.block, place.plugin, place.uid, place.dir_name).into();
             let mut volume = Volume::new(None, place.dir_name.clone());
@@ -136,7 +137,7 @@ fn take_up(actual: &mut ActualState, place: Place, understood: Option<(Arc<dyn P
     }
 }
 
-/// Pods with a directory, and the places in them.
+/// Pods with a directory, and the places of their volumes.
 fn scan(paths: &Paths) -> Result<(BTreeSet<Uid>, Vec<Place>), ReconstructError> {
     let (mut pods, mut places) = (BTreeSet::new(), Vec::new());
     for uid in names(&paths.pods(), true)? {
@@ -144,7 +145,7 @@ fn scan(paths: &Paths) -> Result<(BTreeSet<Uid>, Vec<Place>), ReconstructError> 
         let rooms = [(paths.pod_volumes(&uid), false), (paths.pod(&uid).join("volumeDevices"), true)];
         for (room, block) in rooms {
             for dir in names(&room, true)? {
-                // A device is a link or a file, a volume a directory.
+                // A block device is a link or a file, a file system volume a directory.
                 for dir_name in names(&room.join(&dir), !block)? {
                     places.push(Place { uid: uid.clone(), plugin: unescaped(&dir), dir_name, block });
                 }
@@ -154,7 +155,7 @@ fn scan(paths: &Paths) -> Result<(BTreeSet<Uid>, Vec<Place>), ReconstructError> 
     Ok((pods, places))
 }
 
-/// What is in a directory, without looking at the entries themselves. One that is not there is empty.
+/// The names in a directory, without opening the entries. A missing directory is empty.
 pub(super) fn names(dir: &Path, directories: bool) -> Result<Vec<String>, ReconstructError> {
     let failed = |cause| ReconstructError::List { path: dir.to_owned(), cause };
     let entries = match std::fs::read_dir(dir) {
@@ -173,7 +174,7 @@ pub(super) fn names(dir: &Path, directories: bool) -> Result<Vec<String>, Recons
         match entry.file_name().into_string() {
             Ok(name) if is_component(&name) => names.push(name),
             Ok(_) | Err(_) => {
-                tracing::warn!(path = %entry.path().display(), "nobody made a directory of this name; it stays")
+                tracing::warn!(path = %entry.path().display(), "a directory has an invalid name; it is left unchanged")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Whether what is on the node has to grow after its volume has, and what a claim's status says of it. Pure.
+//! Decides whether the file system on the node must be expanded, and computes the claim status for it. Pure.
 //!
 //! Upstream: pkg/kubelet/volumemanager, pkg/volume/util/operationexecutor (node expander).
 
@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 
 use crate::volume::{Source, VolumeSpec};
 
-/// What the node knows to be the size of a volume: what its claim had.
+/// The size of a volume recorded by the node: the capacity of its claim.
 pub(super) fn known_size(spec: &VolumeSpec) -> Option<Quantity> {
     spec.claim.as_deref().map(target::capacity)
 }
 
-/// What a claim has.
+/// The capacity of a claim.
 pub(super) fn recorded(claim: &PersistentVolumeClaim) -> Quantity {
     target::capacity(claim)
 }
 
-/// The size that what is on the node has to get, if it is not as large. `known` is what the claim had when the volume was
-/// mounted here; none before that.
+/// The size to which the node must expand the volume, if it is smaller. `known` is the capacity of the claim when
+/// the volume was mounted here; `None` before that.
 pub(super) fn wanted_size(spec: &VolumeSpec, known: Option<&Quantity>) -> Option<Quantity> {
     let (Source::Persistent(volume), Some(claim), false) = (&spec.source, &spec.claim, spec.read_only) else {
         return None;
@@ -44,7 +44,7 @@ pub(super) fn needed(
     }
     let allowed = match target::stage(claim) {
         Stage::NodePending | Stage::NodeInProgress => true,
-        // Another node has finished the claim; this one has the volume too.
+        // Another node has completed the expansion of the claim, but this node must expand its mount too.
         Stage::None => {
             recorded == size
                 && is_shared(volume)
@@ -68,7 +68,7 @@ fn patch(claim: &PersistentVolumeClaim, status: Value) -> Value {
     json!({"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status})
 }
 
-/// The node begins; none when the claim says so already, or says nothing of the node.
+/// The patch for the start of the expansion; `None` when the claim already shows it or has no node stage.
 pub(super) fn begun(claim: &PersistentVolumeClaim) -> Option<Value> {
     let pending = target::stage(claim) == Stage::NodePending;
     pending.then(|| {
@@ -76,7 +76,7 @@ pub(super) fn begun(claim: &PersistentVolumeClaim) -> Option<Value> {
     })
 }
 
-/// The node is done; none when another node has said so.
+/// The patch for the completed expansion; `None` when another node has written it.
 pub(super) fn finished(claim: &PersistentVolumeClaim, size: &Quantity) -> Option<Value> {
     if target::stage(claim) == Stage::None && target::capacity(claim) == *size {
         return None;
@@ -89,7 +89,7 @@ pub(super) fn finished(claim: &PersistentVolumeClaim, size: &Quantity) -> Option
     Some(patch(claim, status))
 }
 
-/// The node could not; none when the claim says so already. `infeasible`: it will not be tried again.
+/// The patch for a failed expansion; `None` when the claim already shows it. `infeasible`: there is no retry.
 pub(super) fn failed(
     claim: &PersistentVolumeClaim,
     why: &str,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn when_the_node_has_to_do_something() {
+    fn node_expands_only_in_its_stages() {
         let (rwo, rwx) = ("ReadWriteOnce", "ReadWriteMany");
         let table = [
             ("nothing grew", claim("1Gi", ""), volume("1Gi", rwo), None, None),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written() {
+    fn claim_status_shows_each_stage() {
         let size = Quantity::parse("2Gi").unwrap();
         assert_eq!(
             begun(&claim("1Gi", "NodeResizePending")).unwrap()["status"],

@@ -1,5 +1,6 @@
-//! What is on disk, for somebody who is not the agent: a look, and where no agent has the directory the same tidying that the agent does at its
-//! start. Volumes are left to the agent: taking one away may need its driver, and only the agent asks drivers.
+//! Inspects the disk without an agent. If no agent uses the directory, it can do the same cleanup as the agent at
+//! startup. Volumes are left to the agent, because unmounting one may need its driver, which only the agent
+//! calls.
 
 use std::collections::BTreeSet;
 
@@ -8,38 +9,40 @@ use super::reconstruct::{self, ReconstructError, ReconstructedState};
 use crate::host::Host;
 use crate::plugin::Plugins;
 
-/// A volume that the agent takes away.
+/// A volume that the agent will unmount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftVolume {
-    /// Its name: `kubernetes.io/csi/driver^handle`; of a volume of one pod alone, the plugin and the name in the pod.
+    /// Its name: `kubernetes.io/csi/driver^handle`; for a volume of one pod, the plugin and the name in the pod.
     pub volume: String,
-    /// The pod that has it, and that nobody knows; none for the mount of the node, which no known pod uses.
+    /// The unknown pod that uses it; `None` for a device mount that no known pod uses.
     pub uid: Option<String>,
 }
 
-/// What was left on disk.
+/// The remains on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// Volumes that the agent takes away.
+    /// Volumes that the agent will unmount.
     pub volumes: Vec<LeftVolume>,
-    /// Directories of pods that nobody knows, without volumes.
+    /// Directories of unknown pods, without volumes.
     pub findings: Vec<Finding>,
 }
 
-/// What is on disk.
+/// The recovered state of the disk.
 pub struct Survey(ReconstructedState);
 
 impl Survey {
-    /// Looks at the disk. Pods are to be listed after this: a directory is made for a pod that the API has.
+    /// Scans the disk. List the pods after this call: a directory is created only for a pod that the API server
+    /// already has.
     ///
     /// # Errors
-    /// What is mounted cannot be known.
+    /// The existing mounts cannot be determined.
     pub async fn new(host: &Host, plugins: &Plugins) -> Result<Self, ReconstructError> {
         Ok(Self(reconstruct::find(host, plugins).await?))
     }
 
-    /// What belongs to no pod of these. Where it is to be tidied up, what is provably empty and unmounted is removed and other directories are moved into
-    /// quarantine; else nothing is touched, and the findings say what would be done.
+    /// Everything that belongs to none of these pods. With `tidy`, provably empty and unmounted directories are
+    /// removed and others are moved into quarantine; otherwise nothing is changed, and the findings describe what
+    /// would be done.
     pub async fn left(&self, host: &Host, known: &BTreeSet<String>, tidy: bool) -> Left {
         let mut left = Left::default();
         for (unique, volume) in &self.0.actual.volumes {
@@ -60,7 +63,7 @@ impl Survey {
         }
         let zeal = if tidy { CleanupMode::Quarantine } else { CleanupMode::Look };
         for uid in self.0.pods.iter().filter(|uid| !known.contains(&***uid)) {
-            // Its volumes are told above.
+            // Its volumes are reported above.
             if self.0.actual.of_pod(uid).next().is_some() {
                 continue;
             }
@@ -76,7 +79,7 @@ impl Survey {
         left
     }
 
-    /// Why a pod without volumes has to stay, if it has to: something of it may run.
+    /// Why the directory of a pod without volumes must stay, if so: its containers may still run.
     async fn runs(&self, host: &Host, uid: &str) -> Option<String> {
         let records = host.paths.pod(uid).join("containers");
         let listed = tokio::task::spawn_blocking(move || reconstruct::names(&records, false)).await;

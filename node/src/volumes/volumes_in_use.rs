@@ -1,44 +1,46 @@
-//! `node.status.volumesInUse`, and when `volumesAttached` may be believed (I7). Pure.
+//! Maintains `node.status.volumesInUse` and decides when `volumesAttached` is reliable (I7). Pure.
 //!
-//! The attach/detach controller takes a volume from `volumesAttached`, reads the Node, and detaches what is not in `volumesInUse`.
-//! So a volume may be mounted when one version of the Node has it in both lists, and no write is under way any more that has it not
-//! in `volumesInUse`. Whoever writes the list takes what is published here, now and then, and says what the server has. A name
-//! therefore comes and goes in turns: it is put in only after the server was seen without it, and taken out only after the server
-//! was seen with it. Whatever was taken for a write in between is older than what was seen.
+//! The attach/detach controller removes a volume from `volumesAttached`, reads the Node, and detaches the volume
+//! if it is not in `volumesInUse`. So a volume may be mounted when one version of the Node has it in both lists,
+//! and no write without it in `volumesInUse` is still in progress. The writer of the list takes what is published
+//! here at any time and reports what the server has. A name is therefore added and removed in turns: it is added
+//! only after the server was seen without it, and removed only after the server was seen with it. Any write that
+//! was prepared in between is older than the version that was seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a name is on its way.
+/// The step of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListingStep {
-    /// Published; the server has not been seen with it since.
+    /// Published; the server was not seen with it since.
     Entering,
     /// Published, and the server was seen with it.
     In,
-    /// Taken out; the server has not been seen without it since.
+    /// Removed; the server was not seen without it since.
     Leaving,
 }
 
-/// The names.
+/// The names and their steps.
 #[derive(Debug, Default)]
 pub(super) struct VolumesInUse {
     steps: BTreeMap<String, ListingStep>,
-    /// What the server had when it was last seen; none before that.
+    /// The list on the server when it was last seen; `None` before.
     reported: Option<BTreeSet<String>>,
 }
 
 impl VolumesInUse {
-    /// What an agent finds on disk when it starts: published from the first moment on, so no write without it can be under way.
+    /// Starts with the volumes that the agent found on disk: they are published from the beginning, so no write
+    /// without them can be in progress.
     pub(super) fn begin(found: impl IntoIterator<Item = String>) -> Self {
         Self { steps: found.into_iter().map(|name| (name, ListingStep::Entering)).collect(), reported: None }
     }
 
-    /// What has to be in use now.
+    /// Sets the volumes that must be in use.
     pub(super) fn need(&mut self, needed: &BTreeSet<String>) {
         for name in needed {
             if !self.steps.contains_key(name) {
                 let absent = self.reported.as_ref().is_some_and(|reported| !reported.contains(name));
-                // An agent before this one may have left it on the server; a write of ours without it may be under way.
+                // An earlier agent may have left it on the server, and a write of this agent without it may be in progress.
                 let step = if absent { ListingStep::Entering } else { ListingStep::Leaving };
                 self.steps.insert(name.clone(), step);
             }
@@ -46,12 +48,12 @@ impl VolumesInUse {
         self.turn(needed);
     }
 
-    /// The server has these.
+    /// Handles the list on the server.
     pub(super) fn seen(&mut self, reported: &BTreeSet<String>, needed: &BTreeSet<String>) {
         for (name, step) in &mut self.steps {
             *step = match (*step, reported.contains(name)) {
                 (ListingStep::Entering | ListingStep::In, true) => ListingStep::In,
-                // Somebody else took it out; it has to come back before it is believed.
+                // Another writer removed it; it must reappear before it counts.
                 (ListingStep::Entering | ListingStep::In, false) => ListingStep::Entering,
                 (ListingStep::Leaving, true) => ListingStep::Leaving,
                 (ListingStep::Leaving, false) if needed.contains(name) => ListingStep::Entering,
@@ -71,13 +73,13 @@ impl VolumesInUse {
         }
     }
 
-    /// What is to be written to the Node.
+    /// The list to write to the Node.
     pub(super) fn published(&self) -> BTreeSet<String> {
         let published = self.steps.iter().filter(|(_, step)| **step != ListingStep::Leaving);
         published.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Whether the server has it, and will have it until it is taken out here.
+    /// Whether the server has the name and keeps it until it is removed here.
     pub(super) fn is_in(&self, name: &str) -> bool {
         self.steps.get(name) == Some(&ListingStep::In)
     }
@@ -91,7 +93,7 @@ mod tests {
         names.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Plays `need NAMES` and `seen NAMES`; after each what is published, and what is believed.
+    /// Runs `need NAMES` and `seen NAMES` steps; after each one it checks the published and the reliable names.
     fn play(mut listing: VolumesInUse, steps: &[(&str, &str, &str, &str)]) {
         let mut needed = BTreeSet::new();
         for (at, (verb, names, published, believed)) in steps.iter().enumerate() {
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn i7_a_name_comes_and_goes_in_turns() {
+    fn i7_name_is_added_and_removed_in_turns() {
         let simple = [
             ("seen", "", "", ""),
             ("need", "a", "a", ""),
@@ -131,7 +133,7 @@ mod tests {
             ("need", "a", "a", ""),
             ("seen", "a", "a", "a"),
             ("need", "", "", ""),
-            // A write without it may be under way: the server has it, and that is not believed.
+            // A write without it may be in progress: the server has it, but that is not reliable.
             ("need", "a", "", ""),
             ("seen", "a", "", ""),
             ("seen", "", "a", ""),
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn i7_what_an_agent_before_left_on_the_server_is_not_believed() {
+    fn i7_remains_of_an_earlier_agent_on_the_server_do_not_count() {
         let wanted_before_the_node_was_seen =
             [("need", "a", "", ""), ("seen", "a", "", ""), ("seen", "", "a", ""), ("seen", "a", "a", "a")];
         play(VolumesInUse::default(), &wanted_before_the_node_was_seen);
@@ -163,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_on_disk_is_published_from_the_beginning() {
+    fn volumes_found_on_disk_are_published_immediately() {
         let found = || VolumesInUse::begin(["a".to_owned()]);
         play(
             found(),
             &[("need", "a", "a", ""), ("seen", "a", "a", "a"), ("need", "", "", ""), ("seen", "", "", "")],
         );
-        // Unmounted before the Node was seen: it stays until it can be taken out in turn.
+        // Unmounted before the Node was seen: the name stays until it can be removed in turn.
         play(
             found(),
             &[("need", "", "a", ""), ("seen", "", "a", ""), ("seen", "a", "", ""), ("seen", "", "", "")],
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_takes_out_is_not_believed_until_it_is_back() {
+    fn name_removed_by_another_writer_does_not_count_until_it_is_back() {
         let steps = [
             ("seen", "", "", ""),
             ("need", "a", "a", ""),

@@ -1,4 +1,4 @@
-//! What can go wrong with a snapshot file.
+//! Errors of snapshot files.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,58 +8,58 @@ use crate::OpenError;
 /// A snapshot file could not be written, read or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// The file system refused.
+    /// A file system operation failed.
     #[error("cannot {action} {path}")]
     Io {
-        /// Such as `read` or `write`.
+        /// The operation, such as `read` or `write`.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         #[source]
         source: io::Error,
     },
-    /// It is something else.
+    /// The file is not a snapshot.
     #[error("{path} is no snapshot of orlop (or its very beginning is damaged); choose another file")]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// Its bytes are not what was written.
+    /// The file is damaged.
     #[error("the snapshot {path} is damaged: {what}; choose another one")]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// The damage that was found.
         what: String,
     },
-    /// It has a format that this version does not read.
+    /// The file has a format that this version does not read.
     #[error(
         "the snapshot {path} has format {found}; this version reads format {supported}: use the version that wrote it"
     )]
     Format {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The format of the file.
         found: u32,
-        /// The one that can be read.
+        /// The format that this version reads.
         supported: u32,
     },
-    /// There is something where a store was to be made.
+    /// The target directory is not empty.
     #[error("{path} is not empty; a snapshot is restored into a directory that is new or empty")]
     NotEmpty {
         /// The directory.
         path: PathBuf,
     },
-    /// Revisions cannot be moved so far.
+    /// Revisions cannot be moved up that far.
     #[error("revision {revision} cannot be moved up by {bump}; give a smaller number")]
     Bump {
-        /// Of the snapshot.
+        /// The revision of the snapshot.
         revision: u64,
-        /// Asked for.
+        /// The requested bump.
         bump: u64,
     },
-    /// What was restored cannot be opened.
+    /// The restored store cannot be opened.
     #[error("the restored store cannot be opened")]
     Open(#[source] OpenError),
 }

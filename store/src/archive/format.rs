@@ -1,4 +1,4 @@
-//! The bytes around the records of a file: a header and a trailer.
+//! The header and the trailer of a snapshot file.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ pub const FORMAT: u32 = 1;
 pub(super) const HEADER: usize = 56;
 pub(super) const TRAILER: usize = 40;
 
-/// What a file says of itself.
+/// The header of a snapshot file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The store that it was taken from.
+    /// The store that the snapshot was taken from.
     pub store: [u8; 16],
-    /// The revision of the picture.
+    /// The revision of the snapshot.
     pub revision: Revision,
-    /// When it was taken, milliseconds since the epoch.
+    /// When the snapshot was taken, in milliseconds since the epoch.
     pub time_ms: i64,
-    /// How many records there are.
+    /// The number of records.
     pub records: u64,
 }
 
 impl Header {
-    /// The store's id as people write it.
+    /// The store's id as text.
     pub fn store_text(&self) -> String {
         StoreId(self.store).to_string()
     }
@@ -71,12 +71,12 @@ pub(super) enum BadHeader {
     Format(u32),
 }
 
-/// What stands at the end of a file.
+/// The trailer of a snapshot file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trailer {
-    /// Bytes between header and trailer.
+    /// The number of bytes between header and trailer.
     pub(super) body: u64,
-    /// Their checksum.
+    /// The checksum of these bytes.
     pub(super) crc: u32,
     /// The same number as in the header.
     pub(super) records: u64,
@@ -106,14 +106,14 @@ impl Trailer {
     }
 }
 
-/// What is in a file that was read from end to end.
+/// The contents of a file that was read from start to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// What it says of itself.
+    /// The header of the file.
     pub header: Header,
-    /// Bytes of keys and values.
+    /// The number of bytes of keys and values.
     pub bytes: u64,
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     pub file_bytes: u64,
     /// Records by topic (`/registry/pods/`).
     pub topics: BTreeMap<String, u64>,

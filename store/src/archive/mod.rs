@@ -1,14 +1,13 @@
-//! Snapshots for people: one file with all records of one revision, to be kept somewhere else.
+//! Portable snapshots: one file with all records of one revision, for storage outside the data directory.
 //!
-//! It is the store's own logical snapshot, compressed, between a header that says what it is and a
-//! trailer that says that it is whole. Every byte is under a checksum, so that a damaged file is
-//! found when it is looked at and not when it is needed. The layout is told in
-//! docs/store-format.md.
+//! A file is the store's own logical snapshot, compressed, between a header that describes it and a
+//! trailer that proves it complete. Checksums cover every byte, so damage is found by a check and not
+//! first by a restore. docs/store-format.md describes the layout.
 //!
-//! [`write()`] makes one from an immutable picture, so no writer waits for it. [`check`] reads all of
-//! it. [`restore`] makes a new store of it, whose history is a new one: every revision is moved up, so
-//! that none goes back for a client that has seen the old store, and all that clients remember from
-//! there is Expired.
+//! [`write()`] writes a file from an immutable snapshot of the state, so no writer waits for it. [`check`]
+//! reads all of it. [`restore`] creates a new store from it with a history of its own: every revision is
+//! moved up, so that no revision goes backwards for a client of the old store, and every revision that
+//! such a client remembers is Expired.
 
 mod error;
 mod format;

@@ -1,4 +1,4 @@
-//! Reading a file: nothing in it is believed before its checksum.
+//! Reading snapshot files. No bytes are used before their checksum matches.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,13 +11,13 @@ use super::format::{BadHeader, FORMAT, HEADER, Header, Summary, TRAILER, Trailer
 use crate::embedded::StoreId;
 use crate::embedded::snapshot::{self, SavedRecord};
 
-/// A block is never larger: the largest value, its key, and what was gathered before.
+/// The upper bound for a block: the largest value, its key, and the bytes gathered before it.
 const BLOCK: usize = 1 << 30;
 
-/// What a file says of itself. Only the header is looked at.
+/// Reads the header of a file, and nothing else.
 ///
 /// # Errors
-/// When it cannot be read or is none.
+/// When the file cannot be read or is not a snapshot.
 pub fn header(path: &Path) -> Result<Header, ArchiveError> {
     Ok(Reader::open(path)?.header)
 }
@@ -25,7 +25,7 @@ pub fn header(path: &Path) -> Result<Header, ArchiveError> {
 /// Reads the whole file and checks every byte.
 ///
 /// # Errors
-/// When it cannot be read, or is not as it was written.
+/// When the file cannot be read or is damaged.
 pub fn check(path: &Path) -> Result<Summary, ArchiveError> {
     let reader = Reader::open(path)?;
     let (header, file_bytes) = (reader.header, reader.size);
@@ -38,7 +38,7 @@ pub fn check(path: &Path) -> Result<Summary, ArchiveError> {
     Ok(summary)
 }
 
-/// A file that is being read.
+/// A snapshot file opened for reading.
 pub(super) struct Reader<'a> {
     path: &'a Path,
     pub(super) header: Header,
@@ -48,7 +48,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads both ends.
+    /// Opens a file and reads its header and trailer.
     pub(super) fn open(path: &'a Path) -> Result<Self, ArchiveError> {
         let io = |source| ArchiveError::Io { action: "read", path: path.to_owned(), source };
         let damaged = |what: &str| ArchiveError::Damaged { path: path.to_owned(), what: what.to_owned() };
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         Ok(Reader { path, header, trailer, file, size })
     }
 
-    /// Hands on every record, in key order. Only when this returns `Ok` was the file whole.
+    /// Passes every record to the callback, in key order. The file is complete only if this returns `Ok`.
     pub(super) fn each(
         self,
         mut take: impl FnMut(SavedRecord) -> Result<(), ArchiveError>,
@@ -145,9 +145,9 @@ impl<'a> Reader<'a> {
         let mut rest = [0; 1];
         let more = zip.read(&mut rest).map_err(|error| damaged(format!("its end: {error}")))?;
         if more > 0 {
-            return Err(damaged("it holds more than it says".to_owned()));
+            return Err(damaged("it has more records than its header says".to_owned()));
         }
-        // What the decompressor had no use for is under the checksum as well.
+        // The checksum also covers the bytes that the decompressor did not consume.
         let mut body = zip.finish();
         io::copy(&mut body, &mut io::sink()).map_err(|source| ArchiveError::Io {
             action: "read",
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Sums up what is read.
+/// Computes the checksum of the bytes read through it.
 struct Summed {
     file: io::Take<File>,
     crc: u32,

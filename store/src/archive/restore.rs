@@ -1,7 +1,7 @@
-//! From a file to a new store.
+//! Restoring a snapshot file into a new store.
 //!
-//! The store is made beside its place and gets its name when it has been opened once, so a
-//! directory with that name holds a whole store or nothing.
+//! The store is built in a directory beside its final one and renamed after it has been opened once, so
+//! the final directory contains a complete store or nothing.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -14,27 +14,27 @@ use crate::embedded::{Embedded, Options, make};
 use crate::kv::Kv;
 use crate::{OpenError, Revision};
 
-/// How far revisions are moved up unless somebody says otherwise: further than the old store can
-/// have come since the snapshot was taken.
+/// The default distance by which revisions are moved up: more than the old store can have advanced
+/// since the snapshot was taken.
 pub const BUMP: u64 = 1_000_000_000;
 
-/// A store that was made of a snapshot.
+/// A store restored from a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// What the snapshot says of itself.
+    /// The header of the snapshot.
     pub from: Header,
-    /// The new store.
+    /// The id of the new store.
     pub store: [u8; 16],
-    /// Its head, which is also the oldest revision that it knows.
+    /// The head revision of the new store, which is also its oldest.
     pub revision: Revision,
 }
 
-/// Makes a new store in a directory that does not exist or is empty. All revisions are `bump` higher
-/// than they were, which a client that has seen the old store needs: for it no revision goes back,
-/// and everything that it may want to continue from there is Expired.
+/// Restores a snapshot into a directory that is empty or does not exist. All revisions are moved up by
+/// `bump`, so that no revision goes backwards for a client of the old store and every revision from which
+/// such a client may want to continue is Expired.
 ///
 /// # Errors
-/// When the file is not whole or the directory is not empty; nothing is there then.
+/// When the file is incomplete or the directory is not empty. Nothing is created then.
 pub fn restore(path: &Path, dir: &Path, bump: u64, options: &Options) -> Result<Restored, ArchiveError> {
     let io = |action| move |source| ArchiveError::Io { action, path: dir.to_owned(), source };
     let is_there = match fs::read_dir(dir).map(Iterator::count) {
@@ -65,12 +65,12 @@ pub fn restore(path: &Path, dir: &Path, bump: u64, options: &Options) -> Result<
     let store = match fill(reader, &new, bump, revision, options) {
         Ok(store) => store,
         Err(error) => {
-            // What is left says that it is unfinished, by its name.
+            // The name of a leftover directory marks it as unfinished.
             let _ = fs::remove_dir_all(&new);
             return Err(error);
         }
     };
-    // In one step, also when there is an empty directory.
+    // Atomic, also when the target is an existing empty directory.
     if let Err(error) = fs::rename(&new, dir) {
         let _ = fs::remove_dir_all(&new);
         return Err(io("give the restored store its name")(error));
@@ -87,7 +87,7 @@ fn fill(
     options: &Options,
 ) -> Result<[u8; 16], ArchiveError> {
     let Header { time_ms, records, .. } = reader.header;
-    // What reading finds wrong goes past the encoder, which knows only of its sink.
+    // Read errors bypass the encoder, which reports only errors of its sink.
     let mut wrong = None;
     let made = make(&options.files, new, revision, time_ms, records, |encoder| {
         let read = reader.each(|record| {
@@ -106,7 +106,7 @@ fn fill(
         return Err(error);
     }
     let store = made.map_err(ArchiveError::Open)?;
-    // Opening builds the rest, and checks all of it.
+    // Opening builds the remaining files and verifies everything.
     let opened = Embedded::<()>::open(new, Options { ballast_bytes: Some(0), ..options.clone() })
         .map_err(ArchiveError::Open)?;
     let as_wanted = opened.head().revision() == revision && opened.oldest() == revision;
@@ -119,7 +119,7 @@ fn fill(
     Ok(store.0)
 }
 
-/// Whether a file system starts at a directory: then it cannot be renamed or replaced.
+/// Whether a directory is a mount point, which cannot be renamed or replaced.
 fn is_mount_point(dir: &Path) -> std::io::Result<bool> {
     Ok(fs::metadata(dir)?.dev() != fs::metadata(parent(dir))?.dev())
 }
@@ -128,7 +128,7 @@ fn parent(dir: &Path) -> &Path {
     dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// `a/b/` and `a/b` are both made in `a/b.restoring`.
+/// The directory a store is built in: `a/b.restoring` for both `a/b/` and `a/b`.
 fn beside(dir: &Path) -> PathBuf {
     let mut name = dir.components().collect::<PathBuf>().into_os_string();
     name.push(".restoring");
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_a_file_system_starts() {
+    fn mount_points_are_recognized() {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("below");
         fs::create_dir(&below).unwrap();

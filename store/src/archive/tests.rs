@@ -1,5 +1,5 @@
-//! What is saved is what was there; what is damaged is refused by name; what is restored is a new
-//! history.
+//! Tests of snapshot files: a restored store has the saved records and a new history, and damaged files
+//! are refused with a description of the damage.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ fn records(store: &dyn Kv<Sum>) -> Vec<String> {
     store.head().range("", None).map(|record| told(record)).collect()
 }
 
-/// Key, value and revision, moved back by so much.
+/// Key, value and revisions of each record, with the revisions moved back by `bump`.
 fn plain(store: &dyn Kv<Sum>, bump: u64) -> Vec<(String, Vec<u8>, u64, u64)> {
     let head = store.head();
     let of = |record: &Arc<crate::Record<Sum>>| {
@@ -39,7 +39,7 @@ fn save_to(path: &Path, store: &dyn Kv<Sum>, time_ms: i64) -> Header {
 }
 
 #[tokio::test]
-async fn what_is_saved_comes_back_as_a_new_history() {
+async fn restored_store_has_the_saved_records_and_a_new_history() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("it.snapshot");
     let store = Embedded::<Sum>::open(dir.path().join("old"), options()).unwrap();
@@ -65,8 +65,8 @@ async fn what_is_saved_comes_back_as_a_new_history() {
     let again = Embedded::<Sum>::open(&new, options()).unwrap();
     assert_eq!(again.id(), restored.store);
     assert_eq!(plain(&again, BUMP), plain(&store, 0));
-    // I11: nothing that a client of the old store has seen is newer than what it sees now, and what it
-    // would go on from is Expired.
+    // I11: the restored store's revisions are newer than any that a client of the old store has seen, and the
+    // revisions from which such a client would continue are Expired.
     assert_eq!(again.oldest(), restored.revision);
     for old in [1, 302, 5000] {
         let old = Revision(old);
@@ -78,7 +78,7 @@ async fn what_is_saved_comes_back_as_a_new_history() {
         assert!(matches!(ended, Err(WatchError::Expired { .. })), "{old}: {ended:?}");
         assert!(matches!(again.at(old, "").await, Err(ReadError::Expired { .. })), "{old}");
     }
-    // A list and a watch from it work, as after every relist.
+    // A list followed by a watch works, as after every relist.
     let mut watcher = again.watch("/registry/pods/", again.head().revision()).unwrap();
     let next = put_one(&again, "/registry/pods/new", "x").await;
     assert_eq!(next.0, BUMP + 303);
@@ -97,7 +97,7 @@ async fn what_is_saved_comes_back_as_a_new_history() {
 }
 
 #[tokio::test]
-async fn an_empty_store_and_one_in_memory() {
+async fn empty_and_in_memory_stores_can_be_saved() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("it.snapshot");
     let memory = Memory::<Sum>::new();
@@ -115,13 +115,14 @@ async fn an_empty_store_and_one_in_memory() {
     }
 }
 
-/// Every acknowledged write before the picture is in it, and none of a commit that is not.
+/// A snapshot taken during writes contains every write acknowledged before it, and no part of a later
+/// commit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn saved_while_it_is_written_to() {
+async fn snapshot_taken_during_writes_is_consistent() {
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(Embedded::<Sum>::open(dir.path().join("old"), options()).unwrap());
     let stop = Arc::new(AtomicBool::new(false));
-    // What each writer has had acknowledged: it writes the same number to two keys in one commit.
+    // The last acknowledged number of each writer, which writes one number to two keys in one commit.
     let acknowledged: Arc<Vec<AtomicU64>> = Arc::new((0..4).map(|_| AtomicU64::new(0)).collect());
     let writers: Vec<_> = (0..4)
         .map(|writer| {
@@ -174,7 +175,7 @@ async fn saved_while_it_is_written_to() {
 }
 
 #[tokio::test]
-async fn every_damage_is_found_and_named() {
+async fn damaged_files_are_refused_with_a_description() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("it.snapshot");
     let store = Memory::<Sum>::new();
@@ -209,7 +210,7 @@ async fn every_damage_is_found_and_named() {
     }
     refused(&[&good[..], b"x"].concat(), "more behind it");
     refused(&[&good[..HEADER], &good[good.len() - TRAILER..]].concat(), "no body");
-    // Of another format, but whole.
+    // A complete file of another format.
     for format in [0_u32, 2] {
         let mut other = good.clone();
         other[8..12].copy_from_slice(&format.to_le_bytes());
@@ -231,7 +232,7 @@ async fn every_damage_is_found_and_named() {
 }
 
 #[test]
-fn a_save_that_fails_leaves_nothing() {
+fn failed_save_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("it.snapshot");
     std::fs::write(&path, "what was there").unwrap();

@@ -1,4 +1,4 @@
-//! Making a file: from a picture that nobody changes any more.
+//! Writing snapshot files from an immutable snapshot of the state.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,10 +11,10 @@ use crate::Snapshot;
 use crate::embedded::StoreId;
 use crate::embedded::snapshot::Encoder;
 
-/// zstd's own default. More takes several times as long and saves little.
+/// zstd's own default. Higher levels take several times as long and save little.
 const LEVEL: i32 = 3;
 
-/// Writes all records of a picture to `out`, which is neither flushed nor synced.
+/// Writes all records of a snapshot to `out`, which is neither flushed nor synced.
 ///
 /// # Errors
 /// Those of `out`.
@@ -42,12 +42,11 @@ pub fn write<V>(out: impl Write, store: [u8; 16], time_ms: i64, picture: &Snapsh
     Ok(header)
 }
 
-/// Writes a file as a whole: what has its name is complete and on the disk. Only its owner can read
-/// it, because Secrets may be in it. `fill` writes it; [`write()`] or a copy from elsewhere.
+/// Writes a file atomically: a file with the final name is complete and on disk. Only its owner can read
+/// it, because it may contain Secrets. `fill` writes the contents: [`write()`], or a copy from elsewhere.
 ///
 /// # Errors
-/// When the file system refuses, and those of `fill`; then nothing has the name that had not
-/// before.
+/// File system errors, and those of `fill`. `path` is then unchanged.
 pub fn save<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T, ArchiveError> {
     let io = |action| move |source| ArchiveError::Io { action, path: path.to_owned(), source };
     let mut tmp = path.as_os_str().to_owned();
@@ -66,7 +65,7 @@ pub fn save<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) 
     let filled = match result {
         Ok(filled) => filled,
         Err(source) => {
-            // It may not even have been made.
+            // The file may not exist.
             let _ = fs::remove_file(tmp);
             return Err(io("write")(source));
         }
@@ -76,7 +75,7 @@ pub fn save<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) 
     Ok(filled)
 }
 
-/// Counts what goes through.
+/// Computes the checksum of the bytes written through it.
 struct Summed<W> {
     out: W,
     bytes: u64,

@@ -1,10 +1,9 @@
-//! Going on after a loss that cannot be undone, when somebody has said so.
+//! Accepting the loss of acknowledged writes, at the administrator's explicit request.
 //!
-//! What is left becomes a snapshot at a revision far above everything that could have been used,
-//! and a new journal starts behind it. So no revision is used twice, and whoever follows the store
-//! from a lost revision is told that it has expired and reads anew. The file `accepted-loss` keeps
-//! what was done; it also is the switch: until it says `done` the old journal counts, and from then
-//! on only the new one.
+//! The remaining state becomes a snapshot at a revision far above every revision that could have been
+//! used, and a new journal starts after it. So no revision is used twice, and a client that continues
+//! from a lost revision gets Expired and relists. The file `accepted-loss` records the operation and is
+//! also its switch: until its stage is `done` the old journal counts, and after that only the new one.
 
 use std::path::{Path, PathBuf};
 
@@ -19,32 +18,32 @@ use crate::snapshot::Index;
 use crate::{OpenError, Revision};
 
 pub(super) const NAME: &str = "accepted-loss";
-/// Revisions that are left out. Even without a mark for three hours of the fastest writing, none
-/// that was used is among those that follow.
+/// The number of revisions that are skipped: enough that none of the following revisions has been used, even
+/// after three hours of the fastest writing without a mark.
 const LEAP: u64 = 1_000_000_000;
 
 /// A loss that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedLoss {
-    /// What was left: the state at this revision.
+    /// The revision of the remaining state.
     pub kept: Revision,
-    /// Had been acknowledged.
+    /// The newest revision that had been acknowledged.
     pub acknowledged: Revision,
-    /// Where the store goes on.
+    /// The revision from which the store continues.
     pub continues: Revision,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Not yet valid: what belongs to it is removed.
+    /// Not yet valid: its files are removed.
     Pending,
     Done,
 }
 
-/// Accepts that acknowledged writes are lost, so that the store opens with what is left.
+/// Accepts that acknowledged writes are lost, so that the store opens with the remaining state.
 ///
-/// For a store that is refused because it ends below its high-water mark, or below a snapshot.
-/// Refused itself when nothing is lost.
+/// For a store that does not open because it ends below its high-water mark or below a snapshot. Refused
+/// when no loss is known.
 pub fn accept_loss(dir: impl AsRef<Path>, options: &Options) -> Result<AcceptedLoss, OpenError> {
     let dir = dir.as_ref();
     let _lock = Lock::take(dir, options.lock_wait)?;
@@ -80,12 +79,12 @@ pub fn accept_loss(dir: impl AsRef<Path>, options: &Options) -> Result<AcceptedL
     Ok(loss)
 }
 
-/// The newest state that is left.
+/// The newest remaining state.
 struct Left {
     kept: Revision,
     time_ms: i64,
     index: Index<()>,
-    /// It is that of a snapshot which is ahead of the journal.
+    /// The state is that of a snapshot newer than the journal.
     is_ahead: bool,
 }
 
@@ -97,7 +96,7 @@ fn left(places: &Places<'_>, options: &Options, store: StoreId) -> Result<Left, 
         }
         Err(error) => error,
     };
-    // A snapshot that is ahead of the journal is the newest there is.
+    // A snapshot newer than the journal is the newest state there is.
     let scan = scan::scan(files, places.root, &places.journal, store, read(places, files, store)?)?;
     let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
     for revision in snapshots.into_iter().rev().filter(|revision| *revision > scan.last()) {
@@ -108,7 +107,7 @@ fn left(places: &Places<'_>, options: &Options, store: StoreId) -> Result<Left, 
     Err(error)
 }
 
-/// Up to where the journal was given up; zero when no loss was accepted.
+/// The revision up to which the journal was discarded; zero when no loss was accepted.
 pub(crate) fn read(places: &Places<'_>, files: &dyn Files, store: StoreId) -> Result<Revision, OpenError> {
     Ok(match stage(places, files, store)? {
         Some((Stage::Done, continues)) => continues,
@@ -130,7 +129,7 @@ fn stage(
     Ok(parsed)
 }
 
-/// The same; what an acceptance that was interrupted has left is removed.
+/// Like `read`, and removes the files of an interrupted acceptance.
 pub(crate) fn settle(places: &Places<'_>, files: &dyn Files, store: StoreId) -> Result<Revision, OpenError> {
     let continues = match stage(places, files, store)? {
         Some((Stage::Done, continues)) => return Ok(continues),
@@ -148,14 +147,14 @@ pub(crate) fn settle(places: &Places<'_>, files: &dyn Files, store: StoreId) -> 
         [(&places.snapshots, snapshot::path_of(&places.snapshots, continues)), (&places.journal, segment)]
     {
         fine_without(files.remove(&name)).map_err(places.io("remove", &name))?;
-        // Durably, before that goes which says that they are to be removed.
+        // The removals must be durable before the file that requests them is removed.
         fine_without(files.sync_dir(dir)).map_err(places.io("sync", dir))?;
     }
     fine_without(files.remove(&path)).map_err(places.io("remove", &path))?;
     Ok(Revision::ZERO)
 }
 
-/// Removes what was given up, when the store stands without it.
+/// Removes the discarded files once the store opens without them.
 pub(crate) fn forget(places: &Places<'_>, files: &dyn Files, upto: Revision) {
     let segments = scan::list(files, &places.journal).unwrap_or_default();
     let snapshots = snapshot::list(files, &places.snapshots).unwrap_or_default();
@@ -165,7 +164,7 @@ pub(crate) fn forget(places: &Places<'_>, files: &dyn Files, upto: Revision) {
     let all: Vec<PathBuf> = segments.chain(snapshots).collect();
     for path in all {
         match files.remove(&path) {
-            Ok(()) => tracing::warn!(path = %path.display(), "removed what is older than an accepted loss"),
+            Ok(()) => tracing::warn!(path = %path.display(), "removed files from before an accepted loss"),
             Err(error) => tracing::warn!(%error, path = %path.display(), "cannot remove it"),
         }
     }

@@ -1,8 +1,8 @@
-//! A look at a data directory that changes nothing: which file is what, which is damaged, whether
-//! the store would open, and what to do if not.
+//! A read-only check of a data directory: the type and state of each file, whether the store would open,
+//! and the fix if it would not.
 //!
-//! It follows the ladder of `recover` without climbing it. The served copy cannot be read without
-//! being opened, and opening changes it; so it is copied to a scratch directory first.
+//! The check follows the steps of `recover` without repairing anything. The served copy can be read only
+//! by opening it, which changes it, so the check opens a copy in a scratch directory.
 
 use std::fmt;
 use std::fs;
@@ -19,13 +19,13 @@ use super::verify::{self, Loaded};
 use super::{Options, accept, dir_identity, hygiene, lock, snapshot};
 use crate::{OpenError, Revision};
 
-/// How a directory is checked.
+/// Options of a check.
 #[derive(Clone)]
 pub struct CheckOptions {
     /// The options with which the store would be opened.
     pub options: Options,
-    /// Where a copy of the served copy is made, to be opened there, and removed again. `None`: the
-    /// served copy is not looked into.
+    /// Where a copy of the served copy is created, opened and removed again. `None` skips the check of the
+    /// served copy.
     pub scratch: Option<PathBuf>,
 }
 
@@ -35,48 +35,48 @@ impl Default for CheckOptions {
     }
 }
 
-/// What was found about one file.
+/// The state of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileState {
-    /// As it should be.
+    /// Intact.
     Fine,
-    /// Not as it should be; opening the store puts it right.
+    /// Not intact, and repaired when the store is opened.
     Repairable,
     /// Damaged.
     Bad,
 }
 
-/// One file or directory.
+/// The result for one file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Its path below the data directory.
     pub file: String,
-    /// What it is, and what is wrong with it.
+    /// The type of the file, and what is wrong with it.
     pub what: String,
-    /// In one word.
+    /// The state of the file.
     pub state: FileState,
 }
 
-/// What would come of opening the store.
+/// The outcome of opening the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It opens, and nothing has to be repaired.
+    /// The store opens without repairs.
     Sound {
         /// The newest revision.
         head: Revision,
     },
-    /// It opens with everything that was acknowledged, after repairs.
+    /// The store opens after repairs, with everything that was acknowledged.
     Repairable {
         /// The newest revision.
         head: Revision,
-        /// What will be repaired.
+        /// The repairs.
         what: String,
     },
-    /// It does not open; the text says why and what to do.
+    /// The store does not open; the text gives the reason and the fix.
     Refused(String),
-    /// A process has it open, so nothing was looked at; who that is.
+    /// Another process has the store open, so nothing was checked; the text identifies the process.
     InUse(String),
-    /// There is no store here: opening would make a new one.
+    /// The directory has no store: opening it would create one.
     Empty,
 }
 
@@ -90,12 +90,12 @@ impl Verdict {
     }
 }
 
-/// What was found in a data directory.
+/// The result of checking a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// File by file.
+    /// The result for each file.
     pub lines: Vec<Line>,
-    /// All together.
+    /// The overall result.
     pub verdict: Verdict,
 }
 
@@ -124,7 +124,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Checks a data directory, and changes nothing in it. Works while no process has it open.
+/// Checks a data directory without changing it. The store must not be open in any process.
 pub fn check(dir: impl AsRef<Path>, options: &CheckOptions) -> Report {
     let dir = dir.as_ref();
     match lock::holder(dir) {
@@ -143,12 +143,12 @@ pub fn check(dir: impl AsRef<Path>, options: &CheckOptions) -> Report {
     Report { lines: check.lines, verdict }
 }
 
-/// What a served copy holds.
+/// The contents of a served copy.
 #[derive(Clone, Copy)]
 struct Copied {
-    /// Everything up to here.
+    /// The newest revision in the copy.
     applied: Revision,
-    /// The past from here on.
+    /// The oldest revision in the copy's history.
     oldest: Revision,
 }
 
@@ -156,7 +156,7 @@ struct Check<'a> {
     places: Places<'a>,
     options: &'a CheckOptions,
     lines: Vec<Line>,
-    /// What opening would repair.
+    /// The repairs that opening would make.
     repairs: Vec<String>,
 }
 
@@ -182,9 +182,9 @@ impl Check<'_> {
                 let store = scan::named(files, &segments).map_err(self.places.io("read", root))?;
                 let Some(store) = store else {
                     self.bad("STORE", "missing or damaged");
-                    return Err(self.places.damaged(format!("nothing says whose store it is; {RESTORE}")));
+                    return Err(self.places.damaged(format!("no file identifies the store; {RESTORE}")));
                 };
-                self.repair("STORE", "missing or damaged; the journal says whose store it is");
+                self.repair("STORE", "missing or damaged; the journal has the store's id");
                 store
             }
         };
@@ -229,7 +229,7 @@ impl Check<'_> {
                 Ok(Some(mark))
             }
             Found::Missing | Found::Damaged => {
-                self.repair(high_water::NAME, "missing or damaged; it is written anew");
+                self.repair(high_water::NAME, "missing or damaged; it is rewritten");
                 Ok(None)
             }
             Found::Other(other) => {
@@ -259,7 +259,7 @@ impl Check<'_> {
         scan
     }
 
-    /// Reads every snapshot. True when one of them can be the base of a rebuild.
+    /// Reads every snapshot. Returns true if a rebuild can start from one of them.
     fn snapshots(&mut self, store: StoreId, snapshots: &[Revision], scan: Option<&Scan>) -> bool {
         let mut usable = false;
         for revision in snapshots {
@@ -278,12 +278,12 @@ impl Check<'_> {
         usable
     }
 
-    /// Looks into a copy of the served copy. What it holds, when it can be used.
+    /// Opens a copy of the served copy, and returns its contents if it is usable.
     fn served(&mut self, store: StoreId, scan: &Scan, snapshots: &[Revision]) -> Option<Copied> {
         let as_the_journal = Copied { applied: scan.last(), oldest: Revision::ZERO };
         if !self.places.sled.exists() {
             if scan.last() > Revision::ZERO || !snapshots.is_empty() {
-                self.repair("sled", "missing; it is made anew from snapshot and journal");
+                self.repair("sled", "missing; it is rebuilt from the snapshot and the journal");
             }
             return None;
         }
@@ -321,7 +321,7 @@ impl Check<'_> {
             Err(ServedError::Unusable(why)) => {
                 self.repair(
                     "sled",
-                    format!("cannot be used ({why}); it is made anew from snapshot and journal"),
+                    format!("cannot be used ({why}); it is rebuilt from the snapshot and the journal"),
                 );
                 None
             }
@@ -347,7 +347,7 @@ impl Check<'_> {
     }
 }
 
-/// An error with its causes.
+/// An error with its causes, as text.
 fn told(error: &OpenError) -> String {
     let mut told = error.to_string();
     let mut source = std::error::Error::source(error);

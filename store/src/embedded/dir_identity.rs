@@ -1,7 +1,7 @@
-//! Whose a directory is: that of a store, a new one, or somebody else's.
+//! The identity of a directory: a store, a new store, or a directory of another program.
 //!
-//! A directory becomes a store only when it holds nothing, or what a store that was never used has
-//! left. Where anything of a store is, it is never taken for an empty one.
+//! A directory becomes a store only when it is empty or contains only the leftovers of a store that was
+//! never used. A directory with any other file of a store is never treated as empty.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::recover::{Places, RESTORE};
 use super::{accept, high_water, scan, snapshot};
 use crate::{OpenError, Revision};
 
-/// Refuses a directory of somebody else before anything is put into it, the lock included.
+/// Refuses a directory of another program before any file, including the lock, is created in it.
 pub(super) fn look(root: &Path, files: &dyn Files) -> Result<(), OpenError> {
     let places = Places::below(root);
     let names = files.list(root).map_err(places.io("list", root))?;
@@ -22,14 +22,14 @@ pub(super) fn look(root: &Path, files: &dyn Files) -> Result<(), OpenError> {
     refuse_foreign(&places, files)
 }
 
-/// Removes files that never got their own names.
+/// Removes temporary files that were never renamed.
 pub(super) fn remove_unfinished(places: &Places<'_>, files: &dyn Files) -> Result<(), OpenError> {
     for dir in [places.root, &places.snapshots, &places.journal] {
         for name in files.list(dir).map_err(places.io("list", dir))? {
             if name.ends_with(".tmp") {
                 let path = dir.join(name);
                 match files.remove(&path) {
-                    // Who had the store before may just have removed it.
+                    // The previous owner of the store may just have removed the file.
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                     result => result.map_err(places.io("remove", &path))?,
                 }
@@ -39,7 +39,7 @@ pub(super) fn remove_unfinished(places: &Places<'_>, files: &dyn Files) -> Resul
     Ok(())
 }
 
-/// Whose directory it is, and whether it is to be made into a store first.
+/// Identifies the store of a directory, and returns whether the store has yet to be created.
 pub(super) fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreId, bool), OpenError> {
     let found = identity::read(files, places.root)?;
     match found {
@@ -53,7 +53,7 @@ pub(super) fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreI
     let named = scan::named(files, &segments).map_err(places.io("read", &places.journal))?;
     let Some(store) = named else {
         return Err(places.damaged(format!(
-            "the file STORE is missing or damaged, and no journal segment says whose store it is; {RESTORE}"
+            "the file STORE is missing or damaged, and no journal segment identifies the store; {RESTORE}"
         )));
     };
     tracing::warn!(path = %places.root.display(), "the file STORE is missing or damaged; writing it again");
@@ -61,9 +61,9 @@ pub(super) fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreI
     Ok((store, false))
 }
 
-/// Whether a directory without the file `STORE` holds nothing, or what is left when the creation of a
-/// store was interrupted: at the most a first segment without an entry. One with files of somebody else,
-/// or of a store that was used, is refused.
+/// Whether a directory without the file `STORE` is empty, or contains only the leftovers of an interrupted
+/// creation: at most a first segment without an entry. A directory with other files, or with those of a
+/// store that was used, is refused.
 pub(super) fn was_never_used(places: &Places<'_>, files: &dyn Files) -> Result<bool, OpenError> {
     let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
     if !snapshots.is_empty() || places.sled.exists() {
@@ -79,10 +79,10 @@ pub(super) fn was_never_used(places: &Places<'_>, files: &dyn Files) -> Result<b
     Ok(true)
 }
 
-/// A directory that holds files of somebody else does not become a store.
+/// Refuses a directory that contains other files.
 fn refuse_foreign(places: &Places<'_>, files: &dyn Files) -> Result<(), OpenError> {
-    // What an opener leaves that was killed before the file STORE had its name; and what a file
-    // system of its own has at its top.
+    // The leftovers of a process killed before it had renamed the file STORE, and the files that a file
+    // system keeps in its root directory.
     let ours =
         |name: &str| matches!(name, "LOCK" | "STORE.tmp" | "journal" | "snapshot" | "sled" | "lost+found");
     let names = files.list(places.root).map_err(places.io("list", places.root))?;

@@ -1,8 +1,8 @@
-//! From the journal to the served copy: what was acknowledged is handed on behind the writers.
+//! The feeder: copies acknowledged events from the journal to the served copy, behind the writers.
 //!
-//! [`Backlog`] holds the events that are durable in the journal and not yet in the served copy;
-//! together with that copy it is the whole log. [`Feeder`] puts them there in batches: the events,
-//! where each key's newest one lies, and how far it got, in one atomic batch.
+//! [`Backlog`] contains the events that are durable in the journal and not yet in the served copy;
+//! together with that copy it is the whole log. [`Feeder`] writes them to the copy in batches: the events,
+//! the location of each key's newest event, and the applied revision, in one atomic batch.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,13 +15,13 @@ use super::rows::{self, CurrentRow};
 use super::sled::{Changes, Served, ServedError};
 use crate::{Event, Key, Revision};
 
-/// The most bytes of one batch. Larger ones make sled copy all pages before it collects any.
+/// The maximum bytes of a batch. Larger batches make sled copy all pages before it collects any.
 pub(crate) const BATCH_BYTES: usize = 2 << 20;
-/// Fewer bytes wait for more to come with them, but not for long: what is fed together rewrites each
-/// of sled's pages once.
+/// With fewer bytes, the feeder waits briefly for more events: one batch rewrites each of sled's pages
+/// once.
 const RIPE_BYTES: usize = 1 << 20;
 const RIPE_AFTER: Duration = Duration::from_millis(200);
-/// The most rows that one batch removes.
+/// The maximum number of rows that one batch removes.
 const SWEEP_ROWS: usize = 1000;
 
 /// Events that are durable and not yet in the served copy.
@@ -35,22 +35,22 @@ pub(crate) struct Backlog<V> {
 struct State<V> {
     queue: VecDeque<Arc<Event<V>>>,
     bytes: usize,
-    /// Everything up to here is in the served copy; the queue goes on from there.
+    /// Everything up to this revision is in the served copy; the queue continues after it.
     floor: Revision,
-    /// Since when the oldest of them has waited.
+    /// When the oldest event was queued.
     since: Option<Instant>,
     poked: bool,
     closing: bool,
-    /// The served copy takes nothing now, for want of room.
+    /// The served copy cannot be written to, for lack of disk space.
     stalled: bool,
     failed: Option<String>,
 }
 
-/// What the feeder is to do next.
+/// The next task of the feeder.
 pub(crate) struct Work<V> {
-    /// The oldest events of the backlog; they stay there until they are [`done`](Backlog::done).
+    /// The oldest events of the backlog; they stay in it until [`done`](Backlog::done) removes them.
     pub(crate) events: Vec<Arc<Event<V>>>,
-    /// There will be no more events than these.
+    /// No more events follow these.
     pub(crate) last: bool,
 }
 
@@ -70,7 +70,7 @@ impl<V> Backlog<V> {
         Backlog { state: Mutex::new(state), work: Condvar::new(), room: Condvar::new(), limit }
     }
 
-    /// Blocks while the backlog is full. False when it is, and is not getting less for now.
+    /// Blocks while the backlog is full. Returns false if it is full and cannot shrink for now.
     pub(crate) fn wait_for_room(&self) -> Result<bool, String> {
         let mut state = self.lock();
         while state.failed.is_none() && !state.stalled && state.bytes > self.limit {
@@ -82,7 +82,7 @@ impl<V> Backlog<V> {
         }
     }
 
-    /// Says whether the served copy takes nothing now.
+    /// Sets whether the served copy cannot be written to.
     pub(crate) fn stall(&self, stalled: bool) {
         self.lock().stalled = stalled;
         self.room.notify_all();
@@ -105,7 +105,7 @@ impl<V> Backlog<V> {
         RIPE_BYTES.min(self.limit / 8)
     }
 
-    /// Waits until there is enough to feed, or something else to do, at most so long.
+    /// Waits until there are enough events to feed or there is other work, for at most `timeout`.
     pub(crate) fn wait(&self, timeout: Duration) -> Work<V> {
         let mut state = self.lock();
         let start = Instant::now();
@@ -130,13 +130,13 @@ impl<V> Backlog<V> {
             first || bytes <= BATCH_BYTES
         };
         let events: Vec<_> = state.queue.iter().take_while(fits).cloned().collect();
-        // Who pokes waits for everything that is here.
+        // A caller of `poke` waits for all events queued so far.
         state.poked &= events.len() < state.queue.len();
         let last = state.closing && events.len() == state.queue.len();
         Work { events, last }
     }
 
-    /// The oldest events are in the served copy.
+    /// Removes the oldest events, which are now in the served copy.
     pub(crate) fn done(&self, events: &[Arc<Event<V>>]) {
         let Some(last) = events.last() else { return };
         let mut state = self.lock();
@@ -147,7 +147,7 @@ impl<V> Backlog<V> {
         self.room.notify_all();
     }
 
-    /// Everything up to a revision is in the served copy.
+    /// Removes all events up to a revision, which are now in the served copy.
     pub(crate) fn done_through(&self, revision: Revision) {
         let events: Vec<_> = {
             let state = self.lock();
@@ -156,13 +156,13 @@ impl<V> Backlog<V> {
         self.done(&events);
     }
 
-    /// Makes the feeder look around, also when there is nothing to feed.
+    /// Wakes the feeder, also when there are no events.
     pub(crate) fn poke(&self) {
         self.lock().poked = true;
         self.work.notify_one();
     }
 
-    /// Nothing will be pushed any more.
+    /// Closes the backlog: no event is pushed after this.
     pub(crate) fn close(&self) {
         self.lock().closing = true;
         self.work.notify_one();
@@ -173,19 +173,19 @@ impl<V> Backlog<V> {
         self.room.notify_all();
     }
 
-    /// Blocks until nothing will be pushed any more, at most so long. True when that is so.
+    /// Blocks until the backlog is closed, for at most `timeout`. Returns true if it is closed.
     pub(crate) fn closes_within(&self, timeout: Duration) -> bool {
         let waited = self.work.wait_timeout_while(self.lock(), timeout, |state| !state.closing);
         waited.unwrap_or_else(PoisonError::into_inner).0.closing
     }
 
-    /// Blocks until nothing will be pushed any more.
+    /// Blocks until the backlog is closed.
     pub(crate) fn wait_for_close(&self) {
         let state = self.lock();
         drop(self.work.wait_while(state, |state| !state.closing));
     }
 
-    /// Bytes that wait.
+    /// The bytes of the queued events.
     pub(crate) fn bytes(&self) -> usize {
         self.lock().bytes
     }
@@ -194,8 +194,8 @@ impl<V> Backlog<V> {
         self.lock().floor
     }
 
-    /// The matching events in `(after, upto]`, at most `limit`; `None` when some of them are in the
-    /// served copy already.
+    /// The matching events in `(after, upto]`, at most `limit`; `None` when the served copy already has some
+    /// of them.
     pub(crate) fn since(
         &self,
         after: Revision,
@@ -207,14 +207,13 @@ impl<V> Backlog<V> {
         if after < state.floor {
             return None;
         }
-        // Dense: the revision tells the place.
+        // Revisions are dense, so the revision gives the index.
         let start = ((after.0 - state.floor.0) as usize).min(state.queue.len());
         let later = state.queue.range(start..).take_while(|event| event.revision <= upto);
         Some(later.filter(|event| matches(&event.key)).take(limit).cloned().collect())
     }
 
-    /// The events of a key up to a revision that are still here, and the revision from which on
-    /// they are complete.
+    /// The queued events of a key up to a revision, and the revision from which on they are complete.
     pub(crate) fn of_key(&self, key: &Key, upto: Revision) -> (Vec<Arc<Event<V>>>, Revision) {
         let state = self.lock();
         let matching = state.queue.iter().filter(|event| event.revision <= upto && event.key == *key);
@@ -226,13 +225,13 @@ impl<V> Backlog<V> {
     }
 }
 
-/// Writes to the served copy. There is one, so that nothing it reads changes under it.
+/// Writes to the served copy. It is the only writer, so nothing that it reads changes meanwhile.
 pub(crate) struct Feeder {
-    /// There is one but while it is opened anew.
+    /// `None` only while the copy is being reopened.
     served: Option<Arc<Served>>,
     store: StoreId,
     pub(crate) applied: Revision,
-    /// When the newest event in it was written.
+    /// When the newest event in the copy was written.
     pub(crate) time_ms: i64,
     pub(crate) swept: Revision,
     pub(crate) marks: Marks,
@@ -250,32 +249,32 @@ impl Feeder {
         Feeder { served: Some(served), store, applied, time_ms, swept, marks }
     }
 
-    /// The copy that it feeds.
+    /// The copy that it writes to.
     pub(crate) fn served(&self) -> &Arc<Served> {
-        self.served.as_ref().expect("nothing is fed while the copy is opened anew")
+        self.served.as_ref().expect("nothing is fed while the copy is being reopened")
     }
 
-    /// Whether there is a copy; there is none while it is opened anew.
+    /// Whether there is a copy; there is none while it is being reopened.
     pub(crate) fn has_copy(&self) -> bool {
         self.served.is_some()
     }
 
-    /// Makes durable what was fed; nothing when there is no copy.
+    /// Makes the fed events durable. Does nothing when there is no copy.
     pub(crate) fn sync(&self) -> Result<(), ServedError> {
         self.served.as_ref().map_or(Ok(()), |served| served.sync())
     }
 
-    /// From now on it feeds another copy, which holds the same.
+    /// Switches to another copy with the same contents.
     pub(crate) fn change(&mut self, served: Arc<Served>) {
         self.served = Some(served);
     }
 
-    /// Lets go of the copy, which is to be opened anew.
+    /// Releases the copy so that it can be reopened.
     pub(crate) fn release(&mut self) -> Option<Arc<Served>> {
         self.served.take()
     }
 
-    /// Puts events into the served copy, all or none.
+    /// Writes events to the served copy, all or none.
     pub(crate) fn feed<V>(&mut self, events: &[Arc<Event<V>>]) -> Result<(), ServedError> {
         let Some(last) = events.last() else { return Ok(()) };
         let mut changes = Changes::default();
@@ -285,7 +284,7 @@ impl Feeder {
             let prior = match (&event.prev, newest.get(key)) {
                 (Some(prev), _) => prev.mod_revision,
                 (None, Some(row)) => row.revision,
-                // The key may have been deleted not long ago: its history goes on through that.
+                // The key may have been deleted recently: its history continues across the deletion.
                 (None, None) => match self.served().get(&rows::current_key(key))? {
                     Some(row) => CurrentRow::decode(self.store, key, &row)?.revision,
                     None => Revision::ZERO,
@@ -319,7 +318,7 @@ impl Feeder {
         Ok(())
     }
 
-    /// Notes in a batch how far the copy is with it, and whose it is.
+    /// Adds the applied revision and the store's id to a batch.
     pub(crate) fn set_applied(&self, changes: &mut Changes, applied: Revision, time_ms: i64) {
         let row = rows::encode_meta(self.store, rows::META_APPLIED, applied.0, time_ms as u64);
         changes.insert(rows::META_APPLIED, row);
@@ -331,9 +330,9 @@ impl Feeder {
         changes.insert(rows::META_COMPACTED, row);
     }
 
-    /// Removes some of what was overwritten or deleted at or before `oldest`. True when there may
-    /// be more. What goes is found from the events that replaced it, so the work is proportional
-    /// to what happened and not to what is stored.
+    /// Removes some of the versions that were replaced or deleted at or before `oldest`. Returns true when
+    /// more may remain. The versions are found from the events that replaced them, so the cost is proportional
+    /// to the number of changes and not to the size of the store.
     pub(crate) fn sweep(&mut self, oldest: Revision) -> Result<bool, ServedError> {
         let upto = oldest.min(self.applied);
         if self.swept >= upto {
@@ -366,7 +365,7 @@ impl Feeder {
         Ok(swept < upto)
     }
 
-    /// Removes the chunks of an event, when it is there. Returns how many rows that are.
+    /// Removes the chunks of an event, if it exists. Returns the number of rows.
     fn remove_log(&self, changes: &mut Changes, revision: Revision) -> Result<usize, ServedError> {
         let Some(first) = self.served().get(&rows::log_key(revision, 0))? else { return Ok(0) };
         let chunks = rows::chunk_count(&first).ok_or_else(|| format!("log/{revision} is too short"))?;
@@ -377,7 +376,7 @@ impl Feeder {
     }
 }
 
-/// Bytes that an event adds to the log.
+/// The number of bytes that an event adds to the log.
 pub(crate) fn size_of(key: &Key, value: Option<&[u8]>) -> usize {
     64 + key.as_str().len() + value.map_or(0, <[u8]>::len)
 }

@@ -1,7 +1,7 @@
-//! The few things that are asked of the file system, so that tests can make any of them fail.
+//! File system operations, as a trait, so that tests can make any of them fail.
 //!
-//! Journal, snapshots and identity go through [`Files`]. sled goes its own way: what it leaves is
-//! checked when it is opened.
+//! Journal, snapshots and identity use [`Files`]. sled accesses the disk itself; its files are checked when
+//! it is opened.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,57 +10,57 @@ use std::path::{Path, PathBuf};
 
 /// A directory tree.
 pub trait Files: Send + Sync + 'static {
-    /// Makes a directory and its parents; fine when it exists.
+    /// Creates a directory and its parents; succeeds if it exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
 
     /// The names in a directory, sorted. A directory that does not exist is empty.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
 
-    /// All bytes of a file; `None` when there is none.
+    /// The contents of a file; `None` when it does not exist.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
 
-    /// The same bit by bit, for a file that may be large.
+    /// A reader for a file that may be large; `None` when it does not exist.
     fn reader(&self, path: &Path) -> io::Result<Option<Box<dyn io::Read>>> {
         let whole = self.read(path)?;
         Ok(whole.map(|bytes| Box::new(io::Cursor::new(bytes)) as Box<dyn io::Read>))
     }
 
-    /// A new file; one that is there is emptied.
+    /// Creates a file, or truncates an existing one.
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>>;
 
-    /// A file that is there, to be written behind its end.
+    /// Opens an existing file for appending.
     fn open(&self, path: &Path) -> io::Result<Box<dyn File>>;
 
-    /// Moves a file or directory within its file system, over one that is there.
+    /// Renames a file or directory within its file system, replacing an existing one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes durable which names a directory has.
+    /// Makes the entries of a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 }
 
 /// A file that is open for writing.
 pub trait File: Send {
-    /// Writes behind the end.
+    /// Writes at the end of the file.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Writes over what is there.
+    /// Overwrites existing bytes.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes it as long as this, with zeros that are written, so that writing over them later
-    /// changes no more than bytes. When it fails it may have become longer.
+    /// Extends the file to this length with zeros that are really written, so that overwriting them later
+    /// changes only data and no metadata. The file may have grown even on failure.
     fn allocate(&mut self, length: u64) -> io::Result<()>;
 
-    /// Cuts it.
+    /// Truncates the file.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
 
-    /// Makes durable what was written, the length included.
+    /// Makes all writes durable, including the length.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// The disk of the machine.
+/// The file system of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
@@ -124,7 +124,7 @@ impl Files for Disk {
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// How many bytes there are up to the last one that is not zero.
+/// The number of bytes up to the last one that is not zero.
 pub(crate) fn without_zeros(bytes: &[u8]) -> usize {
     let mut end = bytes.len();
     while end > 0 {
@@ -170,13 +170,13 @@ impl File for Open {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        // fdatasync: it writes the length too, and spares the time stamps.
+        // fdatasync also writes the length, and skips the time stamps.
         self.file.sync_data()
     }
 }
 
-/// Writes a file as a whole: under another name, synced, then renamed, then the directory synced.
-/// Whoever looks, before or after a power cut, finds the old file or the new one.
+/// Writes a file atomically: under a temporary name, synced, renamed, and the directory synced. A reader
+/// finds the old file or the new one, before and after a power failure.
 pub(crate) fn write_whole(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let tmp = tmp_of(path);
     let mut file = files.create(&tmp)?;
@@ -186,7 +186,7 @@ pub(crate) fn write_whole(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::R
     files.sync_dir(parent(path))
 }
 
-/// The name under which a file is written before it gets its own.
+/// The temporary name of a file that is being written.
 pub(crate) fn tmp_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");

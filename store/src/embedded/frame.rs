@@ -1,27 +1,26 @@
-//! The bytes of the journal: segment headers, frames, and the entries in them.
+//! The encoding of the journal: segment headers, frames, and their entries.
 //!
-//! All numbers are little endian. Checksums are crc32c, salted with the store's id, so that no
-//! bytes of another store, and none that somebody has put into a value, pass for a frame of this
-//! one. The layout is told in docs/store-format.md; what is read here was written by somebody
-//! else's disk, so nothing is believed before its checksum.
+//! All numbers are little endian. Checksums are crc32c, salted with the store's id, so that bytes of
+//! another store, or bytes inside a value, never pass for a frame of this store. docs/store-format.md
+//! describes the layout. No bytes from the disk are used before their checksum matches.
 
 use bytes::{Buf, BufMut, Bytes};
 
 use crate::Revision;
 
-/// The format that this version writes, and the newest that it reads.
+/// The format that this version writes, and the newest that it can read.
 pub(crate) const FORMAT: u32 = 2;
-/// From this format on a segment may end with zeros that wait to be written over.
+/// From this format on, a segment may end with preallocated zeros.
 pub(crate) const ZERO_TAILS: u32 = 2;
-/// Bytes of a segment header.
+/// The size of a segment header in bytes.
 pub(crate) const HEADER: usize = 48;
-/// Bytes of a frame header.
+/// The size of a frame header in bytes.
 pub(crate) const FRAME: usize = 32;
 
 const SEGMENT_MAGIC: &[u8; 8] = b"ORLOPJNL";
 const FRAME_MAGIC: &[u8; 4] = b"GRUP";
 
-/// Who a file belongs to: checksums are salted with it.
+/// The id of a store, with which its checksums are salted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoreId(pub(crate) [u8; 16]);
 
@@ -30,7 +29,7 @@ impl StoreId {
         StoreId(*uuid::Uuid::new_v4().as_bytes())
     }
 
-    /// A checksum of bytes that belong to this store.
+    /// The checksum of bytes of this store.
     pub(crate) fn crc(&self, parts: &[&[u8]]) -> u32 {
         parts.iter().fold(crc32c::crc32c(&self.0), |crc, part| crc32c::crc32c_append(crc, part))
     }
@@ -42,7 +41,7 @@ impl std::fmt::Display for StoreId {
     }
 }
 
-/// What a segment header says.
+/// The contents of a segment header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) format: u32,
@@ -50,17 +49,17 @@ pub(crate) struct SegmentHeader {
     pub(crate) first: Revision,
 }
 
-/// Why a header was not taken.
+/// Why a header was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadHeader {
-    /// Short, or its checksum does not fit.
+    /// Too short, or with a wrong checksum.
     Broken,
-    /// Whole, and of a newer format.
+    /// Intact, but of a newer format.
     TooNew(u32),
 }
 
 impl SegmentHeader {
-    /// Of a segment in the newest format.
+    /// The header of a segment in the newest format.
     pub(crate) fn new(store: StoreId, first: Revision) -> Self {
         SegmentHeader { format: FORMAT, store, first }
     }
@@ -100,12 +99,12 @@ impl SegmentHeader {
     }
 }
 
-/// One write, as the journal holds it. Its revision follows from its place.
+/// One write in the journal. Its revision follows from its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) revision: Revision,
     pub(crate) time_ms: i64,
-    /// The revision that created the key; for a delete that of the deleted record.
+    /// The revision that created the key; for a delete, that of the deleted record.
     pub(crate) create: Revision,
     /// The revision of the record that was replaced or deleted; zero when there was none.
     pub(crate) prev: Revision,
@@ -115,7 +114,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// A checksum of the write and its revision, the same whatever frame it is in.
+    /// A checksum of the write and its revision, independent of the frame.
     pub(crate) fn crc(&self, store: StoreId) -> u32 {
         let mut bytes = Vec::new();
         encode_entry(&mut bytes, self.time_ms, self.create, self.prev, &self.key, self.value.as_deref());
@@ -148,13 +147,13 @@ fn encode_entry(
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
-/// Writes a frame of entries into a buffer that is used again and again.
+/// Writes a frame of entries into a reused buffer.
 pub(crate) struct FrameWriter {
     store: StoreId,
     buffer: Vec<u8>,
     first: Revision,
     count: u32,
-    /// Where the last entry starts.
+    /// The offset of the last entry.
     last: usize,
 }
 
@@ -165,7 +164,7 @@ impl FrameWriter {
 
     /// Starts a frame whose first entry has this revision.
     pub(crate) fn start(&mut self, first: Revision) {
-        // One large group does not hold its memory for ever.
+        // Releases the memory of an unusually large group.
         self.buffer.clear();
         self.buffer.shrink_to(8 << 20);
         self.buffer.resize(FRAME, 0);
@@ -187,13 +186,13 @@ impl FrameWriter {
         encode_entry(&mut self.buffer, time_ms, create, prev, key, value);
     }
 
-    /// The checksum of the last entry, as [`Entry::crc`] gives it.
+    /// The checksum of the last entry, equal to [`Entry::crc`].
     pub(crate) fn last_crc(&self) -> u32 {
         let revision = Revision(self.next().0 - 1);
         entry_crc(self.store, revision, self.buffer.get(self.last..).unwrap_or_default())
     }
 
-    /// Bytes of the frame as it is now.
+    /// The size of the frame so far, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.buffer.len() as u64
     }
@@ -203,7 +202,7 @@ impl FrameWriter {
         Revision(self.first.0 + u64::from(self.count))
     }
 
-    /// The bytes of the frame. `None` when it is larger than its length field can say.
+    /// The bytes of the frame. `None` when the frame is too large for its length field.
     pub(crate) fn finish(&mut self) -> Option<&[u8]> {
         let (header, payload) = self.buffer.split_at_mut(FRAME);
         let length = u32::try_from(payload.len()).ok()?;
@@ -220,7 +219,7 @@ impl FrameWriter {
     }
 }
 
-/// A frame whose checksums fit.
+/// A frame with valid checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame<'a> {
     pub(crate) first: Revision,
@@ -229,7 +228,7 @@ pub(crate) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The frame at the start of the bytes, when there is a whole one. It has an entry at least.
+    /// Decodes the frame at the start of the bytes, if it is complete. A frame has at least one entry.
     pub(crate) fn decode(store: StoreId, bytes: &'a [u8]) -> Option<Frame<'a>> {
         let header = bytes.get(..FRAME)?;
         if !header.starts_with(FRAME_MAGIC) {
@@ -251,7 +250,7 @@ impl<'a> Frame<'a> {
         (store.crc(&[payload]) == payload_crc).then_some(Frame { first, count, payload })
     }
 
-    /// Bytes of the frame.
+    /// The size of the frame in bytes.
     pub(crate) fn size(&self) -> usize {
         FRAME + self.payload.len()
     }
@@ -261,8 +260,8 @@ impl<'a> Frame<'a> {
         Revision(self.first.0 + u64::from(self.count) - 1)
     }
 
-    /// Its entries. `None` when they do not fill the frame exactly, which a checksum that fits
-    /// leaves to a faulty writer.
+    /// Decodes the entries. `None` when they do not fill the frame exactly, which means a faulty writer because
+    /// the checksum matched.
     pub(crate) fn entries(&self) -> Option<Vec<Entry>> {
         let mut at = self.payload;
         let mut entries = Vec::new();
@@ -290,8 +289,8 @@ fn decode_entry(revision: Revision, at: &mut &[u8]) -> Option<Entry> {
     Some(Entry { revision, time_ms, create, prev, key, value })
 }
 
-/// Whether a whole frame of this store, with a revision of at least `from`, starts anywhere in the
-/// bytes: what tells damage in the middle from a torn end.
+/// Whether a complete frame of this store, with a revision of at least `from`, starts anywhere in the
+/// bytes. This distinguishes damage in the middle from a torn end.
 pub(crate) fn frame_after(store: StoreId, bytes: &[u8], from: Revision) -> Option<usize> {
     let mut start = 0;
     while let Some(found) = find(&bytes[start..], FRAME_MAGIC) {

@@ -1,7 +1,8 @@
-//! The gate before the journal: asks for room by time and by bytes, and keeps the ballast.
+//! Admission control in front of the journal: checks the free disk space by time and by bytes, and manages
+//! the ballast file.
 //!
-//! Nothing is asked while nothing is written: the committer looks before a group, readers of
-//! [`Usage`] when they want to know, and the thread behind the writers when it has work anyway.
+//! An idle store makes no checks: the committer checks before a group, readers of [`Usage`] on request, and
+//! the thread behind the writers when it has work anyway.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,20 +14,20 @@ use super::{Options, space};
 use crate::commit::Shortage;
 use crate::{Key, Usage};
 
-/// A look is good for so long, or for so many bytes.
+/// How long, and for how many written bytes, a check of the free space stays valid.
 const FRESH: Duration = Duration::from_millis(250);
 const FRESH_BYTES: u64 = 1 << 20;
-/// The size of the store is looked up this often at the most.
+/// The minimum interval between measurements of the store's size.
 const SIZE_FRESH: Duration = Duration::from_secs(10);
-/// The ballast goes when less than this part of it is free.
+/// The ballast is released when less than one part in this many of its size is free.
 const NEARLY_NOTHING: u64 = 4;
-/// A ballast that could not be made is tried again after this.
+/// The interval between attempts to create the ballast.
 const BALLAST_AGAIN: Duration = Duration::from_secs(60);
 
-/// A file that holds nothing.
+/// The ballast: a file without data, deleted to free its space.
 pub(super) const BALLAST: &str = "BALLAST";
 
-/// What is known of the room, and what follows from it.
+/// The last known state of the disk, and which writes it permits.
 pub(crate) struct Gate {
     dir: PathBuf,
     place: Arc<str>,
@@ -41,14 +42,14 @@ struct State {
     space: Space,
     store: u64,
     level: Level,
-    /// Bytes of the ballast that is there.
+    /// The size of the existing ballast in bytes.
     held: u64,
     looked_at: Option<Instant>,
     sized_at: Option<Instant>,
     written: u64,
-    /// The probe has failed, and that was told.
+    /// The check has failed, and a warning has been logged.
     blind: bool,
-    /// When the ballast could not be made the last time; that was told.
+    /// When creating the ballast last failed; a warning has been logged.
     no_ballast: Option<Instant>,
 }
 
@@ -76,8 +77,8 @@ impl Gate {
         }
     }
 
-    /// Before the store is opened: recovery may have to write, so the ballast makes way for it
-    /// when there is hardly any room.
+    /// Called before the store is opened: recovery may have to write, so the ballast is released when almost no
+    /// space is left.
     pub(crate) fn before_opening(&self) {
         let mut state = self.lock();
         self.look(&mut state, true);
@@ -86,8 +87,8 @@ impl Gate {
         }
     }
 
-    /// What a commit does to the room: its writes are keys with the bytes of the value that is
-    /// there, and of the new one.
+    /// The effect of a commit on the disk space. Each write is a key with the sizes of its current and its new
+    /// value.
     pub(crate) fn effect(&self, writes: &[(&Key, Option<usize>, Option<usize>)]) -> Effect {
         let (mut deletes, mut shed, mut grows) = (true, true, false);
         let (mut before, mut after) = (0_u64, 0_u64);
@@ -111,7 +112,7 @@ impl Gate {
         }
     }
 
-    /// Whether a commit with this effect is taken now.
+    /// Whether a commit with this effect is accepted now.
     pub(crate) fn admits(&self, effect: Effect) -> Result<(), Shortage> {
         let mut state = self.lock();
         self.look(&mut state, false);
@@ -124,13 +125,14 @@ impl Gate {
         room::admits(state.level, limits, free, missing, effect).map_err(|needed| self.shortage(free, needed))
     }
 
-    /// Whether something is not taken, as of the last look.
+    /// Whether some commits are refused, as of the last check.
     pub(crate) fn is_short(&self) -> bool {
         let level = self.lock().level;
         level.sheds || level.full
     }
 
-    /// The file system had no room for a group. True when some was made, and it is worth another try.
+    /// Called when the file system had no space for a group. Returns true if space was freed and a retry is
+    /// worthwhile.
     pub(crate) fn refused(&self) -> bool {
         let mut state = self.lock();
         self.look(&mut state, true);
@@ -138,7 +140,7 @@ impl Gate {
         self.release(&mut state, "a write was refused")
     }
 
-    /// What is told of a commit that there was no room for.
+    /// The shortage to report for a commit that found the disk full.
     pub(crate) fn no_room(&self) -> Shortage {
         let state = self.lock();
         let limits = self.limits(&state);
@@ -146,12 +148,12 @@ impl Gate {
         self.shortage(state.space.free, limits.resumes(limits.least, missing))
     }
 
-    /// So many bytes were written.
+    /// Counts written bytes.
     pub(crate) fn wrote(&self, bytes: u64) {
         self.lock().written += bytes;
     }
 
-    /// Whether there is room for a file of so many bytes beside what must stay free.
+    /// Whether a file of this size fits beside the reserved space.
     pub(crate) fn fits(&self, bytes: u64) -> bool {
         let mut state = self.lock();
         self.look(&mut state, true);
@@ -159,19 +161,19 @@ impl Gate {
         state.space.free >= bytes.saturating_add(limits.least)
     }
 
-    /// Whether the served copy can be tried again: there is as much room as deletes are left.
+    /// Whether to retry the served copy: the space that deletes require is free.
     pub(crate) fn has_some(&self) -> bool {
         self.leaves_some(0)
     }
 
-    /// Whether a file of so many bytes leaves as much room as that.
+    /// Whether that space remains free after writing a file of this size.
     pub(crate) fn leaves_some(&self, bytes: u64) -> bool {
         let mut state = self.lock();
         self.look(&mut state, true);
         state.space.free >= bytes.saturating_add(self.limits(&state).least / 4)
     }
 
-    /// Makes the ballast again when there is room, and says what the room is like now.
+    /// Recreates the ballast when there is space for it, and logs changes of the disk's state.
     pub(crate) fn settle(&self) {
         let mut state = self.lock();
         self.look(&mut state, false);
@@ -185,7 +187,7 @@ impl Gate {
             return;
         }
         drop(state);
-        // Not under the lock: it may take a while, and writers ask.
+        // Not under the lock: creating the file is slow, and writers need the lock.
         let path = self.dir.join(BALLAST);
         let made = make(&path, limits.ballast);
         let mut state = self.lock();
@@ -213,7 +215,7 @@ impl Gate {
         Usage { size: space::allocated(&self.dir), free, least: needed, full: state.level.full }
     }
 
-    /// Asks for the room, unless that was done just now.
+    /// Checks the free space, unless the last check is still valid.
     fn look(&self, state: &mut State, again: bool) {
         let fresh = state.looked_at.is_some_and(|at| at.elapsed() < FRESH) && state.written < FRESH_BYTES;
         if fresh && !again {
@@ -231,10 +233,10 @@ impl Gate {
                 state.blind = false;
             }
             Err(error) => {
-                // Not to know is no reason to stop: the file system itself will say when it is full.
+                // A failed check is no reason to stop: writes fail when the file system is full.
                 state.space = Space { free: u64::MAX, total: u64::MAX };
                 if !std::mem::replace(&mut state.blind, true) {
-                    tracing::warn!(%error, place = %self.place, "cannot ask for the free room of the disk");
+                    tracing::warn!(%error, place = %self.place, "cannot read the free space of the disk");
                 }
             }
         }
@@ -251,15 +253,15 @@ impl Gate {
         if full && !before.full {
             tracing::error!(%place, free, least, "the disk is nearly full: only deletes and updates that do not grow are taken");
         } else if before.full && !full {
-            tracing::warn!(%place, free, "there is room on the disk again, writes are taken");
+            tracing::warn!(%place, free, "the disk has free space again, writes are accepted");
         } else if sheds && !before.sheds {
             tracing::warn!(%place, free, prefixes = ?self.shed_first, "the disk fills up: these are not taken any more");
         } else if before.sheds && !sheds {
-            tracing::info!(%place, free, "there is plenty of room on the disk again");
+            tracing::info!(%place, free, "the disk has ample free space again");
         }
     }
 
-    /// Removes the ballast. True when there was one.
+    /// Removes the ballast. Returns true if there was one.
     fn release(&self, state: &mut State, why: &str) -> bool {
         if state.held == 0 {
             return false;
@@ -273,7 +275,7 @@ impl Gate {
                 return false;
             }
         }
-        tracing::warn!(path = %path.display(), bytes = state.held, why, "the ballast file makes room");
+        tracing::warn!(path = %path.display(), bytes = state.held, why, "removed the ballast file to free its space");
         state.held = 0;
         self.look(state, true);
         true
@@ -292,7 +294,7 @@ impl Gate {
     }
 }
 
-/// Makes a file whose blocks are really there.
+/// Creates a file with allocated blocks.
 fn make(path: &Path, bytes: u64) -> io::Result<()> {
     let file = std::fs::File::create(path)?;
     let reserved = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
@@ -319,21 +321,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ballast_that_cannot_be_made_is_tried_again_later() {
+    fn failed_ballast_creation_is_retried_after_a_minute() {
         let dir = tempfile::tempdir().unwrap();
         let ballast = dir.path().join(BALLAST);
         let options =
             Options { min_free_bytes: Some(0), ballast_bytes: Some(64 << 10), ..Options::default() };
         let gate = Gate::new(dir.path(), &options);
         std::fs::create_dir(&ballast).unwrap();
-        // What a directory takes is not a ballast.
+        // The size of a directory does not count as ballast.
         gate.lock().held = 0;
         gate.settle();
         let failed = gate.lock().no_ballast;
         assert!(failed.is_some());
         std::fs::remove_dir(&ballast).unwrap();
         gate.settle();
-        assert!(!ballast.exists(), "not at once");
+        assert!(!ballast.exists(), "no retry within the interval");
         gate.lock().no_ballast = failed.and_then(|failed| failed.checked_sub(BALLAST_AGAIN));
         gate.settle();
         assert!(ballast.exists());

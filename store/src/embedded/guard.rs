@@ -1,4 +1,4 @@
-//! Work that may panic or never come back, kept at arm's length.
+//! Deadlines and panic isolation for work that may panic or never return.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -9,14 +9,14 @@ use std::time::Duration;
 use super::sled::ServedError;
 use super::{Options, space};
 
-/// How long opening the copy in a directory may take. Large ones get more time: even a slow disk reads
-/// this many bytes in a second.
+/// The deadline for opening the copy in a directory. It grows with the size of the copy, at a rate that
+/// even a slow disk can read.
 pub(crate) fn deadline(root: &Path, options: &Options) -> Duration {
     options.open_deadline + Duration::from_secs(space::allocated(root) / (5 << 20))
 }
 
-/// Runs the work in a thread of its own. A panic is an error; so is a deadline that passes, and
-/// then the thread is left behind with whatever it holds.
+/// Runs the work in a thread of its own. A panic becomes an error, and so does a missed deadline; the thread
+/// is then abandoned with everything it owns.
 pub(crate) fn guarded<T: Send + 'static>(
     what: &'static str,
     deadline: Duration,
@@ -26,7 +26,7 @@ pub(crate) fn guarded<T: Send + 'static>(
     thread::Builder::new().name("store-open".into()).spawn(move || {
         let result = catch_unwind(AssertUnwindSafe(work));
         let result = result.unwrap_or_else(|panic| Err(ServedError::Unusable(told(&*panic))));
-        // Nobody may be waiting any more.
+        // The caller may have stopped waiting.
         let _ = sender.send(result);
     })?;
     match receiver.recv_timeout(deadline) {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_panics_and_deadlines() {
+    fn panics_and_missed_deadlines_become_errors() {
         let result = guarded("it", Duration::from_secs(9), || Ok::<u32, _>(7));
         assert!(matches!(result, Ok(7)));
         let result = guarded::<()>("it", Duration::from_secs(9), || panic!("no page {}", 3));

@@ -1,11 +1,10 @@
-//! The high-water mark: how far the store has surely come, written apart from the journal.
+//! The high-water mark: the newest revision known to be acknowledged, stored apart from the journal.
 //!
-//! A journal that was cut at the boundary of two frames looks whole. The mark tells: it names a
-//! revision that was acknowledged, and a checksum of its entry. It is written off the path of
-//! writers, about once a second while there is something to write, and at close; so it may be
-//! behind, and is never ahead of what is durable.
+//! A journal truncated at a frame boundary looks intact. The mark detects this: it contains a revision that
+//! was acknowledged, and a checksum of its entry. It is written outside the path of writers, about once a
+//! second during writes, and at close; so it may lag, and is never ahead of what is durable.
 //!
-//! The file has two slots in pages of their own, written in turn: a torn write harms one of them.
+//! The file has two slots in separate pages, written alternately: a torn write damages only one of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,32 +19,32 @@ use crate::{OpenError, Revision};
 
 pub(super) const NAME: &str = "high-water";
 const MAGIC: &[u8; 8] = b"ORLOPHWM";
-/// The format of this file, counted apart from that of the journal.
+/// The format of this file, independent of the journal's.
 const FORMAT: u32 = 1;
 const SLOT: usize = 60;
-/// Where the second slot starts.
+/// The offset of the second slot.
 const STRIDE: usize = 4096;
-/// So long after a write at the earliest comes the next.
+/// The minimum interval between two writes.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long to wait after a write has failed.
+/// The interval before a failed write is retried.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// What one slot says.
+/// The contents of one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// The newer slot has the larger one.
+    /// The slot with the larger sequence is newer.
     pub(crate) sequence: u64,
-    /// Was acknowledged.
+    /// A revision that was acknowledged.
     pub(crate) revision: Revision,
     /// The checksum of its entry, when it is known.
     pub(crate) entry: Option<u32>,
 }
 
-/// What was found in the file.
+/// The result of reading the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Missing,
-    /// No slot is whole.
+    /// No slot is intact.
     Damaged,
     Mark(Mark),
     /// It belongs to another store.
@@ -72,7 +71,7 @@ impl Mark {
     }
 }
 
-/// A whole slot: its format, whose it is, what it says.
+/// Decodes an intact slot: its format, its store, its mark.
 fn decode(bytes: &[u8]) -> Option<(u32, StoreId, Mark)> {
     let (body, mut crc) = bytes.get(..SLOT)?.split_at_checked(SLOT - 4)?;
     let mut at = body.strip_prefix(MAGIC)?;
@@ -120,7 +119,7 @@ struct State {
     revision: Revision,
     entry: Option<u32>,
     written: Revision,
-    /// The thread waits for something to do.
+    /// The thread is waiting for work.
     idle: bool,
     closing: bool,
 }
@@ -136,14 +135,14 @@ impl Shared {
     }
 }
 
-/// Keeps the mark of an open store. Dropping it writes the last one.
+/// Maintains the mark of an open store. Dropping it writes the last mark.
 pub(crate) struct HighWater {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl HighWater {
-    /// Writes the mark of a store that was just opened, and starts the thread that keeps it.
+    /// Writes the mark of a store that was just opened, and starts the thread that maintains it.
     pub(crate) fn start(
         files: Arc<dyn Files>,
         dir: &Path,
@@ -169,7 +168,7 @@ impl HighWater {
         Ok(HighWater { shared, thread: Some(thread) })
     }
 
-    /// Takes note of what is durable. It costs next to nothing.
+    /// Records a durable revision. The call is cheap.
     pub(crate) fn note(&self, revision: Revision, entry: Option<u32>) {
         let mut state = self.shared.lock();
         state.revision = revision;
@@ -201,7 +200,7 @@ fn keep(shared: &Shared, mut slots: Slots) {
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         state.idle = false;
         if !state.closing {
-            // Others may follow soon; one mark does for all of them.
+            // Further revisions may follow soon; one mark covers all of them.
             let pause = if slots.has_failed { AFTER_FAILURE } else { EVERY };
             let waited = shared.changed.wait_timeout_while(state, pause, |state| !state.closing);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -218,8 +217,7 @@ fn keep(shared: &Shared, mut slots: Slots) {
     }
 }
 
-/// The file. What fails with it is told, and tried again: the mark is a watchman, no writer waits
-/// for it.
+/// The file. Failures are logged and retried: the mark is a safeguard, and no writer waits for it.
 struct Slots {
     files: Arc<dyn Files>,
     path: PathBuf,
@@ -249,8 +247,7 @@ impl Slots {
                 if !std::mem::replace(&mut self.has_failed, true) {
                     tracing::warn!(%error, path = %self.path.display(), "cannot write the high-water mark");
                 }
-                // What a failed sync has left in the page cache is not trusted: the next mark gets
-                // a file of its own.
+                // The page cache is not trusted after a failed sync: the next mark is written to a new file.
                 self.file = None;
                 false
             }
@@ -278,7 +275,7 @@ mod tests {
     const STORE: StoreId = StoreId([7; 16]);
 
     #[test]
-    fn slots_take_turns_and_survive_each_other() {
+    fn slots_alternate_and_survive_damage_to_the_other() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), Found::Missing);
         let files: Arc<dyn Files> = Arc::new(Disk);

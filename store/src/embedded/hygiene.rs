@@ -1,4 +1,4 @@
-//! What has to be right around sled before it is opened, and after.
+//! Preparations around opening sled: cleanup before, syncs after.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::sled::{ServedError, conf_of};
 
-/// Cleans the directory of what is known to keep sled from opening. Fine when it does not exist.
+/// Removes files known to keep sled from opening. Succeeds if the directory does not exist.
 pub(crate) fn before_open(dir: &Path) -> Result<(), ServedError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -17,13 +17,13 @@ pub(crate) fn before_open(dir: &Path) -> Result<(), ServedError> {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        // An open that was interrupted leaves it, and every later one takes it for a snapshot.
+        // Left by an interrupted open. Every later open takes it for a snapshot.
         if name.starts_with("snap.") && name.ends_with(".generating") {
             tracing::warn!(path = %entry.path().display(), "removing what an interrupted open has left");
             fs::remove_file(entry.path())?;
         }
     }
-    // It is never synced, so a power cut may have taken any part of it. sled writes it again.
+    // `conf` is never synced, so a power failure may have lost any part of it. sled writes it again.
     let conf = dir.join("conf");
     match fs::read(&conf) {
         Ok(bytes) if conf_of(dir)?.is_none_or(|conf| bytes == conf) => {}
@@ -44,14 +44,14 @@ pub(crate) fn before_open(dir: &Path) -> Result<(), ServedError> {
     }
 }
 
-/// Makes durable whatever opening has written: sled syncs neither its names nor its `conf` nor its
-/// snapshots.
+/// Makes the files that opening has written durable: sled syncs neither its directory entries nor its `conf`
+/// nor its snapshots.
 pub(crate) fn after_open(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let synced = fs::File::open(entry.path()).and_then(|file| file.sync_all());
         match synced {
-            // It tidies up its old snapshots behind our back.
+            // sled removes its old snapshots concurrently.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => result?,
         }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cleans_and_refuses() {
+    fn leftover_files_are_removed_and_blobs_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path();
         before_open(&path.join("missing")).unwrap();

@@ -1,7 +1,7 @@
-//! The file `STORE`: that there is a store in a directory, which one, and in what format.
+//! The file `STORE`, which marks a directory as a store and contains its id and format.
 //!
-//! It is written after the journal has its first segment and before the first write is taken. So
-//! where it is, a journal must be too; a directory is taken for new only when it holds nothing.
+//! It is written after the first segment of the journal and before the first write is accepted. So where
+//! it exists, a journal must exist too; a directory is treated as new only when it is empty.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use crate::OpenError;
 
 const NAME: &str = "STORE";
 
-/// What was found.
+/// The result of reading the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// No file.
+    /// There is no file.
     Missing,
-    /// A file that does not fit its checksum.
+    /// The checksum does not match.
     Broken,
-    /// The store.
+    /// The id of the store.
     Store(StoreId),
-    /// The store, in an older format.
+    /// The id of the store, from a file in an older format.
     Older(StoreId),
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use crate::embedded::files::Disk;
 
     #[test]
-    fn round_trip_and_damage() {
+    fn identity_round_trips_and_damage_is_detected() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(read(&Disk, dir.path()).unwrap(), Identity::Missing);
         let store = StoreId::new();

@@ -1,12 +1,13 @@
-//! The journal: what acknowledges. One frame and one sync per group, in segments.
+//! The journal, which makes groups durable before they are acknowledged: one frame and one sync per group,
+//! in segments.
 //!
-//! A segment is `journal/<first revision, 20 digits>.wal`. Only the last one is written; only its
-//! end can be torn, and what is torn there was never acknowledged, because a group is acknowledged
-//! after its sync and the next one is written after that. Anything else that does not fit is
-//! damage, and is reported rather than repaired.
+//! A segment is `journal/<first revision, 20 digits>.wal`. Only the last segment is written, and only its
+//! end can be torn. A torn frame was never acknowledged, because a group is acknowledged after its sync and
+//! the next group is written after that. Any other mismatch is damage, and is reported rather than
+//! repaired.
 //!
-//! Segments are filled with zeros before they are used ([`preallocate`](super::preallocate)): a sync that
-//! changes no length and no block costs half. Where there are none, frames are appended.
+//! Segments are filled with zeros before use ([`preallocate`](super::preallocate)): a sync that changes no
+//! length and no block takes half the time. Without preallocated zeros, frames are appended.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,21 +32,21 @@ pub(crate) struct Journal {
     writer: FrameWriter,
     file: Box<dyn File>,
     path: PathBuf,
-    /// Bytes that are valid; the next frame goes there.
+    /// The valid bytes; the next frame is written after them.
     length: u64,
-    /// Bytes of the file that were written beforehand.
+    /// The preallocated bytes of the file.
     room: u64,
     preallocator: Preallocator,
     next: Revision,
-    /// The checksum of the newest entry; none when the journal holds none.
+    /// The checksum of the newest entry; `None` when the journal is empty.
     newest: Option<u32>,
     segments: Arc<Segments>,
-    /// There is no room for segments that are not needed yet.
+    /// The disk is too full to preallocate segments.
     short: bool,
 }
 
 impl Journal {
-    /// A new journal, durable with its first segment.
+    /// Creates a journal with its first segment, durably.
     pub(crate) fn create(
         files: Arc<dyn Files>,
         dir: PathBuf,
@@ -55,7 +56,7 @@ impl Journal {
         Journal::create_from(files, dir, store, rotate_at, Revision(1))
     }
 
-    /// The same for a store whose first write has this revision.
+    /// Like `create`, for a store whose first write has this revision.
     pub(crate) fn create_from(
         files: Arc<dyn Files>,
         dir: PathBuf,
@@ -89,7 +90,7 @@ impl Journal {
         })
     }
 
-    /// Makes the end of a scanned journal clean and durable, and opens it for appending.
+    /// Cleans the end of a scanned journal, makes it durable, and opens it for appending.
     pub(crate) fn open(
         files: Arc<dyn Files>,
         dir: PathBuf,
@@ -139,19 +140,19 @@ impl Journal {
         self.segments.clone()
     }
 
-    /// Ends what is done beside it. Nothing may be appended any more.
+    /// Stops the preallocation thread. Nothing may be appended after this.
     pub(super) fn stop(&mut self) {
         self.preallocator.stop();
     }
 
-    /// Whether the next segment is prepared.
+    /// Whether the next segment is preallocated.
     #[cfg(test)]
     pub(super) fn is_prepared(&self) -> bool {
         self.preallocator.is_ready()
     }
 
-    /// Says whether room is short. Then nothing is prepared, and what was is removed; true when that
-    /// has brought room.
+    /// Sets whether disk space is short. If so, nothing is preallocated and the preallocated file is removed;
+    /// returns true if that freed space.
     pub(crate) fn room_is_short(&mut self, short: bool) -> bool {
         self.short = short;
         short && self.preallocator.give_up()
@@ -162,8 +163,8 @@ impl Journal {
         (Revision(self.next.0 - 1), self.newest)
     }
 
-    /// Appends one group and makes it durable. After an error other than [`Refused::NoRoom`]
-    /// nothing may be appended any more.
+    /// Appends one group and makes it durable. After an error other than [`Refused::NoRoom`], nothing may be
+    /// appended any more.
     pub(crate) fn append<V>(&mut self, events: &[Arc<Event<V>>]) -> Result<(), Refused> {
         let Some(first) = events.first() else { return Ok(()) };
         self.start(first.revision)?;
@@ -178,7 +179,7 @@ impl Journal {
         self.finish()
     }
 
-    /// Appends entries that were already acknowledged and are missing here.
+    /// Appends entries that were acknowledged earlier and are missing here.
     pub(crate) fn append_entries(&mut self, entries: &[Entry]) -> Result<(), Refused> {
         let Some(first) = entries.first() else { return Ok(()) };
         self.start(first.revision)?;
@@ -205,10 +206,10 @@ impl Journal {
         let path = self.path.display();
         if let Err(error) = self.file.write_at(self.length, frame) {
             let why = format!("cannot write to {path}: {error}");
-            // A part may have got there. When it is cut off again, and durably so, nothing was written.
+            // A part of the frame may be in the file. Once it is durably truncated, nothing was written.
             let undone =
                 is_no_room(&error) && self.file.truncate(self.length).and_then(|()| self.file.sync()).is_ok();
-            // The zeros behind it are gone as well.
+            // The truncation also removed the zeros behind it.
             self.room = self.room.min(self.length);
             return Err(if undone { Refused::NoRoom(why) } else { Refused::Unknown(why) });
         }
@@ -221,8 +222,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Goes on in another segment when this one is long enough or is to end here, or when the frame
-    /// does not fit into its zeros and there is another with zeros.
+    /// Switches to a new segment when the current one is full or must end here, or when the frame does not fit
+    /// into its zeros and a preallocated segment exists.
     fn rotate_if_due(&mut self) -> Result<(), Refused> {
         let cut = self.segments.awaits_cut();
         let must = cut || self.length >= self.rotate_at;
@@ -242,7 +243,7 @@ impl Journal {
             Some(prepared) => {
                 let named = self.name(prepared.file, &prepared.path, &path);
                 if named.is_err() {
-                    // Its room is wanted.
+                    // The disk space of the prepared file is needed.
                     self.preallocator.discard();
                 }
                 named.map(|file| (file, prepared.room))
@@ -254,8 +255,8 @@ impl Journal {
             Ok((file, room)) => self.follow(file, path, room),
             Err(error) => {
                 let why = format!("cannot create {}: {error}", path.display());
-                // Without it the segment before is the last one still, and goes on: at once when it
-                // has zeros left, or need not end here. It must be certain that no power cut brings the other one back.
+                // Without the new segment, the previous one is still the last one and is written further: immediately if
+                // it has zeros left, or need not end here. No power failure may bring the other one back.
                 let undone = is_no_room(&error) && self.discard(&path).is_ok();
                 return match undone {
                     true if fits || !must => Ok(()),
@@ -270,7 +271,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes a prepared file the next segment.
+    /// Renames a prepared file to the next segment.
     fn name(&self, mut file: Box<dyn File>, from: &Path, to: &Path) -> std::io::Result<Box<dyn File>> {
         file.write_at(0, &SegmentHeader::new(self.store, self.next).encode())?;
         file.sync()?;
@@ -287,7 +288,7 @@ impl Journal {
         self.segments.lock().push_back(Closed { path, last: Revision(self.next.0 - 1) });
     }
 
-    /// Has the next segment prepared when this one is half full.
+    /// Requests the next segment when the current one is half full.
     fn look_ahead(&mut self) {
         let left = self.room.saturating_sub(self.length);
         if left <= self.room / 2 && !self.short {
@@ -308,12 +309,12 @@ impl Journal {
     }
 }
 
-/// Why a group is not in the journal.
+/// Why a group was not appended.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// There was no room, and nothing of it is there.
+    /// The disk is full, and nothing of the group is in the journal.
     NoRoom(String),
-    /// Nothing is known of what is there.
+    /// The state of the journal is unknown.
     Unknown(String),
 }
 
@@ -340,8 +341,8 @@ impl std::fmt::Display for Refused {
     }
 }
 
-/// Cuts what is torn, and makes the last frame durable: its sync may have failed in a process that
-/// went on to read it from the page cache, where a second sync alone would do nothing.
+/// Truncates a torn end, and makes the last frame durable: its sync may have failed in a process that
+/// continued to read it from the page cache, where a second sync alone has no effect.
 fn settle(files: &dyn Files, last: &Segment, torn: u64) -> std::io::Result<Box<dyn File>> {
     let mut file = files.open(&last.path)?;
     if torn > 0 {
@@ -363,7 +364,8 @@ fn settle(files: &dyn Files, last: &Segment, torn: u64) -> std::io::Result<Box<d
     Ok(file)
 }
 
-/// A new segment, durable, with so many bytes if there is room for them. Gives how many there are.
+/// Creates a segment durably, with `room` preallocated bytes if the disk has space for them. Returns the
+/// number of preallocated bytes.
 pub(super) fn create_segment(
     files: &dyn Files,
     dir: &Path,
@@ -380,7 +382,7 @@ pub(super) fn create_segment(
     }
     file.sync()?;
     files.sync_dir(dir)?;
-    // Some zeros too many or too few do no harm: what is not there is appended.
+    // A wrong number of zeros is harmless: beyond them, frames are appended.
     Ok((file, if filled.is_ok() { room } else { 0 }))
 }
 

@@ -1,4 +1,4 @@
-//! One process per data directory.
+//! The lock that limits a data directory to one process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use crate::OpenError;
 
-/// The lock; dropping it frees the directory.
+/// The lock of a directory; dropping it releases the directory.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock of a directory. A predecessor that is on its way out gets some time: one that
-    /// was killed in a sync keeps the lock until the sync is done.
+    /// Locks a directory. Waits up to `patience` for a process that is exiting: one killed during a sync keeps
+    /// the lock until the sync has finished.
     pub(crate) fn take(dir: &Path, patience: Duration) -> Result<Lock, OpenError> {
         let path = dir.join("LOCK");
         let io = |action| {
@@ -34,10 +34,10 @@ impl Lock {
                 }
                 Err(TryLockError::WouldBlock) => {
                     let mut holder = String::new();
-                    // Who holds it is told as well as it can be.
+                    // The holder is read on a best-effort basis.
                     let _ = file.read_to_string(&mut holder);
                     let holder = match holder.trim() {
-                        "" => "which has not said who it is".to_owned(),
+                        "" => "an unidentified process".to_owned(),
                         holder => holder.to_owned(),
                     };
                     return Err(OpenError::Locked { path: dir.to_owned(), holder });
@@ -49,14 +49,15 @@ impl Lock {
         let written =
             file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(told.as_bytes()));
         if let Err(error) = written {
-            // The lock is what counts; a full disk must not keep the store from opening.
-            tracing::warn!(%error, path = %path.display(), "cannot say in the lock file who holds it");
+            // Only the lock matters; a full disk must not keep the store from opening.
+            tracing::warn!(%error, path = %path.display(), "cannot write the holder into the lock file");
         }
         Ok(Lock { _file: file })
     }
 }
 
-/// Who has the directory open, without taking anything or changing a byte. `None`: nobody.
+/// The process that has the directory open, found without locking or changing anything. `None` if there is
+/// none.
 pub(crate) fn holder(dir: &Path) -> std::io::Result<Option<String>> {
     let mut file = match File::open(dir.join("LOCK")) {
         Ok(file) => file,
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_its_holder_and_frees() {
+    fn lock_error_names_the_holder_and_drop_releases_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let lock = Lock::take(dir.path(), Duration::ZERO).unwrap();
         let error = Lock::take(dir.path(), Duration::ZERO).unwrap_err();

@@ -1,22 +1,22 @@
-//! The store that survives: a journal that acknowledges, and sled behind it that serves the past.
+//! The durable store: a journal that makes writes durable, and sled behind it for the history.
 //!
-//! | file | idea |
+//! | file | contents |
 //! |---|---|
-//! | [`files`] | what is asked of the file system, so that tests can make it fail |
-//! | `frame`, `journal`, `segments`, `scan`, `preallocate` | the bytes that acknowledge, their segments, reading and preparing those |
-//! | `rows`, `sled` | the rows of the served copy, and the one file that names sled |
-//! | `feed`, `upkeep` | from the journal to the served copy; compaction |
+//! | [`files`] | file system operations, as a trait for fault injection |
+//! | `frame`, `journal`, `segments`, `scan`, `preallocate` | the journal: encoding, appending, segments, reading, preallocation |
+//! | `rows`, `sled` | the rows of the served copy, and the only file that uses sled |
+//! | `feed`, `upkeep` | feeding the served copy from the journal; compaction |
 //! | `read` | the log as one sequence: backlog and served copy |
-//! | `snapshot`, `snapshots` | logical snapshots, from which the served copy can be made again; when |
-//! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `dir_identity`, `lock` | opening, without trust |
-//! | [`check`](mod@check) | a look at a directory that changes nothing |
-//! | `high_water`, [`accept`] | what tells that the journal's end is lost; going on without it |
-//! | `retention`, `space` | how much of the past is kept, and what it takes |
-//! | `room`, `gate` | how much room the disk has, and what may still be written |
-//! | `offline` | what is done to a directory that nobody has open |
-//! | `shrink`, `renew`, `slot`, `reopen` | a fresh served copy for the old one, while it is used |
+//! | `snapshot`, `snapshots` | logical snapshots, from which the served copy can be rebuilt; when they are taken |
+//! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `dir_identity`, `lock` | opening and verifying |
+//! | [`check`](mod@check) | a read-only check of a directory |
+//! | `high_water`, [`accept`] | detecting a lost end of the journal; accepting the loss |
+//! | `retention`, `space` | how much history is retained; disk usage |
+//! | `room`, `gate` | free disk space, and which writes it permits |
+//! | `offline` | operations on a directory that is not open |
+//! | `shrink`, `renew`, `slot`, `reopen` | replacing the served copy while it is in use |
 //!
-//! The bytes are described in docs/store-format.md.
+//! docs/store-format.md describes the bytes.
 
 pub mod accept;
 pub mod check;
@@ -87,43 +87,44 @@ pub use self::offline::{Compacted, compact};
 pub use self::retention::Retention;
 pub use self::room::{FileSystem, Room, Space};
 
-/// How a store behaves.
+/// Options of a store.
 #[derive(Clone)]
 pub struct Options {
-    /// How much of the past is kept.
+    /// How much history is retained.
     pub retention: Retention,
-    /// How often that is looked at, at the most.
+    /// The minimum interval between applications of the retention.
     pub retain_every: Duration,
-    /// The most bytes of one value.
+    /// The maximum size of a value in bytes.
     pub max_value: usize,
-    /// How much the watch rings keep.
+    /// The limits of the watch rings.
     pub rings: RingLimits,
-    /// A journal segment is followed by another when it has this many bytes.
+    /// The size in bytes at which a journal segment is closed and the next one starts.
     pub segment_bytes: u64,
     /// A snapshot is taken when the journal has grown by this many bytes (or by as many as the
     /// last snapshot had, if that is more).
     pub snapshot_bytes: u64,
-    /// When this many bytes wait for the served copy, writers wait too.
+    /// When this many bytes are queued for the served copy, writers wait.
     pub backlog_bytes: usize,
-    /// Free bytes below which nothing is taken that grows; `None` is 64 MiB or a tenth of the store,
-    /// whichever is more, but at most an eighth of the disk.
+    /// Free bytes below which writes that grow the store are refused. `None` means 64 MiB or a tenth of the
+    /// store, whichever is more, but at most an eighth of the disk.
     pub min_free_bytes: Option<u64>,
-    /// Bytes of a file that is kept for recovery and deletes when the disk is full to the last byte;
-    /// `None` is 16 MiB, or less on a small disk.
+    /// The size of the ballast file, which is deleted to make space for recovery and deletes when the disk is
+    /// completely full. `None` means 16 MiB, or less on a small disk.
     pub ballast_bytes: Option<u64>,
-    /// Keys below these prefixes are not taken below twice the least: what can be told again.
+    /// Writes below these prefixes are refused when less than twice the minimum is free. For reproducible
+    /// objects.
     pub shed_first: Vec<String>,
-    /// Who is asked for the room of the disk.
+    /// Reports the free space of the disk.
     pub room: Arc<dyn Room>,
-    /// A fresh served copy is made this often, also when it is not too large.
+    /// The interval after which the served copy is replaced even if it is not too large.
     pub renew_every: Duration,
-    /// How long to wait for a predecessor that is on its way out.
+    /// How long to wait for the lock of a process that is exiting.
     pub lock_wait: Duration,
-    /// How long sled may take to open (a large one gets more).
+    /// How long sled may take to open (a large copy gets more time).
     pub open_deadline: Duration,
-    /// What stamps the records.
+    /// The clock that stamps the records.
     pub clock: Arc<dyn Clock>,
-    /// The file system below journal and snapshots.
+    /// The file system for journal and snapshots.
     pub files: Arc<dyn Files>,
 }
 
@@ -150,7 +151,7 @@ impl Default for Options {
     }
 }
 
-/// A store in a directory of its own.
+/// A durable store in a directory.
 pub struct Embedded<V: View> {
     dir: PathBuf,
     published: Arc<Published<V>>,
@@ -161,10 +162,10 @@ pub struct Embedded<V: View> {
 }
 
 impl<V: View> Embedded<V> {
-    /// Opens the store in a directory, or makes one there when the directory is empty or missing.
+    /// Opens the store in a directory, or creates one when the directory is empty or missing.
     ///
-    /// Blocks while it reads and checks everything. What is recovered, set aside or cut is told in
-    /// the log; an existing store is never emptied.
+    /// Blocks while it reads and checks everything. The log reports every recovery, rename and truncation; an
+    /// existing store is never emptied.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
         let dir = dir.as_ref();
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
@@ -215,22 +216,22 @@ impl<V: View> Embedded<V> {
     }
 }
 
-/// Closes a store where nothing else is to be done meanwhile.
+/// Closes a store in a blocking context.
 pub(crate) fn close_now<V: View>(store: Embedded<V>) {
     let progress = store.progress.clone();
-    // The committer ends with its last queue, and the upkeep after it.
+    // The committer ends with its last queue, and the upkeep thread after the committer.
     drop(store);
     while !progress.borrow().closed && progress.has_changed().is_ok() {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Where the committer's groups go.
+/// Makes the committer's groups durable.
 struct Pipe<V: View> {
     journal: Journal,
     past: Arc<Past<V>>,
     gate: Arc<Gate>,
-    /// `None` once the committer has ended.
+    /// `None` after the committer has ended.
     high_water: Option<HighWater>,
 }
 
@@ -249,12 +250,12 @@ impl<V: View> Durable<V> for Pipe<V> {
     fn append(&mut self, events: &[Arc<Event<V>>]) -> Result<(), AppendError> {
         let before = self.journal.segments().appended();
         let mut result = self.journal.append(events);
-        // What was prepared goes first; the ballast is for when there is nothing else.
+        // The preallocated segment is removed first; the ballast is the last reserve.
         if matches!(result, Err(Refused::NoRoom(_))) && self.journal.room_is_short(true) {
             result = self.journal.append(events);
         }
         if let Err(Refused::NoRoom(why)) = &result {
-            tracing::warn!(why, "no room in the journal");
+            tracing::warn!(why, "the journal is out of disk space");
             if self.gate.refused() {
                 result = self.journal.append(events);
             }
@@ -278,11 +279,11 @@ impl<V: View> Durable<V> for Pipe<V> {
 
 impl<V: View> Drop for Pipe<V> {
     fn drop(&mut self) {
-        // While the directory is still locked: the next opener prepares a segment under the same name,
-        // and writes its own mark.
+        // This happens while the directory is still locked: the next process preallocates a segment under the same
+        // name and writes its own mark.
         self.journal.stop();
         self.high_water = None;
-        // The committer has ended; the upkeep brings the rest to the disk and ends too.
+        // The committer has ended; the upkeep thread writes the rest to disk and ends too.
         self.past.backlog.close();
     }
 }
@@ -338,7 +339,7 @@ impl<V: View> Kv<V> for Embedded<V> {
         Box::pin(self.published.hub.reached(revision))
     }
 
-    /// Returns when what is forgotten is also gone from the served copy.
+    /// Returns when the compacted events are also removed from the served copy.
     fn compact(&self, before: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
         Box::pin(async move {
             let head = self.published.current().revision;
@@ -381,14 +382,14 @@ impl<V: View> Kv<V> for Embedded<V> {
             self.published.hub.close();
             self.queue.close().await;
             let mut progress = self.progress.clone();
-            // An error means that the sender is gone, and with it the thread.
+            // An error means that the thread has ended.
             let _ = progress.wait_for(|progress| progress.closed).await;
         })
     }
 }
 
 impl<V: View> Drop for Embedded<V> {
-    /// Without [`close`](Kv::close) everything is brought to the disk too, but nobody waits for it.
+    /// Without [`close`](Kv::close), everything is written to disk too, but in the background.
     fn drop(&mut self) {
         self.published.hub.close();
     }

@@ -1,4 +1,4 @@
-//! What is done to a directory that nobody has open: made from a snapshot, made small.
+//! Operations on a directory that is not open: creation from a snapshot, and compaction.
 
 use std::path::Path;
 
@@ -16,9 +16,9 @@ use super::snapshot::{self, Encoder};
 use super::{Options, identity, space};
 use crate::{OpenError, Revision};
 
-/// Makes the directory of a new store whose first state is a snapshot of so many records at a
-/// revision: the snapshot, an empty journal behind it, and who it is. The served copy is built
-/// when the store is opened.
+/// Creates the directory of a store whose first state is a snapshot of `count` records at a revision: the
+/// snapshot, an empty journal after it, and the identity. The served copy is built when the store is
+/// opened.
 pub(crate) fn make(
     files: &std::sync::Arc<dyn Files>,
     dir: &Path,
@@ -37,7 +37,7 @@ pub(crate) fn make(
     }
     Journal::create_from(files.clone(), dir.join("journal"), store, 0, revision.next())?;
     files.sync_dir(dir).map_err(io("sync"))?;
-    // Ended at once: all that it has to write is where the store starts.
+    // Dropped immediately: it only has to write where the store starts.
     drop(
         HighWater::start(files.clone(), dir, store, None, revision, None)
             .map_err(io("start a thread for"))?,
@@ -46,19 +46,19 @@ pub(crate) fn make(
     Ok(store)
 }
 
-/// What compacting a directory has brought.
+/// The result of compacting a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
-    /// Bytes on the disk before, without the ballast.
+    /// Bytes on disk before, without the ballast.
     pub before: u64,
-    /// Bytes on the disk after.
+    /// Bytes on disk after.
     pub after: u64,
     /// The newest revision.
     pub revision: Revision,
 }
 
-/// Makes a store that nobody has open as small as it can be: forgets what the retention says,
-/// removes what it covers, and makes a fresh served copy.
+/// Compacts a store that is not open to its minimum size: applies the retention, removes the segments that
+/// it covers, and rebuilds the served copy.
 ///
 /// # Errors
 /// As [`Embedded::open`](super::Embedded::open).
@@ -74,7 +74,7 @@ pub fn compact(dir: &Path, options: &Options) -> Result<Compacted, OpenError> {
     }
     let lock = Lock::take(dir, options.lock_wait)?;
     Gate::new(dir, options).before_opening();
-    // What is kept for a full disk holds nothing.
+    // The ballast contains no data.
     let bytes = || space::allocated(dir) - space::allocated_file(&dir.join(gate::BALLAST));
     let before = bytes();
     let recovered: Recovered<()> = recover(dir, options)?;

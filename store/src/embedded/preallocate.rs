@@ -1,12 +1,11 @@
-//! The next segment of the journal, made while the current one fills: a file of zeros, synced.
+//! Preallocation of the journal's next segment while the current one fills: a file of zeros, synced.
 //!
-//! Measured on ext4: a group that makes its file longer is durable after 81 us, one that is written
-//! over zeros after 42 us, because no length and no block has to be noted by the file system.
+//! Measured on ext4: a group that extends its file is durable after 81 us, one that overwrites zeros after
+//! 42 us, because the file system records no new length and no new block.
 //!
-//! It is made in a thread of its own, which sleeps until it is asked. What fails here (a full disk
-//! first of all) harms nobody: the half-made file is removed, its room with it, and the journal
-//! appends as it did before. It is tried again when the journal has grown. When room is short it is
-//! given up, ready or not.
+//! A separate thread creates the file on request. A failure (most likely a full disk) is harmless: the
+//! partial file is removed, and the journal appends as without preallocation. The next attempt follows when
+//! the journal has grown. When disk space is short, the file is removed, finished or not.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,16 +13,16 @@ use std::thread::JoinHandle;
 
 use super::files::{File, Files};
 
-/// How large the first segment is, and the steps in which others are filled.
+/// The size of the first segment, and the step in which other segments are filled.
 pub(super) const FIRST_ROOM: u64 = 1 << 20;
-/// The name of the file until it is a segment; removed when a store is opened.
+/// The name of the file until it becomes a segment; removed when a store is opened.
 const NAME: &str = "next.tmp";
 
-/// A file of zeros.
+/// A preallocated file of zeros.
 pub(super) struct Prepared {
     pub(super) file: Box<dyn File>,
     pub(super) path: PathBuf,
-    /// Its bytes.
+    /// Its size in bytes.
     pub(super) room: u64,
 }
 
@@ -32,7 +31,7 @@ struct State {
     wanted: Option<u64>,
     busy: bool,
     ready: Option<Prepared>,
-    /// What is being made is not wanted any more.
+    /// The file being written is no longer needed.
     given_up: bool,
     closing: bool,
 }
@@ -44,12 +43,12 @@ struct Shared {
     path: PathBuf,
 }
 
-/// Prepares segments.
+/// Preallocates segments.
 pub(super) struct Preallocator {
     shared: Arc<Shared>,
-    /// Started with the first wish.
+    /// Started by the first request.
     thread: Option<JoinHandle<()>>,
-    /// How much had been appended when it was asked last.
+    /// How much had been appended at the last request.
     asked_at: Option<u64>,
 }
 
@@ -60,8 +59,8 @@ impl Preallocator {
         Preallocator { shared, thread: None, asked_at: None }
     }
 
-    /// Asks for a file of so many bytes, unless there is one, or one is being made, or the last try
-    /// was not long ago. `appended`: the bytes of the journal so far.
+    /// Requests a file of this size, unless one exists or is being written, or the last attempt was recent.
+    /// `appended` is the number of bytes in the journal so far.
     pub(super) fn want(&mut self, room: u64, appended: u64) {
         if self.asked_at.is_some_and(|asked| appended < asked + FIRST_ROOM.min(room)) {
             return;
@@ -84,20 +83,20 @@ impl Preallocator {
         }
     }
 
-    /// Gives back the room of what is ready or being made. True when a file was removed.
+    /// Removes the file that exists or is being written. Returns true if a file was removed.
     pub(super) fn give_up(&mut self) -> bool {
         let mut state = self.shared.lock();
         state.wanted = None;
         state.given_up = true;
         let was_ready = state.ready.take().is_some();
         if was_ready {
-            // Under the lock: the next one has the same name.
+            // Under the lock, because the next file has the same name.
             self.shared.remove();
         }
         was_ready
     }
 
-    /// The file that is ready.
+    /// Takes the finished file.
     pub(super) fn take(&mut self) -> Option<Prepared> {
         let prepared = self.shared.lock().ready.take();
         if prepared.is_some() {
@@ -106,12 +105,12 @@ impl Preallocator {
         prepared
     }
 
-    /// Removes the file that was taken, when it could not become a segment.
+    /// Removes a taken file that could not become a segment.
     pub(super) fn discard(&self) {
         self.shared.remove();
     }
 
-    /// Ends the thread and removes what it has made. Nothing of it is touched afterwards.
+    /// Ends the thread and removes its file. The thread touches no file after this.
     pub(super) fn stop(&mut self) {
         self.shared.lock().closing = true;
         self.shared.changed.notify_one();
@@ -149,14 +148,14 @@ impl Shared {
     }
 
     fn remove(&self) {
-        // What stays is removed at the next open.
+        // A file that remains is removed at the next open.
         if let Err(error) = self.files.remove(&self.path) {
             tracing::debug!(%error, path = %self.path.display(), "cannot remove a prepared segment");
         }
     }
 
-    /// Fills in steps, so that no sync of others waits for all of it. `None` when it is not wanted
-    /// any more.
+    /// Fills the file in steps, so that other syncs do not wait for all of it. `None` when the file is no longer
+    /// needed.
     fn prepare(&self, room: u64) -> std::io::Result<Option<Prepared>> {
         let mut file = self.files.create(&self.path)?;
         let mut filled = 0;

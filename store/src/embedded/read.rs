@@ -14,7 +14,7 @@ use crate::watch::{BATCH, Log, Page};
 use crate::{Event, Key, ReadError, Record, Revision, Snapshot, View};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The events of the served copy with revisions from one to another, both inclusive, in order.
+/// The events of the served copy from one revision to another, both inclusive, in order.
 pub(crate) fn log(
     served: &Served,
     store: StoreId,
@@ -47,7 +47,7 @@ fn log_row(served: &Served, store: StoreId, revision: Revision) -> Result<Option
     log(served, store, revision, revision).next().transpose()
 }
 
-/// What readers of the past need.
+/// The state for reading history.
 pub(crate) struct Past<V> {
     pub(crate) published: Arc<Published<V>>,
     pub(crate) backlog: Backlog<V>,
@@ -80,7 +80,7 @@ impl<V: View> Past<V> {
     ) -> Result<Page<V>, ReadError> {
         self.check(after)?;
         let page = self.try_page(prefix, after, upto, limit);
-        // What was read is whole only if it was not compacted meanwhile.
+        // The events are complete only if no compaction ran meanwhile.
         self.check(after)?;
         page
     }
@@ -123,7 +123,7 @@ impl<V: View> Past<V> {
         Ok(page)
     }
 
-    /// An event with the records that it left and replaced.
+    /// Builds an event with its new and its replaced record.
     fn event(
         &self,
         served: &Served,
@@ -151,7 +151,7 @@ impl<V: View> Past<V> {
         Ok(Arc::new(Event { revision, key, time_ms, record, prev }))
     }
 
-    /// The state below a prefix at a revision: the head, overlaid with what changed since.
+    /// The state below a prefix at a revision: the head, overlaid with the changes since.
     pub(crate) fn at(&self, revision: Revision, prefix: &str) -> Result<Snapshot<V>, ReadError> {
         let head = self.published.current();
         if revision > head.revision {
@@ -161,7 +161,7 @@ impl<V: View> Past<V> {
         let mut overlay = BTreeMap::new();
         let mut add = |events: Vec<Arc<Event<V>>>| {
             for event in events.iter().filter(|event| event.revision <= head.revision) {
-                // The first change after the revision tells what was there.
+                // The first change after the revision contains the record as it was.
                 overlay.entry(event.key.clone()).or_insert_with(|| event.prev.clone());
             }
         };
@@ -178,7 +178,7 @@ impl<V: View> Past<V> {
         Ok(Snapshot::new(revision, head.index.clone(), overlay))
     }
 
-    /// The events of all keys after a revision, at most `limit` and never more than a batch.
+    /// The events of all keys after a revision: at most `limit`, and never more than a batch.
     pub(crate) fn events(&self, after: Revision, limit: usize) -> Result<Vec<Arc<Event<V>>>, ReadError> {
         let head = self.published.current().revision;
         if after > head {
@@ -188,12 +188,12 @@ impl<V: View> Past<V> {
         if limit == 0 || after == head {
             return self.check(after).map(|()| Vec::new());
         }
-        // Every revision has an event: no more of the log than the page is looked at.
+        // Every revision has an event, so no more of the log is read than the page needs.
         let upto = head.min(Revision(after.0.saturating_add(limit as u64)));
         self.page("", after, upto, limit).map(|page| page.events)
     }
 
-    /// When a revision was written; `None` when that is forgotten.
+    /// When a revision was written; `None` when it is compacted.
     pub(crate) fn time_of(&self, revision: Revision) -> Result<Option<i64>, ReadError> {
         loop {
             let head = self.published.current().revision;
@@ -203,7 +203,7 @@ impl<V: View> Past<V> {
             self.check(revision)?;
             let oldest = self.oldest();
             let time = self.time_since(revision, oldest);
-            // A compaction meanwhile may have taken what was about to be read.
+            // A concurrent compaction may have removed events during the read.
             if self.oldest() == oldest {
                 return time;
             }
@@ -214,7 +214,7 @@ impl<V: View> Past<V> {
         if revision == Revision::ZERO {
             return Ok(None);
         }
-        // A deletion at the oldest revision is forgotten, whether it is swept already or not.
+        // A deletion at the oldest revision is compacted, whether it is swept already or not.
         let is_known = |is_put: bool| revision > oldest || is_put;
         let before = Revision(revision.0 - 1);
         if let Some(events) = self.backlog.since(before, revision, 1, |_| true) {
@@ -228,7 +228,7 @@ impl<V: View> Past<V> {
         }
     }
 
-    /// The events of a key before a revision that are still known, newest first.
+    /// The retained events of a key before a revision, newest first.
     pub(crate) fn history(
         &self,
         key: &Key,
@@ -238,7 +238,7 @@ impl<V: View> Past<V> {
         loop {
             let oldest = self.oldest();
             let events = self.history_since(key, before, limit, oldest);
-            // A compaction meanwhile may have taken what was about to be read.
+            // A concurrent compaction may have removed events during the read.
             if self.oldest() == oldest {
                 return events;
             }
@@ -273,11 +273,11 @@ impl<V: View> Past<V> {
         };
         while at > Revision::ZERO && events.len() < limit {
             let Some(row) = log_row(&served, self.store, at).map_err(damaged)? else {
-                // A delete that was compacted is not kept.
+                // Compacted deletes are not stored.
                 return if at <= oldest { Ok(events) } else { Err(missing(at)) };
             };
             let prior = row.prior;
-            // The copy may be ahead of what was taken from the backlog.
+            // The copy may be newer than the events read from the backlog.
             if at <= floor && at < before {
                 let event = if at > oldest {
                     self.event(&served, &head, &mut records, row)?
@@ -296,8 +296,8 @@ impl<V: View> Past<V> {
     }
 }
 
-/// Adds an event as far as it is known: at or before `oldest` a delete is forgotten, and of a put
-/// what it replaced.
+/// Adds an event as far as it is retained: at or before `oldest`, a delete is dropped, and a put loses its
+/// replaced record.
 fn push_known<V>(events: &mut Vec<Arc<Event<V>>>, event: Arc<Event<V>>, oldest: Revision) {
     if event.revision > oldest {
         events.push(event);
@@ -309,7 +309,7 @@ fn push_known<V>(events: &mut Vec<Arc<Event<V>>>, event: Arc<Event<V>>, oldest: 
     }
 }
 
-/// The record that an event left: the one that is in memory when it is still current.
+/// The record of an event, from memory when it is still current.
 fn record<V: View>(head: &Head<V>, row: LogRow) -> Option<Arc<Record<V>>> {
     let value = row.value?;
     if let Some(current) = head.index.get(&row.key)
@@ -330,7 +330,7 @@ fn damaged(error: ServedError) -> ReadError {
     ReadError::Damaged(error.to_string())
 }
 
-/// The past as watchers read it: off the threads that serve requests.
+/// History for watchers, read outside the threads that serve requests.
 pub(crate) struct PastLog<V>(pub(crate) Arc<Past<V>>);
 
 impl<V: View> Log<V> for PastLog<V> {
@@ -350,7 +350,7 @@ impl<V: View> Log<V> for PastLog<V> {
     }
 }
 
-/// Runs a read where it may block; on the spot when there is no tokio runtime.
+/// Runs a read on a blocking thread, or directly when there is no tokio runtime.
 pub(crate) async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, ReadError> + Send + 'static,
 ) -> Result<T, ReadError> {

@@ -1,7 +1,7 @@
-//! The lower rungs of the ladder: a new served copy from a snapshot and the journal behind it.
+//! The fallback of recovery: a new served copy from a snapshot and the journal after it.
 //!
-//! Everything that is needed is read before anything is moved. The old copy is never deleted; it is
-//! set aside, and the log says so loudly.
+//! Everything that is needed is read before any file is moved. The old copy is never deleted; it is renamed,
+//! and the log reports it.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use super::snapshot::{self, Saved};
 use crate::snapshot::Index;
 use crate::{OpenError, Revision, View};
 
-/// What a served copy is called that could not be used; the time follows.
+/// The name prefix of an unusable served copy; the time follows.
 const ASIDE: &str = "sled.broken-";
 
 impl Opening<'_> {
-    /// A new copy from the newest snapshot that can be used and the journal behind it.
+    /// Rebuilds the copy from the newest usable snapshot and the journal after it.
     pub(super) fn rebuild<V: View>(&self, why: &str) -> Result<Recovered<V>, OpenError> {
-        // Everything is read before anything is moved.
+        // Everything is read before any file is moved.
         let mut reasons = vec![format!("its served copy cannot be used ({why})")];
         let mut bad = Vec::new();
         let base = self.base(&mut reasons, &mut bad)?;
@@ -70,7 +70,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Snapshots that were found damaged do not count as something to fall back on.
+    /// Removes damaged snapshots from the list of those available for a rebuild.
     fn forget_snapshots<V>(&self, recovered: &mut Recovered<V>, bad: &[Revision]) -> Result<(), OpenError> {
         for revision in bad {
             let path = snapshot::path_of(&self.places.snapshots, *revision);
@@ -82,7 +82,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// What a rebuild starts from.
+    /// The starting point of a rebuild.
     fn base<V: View>(
         &self,
         reasons: &mut Vec<String>,
@@ -108,8 +108,8 @@ impl Opening<'_> {
         Ok(whole.then(|| Saved { revision: Revision::ZERO, time_ms: i64::MIN, index: Index::new() }))
     }
 
-    /// Of the copies that were set aside only the newest is kept: they must not fill the disk. Which
-    /// one that is their names do not always tell: clocks jump.
+    /// Removes all unusable copies but the newest, so that they do not fill the disk. Their names do not always
+    /// order them: clocks jump.
     fn forget_older_copies(&self, newest: Option<String>) {
         let names = self.files().list(self.places.root).unwrap_or_default();
         let broken: Vec<_> = names.into_iter().filter(|name| name.starts_with(ASIDE)).collect();
@@ -126,7 +126,7 @@ impl Opening<'_> {
     }
 
     fn set_aside(&self) -> Result<std::path::PathBuf, OpenError> {
-        // So fine that names sort by time: the older copies go.
+        // Precise enough that names sort by time; the older copies are removed.
         let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S.%6fZ").to_string();
         let mut aside = self.places.root.join(format!("{ASIDE}{time}"));
         let mut nth = 1;
@@ -142,8 +142,8 @@ impl Opening<'_> {
     }
 }
 
-/// Puts the records of a snapshot into an empty served copy, as if everything before had been
-/// compacted. That it is complete is noted with the last batch.
+/// Writes the records of a snapshot into an empty served copy, as if everything before had been compacted.
+/// The last batch marks the copy as complete.
 fn restore<V>(feeder: &Feeder, store: StoreId, saved: &Saved<V>) -> Result<(), ServedError> {
     let mut changes = Changes::default();
     let mut bytes = 0;

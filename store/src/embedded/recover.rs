@@ -1,12 +1,12 @@
-//! The ladder from a directory to a store.
+//! Recovery: the steps from a directory to an open store.
 //!
-//! 1. The journal is read and checked. It is the truth about what was acknowledged.
-//! 2. The served copy is opened at arm's length, checked, and brought up to the journal.
-//! 3. If it cannot be used it is set aside, and rebuilt from the newest usable snapshot and the
-//!    journal behind it.
-//! 4. If that cannot work either, the store does not open, says why, and nothing was changed.
+//! 1. The journal is read and checked. It is the record of what was acknowledged.
+//! 2. The served copy is opened under a deadline, checked, and updated from the journal.
+//! 3. If it cannot be used, it is renamed and rebuilt from the newest usable snapshot and the journal after
+//!    it.
+//! 4. If that fails too, the store does not open, reports why, and nothing is changed.
 //!
-//! An existing store is never taken for an empty one: a directory is new only if it holds nothing.
+//! An existing store is never treated as empty: a directory is new only if it is empty.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use super::{Options, accept, dir_identity, hygiene, read, shrink};
 use crate::snapshot::Index;
 use crate::{Event, Key, OpenError, Record, Revision, View};
 
-/// A store that is ready to be served.
+/// A recovered store.
 pub(crate) struct Recovered<V> {
     pub(crate) store: StoreId,
     pub(crate) journal: Journal,
@@ -36,17 +36,17 @@ pub(crate) struct Recovered<V> {
     pub(crate) index: Index<V>,
     pub(crate) oldest: Revision,
     pub(crate) time_ms: i64,
-    /// The high-water mark that was found.
+    /// The high-water mark from the file.
     pub(crate) mark: Option<Mark>,
-    /// Snapshots that are there, oldest first.
+    /// The existing snapshots, oldest first.
     pub(crate) snapshots: Vec<Revision>,
-    /// Whether the journal alone could not rebuild the store, and no snapshot helps it.
+    /// Whether neither the journal alone nor a snapshot could rebuild the store.
     pub(crate) needs_snapshot: bool,
-    /// Bytes of the journal that the newest snapshot covers.
+    /// The bytes of the journal that the newest snapshot covers.
     pub(crate) snapshot_from: u64,
 }
 
-/// Where things are below the data directory.
+/// The paths below the data directory.
 pub(crate) struct Places<'a> {
     pub(crate) root: &'a Path,
     pub(crate) journal: std::path::PathBuf,
@@ -85,12 +85,12 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Opens what is in the directory, whose lock is held.
+/// Recovers the store in a directory whose lock is held.
 pub(crate) fn recover<V: View>(root: &Path, options: &Options) -> Result<Recovered<V>, OpenError> {
     recover_with(root, options, false)
 }
 
-/// The same; with `accept_loss` also when it ends below its high-water mark.
+/// Like `recover`; with `accept_loss` also when the store ends below its high-water mark.
 pub(super) fn recover_with<V: View>(
     root: &Path,
     options: &Options,
@@ -104,10 +104,10 @@ pub(super) fn recover_with<V: View>(
     let mark = match high_water::read(files, root, store)? {
         Found::Mark(mark) => Some(mark),
         Found::Missing if is_new => None,
-        // That is how the older format is.
+        // The older format has no mark.
         Found::Missing if matches!(identity::read(files, root)?, Identity::Older(_)) => None,
         Found::Missing | Found::Damaged => {
-            tracing::warn!(path = %root.display(), "the high-water mark is missing or damaged; it is written anew");
+            tracing::warn!(path = %root.display(), "the high-water mark is missing or damaged; it is rewritten");
             None
         }
         Found::Other(other) => {
@@ -136,7 +136,7 @@ pub(super) fn recover_with<V: View>(
         Err(Rung::Next(why)) => open.rebuild(&why)?,
     };
     if let Identity::Older(_) = identity::read(files, root)? {
-        // The next segment is in the newest format.
+        // The next segment uses the newest format.
         tracing::info!(path = %root.display(), "the store is brought to the newest format");
         identity::write(files, root, store)?;
     }
@@ -146,12 +146,12 @@ pub(super) fn recover_with<V: View>(
     Ok(recovered)
 }
 
-/// The way on that is always there.
+/// The fix that is always available.
 pub(super) const RESTORE: &str = "restore it from a snapshot (orlop snapshot restore)";
 
-/// Where a rung of the ladder led.
+/// Why a step of the recovery failed.
 pub(super) enum Rung {
-    /// The served copy cannot be used: the next rung.
+    /// The served copy cannot be used: continue with the next step.
     Next(String),
     /// The store cannot be opened.
     Final(OpenError),
@@ -178,7 +178,7 @@ impl Opening<'_> {
         &*self.options.files
     }
 
-    /// The served copy as it is, brought up to the journal.
+    /// Recovers with the existing served copy, updated from the journal.
     fn with_served<V: View>(&self) -> Result<Recovered<V>, Rung> {
         let rung = |error: ServedError| match error {
             ServedError::System(source) => Rung::Final(self.places.io("open", &self.places.sled)(source)),
@@ -218,8 +218,8 @@ impl Opening<'_> {
         self.finish(state, loaded.oldest, missing)
     }
 
-    /// What the served copy has and the journal has not: the journal's end was damaged, so that it
-    /// looked torn. The copy is fed only with what was durable there, and has it still.
+    /// The events in the served copy that the journal lacks: the end of the journal was damaged and looked
+    /// torn. The copy is fed only with events that were durable in the journal, and still has them.
     fn lost_by_the_journal<V>(&self, served: &Served, loaded: &Loaded<V>) -> Result<Vec<Entry>, Rung> {
         let last = self.scan.last();
         if loaded.applied <= last {
@@ -246,13 +246,13 @@ impl Opening<'_> {
         ))
     }
 
-    /// Whether everything is there that the high-water mark knows of.
+    /// Whether the store contains everything up to the high-water mark.
     pub(super) fn check_mark(&self, head: Revision) -> Result<(), OpenError> {
         let mark = self.mark.filter(|_| !self.accept_loss);
         check_mark(&self.places, self.files(), &self.scan, self.store, mark, head)
     }
 
-    /// Plays the journal over the state, and makes both durable.
+    /// Replays the journal over the state, and makes both durable.
     pub(super) fn finish<V: View>(
         &self,
         mut state: Replay<V>,
@@ -264,7 +264,7 @@ impl Opening<'_> {
             return Err(Rung::Final(self.lost(*newest, head)));
         }
         self.check_mark(head)?;
-        // The journal first: what the copy is fed with is durable there.
+        // The journal comes first: events must be durable in it before they are fed to the copy.
         let mut journal = Journal::open(
             self.options.files.clone(),
             self.places.journal.clone(),
@@ -319,7 +319,7 @@ impl Opening<'_> {
     }
 }
 
-/// Whether everything is there that a high-water mark knows of.
+/// Whether the store contains everything up to a high-water mark.
 pub(super) fn check_mark(
     places: &Places<'_>,
     files: &dyn Files,
@@ -343,7 +343,7 @@ pub(super) fn check_mark(
     }
 }
 
-/// Whether there is a journal to go on from.
+/// Whether there is a journal to continue from.
 pub(super) fn check_segments(places: &Places<'_>, scan: &Scan) -> Result<(), OpenError> {
     if scan.segments.is_empty() {
         return Err(places.damaged(format!("the journal has no segment; {RESTORE}")));
@@ -351,7 +351,7 @@ pub(super) fn check_segments(places: &Places<'_>, scan: &Scan) -> Result<(), Ope
     Ok(())
 }
 
-/// What is said of a journal whose end is lost, and not in the served copy either.
+/// The message for a journal whose end is lost and not in the served copy either.
 pub(super) fn compacted_between(last: Revision, applied: Revision) -> String {
     format!(
         "the journal ends at revision {last}, but revision {applied} was acknowledged, and what lies between \
@@ -359,17 +359,17 @@ pub(super) fn compacted_between(last: Revision, applied: Revision) -> String {
     )
 }
 
-/// What is said of a store that ends below its high-water mark.
+/// The message for a store that ends below its high-water mark.
 fn behind(root: &Path, mark: Revision, head: Revision) -> String {
     format!(
-        "revision {mark} was acknowledged (the high-water mark says so), but the journal ends at {head}: its end \
+        "revision {mark} was acknowledged (according to the high-water mark), but the journal ends at {head}: its end \
          is lost. Put the missing file back, or {RESTORE}, or accept the loss (orlop store check \
          --accept-loss {})",
         root.display()
     )
 }
 
-/// The state while the journal is played.
+/// The state during the replay of the journal.
 pub(super) struct Replay<V> {
     pub(super) feeder: Feeder,
     pub(super) index: Index<V>,
@@ -377,7 +377,7 @@ pub(super) struct Replay<V> {
 }
 
 impl<V: View> Replay<V> {
-    /// Carries out one entry. It must fit the state, or one of the two is wrong.
+    /// Applies one entry. An entry that does not match the state means that one of the two is wrong.
     fn play(&mut self, entry: Entry) -> Result<Arc<Event<V>>, Rung> {
         let Entry { revision, time_ms, create, prev: replaced, key, value } = entry;
         let key = Key::from(key);

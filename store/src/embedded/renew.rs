@@ -1,5 +1,5 @@
-//! When a fresh served copy is made: when the one that there is has become too large or too old, there
-//! is room for both, and nothing is to be swept first.
+//! The policy for replacing the served copy: when the copy is too large or too old, the disk has space for
+//! both, and nothing needs sweeping first.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,11 @@ use super::space;
 use super::upkeep::{LOOK_AFTER, Rounds, TICK, Upkeep};
 use crate::View;
 
-/// A copy that could not be made is tried again after this.
+/// The interval before a failed replacement is retried.
 const SHRINK_AGAIN: Duration = Duration::from_secs(600);
 
 impl<V: View> Upkeep<V> {
-    /// Makes a fresh copy when the one that there is has become too large or too old: one batch of
-    /// it in each round.
+    /// Replaces a copy that has become too large or too old, one batch per round.
     pub(super) fn shrink(&mut self, rounds: &mut Rounds, last: bool) -> Result<(), ServedError> {
         let Some(mut shrinking) = rounds.shrinking.take() else {
             self.begin_shrinking(rounds);
@@ -36,7 +35,7 @@ impl<V: View> Upkeep<V> {
                 return Ok(());
             }
         }
-        // Should the old one come back after a power cut, it holds as much.
+        // A power failure may bring the old copy back, so it must contain as much.
         self.feeder.served().sync()?;
         rounds.unsynced = 0;
         rounds.durable = self.feeder.applied;
@@ -70,7 +69,7 @@ impl<V: View> Upkeep<V> {
         let file = space::allocated(&self.root.join("sled"));
         let held = self.feeder.marks.bytes();
         let is_urgent = shrink::is_urgent(file, held);
-        // What is being written in earnest is swept first: a copy of it would soon be air.
+        // Under heavy writes, sweeping comes first: most of a copy would soon be obsolete.
         let to_sweep = rounds.more_to_sweep && !is_urgent;
         if to_sweep || self.past.backlog.bytes() > self.options.backlog_bytes / 16 {
             rounds.look_at = Some(now + LOOK_AFTER);
@@ -81,20 +80,20 @@ impl<V: View> Upkeep<V> {
             rounds.look_at = Some(if is_quiet { next } else { next.min(now + LOOK_AFTER) });
             return;
         }
-        // The last look is at what rests.
+        // The last check runs when the store is idle.
         rounds.look_at = (!is_quiet).then(|| rounds.fed_at + LOOK_AFTER);
         if !is_old && !shrink::is_worth_it(file, held) {
             return;
         }
-        // What is current and older than the log is held too. Counting it takes a walk.
+        // Live records older than the log count too. Counting them requires a scan.
         let held = held + self.older(rounds);
         if !is_old && !shrink::is_worth_it(file, held) {
             return;
         }
         if !self.gate.fits(held * 2) {
-            tracing::debug!(held, "no room for a fresh served copy now");
+            tracing::debug!(held, "too little free disk space to replace the served copy now");
             rounds.look_at = Some(now + TICK);
-            // Also when it is old, which is asked in every round.
+            // Also for a copy that is too old, which every round checks.
             rounds.pace.since = now + TICK;
             return;
         }
@@ -107,7 +106,7 @@ impl<V: View> Upkeep<V> {
         }
     }
 
-    /// Bytes of what is held at or before `swept`. What is overwritten goes when that moves on.
+    /// The live bytes at or before `swept`, recomputed when `swept` advances.
     fn older(&self, rounds: &mut Rounds) -> u64 {
         let swept = self.feeder.swept;
         if let Some((at, bytes)) = rounds.older
@@ -123,7 +122,7 @@ impl<V: View> Upkeep<V> {
     }
 
     fn shrinks_later(&self, rounds: &mut Rounds, error: &ServedError) {
-        tracing::warn!(%error, "a fresh served copy could not be made; the old one goes on");
+        tracing::warn!(%error, "the served copy could not be replaced; the old one stays in use");
         rounds.pace = Pace { since: Instant::now() + SHRINK_AGAIN, took: Duration::ZERO };
     }
 }

@@ -1,8 +1,7 @@
-//! The served copy had no room: it is opened anew when there is some.
+//! Reopening the served copy after the disk was full.
 //!
-//! sled never forgets that a write has failed, so a copy that met a full disk has to be closed. What
-//! was fed to it and not synced may be gone; the journal has it still, and is played from where the
-//! copy is.
+//! sled never forgets a failed write, so a copy that met a full disk has to be closed. Events that were fed
+//! to it and not synced may be lost; the journal still has them, and is replayed from where the copy is.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,21 +17,21 @@ use super::upkeep::Upkeep;
 use super::{accept, hygiene, scan, space, verify};
 use crate::{Event, Key, OpenError, Record, Revision, View};
 
-/// How often the room is looked at meanwhile.
+/// How often the free space is checked meanwhile.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long reads that are under way may take to let go of the copy.
+/// How long running reads may take to release the copy.
 const READS: Duration = Duration::from_secs(10);
-/// How often a journal must look damaged while it is written to.
+/// How often the journal must look damaged before the damage counts, because it is being written.
 const LOOKS: u32 = 5;
-/// What readers of the past are told meanwhile.
+/// The error for readers of history while the copy is closed.
 const NO_COPY: &str = "the served copy is closed, and could not be opened again yet";
 
 impl<V: View> Upkeep<V> {
-    /// Waits for room, and opens the copy anew. False when the store is to be closed before that.
-    /// Meanwhile writes are taken until the backlog is full.
+    /// Waits for free space and reopens the copy. Returns false when the store is closed before that.
+    /// Meanwhile, writes are accepted until the backlog is full.
     pub(super) fn recover_from_no_room(&mut self, why: &ServedError) -> Result<bool, ServedError> {
         let root = self.root.display();
-        tracing::error!(%why, path = %root, "the served copy has no room on the disk; it waits for some");
+        tracing::error!(%why, path = %root, "the served copy is out of disk space; it waits for free space");
         self.past.backlog.stall(true);
         self.gate.refused();
         let mut told = false;
@@ -40,7 +39,7 @@ impl<V: View> Upkeep<V> {
             if self.gate.has_some() {
                 match self.open_anew() {
                     Ok(()) => break,
-                    // Such as a lock that somebody who reads still holds.
+                    // For example, a reader still holds the lock.
                     Err(ServedError::System(error)) => {
                         self.past.served.lose(NO_COPY);
                         if !is_no_room(&error) && !std::mem::replace(&mut told, true) {
@@ -58,7 +57,7 @@ impl<V: View> Upkeep<V> {
             }
         }
         self.past.backlog.stall(false);
-        tracing::warn!(path = %self.root.display(), revision = %self.feeder.applied, "the served copy goes on");
+        tracing::warn!(path = %self.root.display(), revision = %self.feeder.applied, "the served copy is reopened");
         Ok(true)
     }
 
@@ -99,7 +98,7 @@ impl<V: View> Upkeep<V> {
         Ok(())
     }
 
-    /// Feeds what the journal has up to a revision and the copy has not.
+    /// Feeds the events up to a revision that are in the journal and not in the copy.
     fn play(&self, feeder: &mut Feeder, upto: Revision) -> Result<(), ServedError> {
         let files = &*self.options.files;
         let (places, store) = (Places::below(&self.root), self.past.store);
@@ -107,10 +106,10 @@ impl<V: View> Upkeep<V> {
         let mut looks = 1;
         let mut scan = loop {
             match scan::scan(files, &self.root, &places.journal, store, given_up) {
-                // It is read while it is written: a group that was seen in part, and the one behind it
-                // whole, look like damage.
+                // The journal is read while it is written: a group that was read partially, followed by a complete one,
+                // looks like damage.
                 Err(OpenError::Damaged { .. }) if looks < LOOKS => looks += 1,
-                // A segment that could not be made whole is removed again.
+                // A segment that could not be created is removed again.
                 Err(OpenError::Io { source, .. }) if is_missing(&source) && looks < LOOKS => looks += 1,
                 scan => break scan.map_err(unreadable)?,
             }
@@ -118,7 +117,7 @@ impl<V: View> Upkeep<V> {
         if scan.first() > feeder.applied.next() || scan.last() < upto {
             return Err(format!("revision {} is not in the journal any more", feeder.applied.next()).into());
         }
-        // One that is empty may go still.
+        // An empty segment may still be removed.
         scan.segments.retain(|segment| segment.next > segment.first);
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -141,7 +140,7 @@ impl<V: View> Upkeep<V> {
     }
 }
 
-/// An event for the feeder, which needs of what was replaced only where it is.
+/// An event for the feeder, which needs only the location of the replaced record.
 fn event(entry: Entry) -> Arc<Event<()>> {
     let Entry { revision, time_ms, create, prev, key, value } = entry;
     let key = Key::from(key);
@@ -161,7 +160,7 @@ fn unreadable(error: OpenError) -> ServedError {
     ServedError::Unusable(format!("the journal cannot be read: {error}"))
 }
 
-/// What playing the journal may end with.
+/// The error of a replay.
 struct Failed(ServedError);
 
 impl From<OpenError> for Failed {

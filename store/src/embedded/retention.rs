@@ -1,18 +1,18 @@
-//! How much of the past is kept: a pure decision over marks along the log.
+//! History retention: decides what to compact from marks along the log. Pure.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::Revision;
 
-/// How much of the past is kept. Current records are always kept.
+/// How much history is retained. Current records are always retained.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
-    /// Events that are younger are kept.
+    /// Younger events are retained.
     pub age: Duration,
-    /// At least this many of the newest events are kept, whatever their age and size.
+    /// At least this many of the newest events are retained, whatever their age and size.
     pub revisions: u64,
-    /// Beyond this many bytes of keys and values, older events go before their age.
+    /// Above this many bytes of keys and values, older events are compacted before they reach `age`.
     pub bytes: u64,
 }
 
@@ -22,7 +22,7 @@ impl Default for Retention {
     }
 }
 
-/// How many revisions one mark stands for.
+/// The number of revisions per mark.
 const STEP: u64 = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -31,16 +31,16 @@ struct Mark {
     last: Revision,
     /// When `last` was written.
     time_ms: i64,
-    /// Bytes of all events up to `last`, counted from the first mark ever made.
+    /// The bytes of all events up to `last`, counted from the first mark.
     total: u64,
 }
 
-/// When and how large the events of the log are, coarsely.
+/// The approximate time and size of the events of the log.
 #[derive(Debug, Default)]
 pub(crate) struct Marks(VecDeque<Mark>);
 
 impl Marks {
-    /// Notes the next event.
+    /// Records the next event.
     pub(crate) fn push(&mut self, revision: Revision, time_ms: i64, bytes: usize) {
         let total = self.0.back().map_or(0, |mark| mark.total) + bytes as u64;
         match self.0.back_mut() {
@@ -51,7 +51,7 @@ impl Marks {
         }
     }
 
-    /// The revision to compact at, when there is something to forget.
+    /// The revision to compact at, if there is anything to compact.
     pub(crate) fn target(&self, now_ms: i64, retention: Retention) -> Option<Revision> {
         let newest = self.0.back()?;
         let age_ms = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
@@ -64,13 +64,13 @@ impl Marks {
         forgotten.last().map(|mark| mark.last)
     }
 
-    /// Bytes of the events that are marked.
+    /// The bytes of the marked events.
     pub(crate) fn bytes(&self) -> u64 {
         let Some((oldest, newest)) = self.0.front().zip(self.0.back()) else { return 0 };
         newest.total - oldest.total
     }
 
-    /// Drops the marks of what is compacted.
+    /// Drops the marks of compacted events.
     pub(crate) fn forget(&mut self, oldest: Revision) {
         while self.0.len() > 1 && self.0.front().is_some_and(|mark| mark.last <= oldest) {
             self.0.pop_front();
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets() {
+    fn compaction_target_respects_age_count_and_size() {
         let keep = |age: u64, revisions, bytes| Retention { age: Duration::from_secs(age), revisions, bytes };
         // 1000 events, one per second, 10 bytes each; marks end at 64, 128, ...
         let mut marks = Marks::default();

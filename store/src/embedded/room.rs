@@ -1,39 +1,39 @@
-//! How much room the disk has, and what may still be written for it. The decisions are pure.
+//! Free disk space, and which writes it permits. The decisions are pure.
 //!
-//! As it fills up, the store stops taking writes in this order: what is to be shed first (Events),
-//! what adds to what is stored, what changes without growing. Deletes are never refused for the lines drawn here, so
-//! there is a way out, and what a person has declared outlives what can be told again.
+//! As the disk fills up, the store refuses writes in this order: those below the `shed_first` prefixes
+//! (Events), writes that add to the store, updates that do not grow. Deletes are never refused at these
+//! thresholds, so space can always be freed, and declared objects outlast reproducible ones.
 //!
 //! ```text
 //! free  ......... shed_first ......... everything that grows ......... the rest but deletes ... 0
 //!             twice the least                 the least                a quarter of the least
 //! ```
 //!
-//! A delete is refused only when the file system has no room for it in the journal, or when the served
+//! A delete is refused only when the file system has no space for it in the journal, or when the served
 //! copy has had none for so long that the backlog is full.
 //!
-//! Another program may fill the disk to the last byte. For that case a **ballast** is kept: a file
-//! that holds nothing and is removed when recovery or deletes need its room.
+//! Another program may fill the disk completely. For that case the store has a **ballast**: a file without
+//! data that is deleted when recovery or deletes need its space.
 
 use std::io;
 use std::path::Path;
 
-/// What a file system says of its room.
+/// The space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes that can still be written.
+    /// Bytes that can be written.
     pub free: u64,
-    /// Bytes that there are in all.
+    /// The size in bytes.
     pub total: u64,
 }
 
-/// Who is asked for room.
+/// Reports disk space.
 pub trait Room: Send + Sync + 'static {
-    /// The room of the file system that a directory is on.
+    /// The space of the file system that contains a directory.
     fn space(&self, dir: &Path) -> io::Result<Space>;
 }
 
-/// The file system itself: what it keeps back for the superuser does not count as free.
+/// The real file system. Space reserved for the superuser does not count as free.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileSystem;
 
@@ -47,62 +47,63 @@ impl Room for FileSystem {
     }
 }
 
-/// Free bytes below which nothing is taken that grows, when the options do not say.
+/// The default for the free bytes below which writes that grow the store are refused.
 const LEAST: u64 = 64 << 20;
-/// Bytes of the ballast, when the disk is not a small one.
+/// The size of the ballast on a disk that is not small.
 const BALLAST: u64 = 16 << 20;
-/// An update may grow by so much and still count as one that does not: a deletion puts its time and
-/// its grace period into an object, and must be possible.
+/// An update may grow by this many bytes and still count as not growing: a deletion adds its time and its
+/// grace period to an object, and must be possible.
 pub(crate) const SLACK: u64 = 256;
 
-/// What a commit does to the room.
+/// The effect of a commit on the disk space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It only deletes.
+    /// Only deletes.
     Deletes,
-    /// It leaves as much as there was.
+    /// Leaves the size unchanged.
     Keeps,
-    /// It adds.
+    /// Adds data.
     Grows,
-    /// It writes only what is to be shed first.
+    /// Writes only below the `shed_first` prefixes.
     Shed,
 }
 
-/// The free bytes at which each effect ends.
+/// The thresholds of free bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// For what grows.
+    /// Below this, writes that grow the store are refused.
     pub(crate) least: u64,
     pub(crate) ballast: u64,
 }
 
 impl Limits {
-    /// The free bytes at which what has ended at a line is taken again, when so many are owed.
+    /// The free bytes at which writes refused at a threshold are accepted again, when the ballast lacks
+    /// `missing` bytes.
     pub(crate) fn resumes(&self, line: u64, missing: u64) -> u64 {
         line.saturating_add(self.least / 8).saturating_add(missing)
     }
 }
 
-/// The limits for a store of so many bytes on a file system of so many.
+/// The limits for a store of `store` bytes on a file system of `total` bytes.
 ///
-/// On a small file system both would be most of it; there the least is an eighth of it and the
-/// ballast a sixteenth.
+/// On a small file system, the defaults would be most of the disk; there the minimum is an eighth of it and
+/// the ballast a sixteenth.
 pub(crate) fn limits(least: Option<u64>, ballast: Option<u64>, store: u64, total: u64) -> Limits {
     let default = LEAST.max(store / 10).min((total / 8).max(1 << 20));
     Limits { least: least.unwrap_or(default), ballast: ballast.unwrap_or(BALLAST.min(total / 16)) }
 }
 
-/// How far the room has gone down. Each level is left only with some room to spare, so that the
-/// store does not go to and fro at the border.
+/// Which writes are refused. Each level has a hysteresis, so that the store does not flap at the
+/// threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Level {
-    /// What is to be shed first is not taken.
+    /// Writes below the `shed_first` prefixes are refused.
     pub(crate) sheds: bool,
-    /// Nothing is taken that grows.
+    /// Writes that grow the store are refused.
     pub(crate) full: bool,
 }
 
-/// The level for so many free bytes; `missing` bytes are owed to the ballast.
+/// The level at this many free bytes, when the ballast lacks `missing` bytes.
 pub(crate) fn level(before: Level, limits: Limits, free: u64, missing: u64) -> Level {
     let free = free.saturating_sub(missing);
     let below = |was: bool, line: u64| free < if was { limits.resumes(line, 0) } else { line };
@@ -112,7 +113,7 @@ pub(crate) fn level(before: Level, limits: Limits, free: u64, missing: u64) -> L
     }
 }
 
-/// Whether a commit is taken. The error is how many bytes would have to be free.
+/// Whether a commit is accepted. The error is the number of bytes that would have to be free.
 pub(crate) fn admits(
     level: Level,
     limits: Limits,
@@ -131,7 +132,7 @@ pub(crate) fn admits(
     }
 }
 
-/// Whether the file system refused for want of room.
+/// Whether the error means that the file system is full.
 pub(crate) fn is_no_room(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -156,11 +157,11 @@ mod tests {
     }
 
     #[test]
-    fn who_is_taken_when() {
+    fn free_space_decides_which_writes_are_accepted() {
         use Effect::{Deletes, Grows, Keeps, Shed};
         let limits = Limits { least: 800, ballast: 400 };
         let all = [Deletes, Keeps, Grows, Shed];
-        // In this order: each level follows from the one before.
+        // The order matters: each level follows from the previous one.
         let mut now = Level::default();
         for (name, free, missing, wanted) in [
             ("plenty", 5000, 0, &all[..]),
@@ -175,8 +176,8 @@ mod tests {
             ("a quarter of the least", 200, 0, &[Deletes, Keeps]),
             ("less", 199, 0, &[Deletes]),
             ("nothing", 0, 0, &[Deletes]),
-            ("the ballast has gone", 400, 400, &[Deletes, Keeps]),
-            ("its room is owed", 1299, 400, &[Deletes, Keeps]),
+            ("the ballast has been removed", 400, 400, &[Deletes, Keeps]),
+            ("the ballast needs space first", 1299, 400, &[Deletes, Keeps]),
             ("and there again", 1300, 400, &[Deletes, Keeps, Grows]),
             ("all is well", 2100, 400, &all),
         ] {
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_least_takes_only_deletes() {
+    fn huge_minimum_accepts_only_deletes() {
         let limits = limits(Some(u64::MAX), None, 0, 100_000 * MB);
         let now = level(level(Level::default(), limits, 1000 * MB, 0), limits, 1000 * MB, 32 * MB);
         assert!(now.full && now.sheds);
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_system_answers() {
+    fn file_system_reports_its_space() {
         let told = FileSystem.space(&std::env::temp_dir()).expect("it has a size");
         assert!(told.total >= told.free && told.total > 0);
     }

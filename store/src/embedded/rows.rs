@@ -1,13 +1,13 @@
-//! The rows of the served copy: what its keys and values look like. Pure bytes; no database here.
+//! The encoding of the served copy's rows: keys and values as bytes, without the database.
 //!
-//! One tree holds everything, so that one batch is atomic over all of it:
+//! One tree contains everything, so that one batch is atomic over all of it:
 //!
-//! * `log/<revision, 8 bytes big endian><chunk, 2 bytes big endian>`: an event with its value, in
-//!   chunks of 12 KiB, because larger pages are kept in files that sled never syncs;
-//! * `current/<key>`: where the newest event of a key lies, a delete that is not compacted included;
-//! * `meta/...`: whose store it is, how far it was fed, how far it is compacted.
+//! * `log/<revision, 8 bytes big endian><chunk, 2 bytes big endian>`: an event with its value, in chunks of
+//!   12 KiB, because larger pages are stored in files that sled never syncs;
+//! * `current/<key>`: the location of a key's newest event, including a delete that is not compacted;
+//! * `meta/...`: the id of the store, the applied revision, the compacted revision.
 //!
-//! Every row starts with a version and carries a crc32c that is salted with the store's id.
+//! Every row starts with a version and ends with a crc32c that is salted with the store's id.
 
 use bytes::{Buf, BufMut, Bytes};
 
@@ -21,13 +21,13 @@ pub(crate) const META_COMPACTED: &[u8] = b"meta/compacted";
 pub(crate) const META_STORE: &[u8] = b"meta/store";
 
 const VERSION: u8 = 1;
-/// Twenty of them make a page that sled keeps in its segments. Older versions wrote 64 KiB.
+/// The chunk size: twenty chunks make a page that sled stores in its segments. Older versions wrote 64 KiB.
 pub(crate) const CHUNK: usize = 12 << 10;
 const LOG_HEADER: usize = 2 + 8 + 8 + 8 + 4 + 4 + 4;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
-/// A row that is not what it should be: which, and why.
+/// The description of an invalid row.
 pub(crate) type BadRow = String;
 
 /// An event in the log.
@@ -35,9 +35,9 @@ pub(crate) type BadRow = String;
 pub(crate) struct LogRow {
     pub(crate) revision: Revision,
     pub(crate) time_ms: i64,
-    /// The revision that created the key; for a delete that of the deleted record.
+    /// The revision that created the key; for a delete, that of the deleted record.
     pub(crate) create: Revision,
-    /// The event of this key before this one; zero when there is none or it was forgotten.
+    /// The previous event of this key; zero when there is none or it is compacted.
     pub(crate) prior: Revision,
     pub(crate) key: Key,
     /// `None` for a delete.
@@ -52,7 +52,7 @@ impl LogRow {
         (!created).then_some(self.prior)
     }
 
-    /// The same, as the journal holds it.
+    /// The event as a journal entry.
     pub(crate) fn to_entry(&self) -> Entry {
         Entry {
             revision: self.revision,
@@ -74,7 +74,7 @@ pub(crate) fn log_key(revision: Revision, chunk: u16) -> [u8; 14] {
     key
 }
 
-/// Revision and chunk from a key of the log.
+/// Parses the revision and the chunk from a log key.
 pub(crate) fn parse_log_key(key: &[u8]) -> Option<(Revision, u16)> {
     let mut rest = key.strip_prefix(LOG)?;
     if rest.len() != 10 {
@@ -83,7 +83,7 @@ pub(crate) fn parse_log_key(key: &[u8]) -> Option<(Revision, u16)> {
     Some((Revision(rest.get_u64()), rest.get_u16()))
 }
 
-/// The chunks of an event, in order.
+/// Encodes an event into its chunks, in order.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn encode_log(
     store: StoreId,
@@ -113,7 +113,7 @@ pub(crate) fn encode_log(
     chunks.map(|(at, chunk)| (log_key(revision, at as u16), chunk.to_vec())).collect()
 }
 
-/// How many chunks the event has whose first chunk this is.
+/// The number of chunks of the event whose first chunk this is.
 pub(crate) fn chunk_count(first: &[u8]) -> Option<u16> {
     let mut at = first.get(26..LOG_HEADER)?;
     let size = LOG_HEADER + at.get_u32_le() as usize + at.get_u32_le() as usize;
@@ -121,7 +121,7 @@ pub(crate) fn chunk_count(first: &[u8]) -> Option<u16> {
     u16::try_from(size.div_ceil(first.len())).ok()
 }
 
-/// An event from its chunks put together.
+/// Decodes an event from its concatenated chunks.
 pub(crate) fn decode_log(store: StoreId, revision: Revision, body: &[u8]) -> Result<LogRow, BadRow> {
     try_decode_log(store, revision, body).ok_or_else(|| format!("log/{revision} does not fit its checksum"))
 }
@@ -151,7 +151,7 @@ fn try_decode_log(store: StoreId, revision: Revision, body: &[u8]) -> Option<Log
     Some(LogRow { revision, time_ms, create, prior, key, value })
 }
 
-/// Where the newest event of a key lies.
+/// The location of a key's newest event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CurrentRow {
     pub(crate) deleted: bool,
@@ -188,7 +188,7 @@ impl CurrentRow {
     }
 }
 
-/// Two numbers under one of the names below `meta/`.
+/// Encodes two numbers under one of the names below `meta/`.
 pub(crate) fn encode_meta(store: StoreId, name: &[u8], first: u64, second: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(21);
     out.put_u8(VERSION);
@@ -204,7 +204,7 @@ pub(crate) fn decode_meta(store: StoreId, name: &[u8], bytes: &[u8]) -> Result<(
     Ok((at.get_u64_le(), at.get_u64_le()))
 }
 
-/// What lies between version and checksum, when both fit.
+/// The bytes between version and checksum, if both are valid.
 fn checked<'a>(store: StoreId, name: &[u8], bytes: &'a [u8], size: usize) -> Option<&'a [u8]> {
     if bytes.len() != size || bytes.first() != Some(&VERSION) {
         return None;

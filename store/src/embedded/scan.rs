@@ -1,7 +1,7 @@
-//! The journal as it is found: read and checked frame by frame, and not changed.
+//! Reading the journal: checks it frame by frame and changes nothing.
 //!
-//! What can be repaired ([`Scan::torn`], [`Scan::unfinished`]) is repaired later, when it is known
-//! that the store can be opened; what cannot is refused here.
+//! Repairable findings ([`Scan::torn`], [`Scan::unfinished`]) are repaired later, when the store is known to
+//! open; others are refused here.
 
 use std::path::{Path, PathBuf};
 
@@ -11,48 +11,48 @@ use super::journal::SUFFIX;
 use super::recover::RESTORE;
 use crate::{OpenError, Revision};
 
-/// One segment, as it was found.
+/// One segment, as found on disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     pub(crate) path: PathBuf,
-    /// The revision of its first entry, also when it has none yet.
+    /// The revision of its first entry, even when it has no entry yet.
     pub(crate) first: Revision,
     /// The revision after its last entry.
     pub(crate) next: Revision,
-    /// Bytes that are valid.
+    /// The valid bytes.
     pub(super) length: u64,
-    /// Bytes of the file, when it has zeros behind the valid part that wait to be written over.
+    /// The preallocated bytes of the file, when zeros follow the valid part.
     pub(super) room: u64,
-    /// Whether a torn end is written over with zeros rather than cut.
+    /// Whether a torn end is overwritten with zeros rather than truncated.
     pub(super) has_zeros: bool,
-    /// Where its last frame starts.
+    /// The offset of its last frame.
     pub(super) last_frame: u64,
 }
 
-/// What was found, before anything is changed.
+/// The result of a scan, before any repair.
 #[derive(Debug)]
 pub(crate) struct Scan {
     /// In order, without gaps.
     pub(crate) segments: Vec<Segment>,
-    /// Bytes behind the last valid frame of the last segment, without the zeros at the end.
+    /// The bytes after the last valid frame of the last segment, without the zeros at the end.
     pub(super) torn: u64,
-    /// A last segment that was being created when the power went.
+    /// A last segment whose creation was interrupted by a power failure.
     pub(super) unfinished: Option<PathBuf>,
 }
 
 impl Scan {
-    /// The oldest revision that the journal holds (or would hold).
+    /// The oldest revision in the journal, or its first when it is empty.
     pub(crate) fn first(&self) -> Revision {
         self.segments.first().map_or(Revision(1), |segment| segment.first)
     }
 
-    /// Bytes of the segments that hold nothing after a revision.
+    /// The bytes of the segments without any revision after this one.
     pub(crate) fn bytes_through(&self, revision: Revision) -> u64 {
         let covered = self.segments.iter().filter(|segment| segment.next <= revision.next());
         covered.map(|segment| segment.length).sum()
     }
 
-    /// The newest revision that the journal holds; the one before its first when it is empty.
+    /// The newest revision in the journal; the one before its first when it is empty.
     pub(crate) fn last(&self) -> Revision {
         Revision(self.segments.last().map_or(1, |segment| segment.next.0) - 1)
     }
@@ -70,7 +70,7 @@ pub(crate) fn list(files: &dyn Files, dir: &Path) -> std::io::Result<Vec<(Revisi
     Ok(found)
 }
 
-/// Whose store the segments belong to, by their headers.
+/// The store that the segments belong to, from their headers.
 pub(crate) fn named(files: &dyn Files, segments: &[(Revision, PathBuf)]) -> std::io::Result<Option<StoreId>> {
     for (_, path) in segments {
         let bytes = files.read(path)?.unwrap_or_default();
@@ -83,7 +83,7 @@ pub(crate) fn named(files: &dyn Files, segments: &[(Revision, PathBuf)]) -> std:
 }
 
 /// Reads and checks every frame, and changes nothing.
-/// Segments that start at or before `given_up` do not count.
+/// Segments that start at or before `given_up` are ignored.
 pub(crate) fn scan(
     files: &dyn Files,
     root: &Path,
@@ -137,7 +137,7 @@ pub(crate) fn scan(
             )));
         }
         let (mut segment, rest) = scan_frames(store, path, *first, &bytes);
-        // Where zeros were written beforehand, they are what follows the last frame.
+        // In this format, preallocated zeros follow the last frame.
         segment.has_zeros = format >= frame::ZERO_TAILS;
         let torn = if segment.has_zeros { without_zeros(rest) } else { rest.len() };
         if torn > 0 {
@@ -154,7 +154,7 @@ pub(crate) fn scan(
     Ok(scan)
 }
 
-/// The segment up to its first bad frame, and what follows.
+/// Scans a segment up to its first invalid frame, and returns the remaining bytes.
 fn scan_frames<'a>(store: StoreId, path: &Path, first: Revision, bytes: &'a [u8]) -> (Segment, &'a [u8]) {
     let mut segment = Segment {
         path: path.to_owned(),
@@ -187,7 +187,7 @@ fn way_on(path: &Path, offset: u64, revision: Revision) -> String {
     )
 }
 
-/// Hands on every entry after a revision, in order. The frames were checked by [`scan`].
+/// Passes every entry after a revision to the callback, in order. [`scan`] has checked the frames.
 pub(crate) fn replay<E: From<OpenError>>(
     files: &dyn Files,
     scan: &Scan,
@@ -213,7 +213,7 @@ pub(crate) fn replay<E: From<OpenError>>(
     Ok(())
 }
 
-/// The checksum of the entry of a revision; `None` when the journal does not hold it.
+/// The checksum of a revision's entry; `None` when it is not in the journal.
 pub(crate) fn entry_crc(
     files: &dyn Files,
     scan: &Scan,

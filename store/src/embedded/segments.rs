@@ -1,4 +1,4 @@
-//! What is known of the journal's segments outside the committer.
+//! The list of the journal's segments, shared with threads other than the committer.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -8,20 +8,20 @@ use std::sync::{Mutex, PoisonError};
 use super::files::{Files, parent};
 use crate::Revision;
 
-/// A segment that is written no more.
+/// A segment that is complete.
 #[derive(Clone, Debug)]
 pub(super) struct Closed {
     pub(super) path: PathBuf,
     pub(super) last: Revision,
 }
 
-/// What is known of the segments outside the committer.
+/// The journal's segments, shared with threads other than the committer.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     pub(super) closed: Mutex<VecDeque<Closed>>,
-    /// Bytes that were in the journal when it was opened, and those appended since.
+    /// The bytes in the journal when it was opened, and those appended since.
     pub(super) appended: AtomicU64,
-    /// The next group is to start a segment.
+    /// The next group must start a new segment.
     pub(super) cut: AtomicBool,
 }
 
@@ -30,18 +30,18 @@ impl Segments {
         self.appended.load(Ordering::Relaxed)
     }
 
-    /// Makes the next group start a segment, so that a snapshot covers all the others whole.
+    /// Makes the next group start a new segment, so that a snapshot covers all others completely.
     pub(crate) fn ask_for_cut(&self) {
         self.cut.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that is still to come.
+    /// Whether a requested new segment has not started yet.
     pub(crate) fn awaits_cut(&self) -> bool {
         self.cut.load(Ordering::Relaxed)
     }
 
-    /// Removes the segments that hold nothing after this revision, oldest first; each durably before
-    /// the next, so that no power cut leaves an older one without a younger.
+    /// Removes the segments without any revision after this one, oldest first; each durably before the next, so
+    /// that no power failure leaves an older segment without a younger one.
     pub(crate) fn remove_through(&self, files: &dyn Files, revision: Revision) -> std::io::Result<()> {
         loop {
             let path = {

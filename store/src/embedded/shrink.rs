@@ -1,11 +1,11 @@
-//! A fresh served copy beside the old one, while that one is used: sled's file grows to several
-//! times what it holds and does not give room back, and only a copy that was closed and opened
-//! again has a snapshot of sled's, which tells damage from a torn end.
+//! Replacing the served copy while it is in use. sled's file grows to several times its live data and does
+//! not shrink, and only a copy that was closed and reopened has one of sled's own snapshots, which
+//! distinguishes damage from a torn end.
 //!
-//! The rows of the log are copied in order and in batches, between which the old copy is fed as
-//! always; nothing is swept meanwhile, so what was read stays true. How far it is comes with the
-//! last batch. Then the two directories change their names in one step. Whenever the power goes,
-//! `sled` is a whole copy, and whatever else is there is removed at open.
+//! The rows of the log are copied in order and in batches, between which the old copy is fed as usual;
+//! nothing is swept meanwhile, so the rows already read stay valid. The last batch contains the applied
+//! revision. Then one rename exchanges the two directories. After a power failure at any point, `sled` is a
+//! complete copy, and every other copy is removed at open.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,56 +24,55 @@ use super::sled::{Changes, Served, ServedError};
 use super::{hygiene, read};
 use crate::Revision;
 
-/// The copy that is being made.
+/// The directory of the new copy.
 const NEXT: &str = "sled.next";
-/// The old copy, for a moment, where names cannot be exchanged in one step.
+/// The temporary name of the old copy where two names cannot be exchanged atomically.
 const PAST: &str = "sled.past";
-/// Less cache than usual: it is only written.
+/// Less cache than usual, because this copy is only written.
 const CACHE: u64 = 8 << 20;
-/// Opening a copy that was just made takes no longer.
+/// The deadline for opening a new copy.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A file that is smaller is left alone.
+/// A smaller file is never replaced.
 const SMALL: u64 = 16 << 20;
-/// A file is too large when it has more than so many hundredths of the bytes that it holds. A fresh
-/// one has about 135.
+/// A file larger than this percentage of its live bytes is too large. A new one has about 135.
 const PERCENT: u64 = 190;
-/// So much of the time may go into copying while the store is written to, and so much when the file has
-/// come to have many times the bytes that it holds.
+/// The pause after a copy, as a multiple of its duration, while the store is written to; a shorter one
+/// applies when the file is many times its live bytes.
 const PART: u32 = 60;
 const URGENT_PART: u32 = 8;
 const URGENT_TIMES: u64 = 4;
-/// Between two copies there is at least this.
+/// The minimum pause between two copies.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// When to make a fresh copy.
+/// The schedule of replacements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// When the last one was done, or the store opened.
+    /// When the last replacement finished, or the store was opened.
     pub(crate) since: Instant,
-    /// How long the last one took.
+    /// How long the last replacement took.
     pub(crate) took: Duration,
 }
 
 impl Pace {
-    /// When the next copy may begin; earlier when nothing is written, or when it is urgent.
+    /// The earliest time of the next replacement; earlier when the store is idle, or when it is urgent.
     pub(crate) fn next(&self, quiet: bool, urgent: bool) -> Instant {
         let part = if urgent { URGENT_PART } else { PART };
         self.since + if quiet { PAUSE } else { PAUSE.max(self.took * part) }
     }
 }
 
-/// Whether a file of so many bytes is worth copying when so many are held in it.
+/// Whether a file of this size is worth replacing, given its live bytes.
 pub(crate) fn is_worth_it(file: u64, held: u64) -> bool {
     file > SMALL && file > held * PERCENT / 100
 }
 
-/// Whether a file of so many bytes has become far too large for what is held in it.
+/// Whether a file is far too large for its live bytes.
 pub(crate) fn is_urgent(file: u64, held: u64) -> bool {
     file > SMALL * 2 && file > held * URGENT_TIMES
 }
 
-/// Removes what an interrupted copying has left, before the store is opened.
+/// Removes the leftovers of an interrupted replacement, before the store is opened.
 pub(crate) fn settle(files: &dyn Files, root: &Path) -> io::Result<()> {
     let (sled, past) = (root.join("sled"), root.join(PAST));
     if past.try_exists()? && !sled.try_exists()? {
@@ -92,20 +91,20 @@ fn remove(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// A copy that is being made.
+/// A replacement in progress.
 pub(crate) struct Shrink {
     root: PathBuf,
-    /// There is one until it is finished.
+    /// `None` after it is finished.
     next: Option<Arc<Served>>,
     store: StoreId,
     copied: Revision,
     pub(crate) began: Instant,
-    /// It has got its name; what is called `sled.next` is not it.
+    /// The copy has been renamed; `sled.next` is another directory now.
     is_named: bool,
 }
 
 impl Shrink {
-    /// An empty copy.
+    /// Creates an empty copy.
     pub(crate) fn begin(root: &Path, store: StoreId) -> Result<Self, ServedError> {
         let dir = root.join(NEXT);
         remove(&dir)?;
@@ -116,7 +115,7 @@ impl Shrink {
         Ok(Shrink { root, next, store, copied: Revision::ZERO, began, is_named: false })
     }
 
-    /// Copies one batch. True when everything is there that the other one has.
+    /// Copies one batch. Returns true when the copy has everything that the other one has.
     pub(crate) fn step(&mut self, from: &Feeder) -> Result<bool, ServedError> {
         let (mut log, mut changes) = (Vec::new(), Changes::default());
         let (mut bytes, mut reached) = (0, from.applied);
@@ -129,7 +128,7 @@ impl Shrink {
                 bytes += chunk.len() + 64;
                 log.push((name, chunk));
             }
-            // In order, so that the newest one of a key stays.
+            // In order, so that the newest event of a key remains.
             let value_crc = value.map_or(0, crc32c::crc32c);
             let current = CurrentRow {
                 deleted: value.is_none(),
@@ -151,8 +150,8 @@ impl Shrink {
         Ok(reached == from.applied)
     }
 
-    /// Notes how far it is, closes it and opens it again, so that sled has a snapshot of it, and
-    /// gives it its name. The old one is gone when this returns `Ok`, but for those who read it.
+    /// Writes the applied revision, reopens the copy so that sled writes a snapshot of it, and renames it. After
+    /// `Ok`, the old copy remains only for its current readers.
     pub(crate) fn finish(
         mut self,
         files: &dyn Files,
@@ -172,13 +171,13 @@ impl Shrink {
             guarded("opening the copy", DEADLINE, move || Served::open(&path, DEADLINE).map(Arc::new))?;
         match served.get(rows::META_APPLIED)? {
             Some(row) if rows::decode_meta(self.store, rows::META_APPLIED, &row)?.0 == from.applied.0 => {}
-            Some(_) | None => return Err("the copy does not hold what was copied".to_owned().into()),
+            Some(_) | None => return Err("the copy does not contain the copied revision".to_owned().into()),
         }
         hygiene::after_open(&dir)?;
         let old = exchange(&self.root)?;
         self.is_named = true;
-        // From here on the new one is in use. Should its name not be durable, the old one comes back
-        // after a power cut, and it holds as much as this one does now.
+        // From here on the new copy is in use. If its rename is not durable, the old copy returns after a power
+        // failure, with the same contents as the new one has now.
         let removed = files.sync_dir(&self.root).and_then(|()| remove(&old));
         if let Err(error) = removed {
             tracing::warn!(%error, path = %old.display(), "cannot remove the served copy that was replaced");
@@ -187,12 +186,12 @@ impl Shrink {
     }
 
     fn next(&self) -> &Served {
-        self.next.as_ref().expect("only finishing takes it, and comes last")
+        self.next.as_ref().expect("only `finish` takes the copy, and it is the last call")
     }
 }
 
 impl Drop for Shrink {
-    /// Gives it up, unless it is in use: an unfinished copy must not take the room of the next one.
+    /// Removes the copy unless it is in use, so that it does not occupy the space of the next one.
     fn drop(&mut self) {
         drop(self.next.take());
         if self.is_named {
@@ -205,7 +204,7 @@ impl Drop for Shrink {
     }
 }
 
-/// `sled.next` becomes `sled`. Returns where the old one is now.
+/// Renames `sled.next` to `sled`. Returns the path of the old copy.
 fn exchange(root: &Path) -> io::Result<PathBuf> {
     let (sled, next) = (root.join("sled"), root.join(NEXT));
     let old = match renameat_with(CWD, &next, CWD, &sled, RenameFlags::EXCHANGE) {
@@ -215,7 +214,7 @@ fn exchange(root: &Path) -> io::Result<PathBuf> {
             remove(&past)?;
             std::fs::rename(&sled, &past)?;
             if let Err(error) = std::fs::rename(&next, &sled) {
-                // Back to where it was; `settle` does it when this fails as well.
+                // Restores the old name; `settle` does so if this fails too.
                 let _ = std::fs::rename(&past, &sled);
                 return Err(error);
             }
@@ -235,7 +234,7 @@ mod tests {
     use crate::embedded::retention::Marks;
 
     #[test]
-    fn what_is_worth_it() {
+    fn size_and_live_bytes_decide_when_to_replace() {
         const MB: u64 = 1 << 20;
         for (name, file, held, wanted) in [
             ("small", 12 * MB, MB, false),
@@ -258,8 +257,8 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_left_one_copy_stays() {
-        // Which of the three directories there are, and whose copy is `sled` afterwards.
+    fn settle_leaves_exactly_one_copy() {
+        // The existing directories, and the copy that is `sled` afterwards.
         for (name, there, wanted) in [
             ("nothing", &[][..], None),
             ("no copying", &["sled"], Some("sled")),
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finished_is_gone() {
+    fn dropped_replacement_is_removed() {
         let root = tempfile::tempdir().unwrap();
         let store = StoreId::new();
         let shrink = Shrink::begin(root.path(), store).unwrap();
@@ -293,7 +292,7 @@ mod tests {
         let served = Arc::new(Served::open(&other.path().join("sled"), Duration::ZERO).unwrap());
         let zero = Revision::ZERO;
         let feeder = Feeder::new(served, store, zero, 0, zero, Marks::default());
-        // There is none to take the place of.
+        // There is no old copy to replace.
         let shrink = Shrink::begin(root.path(), store).unwrap();
         assert!(shrink.finish(&Disk, &feeder, zero, 0).is_err());
         assert_eq!(Disk.list(root.path()).unwrap(), Vec::<String>::new());
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_exchanged() {
+    fn exchange_swaps_the_two_directories() {
         let root = tempfile::tempdir().unwrap();
         for dir in ["sled", NEXT] {
             std::fs::create_dir(root.path().join(dir)).unwrap();

@@ -1,31 +1,31 @@
-//! The served copy. The only file that names sled (I1).
+//! The served copy. The only file that uses sled (I1).
 //!
-//! sled =0.34.7, and what has to be known of it: its `flush` is no sync, so a file descriptor of
-//! our own syncs its data file; pages above a quarter of a segment go to files that it never
-//! syncs, so segments are large and values chunked; a leftover of an interrupted open makes it
-//! refuse for ever, so [`hygiene`](super::hygiene) comes first; it may panic or hang while it
-//! recovers, so it is opened under [`guard`](super::guard).
+//! Properties of sled =0.34.7 that this file works around: its `flush` does not sync, so a separate file
+//! descriptor syncs its data file; pages above a quarter of a segment go to files that it never syncs, so
+//! segments are large and values are chunked; a leftover of an interrupted open makes every later open
+//! fail, so [`hygiene`](super::hygiene) runs first; it may panic or hang during recovery, so it is opened
+//! under [`guard`](super::guard).
 
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Small segments make a small file: sled frees whole ones.
+/// Small segments keep the file small: sled frees only whole ones.
 const SEGMENT: usize = 1 << 20;
-/// What older versions made; a copy keeps the size that it was made with.
+/// The segment size of older versions; a copy keeps its original size.
 const OLD_SEGMENT: usize = 8 << 20;
-/// What is fed is the end of the log, and what is read is mostly in memory elsewhere.
+/// A small cache: feeding writes to the end of the log, and most reads are served from memory elsewhere.
 const CACHE: u64 = 16 << 20;
 
-/// Which size a copy was made with is noted in a file of our own, because sled's is never synced.
+/// A file with the segment size of the copy, because sled never syncs its own.
 const NOTE: &str = "segment-size";
 
-/// What sled would write to its `conf`, checksum included.
+/// The `conf` that sled writes, including the checksum.
 const CONF: &[u8] = b"segment_size: 1048576\nuse_compression: false\nversion: 0.34\nl\x96\x13\xf8";
 const OLD_CONF: &[u8] = b"segment_size: 8388608\nuse_compression: false\nversion: 0.34\n\x5e\xeb\xc1\xd7";
 
-/// What `conf` of a copy should be; `None` when that cannot be told.
+/// The expected `conf` of a copy; `None` when its segment size is unknown.
 pub(crate) fn conf_of(dir: &Path) -> io::Result<Option<&'static [u8]>> {
     Ok(match segment_of(dir)? {
         Some(SEGMENT) => Some(CONF),
@@ -34,7 +34,7 @@ pub(crate) fn conf_of(dir: &Path) -> io::Result<Option<&'static [u8]>> {
     })
 }
 
-/// The segment size that a copy was made with.
+/// The segment size of an existing copy.
 fn segment_of(dir: &Path) -> io::Result<Option<usize>> {
     let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     match fs::read_to_string(dir.join(NOTE)) {
@@ -44,7 +44,7 @@ fn segment_of(dir: &Path) -> io::Result<Option<usize>> {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
         Err(error) => return Err(error),
     }
-    // The note is damaged; sled's own may not be.
+    // The file is damaged; sled's own may be intact.
     match fs::read(dir.join("conf")) {
         Ok(conf) if conf == CONF => Ok(Some(SEGMENT)),
         Ok(_) => Ok(None),
@@ -53,7 +53,7 @@ fn segment_of(dir: &Path) -> io::Result<Option<usize>> {
     }
 }
 
-/// Notes the segment size of a copy before there is one.
+/// Writes the segment size of a copy before the copy is created.
 fn note(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let mut file = fs::File::create(dir.join(NOTE))?;
@@ -62,10 +62,10 @@ fn note(dir: &Path) -> io::Result<()> {
     fs::File::open(dir)?.sync_all()
 }
 
-/// Why the served copy did not do what was asked.
+/// Why an operation on the served copy failed.
 #[derive(Debug)]
 pub(crate) enum ServedError {
-    /// The system refused (no room, no permission): the copy itself may be fine.
+    /// A system error (disk full, permission denied): the copy itself may be intact.
     System(io::Error),
     /// The copy cannot be used.
     Unusable(String),
@@ -107,7 +107,7 @@ impl From<String> for ServedError {
     }
 }
 
-/// Rows to insert and to remove, all at once.
+/// Rows to insert and to remove, in one atomic batch.
 #[derive(Debug, Default)]
 pub(crate) struct Changes(sled::Batch);
 
@@ -125,17 +125,18 @@ impl Changes {
 #[derive(Debug)]
 pub(crate) struct Served {
     db: sled::Db,
-    /// Our own descriptor of its data file, for syncs.
+    /// A separate descriptor of the data file, for syncs.
     file: fs::File,
 }
 
 impl Served {
-    /// Opens or creates it. A predecessor in this process may hold its lock for a moment.
+    /// Opens or creates a copy. Waits up to `patience` for a previous instance in this process to release the
+    /// lock.
     pub(crate) fn open(dir: &Path, patience: Duration) -> Result<Self, ServedError> {
         Served::open_with(dir, patience, CACHE)
     }
 
-    /// The same with so many bytes of cache.
+    /// Like `open`, with this many bytes of cache.
     pub(crate) fn open_with(dir: &Path, patience: Duration, cache: u64) -> Result<Self, ServedError> {
         if !dir.join("db").try_exists()? {
             note(dir)?;
@@ -159,14 +160,14 @@ impl Served {
         Ok(Served { db, file })
     }
 
-    /// All changes or none. Durable only after [`sync`](Self::sync).
+    /// Applies all changes or none. They are durable only after [`sync`](Self::sync).
     pub(crate) fn apply(&self, changes: Changes) -> Result<(), ServedError> {
         Ok(self.db.apply_batch(changes.0)?)
     }
 
-    /// Rows one by one, in this order, for a copy that nobody reads before it is complete. All have
-    /// names before the first gets its bytes: sled splits its pages as they fill, and a page that was
-    /// split keeps the bytes of both halves for long.
+    /// Inserts rows one by one, in this order, into a copy without readers. All keys are inserted before the
+    /// first value: sled splits its pages as they fill, and a split page keeps the bytes of both halves for
+    /// long.
     pub(crate) fn put_in_order(&self, rows: Vec<(impl AsRef<[u8]>, Vec<u8>)>) -> Result<(), ServedError> {
         for (name, _) in &rows {
             self.db.insert(name, &[])?;
@@ -203,8 +204,8 @@ impl Served {
         self.db.is_empty()
     }
 
-    /// Hands everything that was applied to the system, so that sled can use the room of what it
-    /// replaced. That makes nothing durable.
+    /// Writes everything that was applied to the file, so that sled can reuse the space of replaced rows. This
+    /// makes nothing durable.
     pub(crate) fn hand_over(&self) -> Result<(), ServedError> {
         self.db.flush()?;
         Ok(())
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conf_is_what_sled_writes() {
+    fn expected_conf_matches_what_sled_writes() {
         let dir = tempfile::tempdir().unwrap();
         drop(Served::open(dir.path(), Duration::ZERO).unwrap());
         assert_eq!(fs::read(dir.path().join("conf")).unwrap(), CONF);
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_make_no_blobs() {
+    fn chunked_values_create_no_blobs() {
         let dir = tempfile::tempdir().unwrap();
         let served = Served::open(dir.path(), Duration::ZERO).unwrap();
         for row in 0..2000_u32 {

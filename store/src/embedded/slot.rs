@@ -1,10 +1,10 @@
-//! Where readers find the served copy, which may be changed for another one under them.
+//! The current served copy, which can be replaced while readers use it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::sled::Served;
 
-/// The place of the served copy.
+/// Holds the served copy.
 pub(crate) struct Slot {
     state: Mutex<State>,
     changed: Condvar,
@@ -12,9 +12,9 @@ pub(crate) struct Slot {
 
 enum State {
     Open(Arc<Served>),
-    /// It is being opened anew; there will be one soon.
+    /// The copy is being reopened or replaced.
     Changing,
-    /// It could not be opened anew, for this reason.
+    /// The copy could not be reopened, for this reason.
     Lost(&'static str),
     /// The store is closed.
     Closed,
@@ -25,7 +25,7 @@ impl Slot {
         Slot { state: Mutex::new(State::Open(served)), changed: Condvar::new() }
     }
 
-    /// The copy. Waits while it is being changed; the error says why there is none.
+    /// Returns the copy. Waits while it is being replaced; the error is the reason why there is none.
     pub(crate) fn get(&self) -> Result<Arc<Served>, &'static str> {
         let mut state = self.lock();
         loop {
@@ -42,12 +42,12 @@ impl Slot {
         self.put(State::Open(served));
     }
 
-    /// There is none for now, or for good: readers are told why.
+    /// Removes the copy, temporarily or permanently; readers get the reason.
     pub(crate) fn lose(&self, why: &'static str) {
         self.put(State::Lost(why));
     }
 
-    /// From now on readers wait for [`set`](Self::set) or [`lose`](Self::lose).
+    /// Makes readers wait for [`set`](Self::set) or [`lose`](Self::lose).
     pub(crate) fn change(&self) {
         self.put(State::Changing);
     }
@@ -57,7 +57,7 @@ impl Slot {
     }
 
     fn put(&self, next: State) {
-        // What was there is dropped outside the lock: it may be the last one, and that takes time.
+        // The previous copy is dropped outside the lock: this may be its last reference, and closing it is slow.
         let before = std::mem::replace(&mut *self.lock(), next);
         self.changed.notify_all();
         drop(before);
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_is_told() {
+    fn waiting_reader_gets_the_error() {
         let dir = tempfile::tempdir().unwrap();
         let open = || Arc::new(Served::open(dir.path(), std::time::Duration::from_secs(10)).unwrap());
         let slot = Slot::new(open());

@@ -1,8 +1,8 @@
-//! Logical snapshots: all records of one revision in a file that needs nothing else to be read.
+//! Logical snapshots: all records of one revision in a self-contained file.
 //!
-//! `snapshot/<revision, 20 digits>.snap`: a header that counts the records, and blocks of
-//! records in key order. It is written under another name and renamed when it is durable, so a file
-//! with that name is whole, or damaged.
+//! `snapshot/<revision, 20 digits>.snap`: a header with the number of records, and blocks of records in key
+//! order. The file is written under a temporary name and renamed when it is durable, so a file with the
+//! final name is complete, unless it was damaged later.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::{Key, OpenError, Record, Revision, View};
 const SUFFIX: &str = ".snap";
 const MAGIC: &[u8; 8] = b"ORLOPSNP";
 pub(crate) const HEADER: usize = 48;
-/// Entries are gathered to blocks of about this size.
+/// The approximate size of a block of entries.
 const BLOCK: usize = 1 << 20;
 
 /// One record of a snapshot.
@@ -44,7 +44,7 @@ impl SavedRecord {
     }
 }
 
-/// What a snapshot holds.
+/// The contents of a snapshot.
 #[derive(Debug)]
 pub(crate) struct Saved<V> {
     pub(crate) revision: Revision,
@@ -63,7 +63,7 @@ pub(crate) fn path_of(dir: &Path, revision: Revision) -> PathBuf {
     dir.join(format!("{:020}{SUFFIX}", revision.0))
 }
 
-/// Writes the records of an index. Returns the bytes of the file when it is durable.
+/// Writes the records of an index. Returns the size of the durable file.
 pub(crate) fn write<V>(
     files: &dyn Files,
     dir: &Path,
@@ -86,7 +86,7 @@ pub(crate) fn write<V>(
     })
 }
 
-/// Writes the file of so many records, which `records` hands to the encoder in key order.
+/// Writes a file of `count` records, which `records` passes to the encoder in key order.
 pub(crate) fn write_file(
     files: &dyn Files,
     dir: &Path,
@@ -111,14 +111,14 @@ pub(crate) fn write_file(
         Ok(written)
     };
     let written = fill().inspect_err(|_| {
-        // Its room may be what is missing. It may not even have been made.
+        // Frees the space of the file, which may not even exist.
         let _ = files.remove(&tmp);
     })?;
     files.sync_dir(dir)?;
     Ok(written)
 }
 
-/// Makes the bytes of a snapshot, block by block.
+/// Encodes a snapshot, block by block.
 pub(crate) struct Encoder<'a> {
     store: StoreId,
     block: Vec<u8>,
@@ -127,7 +127,7 @@ pub(crate) struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// Starts with the header of a snapshot of so many records.
+    /// Writes the header of a snapshot of `count` records.
     pub(crate) fn start(
         store: StoreId,
         revision: Revision,
@@ -139,7 +139,7 @@ impl<'a> Encoder<'a> {
         Ok(Encoder { store, block: Vec::with_capacity(BLOCK + (64 << 10)), written: HEADER as u64, sink })
     }
 
-    /// The next record, in key order.
+    /// Adds the next record, in key order.
     pub(crate) fn record(
         &mut self,
         create: Revision,
@@ -158,7 +158,7 @@ impl<'a> Encoder<'a> {
         if self.block.len() >= BLOCK { self.end_block() } else { Ok(()) }
     }
 
-    /// Returns how many bytes it has made.
+    /// Returns the number of encoded bytes.
     pub(crate) fn finish(mut self) -> io::Result<u64> {
         if !self.block.is_empty() {
             self.end_block()?;
@@ -189,8 +189,8 @@ fn encode_header(store: StoreId, revision: Revision, time_ms: i64, count: u64) -
     out
 }
 
-/// Reads a snapshot and checks all of it, a block at a time. The inner error tells why it cannot be
-/// used.
+/// Reads a snapshot and checks all of it, one block at a time. The inner error is the reason why the
+/// snapshot cannot be used.
 pub(crate) fn read<V: View>(
     files: &dyn Files,
     dir: &Path,
@@ -201,7 +201,7 @@ pub(crate) fn read<V: View>(
     let io = |source| OpenError::Io { action: "read", path: path.clone(), source };
     let damaged = || format!("{} is damaged", path.display());
     let Some(mut file) = files.reader(&path).map_err(io)? else {
-        return Ok(Err(format!("{} is gone", path.display())));
+        return Ok(Err(format!("{} does not exist", path.display())));
     };
     let mut header = Vec::with_capacity(HEADER);
     read_part(&mut *file, HEADER, &mut header).map_err(io)?;
@@ -225,7 +225,7 @@ pub(crate) fn read<V: View>(
     Ok(index.map(|index| Saved { revision, time_ms, index }).ok_or_else(damaged))
 }
 
-/// The records; `None` when something is wrong with them.
+/// Reads the records; `None` when a block is invalid.
 fn read_blocks<V: View>(
     file: &mut dyn Read,
     store: StoreId,
@@ -238,7 +238,7 @@ fn read_blocks<V: View>(
     loop {
         match read_part(file, 8, &mut front)? {
             8 => {}
-            // Blocks that are missing as a whole are found by counting.
+            // The count detects blocks that are missing entirely.
             0 => return Ok((index.len() as u64 == count).then_some(index)),
             _ => return Ok(None),
         }
@@ -259,13 +259,13 @@ fn read_blocks<V: View>(
     }
 }
 
-/// Reads so many bytes, or as many as there are. A length that is damaged takes no memory.
+/// Reads up to `size` bytes. A damaged length allocates no memory.
 fn read_part(file: &mut dyn Read, size: usize, into: &mut Vec<u8>) -> io::Result<usize> {
     into.clear();
     file.take(size as u64).read_to_end(into)
 }
 
-/// The records of a block whose checksum fits.
+/// Decodes a block whose checksum matched.
 pub(crate) fn decode_block(mut block: &[u8]) -> Option<Vec<SavedRecord>> {
     let mut records = Vec::new();
     while !block.is_empty() {

@@ -1,7 +1,8 @@
-//! When a snapshot is taken, and which snapshots and journal segments go for it.
+//! The policy for snapshots: when one is taken, and which older snapshots and journal segments are then
+//! removed.
 //!
-//! A snapshot waits for the journal to start a segment, so that it covers those before whole, and is
-//! written by a thread of its own. Nothing that goes wrong here stops anything: the journal is kept.
+//! A snapshot waits for the journal to start a segment, so that it covers all earlier segments completely,
+//! and is written by a separate thread. A failure here stops nothing: the journal is retained.
 
 use std::path::Path;
 use std::sync::mpsc::{TryRecvError, channel};
@@ -12,14 +13,14 @@ use super::upkeep::{Rounds, TICK, Upkeep};
 use super::{Options, snapshot, space};
 use crate::{Revision, View};
 
-/// A snapshot waits for the next group to start a segment, but not for long.
+/// The time after which a snapshot no longer waits for the next group to start a segment.
 pub(super) const CUT_AFTER: Duration = Duration::from_secs(1);
-/// So many snapshots are kept; the journal reaches back to the older one.
+/// The number of snapshots retained; the journal reaches back to the older one.
 pub(super) const SNAPSHOTS: usize = 2;
 
 impl<V: View> Upkeep<V> {
-    /// Makes the journal start a segment, and begins the snapshot when it has: then the snapshot
-    /// covers all segments before whole.
+    /// Makes the journal start a segment, and begins the snapshot once it has: the snapshot then covers all
+    /// earlier segments completely.
     pub(super) fn cut_and_begin_snapshot(&self, rounds: &mut Rounds) {
         match rounds.cut_at {
             None => {
@@ -34,7 +35,7 @@ impl<V: View> Upkeep<V> {
         }
     }
 
-    /// Starts to write a snapshot of the head in a thread of its own, unless one is being written.
+    /// Writes a snapshot of the head in a separate thread, unless one is being written.
     pub(super) fn begin_snapshot(&self, rounds: &mut Rounds) {
         if rounds.running.is_some() {
             return;
@@ -49,7 +50,7 @@ impl<V: View> Upkeep<V> {
         let (past, options, dir) = (self.past.clone(), self.options.clone(), self.snapshot_dir.clone());
         let spawned = std::thread::Builder::new().name("store-snapshot".into()).spawn(move || {
             let result = take_snapshot(&past, &options, &dir);
-            // The thread that waits may have ended.
+            // The receiving thread may have ended.
             let _ = sender.send(result);
             past.backlog.poke();
         });
@@ -59,19 +60,19 @@ impl<V: View> Upkeep<V> {
         }
     }
 
-    /// Whether a snapshot of the head would leave the room that deletes need. It may take of the rest:
-    /// segments that it covers are removed for it.
+    /// Whether a snapshot of the head leaves the space that deletes need. It may use the rest of the free space,
+    /// because it allows segments to be removed.
     pub(super) fn has_room_for_snapshot(&self) -> bool {
         let head = self.past.published.current();
         let bytes = head.index.values().map(|record| record.size() as u64 + 64).sum::<u64>();
         let fits = self.gate.leaves_some(bytes);
         if !fits {
-            tracing::warn!(bytes, "there is no room for a snapshot now; the journal is kept");
+            tracing::warn!(bytes, "too little free disk space for a snapshot; the journal is retained");
         }
         fits
     }
 
-    /// Takes note of a snapshot that is done.
+    /// Handles a finished snapshot.
     pub(super) fn end_snapshot(&mut self, rounds: &mut Rounds) {
         let Some(running) = &rounds.running else { return };
         let result = match running.try_recv() {
@@ -86,7 +87,7 @@ impl<V: View> Upkeep<V> {
                 self.note_snapshot(revision);
                 self.remove_segments(rounds);
             }
-            Err(why) => tracing::warn!(why, "a snapshot could not be written; the journal is kept"),
+            Err(why) => tracing::warn!(why, "cannot write a snapshot; the journal is retained"),
         }
     }
 
@@ -102,7 +103,7 @@ impl<V: View> Upkeep<V> {
         }
     }
 
-    /// Removes the segments that neither the served copy needs after a power cut, nor a rebuild
+    /// Removes the segments that are needed neither by the served copy after a power failure nor by a rebuild
     /// from the older of the two snapshots.
     pub(super) fn remove_segments(&self, rounds: &Rounds) {
         let Some(covered) = self.snapshots.len().checked_sub(SNAPSHOTS).map(|at| self.snapshots[at]) else {
@@ -119,7 +120,7 @@ impl<V: View> Upkeep<V> {
     }
 }
 
-/// Writes one of the head. Gives its revision and its bytes.
+/// Writes a snapshot of the head. Returns its revision and its size.
 pub(super) fn take_snapshot<V: View>(
     past: &Past<V>,
     options: &Options,

@@ -1,16 +1,16 @@
-//! What the store takes on the disk.
+//! Disk usage of the store.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Bytes that are allocated below a directory. Files that vanish meanwhile do not count.
+/// The bytes allocated below a directory. Files that disappear during the scan are ignored.
 pub(crate) fn allocated(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     let mut sum = 0;
     for entry in entries.flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
-        // st_blocks counts 512 bytes whatever the file system's block size is.
+        // st_blocks counts units of 512 bytes, whatever the block size of the file system.
         sum += metadata.blocks() * 512;
         if metadata.is_dir() {
             sum += allocated(&entry.path());
@@ -19,7 +19,7 @@ pub(crate) fn allocated(dir: &Path) -> u64 {
     sum
 }
 
-/// Bytes that are allocated for a file; none when it is not there.
+/// The bytes allocated for a file; zero when it does not exist.
 pub(crate) fn allocated_file(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |metadata| metadata.blocks() * 512)
 }

@@ -1,9 +1,9 @@
-//! The thread behind the writers: it feeds the served copy, forgets the past, takes snapshots, and
-//! removes the journal segments that nothing needs any more.
+//! The background thread behind the writers: feeds the served copy, compacts the history, takes snapshots, and
+//! removes unneeded journal segments.
 //!
-//! Nothing that goes wrong with snapshots, segments or a smaller copy stops it: they are tried again,
-//! and the log says so. A served copy that has no room is opened anew when there is some. One that
-//! fails otherwise poisons the store, because the backlog would only grow.
+//! Failures of snapshots, segments or replacements of the copy do not stop the thread: they are logged and
+//! retried. A served copy that ran out of disk space is reopened when space is free. Any other failure of the
+//! copy poisons the store, because the backlog would only grow.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,26 +25,26 @@ use super::sled::ServedError;
 use super::snapshots::{CUT_AFTER, take_snapshot};
 use crate::{Revision, View};
 
-/// The served copy is synced when this much was fed, or when it has waited for so long.
+/// The served copy is synced after this many fed bytes or after this time.
 const SYNC_BYTES: u64 = 16 << 20;
 const SYNC_AFTER: Duration = Duration::from_secs(1);
-/// How often the past is looked at when nothing happens.
+/// The interval between checks of the history when the store is idle.
 pub(super) const TICK: Duration = Duration::from_secs(60);
-/// Whether the served copy is too large is looked at so long after something was fed.
+/// How long after feeding the size of the served copy is checked.
 pub(super) const LOOK_AFTER: Duration = Duration::from_secs(1);
 
-/// How far the thread is, for those who wait for it.
+/// The progress of the thread, for waiting callers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// Up to here the forgotten past is gone.
+    /// Compacted events up to this revision are removed.
     pub(crate) swept: Revision,
-    /// There will be no more progress: the store is closed, or its served copy has failed.
+    /// No more progress: the store is closed, or its served copy has failed.
     pub(crate) ended: bool,
-    /// Everything is on the disk and the directory is free.
+    /// Everything is on disk and the directory is unlocked.
     pub(crate) closed: bool,
 }
 
-/// All that the thread works with.
+/// The state of the thread.
 pub(crate) struct Upkeep<V: View> {
     pub(crate) past: Arc<Past<V>>,
     pub(crate) options: Options,
@@ -56,40 +56,40 @@ pub(crate) struct Upkeep<V: View> {
     /// Oldest first.
     pub(crate) snapshots: Vec<Revision>,
     pub(crate) needs_snapshot: bool,
-    /// Bytes of the journal that the newest snapshot covers.
+    /// The bytes of the journal that the newest snapshot covers.
     pub(crate) snapshot_from: u64,
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) lock: Lock,
 }
 
-/// What the thread remembers from round to round.
+/// The state that the thread keeps between rounds.
 pub(super) struct Rounds {
-    /// Bytes fed since the last sync.
+    /// The bytes fed since the last sync.
     pub(super) unsynced: u64,
     pub(super) synced_at: Instant,
-    /// The served copy holds everything up to here also after a power cut.
+    /// Everything up to this revision in the served copy survives a power failure.
     pub(super) durable: Revision,
     pub(super) looked_at: Instant,
-    /// Bytes in the journal when the last snapshot was started.
+    /// The bytes in the journal when the last snapshot was started.
     pub(super) snapshot_from: u64,
     pub(super) snapshot_bytes: u64,
-    /// One is needed however little was written.
+    /// A snapshot is needed, however little was written.
     pub(super) needs_snapshot: bool,
-    /// A snapshot is due, and since when it waits for the next segment.
+    /// A snapshot is due; since when it waits for the next segment.
     pub(super) cut_at: Option<Instant>,
-    /// There was no room for one; until then none is due.
+    /// The disk had no space for a snapshot; none is due until then.
     pub(super) no_snapshot_until: Option<Instant>,
     pub(super) running: Option<Receiver<Result<(Revision, u64), String>>>,
     pub(super) more_to_sweep: bool,
-    /// When something was fed last.
+    /// When an event was last fed.
     pub(super) fed_at: Instant,
-    /// When to look whether the served copy is too large.
+    /// When to check the size of the served copy.
     pub(super) look_at: Option<Instant>,
     pub(super) pace: Pace,
-    /// When the served copy was made or opened.
+    /// When the served copy was created or opened.
     pub(super) renewed_at: Instant,
     pub(super) shrinking: Option<Shrink>,
-    /// Bytes that are held at or before `swept`, and for which `swept` they were counted.
+    /// The live bytes at or before `swept`, and the `swept` for which they were counted.
     pub(super) older: Option<(Revision, u64)>,
 }
 
@@ -97,7 +97,7 @@ impl Rounds {
     fn snapshot_is_due(&self, has_grown: bool) -> bool {
         let had_no_room = self.no_snapshot_until.is_some_and(|until| Instant::now() < until);
         let is_wanted = (has_grown || self.needs_snapshot) && !had_no_room;
-        // One that waits for its segment is not given up, or it would be waited for without end.
+        // A snapshot that waits for its segment is not abandoned, or it would wait forever.
         self.running.is_none() && (is_wanted || self.cut_at.is_some())
     }
 
@@ -159,13 +159,13 @@ impl<V: View> Upkeep<V> {
                 }
             }
         }
-        // While the directory is locked.
+        // While the directory is still locked.
         rounds.shrinking = None;
         self.finish(rounds);
         drop(guard);
     }
 
-    /// The served copy cannot be used any more.
+    /// Poisons the store because the served copy cannot be used any more.
     fn fail(&self, error: &ServedError) {
         let why = format!("the served copy has failed: {error}");
         self.past.published.poison(why.clone());
@@ -177,7 +177,7 @@ impl<V: View> Upkeep<V> {
         self.past.backlog.wait_for_close();
     }
 
-    /// One round. False when it was the last one.
+    /// Runs one round. Returns false after the last one.
     fn round(&mut self, rounds: &mut Rounds) -> Result<bool, ServedError> {
         let work = self.past.backlog.wait(self.patience(rounds));
         if let (Some(first), Some(last)) = (work.events.first(), work.events.last()) {
@@ -210,25 +210,25 @@ impl<V: View> Upkeep<V> {
         self.retain(rounds);
         self.gate.settle();
         self.shrink(rounds, work.last)?;
-        // What is being copied must stay until it is.
+        // Rows must stay until they are copied.
         self.sweep(rounds, work.events.len() as u64)?;
         self.progress.send_if_modified(|progress| {
             std::mem::replace(&mut progress.swept, self.feeder.swept) != self.feeder.swept
         });
         self.end_snapshot(rounds);
         let grown = self.segments.appended() - rounds.snapshot_from;
-        // When nothing is written any more, a smaller reason is enough: what stays is small then.
+        // On an idle store, a smaller saving is enough: the copy then stays small.
         let is_quiet = rounds.fed_at.elapsed() >= LOOK_AFTER;
         let enough = self.options.snapshot_bytes.max(rounds.snapshot_bytes) / if is_quiet { 4 } else { 1 };
         if rounds.snapshot_is_due(grown >= enough) {
             self.cut_and_begin_snapshot(rounds);
         }
-        // A batch that was cut short leaves events for the next round, also when closing.
+        // A truncated batch leaves events for the next round, also during close.
         Ok(!work.last)
     }
 
-    /// Removes what is forgotten: at least twice as much as was fed, so that the log does not grow
-    /// however fast it is written.
+    /// Removes compacted rows: at least twice as many as were fed, so that the log does not grow however fast it is
+    /// written.
     fn sweep(&mut self, rounds: &mut Rounds, fed: u64) -> Result<(), ServedError> {
         let start = self.feeder.swept;
         loop {
@@ -245,7 +245,7 @@ impl<V: View> Upkeep<V> {
         Ok(())
     }
 
-    /// How long nothing may happen until something is due all the same.
+    /// How long to wait for events before other work is due.
     fn patience(&self, rounds: &Rounds) -> Duration {
         if rounds.more_to_sweep || rounds.shrinking.is_some() {
             return Duration::ZERO;
@@ -258,9 +258,9 @@ impl<V: View> Upkeep<V> {
         due.map_or(TICK, |due| due.saturating_duration_since(now).min(TICK))
     }
 
-    /// Moves `oldest` on by age and size.
+    /// Advances `oldest` by age and size.
     fn retain(&mut self, rounds: &mut Rounds) {
-        // The look is cheap, but not for every batch of a busy store.
+        // The check is cheap, but not for every batch of a busy store.
         if rounds.looked_at.elapsed() < self.options.retain_every {
             return;
         }
@@ -271,12 +271,12 @@ impl<V: View> Upkeep<V> {
         }
     }
 
-    /// The last things, in this order: the copy is synced, a snapshot taken if it is worth it, the
-    /// copy closed, the directory freed.
+    /// The shutdown, in this order: sync the copy, take a snapshot if worthwhile, close the copy, unlock the
+    /// directory.
     fn finish(mut self, mut rounds: Rounds) {
         if self.past.published.poisoned().is_none() {
             match self.feeder.sync() {
-                // Without a copy nothing more has become durable.
+                // Without a copy, nothing more has become durable.
                 Ok(()) if self.feeder.has_copy() => rounds.durable = self.feeder.applied,
                 Ok(()) => {}
                 Err(error) => tracing::warn!(%error, "the served copy could not be synced at the end"),
@@ -290,7 +290,7 @@ impl<V: View> Upkeep<V> {
             if grown >= self.options.snapshot_bytes / 8 && self.has_room_for_snapshot() {
                 match take_snapshot(&self.past, &self.options, &self.snapshot_dir) {
                     Ok((revision, _)) => self.note_snapshot(revision),
-                    Err(why) => tracing::warn!(why, "a snapshot could not be written; the journal is kept"),
+                    Err(why) => tracing::warn!(why, "cannot write a snapshot; the journal is retained"),
                 }
             }
             self.remove_segments(&rounds);
@@ -300,7 +300,7 @@ impl<V: View> Upkeep<V> {
         let mut feeder = feeder;
         let served = feeder.release();
         drop(feeder);
-        // Reads that are under way end soon; the next opener waits for sled's own lock if not.
+        // Running reads end soon; otherwise the next process waits for sled's own lock.
         let until = Instant::now() + Duration::from_secs(2);
         while served.as_ref().is_some_and(|served| Arc::strong_count(served) > 1) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
@@ -311,7 +311,7 @@ impl<V: View> Upkeep<V> {
     }
 }
 
-/// A thread that dies poisons the store and ends the waiting of others.
+/// Poisons the store and releases waiting threads when the thread panics.
 struct Ended<V: View>(watch::Sender<Progress>, Arc<Past<V>>);
 
 impl<V: View> Drop for Ended<V> {
@@ -331,18 +331,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn when_a_snapshot_is_due() {
+    fn snapshot_is_due_after_growth_and_when_space_is_free() {
         let now = Instant::now();
         let later = now + Duration::from_secs(3600);
         for (name, has_grown, cut_at, no_room_until, needed, wanted) in [
             ("nothing was written", false, None, None, false, false),
             ("it has grown", true, None, None, false, true),
-            ("it has grown, without room", true, None, Some(later), false, false),
-            ("room is looked for again", true, None, Some(now), false, true),
-            // As when something is written after a quiet second: then more must have been written.
+            ("it has grown, without disk space", true, None, Some(later), false, false),
+            ("disk space is checked again", true, None, Some(now), false, true),
+            // As after a write that follows an idle second: more must have been written by then.
             ("it waits for its segment", false, Some(now), None, false, true),
             ("needed", false, None, None, true, true),
-            ("needed, without room", false, None, Some(later), true, false),
+            ("needed, without disk space", false, None, Some(later), true, false),
         ] {
             let mut rounds = Rounds::new(Revision::ZERO, 0, 0, needed);
             (rounds.cut_at, rounds.no_snapshot_until) = (cut_at, no_room_until);

@@ -1,12 +1,12 @@
-//! The served copy is never trusted: everything in it is read and checked when it is opened.
+//! Verification of the served copy: everything in it is read and checked when it is opened.
 //!
-//! Checked are every checksum; that the log is dense above the compaction; that every event that
-//! replaced something finds it; that `current` names the last event of every key, and nothing
-//! else; that nothing lies above what was fed.
+//! The checks: every checksum; the log is dense above the compaction; every event that replaced a record
+//! matches that record; `current` has exactly the last event of every key; nothing is newer than the applied
+//! revision.
 //!
-//! The log is cut into slices, which threads read side by side: each row is decoded there, held
-//! against `current`, and made a record when it is the newest of its key. What needs the order is
-//! checked by one thread, which gets of each row what little it needs for that.
+//! The log is split into slices, which threads read in parallel: a thread decodes each row, compares it with
+//! `current`, and creates a record from it when it is the newest of its key. Checks that depend on the order
+//! run in one thread, which receives only the required fields of each row.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::resume_unwind;
@@ -22,12 +22,12 @@ use super::sled::{Served, ServedError};
 use super::{feed, read};
 use crate::{Key, Record, Revision, View};
 
-/// About so many events are read as one; in tests so few that there are always several slices.
+/// The approximate number of events in a slice; small in tests so that there are always several slices.
 const SLICE: u64 = if cfg!(test) { 8 } else { 2048 };
-/// More threads would wait for each other.
+/// More threads would only wait for each other.
 const THREADS: usize = 4;
 
-/// What the served copy holds.
+/// The contents of the served copy.
 pub(crate) struct Loaded<V> {
     pub(crate) applied: Revision,
     pub(crate) oldest: Revision,
@@ -39,7 +39,7 @@ pub(crate) struct Loaded<V> {
     pub(crate) marks: Marks,
 }
 
-/// Reads and checks everything. `None` when there is nothing at all.
+/// Reads and checks everything. `None` when the copy is empty.
 pub(crate) fn load<V: View>(served: &Served, store: StoreId) -> Result<Option<Loaded<V>>, ServedError> {
     let Some(applied) = served.get(rows::META_APPLIED)? else {
         if served.is_empty() {
@@ -73,7 +73,7 @@ pub(crate) fn load<V: View>(served: &Served, store: StoreId) -> Result<Option<Lo
 struct Current {
     /// In key order.
     rows: Vec<(Key, CurrentRow)>,
-    /// Where each key is in them.
+    /// The index of each key in `rows`.
     places: HashMap<Key, usize>,
 }
 
@@ -90,8 +90,8 @@ impl Current {
         Ok(Current { rows: current, places })
     }
 
-    /// Where to cut the log. Above `oldest` there is an event of every revision; what lies below is
-    /// about what is current there.
+    /// The boundaries of the slices. Above `oldest`, every revision has an event; below it, the log contains
+    /// approximately the current records of that revision.
     fn cuts(&self, oldest: Revision, applied: Revision) -> Vec<Revision> {
         let mut below: Vec<_> =
             self.rows.iter().map(|(_, row)| row.revision).filter(|revision| *revision <= oldest).collect();
@@ -100,30 +100,30 @@ impl Current {
         let above = (oldest.0.saturating_add(1)..=applied.0).step_by(SLICE as usize).map(Revision);
         let mut cuts = vec![Revision(1)];
         cuts.extend(below.chain(above).filter(|cut| *cut > Revision(1)));
-        // The last slice goes to the end of the log, where there should be nothing more.
+        // The last slice extends to the end of the log, where there should be no more rows.
         cuts.push(Revision(u64::MAX));
         cuts.dedup();
         cuts
     }
 }
 
-/// What the order of the log is checked with.
+/// The fields of an event for the check of the order.
 struct Seen<V> {
     revision: Revision,
     time_ms: i64,
-    /// Bytes that count for the retention.
+    /// The bytes that count for the retention.
     size: usize,
     replaced: Option<Revision>,
-    /// Whether it left a record.
+    /// Whether the event left a record.
     left: bool,
-    /// Where its key is in [`Current`].
+    /// The index of its key in [`Current`].
     place: usize,
     /// Whether `current/` points to it.
     is_newest: bool,
     record: Option<Arc<Record<V>>>,
 }
 
-/// What was read of one slice.
+/// The result of reading one slice.
 type Slice<V> = Result<Vec<Seen<V>>, ServedError>;
 
 fn check_log<V: View>(
@@ -147,7 +147,7 @@ fn check_log<V: View>(
                         let at = next.fetch_add(1, Ordering::Relaxed);
                         let Some(&(from, to)) = slices.get(at) else { return };
                         let slice = read_slice(served, store, current, applied, from, to);
-                        // Nobody wants more when something was wrong.
+                        // The receiver stops after the first error.
                         if sender.send((at, slice)).is_err() {
                             return;
                         }
@@ -166,7 +166,7 @@ fn check_log<V: View>(
     })
 }
 
-/// Reads some of the log, and checks what can be told of a row without those before it.
+/// Reads a slice of the log, and runs the checks that do not depend on earlier rows.
 fn read_slice<V: View>(
     served: &Served,
     store: StoreId,
@@ -207,7 +207,7 @@ fn read_slice<V: View>(
     Ok(slice)
 }
 
-/// Checks the slices one after the other, in whatever order they come.
+/// Checks the slices in log order, in whatever order they arrive.
 fn check_order<V>(
     slices: Receiver<(usize, Slice<V>)>,
     count: usize,
@@ -246,7 +246,7 @@ fn check_order<V>(
     Ok(())
 }
 
-/// The log up to some event.
+/// The state of the log up to some event.
 struct Order<V> {
     expected: Revision,
     /// The newest event of each key so far, and whether it left a record.
@@ -289,7 +289,7 @@ fn check_current(pointer: &CurrentRow, row: &LogRow) -> Result<(), ServedError> 
     }
 }
 
-/// With the key that everybody shares.
+/// Creates a record with the shared key.
 fn to_record<V: View>(key: Key, row: LogRow) -> Option<Arc<Record<V>>> {
     let value = row.value?;
     let view = V::of(&key, &value);

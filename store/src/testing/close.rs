@@ -1,4 +1,4 @@
-//! Closing.
+//! Close: queued commits, watches, and calls after it.
 
 use super::*;
 use crate::WatchError;
@@ -13,7 +13,7 @@ async fn ends(backend: &dyn Backend) {
     let queued = store.commit(vec![put(&*store, "/r/p/b", "2")]);
     store.close().await;
     queued.await.unwrap();
-    // What was queued before the close may still have been told.
+    // Commits queued before the close may still be acknowledged.
     match waiting.await.unwrap() {
         Ok(events) => assert_eq!(events[0].revision, Revision(2)),
         Err(error) => assert!(matches!(error, WatchError::Closed), "{error:?}"),

@@ -95,7 +95,7 @@ async fn twice(backend: &dyn Backend) {
     let store = &*backend.open(Setup::default());
     let key = "/r/p/a";
     put_one(store, key, "1").await;
-    // Each expectation sees what the writes before it leave.
+    // Each expectation is checked against the state after the writes before it.
     let replace =
         vec![write(key, Expect::Revision(Revision(1)), None), write(key, Expect::Absent, Some("2"))];
     let done = store.commit(replace).await.unwrap();
@@ -106,7 +106,7 @@ async fn twice(backend: &dyn Backend) {
         write(key, Expect::Revision(Revision(3)), Some("4")),
     ];
     let error = store.commit(same).await.unwrap_err();
-    assert_eq!(conflict(error), (key.into(), Some("/r/p/a=2 3..3".into())), "tells what readers see");
+    assert_eq!(conflict(error), (key.into(), Some("/r/p/a=2 3..3".into())), "contains the current record");
     assert_eq!(store.head().revision(), Revision(3));
 }
 
@@ -186,7 +186,7 @@ async fn guards(backend: &dyn Backend) {
     let (a, none) = (Guard::key(&seen, "/r/p/a"), Guard::key(&seen, "/r/p/x"));
     let target = |n: u64| write(&format!("/r/q/{n}"), Expect::Absent, Some("t"));
     commit_if(store, vec![a.clone(), none.clone(), all()], vec![target(1)]).await.expect("all hold");
-    // Elsewhere, and a prefix that is only spelt alike: no matter.
+    // Changes elsewhere, and below a prefix that only starts alike, do not matter.
     put_one(store, "/r/q/a", "4").await;
     put_one(store, "/r/pp/a", "4").await;
     commit_if(store, vec![all()], vec![target(2)]).await.expect("the range is as it was");
@@ -201,10 +201,10 @@ async fn guards(backend: &dyn Backend) {
     let seen = store.head();
     let range = Guard::range(&seen, "/r/p/");
     store.commit(vec![delete(store, "/r/p/b")]).await.expect("is there");
-    let gone = conflict(commit_if(store, vec![range], vec![target(3)]).await.expect_err("one is gone"));
+    let gone = conflict(commit_if(store, vec![range], vec![target(3)]).await.expect_err("one was deleted"));
     assert_eq!(gone, ("/r/p/".to_owned(), None));
 
-    // As many as before, and not the same.
+    // The same number of records, but not the same records.
     let range = Guard::range(&store.head(), "/r/p/");
     let swap = vec![delete(store, "/r/p/a"), write("/r/p/c", Expect::Absent, Some("6"))];
     store.commit(swap).await.expect("holds");
@@ -223,7 +223,7 @@ async fn guards_leave_nothing(backend: &dyn Backend) {
     let mut watcher = store.watch("/r/p/", Revision(1)).unwrap();
     let seen = store.head();
     let guards = || vec![Guard::range(&seen, "/r/p/"), Guard::key(&seen, "/r/p/a")];
-    // What the commit itself writes does not break its own guards.
+    // The commit's own writes do not violate its guards.
     let done = commit_if(store, guards(), vec![put(store, "/r/p/a", "2")]).await.expect("holds");
     assert_eq!((done.revision(), done.events.len()), (Revision(2), 1));
     assert_eq!(take(&mut watcher, 1).await.len(), 1);

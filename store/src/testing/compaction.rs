@@ -1,4 +1,4 @@
-//! Compaction: the past goes, the present stays.
+//! Compaction: history is dropped, current records stay.
 
 use super::*;
 use crate::ReadError;
@@ -34,7 +34,7 @@ async fn present(backend: &dyn Backend) {
     assert_eq!(told_snapshot(&at, "/r/p/"), wanted[60]);
     let error = store.at(Revision(59), "/r/p/").await.unwrap_err();
     assert!(matches!(error, ReadError::Expired { wanted: Revision(59), oldest: Revision(60) }), "{error:?}");
-    // What was current then is still known as what later events replace.
+    // Records that were current then are still known as the replaced records of later events.
     let record = store.head().range("/r/p/", None).next().unwrap().clone();
     put_one(store, record.key.as_str(), "new").await;
     let mut watcher = store.watch("/r/p/", Revision(60)).unwrap();

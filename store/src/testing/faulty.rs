@@ -1,9 +1,9 @@
-//! A file system on which chosen operations fail, and which at a power cut forgets what was not
-//! synced: all of it, or a part that a seed chooses, page by page.
+//! A fault-injection file system: chosen operations fail, and a power failure drops unsynced data: all of it,
+//! or pages chosen by a seed.
 //!
-//! It sits on the real disk, keeps count of every operation, and keeps beside each file that is
-//! written what a disk is sure to have of it. As on Linux, what a failed sync was to write stays
-//! readable and is not written by a later one, unless it is written again.
+//! It runs on the real disk, counts every operation, and tracks for each written file what a disk is
+//! guaranteed to have of it. As on Linux, data of a failed sync stays readable and is not written by a later
+//! sync, unless it is written again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -17,29 +17,29 @@ use crate::embedded::files::{Disk, File, Files};
 /// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Reading a file, or the names of a directory.
+    /// Reading a file or a directory.
     Read,
-    /// Making a directory.
+    /// Creating a directory.
     CreateDir,
-    /// Making a file.
+    /// Creating a file.
     Create,
-    /// Writing to one.
+    /// Writing to a file.
     Write,
-    /// Filling one with zeros.
+    /// Filling a file with zeros.
     Allocate,
-    /// Cutting one.
+    /// Truncating a file.
     Truncate,
-    /// Syncing one.
+    /// Syncing a file.
     Sync,
-    /// Renaming.
+    /// Renaming a file or directory.
     Rename,
-    /// Removing.
+    /// Removing a file.
     Remove,
     /// Syncing a directory.
     SyncDir,
 }
 
-/// All of them.
+/// All kinds.
 pub const OPS: [Op; 10] = [
     Op::Read,
     Op::CreateDir,
@@ -53,16 +53,16 @@ pub const OPS: [Op; 10] = [
     Op::SyncDir,
 ];
 
-/// What is to fail.
+/// The operations that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Only this kind is counted; `None`: everything that changes something.
+    /// Only this kind is counted; `None` counts every operation that changes something.
     pub op: Option<Op>,
-    /// The first that fails, from 0.
+    /// The first operation that fails, from 0.
     pub nth: u64,
     /// All later ones fail too.
     pub for_good: bool,
-    /// "No room" instead of "input/output error".
+    /// "No space left on device" instead of an I/O error.
     pub is_full: bool,
 }
 
@@ -75,12 +75,12 @@ struct State {
     counts: HashMap<Op, u64>,
     changes: u64,
     fault: Option<Fault>,
-    /// The files that were written, by number, and by the name that each has now.
+    /// The written files, by number, and the current name of each.
     files: Vec<Image>,
     names: HashMap<PathBuf, usize>,
-    /// All names that a file ever had.
+    /// All names that a file has ever had.
     touched: BTreeSet<PathBuf>,
-    /// What a power cut undoes, by the directory whose sync makes it last, oldest first.
+    /// The changes that a power failure reverts, with the directory whose sync makes each durable, oldest first.
     undo: Vec<(PathBuf, Undo)>,
 }
 
@@ -92,55 +92,54 @@ enum Undo {
 }
 
 impl Faulty {
-    /// One on which the n-th change (from 0) and all later ones fail.
+    /// A file system on which the n-th change (from 0) and all later ones fail.
     pub fn new(fails_at: u64) -> Self {
         Faulty::with(Fault { op: None, nth: fails_at, for_good: true, is_full: false })
     }
 
-    /// One with this fault.
+    /// A file system with this fault.
     pub fn with(fault: Fault) -> Self {
         Faulty(Arc::new(Mutex::new(State { fault: Some(fault), ..State::default() })))
     }
 
-    /// How many changes were asked for.
+    /// The number of attempted changes.
     pub fn done(&self) -> u64 {
         self.state().changes
     }
 
-    /// How many operations of a kind were asked for.
+    /// The number of attempted operations of a kind.
     pub fn count(&self, op: Op) -> u64 {
         self.state().counts.get(&op).copied().unwrap_or(0)
     }
 
-    /// Makes the change after so many more fail.
+    /// Makes the change after `more` further ones fail.
     pub fn fail_after(&self, more: u64) {
         let nth = self.done() + more;
         self.state().fault = Some(Fault { op: None, nth, for_good: true, is_full: false });
     }
 
-    /// Makes the operation of this kind after so many more fail, and all later ones.
+    /// Makes the operation of this kind after `more` further ones fail, and all later ones.
     pub fn fail_op_after(&self, op: Op, more: u64) {
         let nth = self.count(op) + more;
         self.state().fault = Some(Fault { op: Some(op), nth, for_good: true, is_full: false });
     }
 
-    /// From now on this fails; its number counts from the first operation of all.
+    /// Sets the fault; its number counts from the very first operation.
     pub fn fail(&self, fault: Fault) {
         self.state().fault = Some(fault);
     }
 
-    /// Nothing fails any more.
+    /// Clears the fault.
     pub fn heal(&self) {
         self.state().fault = None;
     }
 
-    /// The power goes: everything that was not synced is lost.
+    /// Simulates a power failure that drops everything unsynced.
     pub fn cut(&self) -> io::Result<()> {
         self.lose(None)
     }
 
-    /// The power goes: of what was not synced any pages are lost, any are torn, and the last names
-    /// that were changed may be the old ones.
+    /// Simulates a power failure that drops or tears any unsynced pages; the last renames may be reverted.
     pub fn cut_by(&self, seed: u64) -> io::Result<()> {
         self.lose(Some(Dice::new(seed)))
     }
@@ -213,7 +212,7 @@ impl Faulty {
 }
 
 impl State {
-    /// The number of a file; what an earlier process has left is taken for synced.
+    /// The number of a file; a file from an earlier process counts as synced.
     fn number(&mut self, path: &Path) -> io::Result<usize> {
         if let Some(file) = self.names.get(path) {
             return Ok(*file);
@@ -325,7 +324,7 @@ impl FaultyFile {
     fn write(&mut self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         self.file.write_at(offset as u64, bytes)?;
         let mut state = self.files.state();
-        // After a cut nothing more is known of it.
+        // After a power failure the file is no longer tracked.
         if let Some(image) = state.files.get_mut(self.number) {
             image.write(offset, bytes);
         }
@@ -333,7 +332,7 @@ impl FaultyFile {
         Ok(())
     }
 
-    /// When it fails, a part may have got there.
+    /// A failed write may have written a part.
     fn write_or_fail(&mut self, op: Op, offset: usize, bytes: &[u8]) -> io::Result<()> {
         if let Err(error) = self.files.ask(op) {
             self.write(offset, &bytes[..bytes.len() / 2])?;

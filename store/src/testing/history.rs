@@ -1,4 +1,4 @@
-//! The events of one key.
+//! Histories: the events of one key.
 
 use super::*;
 

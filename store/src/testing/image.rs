@@ -1,18 +1,19 @@
-//! A file as it is read, and as a disk has it: what a sync brings over, and what a power cut leaves.
+//! A file as processes read it and as the disk has it: what a sync copies to the disk, and what a power failure
+//! leaves.
 
 use std::collections::BTreeSet;
 
-/// What a disk writes at once, or not at all.
+/// The unit that a disk writes atomically.
 const SECTOR: usize = 512;
-/// What the system writes back at once, in any order.
+/// The unit of write-back, in any order.
 const PAGE: usize = 4096;
 
-/// Numbers that follow from a seed.
+/// A deterministic random generator.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// From this seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Dice(seed)
     }
@@ -27,25 +28,25 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// One below a limit (0 below 0).
+    /// A number below a limit (0 for the limit 0).
     pub fn below(&mut self, limit: usize) -> usize {
         (self.roll() % (limit.max(1) as u64)) as usize
     }
 }
 
-/// A file as it is read, and as a disk has it.
+/// A file as processes read it and as the disk has it.
 #[derive(Default)]
 pub(super) struct Image {
     pub(super) current: Vec<u8>,
     durable: Vec<u8>,
     /// Pages that the next sync writes.
     dirty: BTreeSet<usize>,
-    /// Pages that a failed sync has left unwritten.
+    /// Pages that a failed sync did not write.
     dropped: BTreeSet<usize>,
 }
 
 impl Image {
-    /// A file that is on the disk as it is.
+    /// A file whose contents are on disk.
     pub(super) fn durable(bytes: Vec<u8>) -> Self {
         Image { current: bytes.clone(), durable: bytes, ..Image::default() }
     }
@@ -87,7 +88,7 @@ impl Image {
         self.dropped.append(&mut self.dirty);
     }
 
-    /// What is there when the power comes back.
+    /// The contents after a power failure.
     pub(super) fn after_a_cut(&self, rng: Option<&mut Dice>) -> Vec<u8> {
         let Some(rng) = rng else { return self.durable.clone() };
         let mut left = self.durable.clone();
@@ -103,7 +104,7 @@ impl Image {
                 left[from..to].copy_from_slice(&self.current[from..to]);
             }
         }
-        // A length that was not synced may be any.
+        // An unsynced length may have any value.
         let (short, long) = (self.durable.len().min(self.current.len()), left.len());
         if short < long && self.durable.len() != self.current.len() {
             left.truncate(short + rng.below(long - short + 1));

@@ -1,4 +1,4 @@
-//! The log as a whole: the events of all keys in order, and which revision it was at a time.
+//! The log as a whole: the events of all keys in order, and the revision at a given time.
 
 use super::*;
 use crate::watch::BATCH;
@@ -12,10 +12,11 @@ pub(super) const CASES: Theme = &[
     ("history before a revision", |b| Box::pin(before(b))),
     ("which revision it was", |b| Box::pin(times(b))),
     ("which revision it was, after compaction", |b| Box::pin(times_compacted(b))),
-    ("a clock that goes back", |b| Box::pin(back(b))),
+    ("a clock that jumps back", |b| Box::pin(back(b))),
 ];
 
-/// The events after a revision, up to `limit` and to the end. One answer may hold fewer, but only none when there are none.
+/// All events after a revision, read in pages of up to `limit`. A page may be shorter, but is empty only at
+/// the end.
 async fn page(store: &dyn Kv<Sum>, mut after: u64, limit: usize) -> Vec<String> {
     let mut told = Vec::new();
     loop {
@@ -181,7 +182,7 @@ async fn times(backend: &dyn Backend) {
 async fn times_compacted(backend: &dyn Backend) {
     for (oldest, of_oldest, asked) in [
         (3, Some(2_000), vec![(1_999, None), (2_000, Some(3)), (3_000, Some(4)), (9_000, Some(5))]),
-        // What was deleted is forgotten, and with it since when that was so.
+        // The deletion is not retained, and neither is its time.
         (4, None, vec![(3_000, None), (3_999, None), (4_000, Some(5))]),
         (5, Some(4_000), vec![(3_999, None), (4_000, Some(5))]),
     ] {

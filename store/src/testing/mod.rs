@@ -1,7 +1,7 @@
-//! The contract as a suite, by theme. Every backend runs all of it.
+//! The conformance suite of the contract, by theme. Every backend runs all of it.
 //!
-//! A case gets a [`Backend`] and opens stores from it as it needs them. A case that fails panics
-//! with its name in the message of the runner.
+//! A case gets a [`Backend`] and opens stores from it as needed. A failing case panics with its name in the
+//! runner's message.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ use crate::{
     Snapshot, View, Watcher, Write,
 };
 
-/// A view that shows that it was made of the value it belongs to.
+/// A view that proves which value it was computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sum(pub u32);
 
@@ -36,14 +36,14 @@ impl View for Sum {
     }
 }
 
-/// How a store of the suite is to be opened.
+/// The options of a store in the suite.
 #[derive(Clone)]
 pub struct Setup {
-    /// The most bytes of one value.
+    /// The maximum size of a value in bytes.
     pub max_value: usize,
-    /// How much the watch rings keep.
+    /// The limits of the watch rings.
     pub rings: RingLimits,
-    /// What stamps the records.
+    /// The clock that stamps the records.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -58,22 +58,22 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// Rings that keep only so many events.
+    /// Limits the rings to this many events.
     pub fn rings(events: usize) -> Self {
         Setup { rings: RingLimits { events, bytes: 1 << 20 }, ..Setup::default() }
     }
 }
 
-/// What opens stores.
+/// Opens stores of one implementation.
 pub trait Backend: Sync {
-    /// A new, empty store.
+    /// Opens a new, empty store.
     fn open(&self, setup: Setup) -> Arc<dyn Kv<Sum>>;
 }
 
-/// One case of a theme.
+/// A test case of a theme.
 pub type Case = for<'a> fn(&'a dyn Backend) -> BoxFuture<'a, ()>;
 
-/// Names and cases.
+/// The cases of a theme, by name.
 pub type Theme = &'static [(&'static str, Case)];
 
 /// All themes.
@@ -98,9 +98,9 @@ pub async fn run_all(backend: &dyn Backend) {
     }
 }
 
-// === what the cases are written with ===
+// Helpers for the cases.
 
-/// A put that expects what the head says now.
+/// A put that expects the current record.
 pub fn put(store: &dyn Kv<Sum>, key: &str, value: &str) -> Write<Sum> {
     let key = Key::new(key);
     let there = store.head().get(key.as_str()).map(|record| record.mod_revision);
@@ -109,13 +109,13 @@ pub fn put(store: &dyn Kv<Sum>, key: &str, value: &str) -> Write<Sum> {
     Write { key, expect: there.map_or(Expect::Absent, Expect::Revision), op: Op::Put { value, view } }
 }
 
-/// A delete that expects what the head says now.
+/// A delete that expects the current record.
 pub fn delete(store: &dyn Kv<Sum>, key: &str) -> Write<Sum> {
     let there = store.head().get(key).map(|record| record.mod_revision);
     Write { key: Key::new(key), expect: there.map_or(Expect::Absent, Expect::Revision), op: Op::Delete }
 }
 
-/// Commits, and gives the revision of the last write.
+/// Commits, and returns the revision of the last write.
 pub async fn commit(store: &dyn Kv<Sum>, writes: Vec<Write<Sum>>) -> Revision {
     store.commit(writes).await.unwrap().revision()
 }
@@ -132,25 +132,25 @@ pub async fn delete_one(store: &dyn Kv<Sum>, key: &str) -> Revision {
     commit(store, vec![write]).await
 }
 
-/// A record in short: key, value, created at, written at. It also checks the view.
+/// A record in short form: key, value, created at, written at. It also checks the view.
 pub fn told(record: &Record<Sum>) -> String {
     assert_eq!(record.view, Sum::of(&record.key, &record.value), "the view of {}", record.key);
     let value = String::from_utf8_lossy(&record.value);
     format!("{}={} {}..{}", record.key, value, record.create_revision, record.mod_revision)
 }
 
-/// An event in short: its revision and key, what it left, what was there.
+/// An event in short form: its revision and key, the new record, the previous record.
 pub fn told_event(event: &Event<Sum>) -> String {
     let told = |record: &Option<Arc<Record<Sum>>>| record.as_ref().map_or("-".into(), |record| told(record));
     format!("@{} {}: {} <- {}", event.revision, event.key, told(&event.record), told(&event.prev))
 }
 
-/// All records below a prefix, in short.
+/// All records below a prefix, in short form.
 pub fn told_snapshot(snapshot: &Snapshot<Sum>, prefix: &str) -> Vec<String> {
     snapshot.range(prefix, None).map(|record| told(record)).collect()
 }
 
-/// The next so many events of a watch, in short.
+/// The next `count` events of a watch, in short form.
 pub async fn take(watcher: &mut Watcher<Sum>, count: usize) -> Vec<String> {
     let mut events = Vec::new();
     while events.len() < count {
@@ -159,13 +159,13 @@ pub async fn take(watcher: &mut Watcher<Sum>, count: usize) -> Vec<String> {
     events
 }
 
-/// Whether a watcher has nothing to tell. What is published is there when a commit is answered,
-/// and a read of the log may take a moment of real time: it is given some.
+/// Whether a watcher has no events. Events are published before their commit is answered, but a read of the log
+/// takes real time, so the check waits for it.
 pub async fn is_silent(watcher: &mut Watcher<Sum>) -> bool {
     tokio::time::timeout(Duration::from_millis(30), watcher.next()).await.is_err()
 }
 
-/// The key of a conflict, and what was there.
+/// The key of a conflict, and its current record.
 pub fn conflict(error: CommitError<Sum>) -> (String, Option<String>) {
     match error {
         CommitError::Conflict { key, actual } => (key.to_string(), actual.map(|record| told(&record))),

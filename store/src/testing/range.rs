@@ -1,4 +1,4 @@
-//! Reading: the head, prefixes, and the state at an older revision.
+//! Reads: the head, prefixes, and the state at an older revision.
 
 use super::*;
 use crate::ReadError;
@@ -39,7 +39,7 @@ async fn still(backend: &dyn Backend) {
     assert_eq!(before.revision(), Revision(1));
 }
 
-/// Writes a small story, keeps what the head said at each step, and reads all of it again.
+/// Writes a short history, records the head at each step, and reads every step again.
 async fn at(backend: &dyn Backend, setup: Setup) {
     let store = &*backend.open(setup);
     let mut wanted = vec![(Revision::ZERO, Vec::new())];

@@ -1,12 +1,12 @@
-//! Watches: every event once and in order, from anywhere, or `Expired`.
+//! Watches: every event once and in order, from any revision, or `Expired`.
 
 use super::*;
 use crate::WatchError;
 use crate::watch::BATCH;
 
 pub(super) const CASES: Theme = &[
-    ("events carry what was there", |b| Box::pin(events(b, Setup::default()))),
-    ("events carry what was there, from the log", |b| Box::pin(events(b, Setup::rings(1)))),
+    ("events carry the replaced record", |b| Box::pin(events(b, Setup::default()))),
+    ("events carry the replaced record, from the log", |b| Box::pin(events(b, Setup::rings(1)))),
     ("resumes anywhere", |b| Box::pin(resumes(b, Setup::default()))),
     ("resumes anywhere, from the log", |b| Box::pin(resumes(b, Setup::rings(3)))),
     ("in the middle of a commit", |b| Box::pin(middle(b))),

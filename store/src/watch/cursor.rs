@@ -1,4 +1,4 @@
-//! A watcher: how far it has got, and how it gets on from there.
+//! Watchers: a cursor, and how it advances.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use super::hub::{Hub, Topic};
 use super::{BATCH, Log, Scan};
 use crate::{Event, ReadError, Revision, View, WatchError};
 
-/// Follows the events below one prefix. Dropping it ends the watch.
+/// Watches the events below one prefix. Dropping it ends the watch.
 ///
-/// It is always in one of these states, told by where its cursor lies:
+/// A watcher is always in one of these states, depending on its cursor:
 ///
 /// * **current**: nothing after the cursor matches; it waits for its topic to grow;
 /// * **in the ring**: its next events are in memory;
 /// * **behind the ring**: its next events are read from the log;
 /// * **behind the log**: its next events are compacted; it has ended with `Expired`;
-/// * **ahead** of the head: it was asked to start in the future, and is silent until then.
+/// * **ahead** of the head: it was started at a future revision, and is silent until then.
 pub struct Watcher<V: View> {
     prefix: Box<str>,
     hub: Arc<Hub<V>>,
     topic: Arc<Topic<V>>,
     log: Arc<dyn Log<V>>,
-    /// Every matching event up to here was delivered. It only grows, also through `&self`.
+    /// Every matching event up to this revision was delivered. It only grows, also through `&self`.
     cursor: AtomicU64,
 }
 
@@ -45,13 +45,13 @@ impl<V: View> Watcher<V> {
         Ok(Watcher { prefix: prefix.into(), hub: hub.clone(), topic, log, cursor: AtomicU64::new(after.0) })
     }
 
-    /// The next events, at least one and at most [`BATCH`](super::BATCH), in order. Waits for
-    /// them. Dropping the future loses nothing.
+    /// Returns the next events, at least one and at most [`BATCH`](super::BATCH), in order. Waits for them.
+    /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event<V>>>, WatchError> {
         let topic = self.topic.clone();
         loop {
-            // The order matters: first listen, then read how far the rings are complete, then
-            // look. What is published in between is found by the look or wakes the listener.
+            // The order matters: first subscribe, then read the published revision, then scan the ring. An event published
+            // in between is found by the scan or wakes the subscriber.
             let mut grown = pin!(topic.wake.notified());
             grown.as_mut().enable();
             let closed = self.hub.is_closed();
@@ -81,9 +81,8 @@ impl<V: View> Watcher<V> {
         }
     }
 
-    /// Every event up to this revision has been delivered: what a bookmark may say. Grows also
-    /// while nothing below the prefix changes. A watcher that was asked to start in the future
-    /// answers with that revision until it is reached.
+    /// Every event up to this revision has been delivered; the revision of a bookmark. It also grows while nothing
+    /// below the prefix changes. A watcher started at a future revision returns that revision until it is reached.
     pub fn progress(&self) -> Revision {
         let head = self.hub.published();
         match self.topic.scan(&self.prefix, self.cursor(), 1) {
@@ -96,8 +95,8 @@ impl<V: View> Watcher<V> {
         }
     }
 
-    /// How many watchers follow the same topic, this one included: who serves many may look less
-    /// often, and take more events at a time.
+    /// The number of watchers of the same topic, including this one: a server with many may poll less often and
+    /// deliver more events at a time.
     pub fn crowd(&self) -> usize {
         self.topic.watchers.load(Ordering::Relaxed)
     }

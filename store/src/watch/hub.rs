@@ -1,4 +1,4 @@
-//! Where published events go, and who is woken.
+//! The distribution of published events to topics, and the wakeup of their watchers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,11 +11,11 @@ use super::{RingLimits, Scan};
 use crate::key::topic_of;
 use crate::{Event, Revision};
 
-/// The ring of a topic and those who wait for it to grow.
+/// The ring of a topic, and the watchers that wait for it to grow.
 pub(crate) struct Topic<V> {
     ring: RwLock<Ring<V>>,
     pub(super) wake: Notify,
-    /// How many follow it.
+    /// The number of watchers.
     pub(super) watchers: AtomicUsize,
 }
 
@@ -35,16 +35,16 @@ impl<V> Topic<V> {
 
 struct Topics<V> {
     named: HashMap<Box<str>, Arc<Topic<V>>>,
-    /// Events of all topics, for prefixes that are shorter than one. Kept once somebody asked.
+    /// Events of all topics, for prefixes shorter than a topic. Created on first use.
     wide: Option<Arc<Topic<V>>>,
 }
 
 /// The topics of a store, and the revision up to which they are complete.
 pub(crate) struct Hub<V> {
-    /// Rings are complete from here on: where the store stood when it was opened.
+    /// The rings are complete from this revision on: the head when the store was opened.
     start: Revision,
     limits: RingLimits,
-    /// Held while a group is spread over the rings, so that a new wide ring misses no part of one.
+    /// Locked while a group is distributed to the rings, so that a new wide ring misses no part of a group.
     topics: Mutex<Topics<V>>,
     published: AtomicU64,
     reached: watch::Sender<u64>,
@@ -68,12 +68,12 @@ impl<V> Hub<V> {
         Revision(self.published.load(Ordering::Acquire))
     }
 
-    /// Puts the events of one group, in revision order, into the rings, and then says that they
-    /// are there. Whom to wake is returned, for [`wake`](Self::wake).
+    /// Adds the events of one group, in revision order, to the rings, and then publishes the revision. Returns the
+    /// topics to [`wake`](Self::wake).
     pub(crate) fn publish(&self, events: &[Arc<Event<V>>]) -> Vec<Arc<Topic<V>>> {
         let Some(last) = events.last() else { return Vec::new() };
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-        // One group rarely touches more than a handful of topics: a list beats a map.
+        // One group rarely touches more than a few topics: a list is faster than a map.
         let mut parts: Vec<(&str, Vec<&Arc<Event<V>>>)> = Vec::new();
         for event in events {
             let name = event.key.topic();
@@ -97,7 +97,7 @@ impl<V> Hub<V> {
         touched
     }
 
-    /// Wakes those who wait for these topics, and those who wait for a revision.
+    /// Wakes the watchers of these topics, and the tasks that wait for a revision.
     pub(crate) fn wake(&self, touched: &[Arc<Topic<V>>]) {
         self.reached.send_replace(self.published().0);
         for topic in touched {
@@ -105,7 +105,7 @@ impl<V> Hub<V> {
         }
     }
 
-    /// The topic that holds the events below a prefix.
+    /// The topic with the events below a prefix.
     pub(crate) fn topic(&self, prefix: &str) -> Arc<Topic<V>> {
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
         let name = topic_of(prefix);
@@ -116,7 +116,7 @@ impl<V> Hub<V> {
         topics.wide.get_or_insert_with(|| Topic::new(floor)).clone()
     }
 
-    /// The events below a prefix in `(after, upto]`, when the rings still hold all of them.
+    /// The events below a prefix in `(after, upto]`, if the rings still have all of them.
     pub(crate) fn recent(&self, prefix: &str, after: Revision, upto: Revision) -> Option<Vec<Arc<Event<V>>>> {
         if self.published() < upto {
             return None;
@@ -144,7 +144,7 @@ impl<V> Hub<V> {
     pub(crate) async fn reached(&self, revision: Revision) {
         let mut reached = self.reached.subscribe();
         if reached.wait_for(|at| *at >= revision.0).await.is_err() {
-            // The sender lives as long as `self`; were it gone, the revision would never come.
+            // The sender lives as long as `self`; without it, the revision would never be published.
             std::future::pending::<()>().await;
         }
     }
@@ -153,7 +153,7 @@ impl<V> Hub<V> {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends all watches once they have delivered what the rings hold.
+    /// Ends all watches after they have delivered the events in the rings.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +163,7 @@ impl<V> Hub<V> {
     }
 }
 
-/// Whether a name is that of a whole topic, and not of something wider.
+/// Whether a name is that of a complete topic, not of a shorter prefix.
 fn is_topic(name: &str) -> bool {
     name.matches('/').count() == 3
 }

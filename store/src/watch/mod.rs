@@ -1,9 +1,9 @@
-//! How one follows: a watcher is a cursor into the recent events, not a queue.
+//! Watches: a watcher is a cursor into the recent events, not a queue.
 //!
-//! `hub` keeps one `ring` of recent events per topic and wakes the watchers of a topic when it
-//! grows. A [`Watcher`] (`cursor`) remembers how far it has got and nothing else, so that one
-//! that is slow or dead costs writers and memory nothing. Who falls behind the ring reads the log
-//! through `Log`; who falls behind the log ends with `Expired`.
+//! `hub` manages one `ring` of recent events per topic and wakes the watchers of a topic when it grows. A
+//! [`Watcher`] (`cursor`) stores only its position, so that a slow or dead watcher costs writers and memory
+//! nothing. A watcher that falls behind the ring reads the log through `Log`; one that falls behind the log
+//! ends with `Expired`.
 
 mod cursor;
 mod hub;
@@ -22,10 +22,10 @@ pub(crate) use hub::Hub;
 pub use ring::RingLimits;
 pub(crate) use ring::Scan;
 
-/// The most events that one batch of a watcher holds.
+/// The maximum number of events in a batch.
 pub const BATCH: usize = 256;
 
-/// Some events of the log.
+/// A page of the log.
 pub(crate) struct Page<V> {
     /// In order.
     pub(crate) events: Vec<Arc<Event<V>>>,
@@ -33,10 +33,10 @@ pub(crate) struct Page<V> {
     pub(crate) scanned: Revision,
 }
 
-/// The log behind the rings, as a backend gives it.
+/// The log behind the rings, implemented by a backend.
 pub(crate) trait Log<V>: Send + Sync {
-    /// The events below a prefix with revisions in `(after, upto]`, at most `limit`. `Expired`
-    /// when events after `after` may be gone.
+    /// The events below a prefix with revisions in `(after, upto]`, at most `limit`. `Expired` when events after
+    /// `after` may be compacted.
     fn page<'a>(
         &'a self,
         prefix: &'a str,
@@ -45,6 +45,6 @@ pub(crate) trait Log<V>: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'a, Result<Page<V>, ReadError>>;
 
-    /// After this revision nothing is forgotten.
+    /// All events after this revision are retained.
     fn oldest(&self) -> Revision;
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::{Event, Revision};
 
-/// How much one ring keeps. The events are shared with the index and with readers, so the bytes
-/// are what a ring can keep alive, not what it copies.
+/// The limits of one ring. The events are shared with the index and with readers, so the bytes are what a
+/// ring can keep alive, not what it copies.
 #[derive(Clone, Copy, Debug)]
 pub struct RingLimits {
-    /// Events.
+    /// The number of events.
     pub events: usize,
-    /// Bytes of keys and values, those of replaced records included.
+    /// Bytes of keys and values, including those of replaced records.
     pub bytes: usize,
 }
 
@@ -21,7 +21,7 @@ impl Default for RingLimits {
     }
 }
 
-/// What a look into a ring gives.
+/// The result of scanning a ring.
 pub(crate) enum Scan<V> {
     /// The ring has dropped events after the cursor.
     Behind,
@@ -29,7 +29,7 @@ pub(crate) enum Scan<V> {
     Events {
         /// In order.
         events: Vec<Arc<Event<V>>>,
-        /// There may be more.
+        /// The events were cut off at `limit`; more may follow.
         cut: bool,
     },
 }
@@ -46,7 +46,7 @@ impl<V> Ring<V> {
         Ring { floor, events: VecDeque::new(), bytes: 0 }
     }
 
-    /// Takes a newer event, and drops old ones to stay within the limits.
+    /// Adds a newer event, and drops old ones to stay within the limits.
     pub(crate) fn push(&mut self, event: Arc<Event<V>>, limits: RingLimits) {
         self.bytes += size(&event);
         self.events.push_back(event);

@@ -19,14 +19,14 @@ async fn put(store: &Memory<()>, key: &str) -> Revision {
     store.commit(vec![Write { key: Key::new(key), expect, op }]).await.unwrap().revision()
 }
 
-/// Revisions of the next batch; `None` when there is none yet.
+/// The revisions of the next batch; `None` when there is none yet.
 async fn next(watcher: &mut Watcher<()>) -> Option<Vec<u64>> {
     let batch = tokio::time::timeout(Duration::ZERO, watcher.next()).await.ok()?.unwrap();
     Some(batch.iter().map(|event| event.revision.0).collect())
 }
 
 #[tokio::test(start_paused = true)]
-async fn delivers_its_prefix_and_progresses_with_others() {
+async fn watcher_delivers_its_prefix_and_progresses_with_other_writes() {
     let store = store(100, 1 << 20);
     let mut watcher = store.watch("/registry/pods/default/", Revision::ZERO).unwrap();
     assert_eq!(next(&mut watcher).await, None);
@@ -45,7 +45,7 @@ async fn delivers_its_prefix_and_progresses_with_others() {
 }
 
 #[tokio::test]
-async fn wakes_a_waiting_watcher() {
+async fn new_event_wakes_a_waiting_watcher() {
     let store = std::sync::Arc::new(store(100, 1 << 20));
     let mut watcher = store.watch(PODS, Revision::ZERO).unwrap();
     let waiting = tokio::spawn(async move { watcher.next().await.unwrap()[0].revision });
@@ -56,7 +56,7 @@ async fn wakes_a_waiting_watcher() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn behind_the_ring_reads_the_log_in_batches() {
+async fn watcher_behind_the_ring_reads_the_log_in_batches() {
     for (name, events, bytes) in [("by count", 3, 1 << 20), ("by bytes", 1000, 700), ("nothing kept", 0, 0)] {
         let store = store(events, bytes);
         let mut watcher = store.watch(PODS, Revision(5)).unwrap();
@@ -78,7 +78,7 @@ async fn behind_the_ring_reads_the_log_in_batches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn behind_the_log_expires() {
+async fn watcher_behind_the_log_expires() {
     let store = store(2, 1 << 20);
     let mut slow = store.watch(PODS, Revision(1)).unwrap();
     for n in 0..10 {
@@ -93,7 +93,7 @@ async fn behind_the_log_expires() {
     let mut exact = store.watch(PODS, Revision(6)).unwrap();
     assert_eq!(next(&mut exact).await, Some(vec![7, 8, 9, 10]));
     assert_eq!(next(&mut current).await, None);
-    // One that lags in revisions but has missed nothing goes on, however far compaction goes.
+    // A watcher that lags in revisions but has missed no event continues, however far compaction advances.
     let mut quiet = store.watch("/registry/nodes/", Revision(7)).unwrap();
     store.compact(Revision(10)).await.unwrap();
     assert_eq!(next(&mut quiet).await, None);
@@ -102,7 +102,7 @@ async fn behind_the_log_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_future_revision_is_silent_until_then() {
+async fn watcher_at_a_future_revision_is_silent_until_then() {
     let store = store(100, 1 << 20);
     let mut watcher = store.watch(PODS, Revision(3)).unwrap();
     for n in 0..3 {
@@ -115,7 +115,7 @@ async fn after_a_future_revision_is_silent_until_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prefix_wider_than_a_topic_misses_nothing() {
+async fn prefix_wider_than_a_topic_misses_no_event() {
     let store = store(2, 1 << 20);
     for n in 0..5 {
         put(&store, &format!("/registry/pods/default/{n}")).await;
@@ -133,7 +133,7 @@ async fn a_prefix_wider_than_a_topic_misses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_ends_watches_after_what_is_in_the_ring() {
+async fn close_ends_watches_after_the_events_in_the_ring() {
     let store = store(100, 1 << 20);
     let mut watcher = store.watch(PODS, Revision::ZERO).unwrap();
     let mut idle = store.watch("/registry/nodes/", Revision::ZERO).unwrap();

@@ -1,4 +1,4 @@
-//! This test binary, started again as the process that is killed.
+//! The child process to kill: the same test binary, started again.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +10,7 @@ const DIR: &str = "ORLOP_FAULTS_DIR";
 const LOAD: &str = "ORLOP_FAULTS_LOAD";
 const MARKS: &str = "ORLOP_FAULTS_MARKS";
 
-/// Starts it. It tells to the file `marks`, or else to its standard output.
+/// Starts the child. It reports to the file `marks`, or else to its standard output.
 pub(crate) fn start(dir: &Path, load: &Load, marks: Option<&Path>) -> Child {
     let Load { seed, session, from, writers, commits } = load;
     let mut command = Command::new(std::env::current_exe().expect("this test runs from a file"));
@@ -38,7 +38,7 @@ fn child() {
     };
     let tell = Tell::new(file);
     if std::env::var_os(MARKS).is_none() {
-        // The harness has written the name of the test in front of the first line.
+        // The test harness has printed the test's name in front of the first line.
         tell.line("");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

@@ -1,4 +1,4 @@
-//! A wall clock that jumps: nothing depends on it but time stamps, and those never go back.
+//! A wall clock that jumps: only time stamps depend on it, and those never decrease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn time_stamps_never_go_back() {
         }
         store.close().await;
     }
-    // All of it is still told, in order, and the stamps are what they were.
+    // All events are still there, in order, with unchanged time stamps.
     let store = open();
     let mut watcher = store.watch("", store.oldest()).unwrap();
     let (mut at, mut time_ms) = (store.oldest(), 0);
@@ -57,9 +57,10 @@ async fn time_stamps_never_go_back() {
     store.close().await;
 }
 
-/// A clock that jumps ahead makes everything old; what is spared by number stays, and no record goes.
+/// A clock that jumps ahead makes every event old; the number protected by `revisions` stays, and no record is
+/// dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_jump_ahead_forgets_no_more_than_is_allowed() {
+async fn clock_jump_ahead_compacts_no_more_than_the_retention_allows() {
     let dir = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(NOW));
     let retention = Retention { age: Duration::from_secs(3600), revisions: 200, ..Retention::default() };
@@ -71,7 +72,7 @@ async fn a_jump_ahead_forgets_no_more_than_is_allowed() {
     assert_eq!(store.oldest(), Revision::ZERO, "all is young");
     clock.set(NOW + 1000 * DAY);
     let mut n = 1000;
-    // It looks now and then, when something is written.
+    // The retention is checked only from time to time, after writes.
     let looked = tokio::time::timeout(Duration::from_secs(60), async {
         while store.oldest() == Revision::ZERO {
             n += 1;

@@ -1,8 +1,9 @@
-//! `kill -9` in a loop, under load. What was acknowledged or seen is there, and the next process goes on.
+//! `kill -9` in a loop, under load. Every write that was acknowledged or seen must be there, and the next
+//! process must continue.
 //!
-//! The next process itself tells what it has found, and is killed in its turn; now and then the directory is also
-//! opened here and compared in full. `ORLOP_KILL_CYCLES` is the number of kills (20 when unset), `ORLOP_KILL_SEED` the
-//! seed of all choices; where threads stand when the kill comes is not repeated by it.
+//! The next process itself reports what it has found, and is killed in its turn; periodically the directory
+//! is also opened in this process and compared in full. `ORLOP_KILL_CYCLES` is the number of kills (20 when
+//! unset), `ORLOP_KILL_SEED` the seed of all choices; it does not reproduce the timing of threads.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -17,23 +18,23 @@ use crate::load::Load;
 use crate::verify::verify;
 use crate::{child, number, scratch};
 
-/// An opening that takes longer hangs.
+/// An open that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 const CYCLES: u64 = 20;
 const WRITERS: usize = 16;
-/// So long the directory grows.
+/// The number of cycles for which a directory is reused.
 const CYCLES_OF_DIRECTORY: u64 = 250;
-/// So often it is compared in full.
+/// The number of cycles between full comparisons.
 const FULL: u64 = 25;
 
-/// When a life ends: so long after its start, or after it has told what it has found.
+/// When a process is killed: this long after its start, or after it has reported what it has found.
 #[derive(Clone, Copy, Debug)]
 enum Until {
     Started(Duration),
     Open(Duration),
 }
 
-/// In the start, in the recovery, and mostly soon after it.
+/// Chooses a time during the start, during the recovery, or (mostly) soon after it.
 fn until(random: &mut StdRng) -> Until {
     let mut micros = |longest| Duration::from_micros(random.random_range(0..longest));
     let (start, soon, late) = (micros(80_000), micros(25_000), micros(300_000));
@@ -44,7 +45,7 @@ fn until(random: &mut StdRng) -> Until {
     }
 }
 
-/// One life: what it tells goes to the ledger.
+/// Runs one process and adds its reports to the ledger.
 fn live(dir: &Path, load: &Load, until: Until, ledger: &mut Ledger) -> Result<(), String> {
     let mut child = child::start(dir, load, None);
     let output = child.stdout.take().unwrap();
@@ -53,7 +54,7 @@ fn live(dir: &Path, load: &Load, until: Until, ledger: &mut Ledger) -> Result<()
         let after = match until {
             Until::Started(after) => after,
             Until::Open(after) => {
-                // An error means that it has ended; then there is nobody to kill.
+                // An error means that the process has ended by itself.
                 let _ = opened.recv_timeout(PATIENCE);
                 after
             }
@@ -71,7 +72,7 @@ fn live(dir: &Path, load: &Load, until: Until, ledger: &mut Ledger) -> Result<()
         if output.read_line(&mut line).unwrap() == 0 {
             break;
         }
-        // The first ones are the harness's, and the last one may be cut off.
+        // The first lines are the test harness's, and the last one may be truncated.
         let Some(line) = line.strip_suffix('\n') else { continue };
         if line.split(' ').next().is_none_or(|word| word.len() != 1) {
             continue;
@@ -90,7 +91,7 @@ fn live(dir: &Path, load: &Load, until: Until, ledger: &mut Ledger) -> Result<()
 }
 
 #[test]
-fn killed_in_a_loop() {
+fn acknowledged_writes_survive_kills_in_a_loop() {
     let cycles = number("ORLOP_KILL_CYCLES").unwrap_or(CYCLES);
     let seed = number("ORLOP_KILL_SEED").unwrap_or_else(rand::random);
     println!("{cycles} kills, ORLOP_KILL_SEED={seed}");

@@ -1,28 +1,28 @@
-//! What was told by those who wrote: every write that was asked for, acknowledged, or seen. Pure bookkeeping; it judges
-//! what is found later.
+//! The ledger of reported writes: every write that was requested, acknowledged, or seen. Pure bookkeeping,
+//! against which a store is verified later.
 //!
-//! What a process tells, a line each (a tag names the value: [`value_of`](crate::load::value_of)):
+//! The reports of a process, one per line (a tag names the value: [`value_of`](crate::load::value_of)):
 //!
 //! | line | meaning |
 //! |---|---|
 //! | `O head oldest` | the store is open |
 //! | `E revision key=tag` | it has this event (`-` for a delete), or at its oldest revision this record |
-//! | `R head records crc` | it has these records; everything up to the head has been told |
-//! | `T writer n key=tag ...` | one commit is asked for |
+//! | `R head records crc` | it has these records; everything up to the head has been reported |
+//! | `T writer n key=tag ...` | one commit is requested |
 //! | `A writer n revision` | it was acknowledged, with this revision for its last write |
 //! | `W revision` | a watch has seen everything of its prefix up to here |
 //! | `F text` | the store did not open |
 
 use std::collections::BTreeMap;
 
-/// A write: the key, and the tag of the value; none for a delete.
+/// A write: the key, and the tag of the value; `None` for a delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) key: String,
     pub(crate) tag: Option<String>,
 }
 
-/// A record as it should be.
+/// An expected record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Should {
     pub(crate) tag: String,
@@ -34,25 +34,25 @@ pub(crate) type Records = BTreeMap<String, Should>;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    /// Acknowledged, or read back; by revision.
+    /// The events that were acknowledged or read back, by revision.
     pub(crate) events: BTreeMap<u64, Told>,
-    /// Asked for and not answered, by writer.
+    /// The requested commits without an answer, by writer.
     open: BTreeMap<String, (u64, Vec<Told>)>,
-    /// The newest revision that anybody was told of.
+    /// The newest revision in any report.
     pub(crate) seen: u64,
-    /// The oldest revision of the process that tells now what it has found.
+    /// The oldest revision of the process that currently reports what it has found.
     opening_oldest: u64,
-    /// What it has told of so far.
+    /// The events that it has reported so far.
     reread: BTreeMap<u64, Told>,
-    /// Everything up to here is known, and `records` are the records there.
+    /// Everything up to this revision is known, and `records` are the records there.
     pub(crate) floor: u64,
     records: Records,
-    /// How many commits were acknowledged.
+    /// The number of acknowledged commits.
     pub(crate) acknowledged: u64,
 }
 
 impl Ledger {
-    /// Takes one line. An error says what cannot be.
+    /// Processes one line. An error describes a contradiction.
     pub(crate) fn take(&mut self, line: &str) -> Result<(), String> {
         let words: Vec<&str> = line.split(' ').collect();
         let fault = |what: &str| Err(format!("{what}: {line:?}"));
@@ -108,7 +108,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// One that knows these events and nothing more.
+    /// A ledger with exactly these events.
     pub(crate) fn of(events: BTreeMap<u64, Told>, acknowledged: u64) -> Ledger {
         let seen = events.last_key_value().map_or(0, |(revision, _)| *revision);
         let mut ledger = Ledger { events, seen, acknowledged, ..Ledger::default() };
@@ -116,10 +116,10 @@ impl Ledger {
         ledger
     }
 
-    /// Lines that tell another ledger what this one knows.
+    /// Lines that transfer this ledger to another one.
     pub(crate) fn lines(&self) -> Vec<String> {
         let writes = |writes: &[Told]| writes.iter().map(|told| format!(" {told}")).collect::<String>();
-        // Acknowledged writes one by one: as commits of a writer who never writes again.
+        // Each acknowledged write is its own commit, of a writer that never writes again.
         let mut lines = Vec::new();
         for (n, (revision, told)) in self.events.iter().enumerate() {
             lines.push(format!("T {} {n} {told}", u64::MAX));
@@ -132,13 +132,13 @@ impl Ledger {
         lines
     }
 
-    /// A head below this one means that something was lost.
+    /// A head below this revision means that writes were lost.
     pub(crate) fn lowest_head(&self) -> u64 {
         self.seen.max(self.events.last_key_value().map_or(0, |(revision, _)| *revision))
     }
 
-    /// The events up to a head that was found: what is known, and of the rest what was found, which must be whole
-    /// commits that were asked for. At or before `oldest` a delete leaves no trace but that its key is `gone`.
+    /// The events up to the head of a store: the known ones, and for the rest those found, which must be complete
+    /// commits that were requested. At or before `oldest`, a delete shows only in that its key is `gone`.
     pub(crate) fn settled(
         &self,
         found: &BTreeMap<u64, Told>,
@@ -197,7 +197,7 @@ impl Ledger {
     }
 }
 
-/// What one event does to the records.
+/// Applies an event to the records.
 pub(crate) fn write(records: &mut Records, revision: u64, told: &Told) {
     match &told.tag {
         None => {
@@ -211,7 +211,7 @@ pub(crate) fn write(records: &mut Records, revision: u64, told: &Told) {
     }
 }
 
-/// The sum over records that an opening process tells.
+/// The checksum of the records that an opening process reports.
 pub(crate) fn digest(records: &Records) -> u32 {
     records.iter().fold(0, |crc, (key, should)| {
         let Should { tag, create, modified } = should;
@@ -231,7 +231,7 @@ impl std::fmt::Display for Told {
 }
 
 #[test]
-fn the_ledger_finds_what_cannot_be() {
+fn ledger_rejects_contradictory_reports() {
     let story = |lines: &[&str]| {
         let mut ledger = Ledger::default();
         lines.iter().try_for_each(|line| ledger.take(line))

@@ -1,5 +1,5 @@
-//! What the killed processes do: open the store, tell what is there, then write, watch and compact until they are
-//! killed. Everything that they know they tell at once (the lines are in `ledger`).
+//! The load of the killed processes: open the store, report its contents, then write, watch and compact until
+//! killed. Every fact is reported immediately (`ledger` describes the lines).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,10 +18,10 @@ use rand::{Rng as _, RngCore as _, SeedableRng as _};
 
 use crate::ledger::{Records, Should, digest};
 
-/// Prefixes that are written to; each is a topic of its own.
+/// The prefixes that are written to, each with a topic of its own.
 pub(crate) const TOPICS: [&str; 2] = ["/r/p/", "/r/q/"];
 const KEYS: usize = 6;
-/// Revisions that compaction leaves alone.
+/// The number of revisions that compaction spares.
 const KEPT: u64 = 400;
 
 /// So small that rotation, snapshots, compaction and the removal of segments happen all the time.
@@ -38,7 +38,7 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// The value that a tag names. Most are small, a few are larger than a chunk of the served copy.
+/// The value of a tag. Most are small, a few are larger than a chunk of the served copy.
 pub(crate) fn value_of(tag: &str) -> Bytes {
     let sum = crc32c::crc32c(tag.as_bytes());
     let size = match sum % 100 {
@@ -46,7 +46,7 @@ pub(crate) fn value_of(tag: &str) -> Bytes {
         80..98 => sum / 100 % 8000,
         _ => sum / 100 % 150_000,
     };
-    // A block whose size divides no page: what was moved or mixed by pages is seen.
+    // The block size divides no page size, so that moved or mixed pages are detected.
     let mut block = [0; 61];
     StdRng::seed_from_u64(u64::from(sum)).fill_bytes(&mut block);
     let mut value = format!("{tag} ").into_bytes();
@@ -66,7 +66,7 @@ pub(crate) fn tag_of(value: &Bytes) -> Result<String, String> {
     Err(format!("a value of {} bytes begins with {tag:?}, but is not what was written so", value.len()))
 }
 
-/// Where a process tells.
+/// The output for a process's reports.
 pub(crate) struct Tell(File);
 
 impl Tell {
@@ -74,27 +74,27 @@ impl Tell {
         Tell(file)
     }
 
-    /// One line, in one write.
+    /// Writes one line, in one write.
     pub(crate) fn line(&self, text: &str) {
         let mut file = &self.0;
         file.write_all(format!("{text}\n").as_bytes()).expect("who listens is there");
     }
 }
 
-/// How one process behaves.
+/// The behavior of one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) seed: u64,
-    /// Tags begin with it: no two processes write the same.
+    /// The prefix of the tags: no two processes write the same value.
     pub(crate) session: u64,
-    /// Everything up to here is known to who listens.
+    /// The listener knows everything up to this revision.
     pub(crate) from: u64,
     pub(crate) writers: usize,
-    /// Closes cleanly after so many commits.
+    /// The number of commits after which the process closes cleanly.
     pub(crate) commits: u64,
 }
 
-/// Opens the store and works until it is killed, or until enough was written.
+/// Opens the store and works until the process is killed, or until enough was written.
 pub(crate) async fn run(dir: &Path, load: &Load, tell: Tell) {
     let store = match Embedded::<()>::open(dir, options()) {
         Ok(store) => Arc::new(store),
@@ -125,7 +125,7 @@ async fn tell_state(store: &Embedded<()>, from: u64, tell: &Tell) {
     let head = store.head();
     tell.line(&format!("O {} {}", head.revision(), store.oldest()));
     let mut at = from.max(store.oldest().0);
-    // Of what happened before there are only the records.
+    // Of the history before that, only the records are known.
     for record in store.at(Revision(at), "").await.expect("the oldest revision can be read").range("", None) {
         if record.mod_revision.0 > from {
             let tag = tag_of(&record.value).unwrap_or_else(|error| error);
@@ -152,7 +152,7 @@ async fn tell_state(store: &Embedded<()>, from: u64, tell: &Tell) {
     tell.line(&format!("R {} {} {}", head.revision(), records.len(), digest(&records)));
 }
 
-/// Each writer has keys of its own, and one commit at a time.
+/// Each writer has its own keys, and one commit at a time.
 async fn write(store: Arc<Embedded<()>>, load: Load, writer: usize, left: Arc<AtomicU64>, tell: Arc<Tell>) {
     let mut random = StdRng::seed_from_u64(load.seed ^ (load.session << 8) ^ writer as u64);
     let mut n = 0;
@@ -188,7 +188,7 @@ async fn write(store: Arc<Embedded<()>>, load: Load, writer: usize, left: Arc<At
     }
 }
 
-/// Follows a topic, and begins again somewhere else now and then.
+/// Watches a topic, and restarts at another revision from time to time.
 async fn watch(store: Arc<Embedded<()>>, prefix: &'static str, tell: Arc<Tell>) {
     let mut after = store.head().revision();
     loop {
@@ -222,7 +222,7 @@ async fn compact(store: Arc<Embedded<()>>) {
     loop {
         tokio::time::sleep(Duration::from_millis(7)).await;
         let before = store.head().revision().0.saturating_sub(KEPT / 2);
-        // It ends with the store.
+        // The task ends with the store.
         let _ = store.compact(Revision(before)).await;
     }
 }

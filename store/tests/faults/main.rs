@@ -1,16 +1,17 @@
-//! The embedded store under faults that tests inside the crate cannot make: processes that are killed, power that goes.
+//! The embedded store under faults that tests inside the crate cannot inject: killed processes and power
+//! failures.
 //!
-//! | file | idea |
+//! | file | contents |
 //! |---|---|
-//! | `fuse` | a mounted file system that records every change in order; it is used by the end-to-end tests too |
-//! | `medium` | what a disk may hold after a power cut, computed from such a record |
-//! | `load`, `child` | the process that is killed: it writes, and tells all that it knows |
-//! | `ledger` | what was told; pure bookkeeping |
-//! | `verify` | a store that is found, against the ledger |
-//! | `record` | several processes on the mounted file system, and the file that keeps their record |
+//! | `fuse` | a mounted file system that records every change in order; the end-to-end tests use it too |
+//! | `medium` | what a disk may contain after a power failure, computed from such a record |
+//! | `load`, `child` | the process that is killed: it writes, and reports everything that it knows |
+//! | `ledger` | the reports; pure bookkeeping |
+//! | `verify` | a store compared with the ledger |
+//! | `record` | several processes on the mounted file system, and the file format of their record |
 //! | `power`, `kill`, `clock` | the tests |
 //!
-//! docs/reliability.md says what is promised and how long forms are run.
+//! docs/reliability.md describes the guarantees and the duration of long runs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -33,7 +34,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
 }
 
-/// A directory in memory where there is one: a sync costs nothing there.
+/// A directory in memory where available: syncs are free there.
 fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };

@@ -1,7 +1,9 @@
-//! What a disk may hold after the power went in the middle of a record. Pure, but for the dice.
+//! What a disk may contain after a power failure in the middle of a record. Pure, except for the random
+//! choices.
 //!
-//! [`Medium`] goes through a record and knows what is certain: bytes as of the last sync of their file, names as of the
-//! last sync of their directory (or as [`Names`] says). [`Medium::after_cut`] adds some of the rest.
+//! [`Medium`] processes a record and tracks what is certain: bytes as of the last sync of their file, names
+//! as of the last sync of their directory (or according to [`Names`]). [`Medium::after_cut`] adds some of the
+//! rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,36 +12,36 @@ use rand::{Rng as _, RngCore as _};
 
 use crate::fuse::tree::{Ino, Op, PAGE, Tree, write};
 
-/// What a disk writes as one.
+/// The unit that a disk writes atomically.
 const SECTOR: usize = 512;
 
-/// When names are certain.
+/// When names are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// As in ext4, XFS, btrfs: what was done to names before is durable with any sync that has to change metadata.
+    /// As in ext4, XFS, btrfs: earlier changes of names become durable with any sync that changes metadata.
     Journaled,
-    /// With a sync of their directory, and no other; within a directory, what was done first lasts first.
+    /// Only with a sync of their directory; within a directory, changes become durable in order.
     Ordered,
-    /// With a sync of their directory; before it any of them may last, and any may not.
+    /// Only with a sync of their directory; before it, any subset of the changes may be durable.
     Unordered,
 }
 
-/// What becomes of that which is not certain.
+/// What happens to unsynced data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// It is lost.
+    /// All of it is lost.
     Synced,
-    /// Random pages of it are lost.
+    /// Random pages are lost.
     Pages,
-    /// Later writes are there, earlier ones are not.
+    /// Later writes survive, earlier ones are lost.
     Reordered,
-    /// The last write is there in some sectors.
+    /// Some sectors of the last write survive.
     Torn,
-    /// Behind the synced size there is what the blocks held before, or anything.
+    /// Beyond the synced size, the file contains the previous contents of its blocks, or arbitrary bytes.
     Garbage,
-    /// For each file one of the above.
+    /// One of the above for each file.
     Mixed,
-    /// It is all there.
+    /// Nothing is lost.
     Nothing,
 }
 
@@ -48,21 +50,21 @@ pub(crate) const LOSSES: [Loss; 7] =
 /// All of them.
 pub(crate) const NAMES: [Names; 3] = [Names::Journaled, Names::Ordered, Names::Unordered];
 
-/// A disk, at some point of a record.
+/// A disk at some point of a record.
 pub(crate) struct Medium<'a> {
     names: Names,
     durable: Tree,
-    /// What is not certain, in order.
+    /// The operations that are not yet durable, in order.
     pending: Vec<&'a Op>,
 }
 
 impl<'a> Medium<'a> {
-    /// An empty one.
+    /// An empty disk.
     pub(crate) fn new(names: Names) -> Self {
         Medium { names, durable: Tree::new(), pending: Vec::new() }
     }
 
-    /// The next operation of the record.
+    /// Applies the next operation of the record.
     pub(crate) fn step(&mut self, op: &'a Op) {
         match op {
             Op::Create { .. }
@@ -93,8 +95,8 @@ impl<'a> Medium<'a> {
         });
     }
 
-    /// Whether a sync has more to do than to write over what is there: then the file system's journal is written, and
-    /// with it every change of names before.
+    /// Whether a sync has more to do than to overwrite existing data: it then writes the file system's journal,
+    /// and with it every earlier change of names.
     fn changes_metadata(&self, ino: Ino) -> bool {
         let length = self.durable.files.get(&ino).map_or(0, Vec::len);
         self.pending.iter().any(|op| match op {
@@ -109,7 +111,7 @@ impl<'a> Medium<'a> {
         })
     }
 
-    /// What is found when the power is back.
+    /// The contents of the disk after a power failure.
     pub(crate) fn after_cut(&self, loss: Loss, random: &mut StdRng) -> Tree {
         let mut found = Tree { dirs: self.durable.dirs.clone(), files: BTreeMap::new() };
         for op in self.surviving_names(loss, random) {
@@ -153,7 +155,7 @@ impl<'a> Medium<'a> {
                 names.take(random.random_range(0..=count)).collect()
             }
             (_, Names::Ordered) => {
-                // Where each directory stops.
+                // The directories in which an earlier change was lost.
                 let mut stopped = BTreeSet::new();
                 let each = 1.0 / f64::from(random.random_range(2..20));
                 let lasts = |op: &&Op| {
@@ -203,7 +205,7 @@ impl<'a> Medium<'a> {
                 let mut found = applied(certain, reordered(ops, random));
                 let end = found.len();
                 for start in (synced..end).step_by(PAGE) {
-                    // To the end of the page that the file system has given.
+                    // Up to the end of the page that the file system allocated.
                     let until = end.min(start - start % PAGE + PAGE);
                     if random.random_bool(0.5) {
                         self.garbage(&mut found[start..until], random);
@@ -214,7 +216,7 @@ impl<'a> Medium<'a> {
         }
     }
 
-    /// Anything, or what another file has (or had) there: its old blocks.
+    /// Arbitrary bytes, or the contents of another file's current or former blocks.
     fn garbage(&self, into: &mut [u8], random: &mut StdRng) {
         random.fill_bytes(into);
         let files = &self.durable.files;
@@ -224,7 +226,7 @@ impl<'a> Medium<'a> {
         let Some(old) = files.values().nth(random.random_range(0..files.len())) else { return };
         if old.len() > into.len() {
             let at = random.random_range(0..=old.len() - into.len());
-            // Blocks begin where pages begin; now and then not, so that frames begin here too.
+            // Blocks start at page boundaries; sometimes not, so that frames start here too.
             let at = if random.random_bool(0.7) { at - at % PAGE } else { at };
             into.copy_from_slice(&old[at..at + into.len()]);
         }
@@ -247,7 +249,7 @@ fn applied<'a>(mut bytes: Vec<u8>, ops: impl IntoIterator<Item = &'a Op>) -> Vec
     bytes
 }
 
-/// A part of them, and if there are two, the last one without the first.
+/// A subset of the operations; if there are at least two, the last one without the first.
 fn reordered<'a>(ops: &[&'a Op], random: &mut StdRng) -> Vec<&'a Op> {
     let kept = random.random_range(0.1..0.9);
     let last = ops.len().saturating_sub(1);
@@ -281,7 +283,7 @@ fn torn(mut file: Vec<u8>, last: &Op, random: &mut StdRng) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_synced_is_certain() {
+fn synced_data_survives_every_loss() {
     let create = |name: &str, ino| Op::Create { dir: 1, name: name.into(), ino, is_dir: false };
     let write = |ino, offset, text: &str| Op::Write { ino, offset, bytes: text.into() };
     let record = [

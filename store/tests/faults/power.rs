@@ -1,14 +1,15 @@
-//! The power goes. What was acknowledged is there, whatever the disk has made of the rest.
+//! Power failures. Every acknowledged write must be there, whatever the disk did with the rest.
 //!
-//! Processes work on a file system that records (`record`). Then, for many points of the record and many ways of losing
-//! what was not synced (`medium`), the state that a disk could be in is put into a directory, opened, compared with
-//! what had been told up to that point, written to, and opened again. Some of the states are what the next record
-//! starts from, so that the power goes in the middle of a recovery from a power cut.
+//! Processes work on a file system that records (`record`). Then, for many points of the record and many ways
+//! of losing unsynced data (`medium`), a possible state of the disk is written into a directory, opened,
+//! compared with the reports up to that point, written to, and opened again. Some of these states are the
+//! start of the next record, so that power failures also hit the recovery from a power failure.
 //!
-//! * `ORLOP_POWER_CUTS` is how many states are tried (40 when unset), `ORLOP_POWER_SEED` the seed of all choices.
-//! * What fails is kept below `target/power-cuts/`: the record, the state, and the line that repeats it:
+//! * `ORLOP_POWER_CUTS` is the number of states that are tried (40 when unset), `ORLOP_POWER_SEED` the seed
+//!   of all choices.
+//! * Failures are saved below `target/power-cuts/`: the record, the state, and the line that repeats it:
 //!   `ORLOP_POWER_RECORD=<file> ORLOP_POWER_CUT="<cut>" cargo test -p orlop-store --test faults power`.
-//! * Without FUSE it is left out, which is told; `ORLOP_REQUIRE_FUSE=1` makes that a failure.
+//! * Without FUSE the test is skipped with a message; `ORLOP_REQUIRE_FUSE=1` makes that a failure.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,23 +27,23 @@ use crate::record::{self, record};
 use crate::verify::verify;
 use crate::{child, number, scratch};
 
-/// States that are tried when nobody asks for more.
+/// The default number of states that are tried.
 const CUTS: u64 = 40;
-/// States that are tried of one record in a long run.
+/// The number of states tried per record in a long run.
 const CUTS_OF_RECORD: u64 = 100;
-/// So many records follow from one another; then an empty disk is begun with.
+/// The number of consecutive records before a run starts with an empty disk again.
 const GENERATIONS: u64 = 4;
-/// Failures after which a run ends early.
+/// The number of failures after which a run ends early.
 const ENOUGH: usize = 10;
 
-/// One state that a disk could be in.
+/// One possible state of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cut {
-    /// So many operations of the record happened.
+    /// The number of operations of the record before the power failure.
     at: usize,
     names: Names,
     loss: Loss,
-    /// The first process that opens the state is killed after so many microseconds.
+    /// The delay in microseconds after which the first process that opens the state is killed.
     kill: Option<u64>,
     seed: u64,
 }
@@ -71,7 +72,8 @@ impl FromStr for Cut {
     }
 }
 
-/// Points of a record behind `start`, in order: at acknowledgements, around changes of names, anywhere.
+/// Chooses points of a record after `start`, in order: at acknowledgements, around changes of names, and
+/// anywhere.
 fn choose(record: &[Op], start: usize, count: u64, random: &mut StdRng) -> Vec<Cut> {
     let places = |wanted: fn(&Op) -> bool| -> Vec<usize> {
         let all = record.iter().enumerate().skip(start);
@@ -100,7 +102,7 @@ fn choose(record: &[Op], start: usize, count: u64, random: &mut StdRng) -> Vec<C
     cuts
 }
 
-/// The state of a cut, and what was known then.
+/// Computes the state of each cut, and what was known then.
 fn each_state(record: &[Op], cuts: &[Cut], mut then: impl FnMut(&Cut, Tree, &Ledger)) {
     let mut mediums = NAMES.map(Medium::new);
     let mut ledger = Ledger::default();
@@ -135,7 +137,7 @@ async fn try_state(dir: &Path, cut: &Cut, ledger: &Ledger) -> Result<(), String>
     Ok(())
 }
 
-/// Keeps what is needed to look at a failure, and says how to repeat it.
+/// Saves what is needed to analyze and repeat a failure. Returns the directory.
 fn keep(record: &[Op], tree: &Tree, cut: &Cut, name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/power-cuts").join(name);
     let _ = std::fs::remove_dir_all(&root);
@@ -174,7 +176,7 @@ fn nothing_failed(failures: &[String]) {
 }
 
 #[test]
-fn the_power_goes() {
+fn acknowledged_writes_survive_power_failures() {
     let mut failures = Vec::new();
     if let (Ok(path), Ok(cut)) = (std::env::var("ORLOP_POWER_RECORD"), std::env::var("ORLOP_POWER_CUT")) {
         let record = record::load(&std::fs::read(path).unwrap()).unwrap();
@@ -198,7 +200,7 @@ fn the_power_goes() {
         }
         begin = Vec::new();
         if (generation + 1) % GENERATIONS != 0 {
-            // The disk as it is found after one of them.
+            // The disk after one of the power failures.
             let next = cuts[random.random_range(cuts.len() / 2..cuts.len())];
             each_state(&record, &[next], |_, tree, ledger| {
                 begin = tree.made_by();
@@ -210,7 +212,7 @@ fn the_power_goes() {
 }
 
 #[test]
-fn a_cut_is_written_and_read() {
+fn cut_round_trips_through_its_text_form() {
     let cut = Cut { at: 7, names: Names::Ordered, loss: Loss::Torn, kill: Some(9), seed: u64::MAX };
     for cut in [cut, Cut { kill: None, ..cut }] {
         assert_eq!(cut.to_string().parse(), Ok(cut));

@@ -1,5 +1,5 @@
-//! A record: what several processes, most of them killed, have done to a file system, in order, with what they told.
-//! And the file that keeps one.
+//! A record: what several processes, most of them killed, did to a file system, in order, with their reports;
+//! and its file format.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::fuse::tree::{Op, Tree};
 use crate::ledger::Ledger;
 use crate::load::Load;
 
-/// A process that neither ends nor is killed hangs.
+/// A process that neither ends nor is killed within this time hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How a process of the record ends.
@@ -23,11 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 enum End {
     /// Killed at this change.
     Killed(u64),
-    /// Closed after so many commits.
+    /// Closed after this many commits.
     Closed(u64),
 }
 
-/// Short and long lives; the short ones end while the store is being made, or in the middle of a recovery.
+/// Short and long lives; the short ones end during the creation of the store or during a recovery.
 fn lives(random: &mut StdRng) -> Vec<End> {
     vec![
         End::Killed(random.random_range(1..60)),
@@ -40,8 +40,8 @@ fn lives(random: &mut StdRng) -> Vec<End> {
     ]
 }
 
-/// Lets processes live on a file system that `begin` has made, and gives the whole record, `begin` included. Nothing
-/// where there is no FUSE.
+/// Runs processes on a file system created by `begin`, and returns the whole record, including `begin`.
+/// `None` where there is no FUSE.
 pub(crate) fn record(begin: Vec<Op>, generation: u64, random: &mut StdRng) -> Option<Vec<Op>> {
     let mut ledger = Ledger::default();
     let mut tree = Tree::new();
@@ -62,7 +62,7 @@ pub(crate) fn record(begin: Vec<Op>, generation: u64, random: &mut StdRng) -> Op
         let load = Load { seed: random.random(), session, from: ledger.floor, writers: 8, commits };
         let marks = layer.path().join(MARKS);
         let child = Arc::new(Mutex::new(child::start(&layer.path(), &load, Some(&marks))));
-        // The process takes longer to start than this.
+        // The start of the process takes longer than this.
         if let Some(after) = kill_at {
             layer.plan(Plan::Kill { after, child: Arc::clone(&child) });
         }
@@ -83,7 +83,7 @@ pub(crate) fn record(begin: Vec<Op>, generation: u64, random: &mut StdRng) -> Op
 fn wait(child: &Mutex<std::process::Child>, end: End) -> std::process::ExitStatus {
     let start = Instant::now();
     loop {
-        // Not held while waiting: the file system kills through it.
+        // Not locked while waiting: the file system needs the lock to kill the process.
         if let Some(status) = child.lock().unwrap().try_wait().unwrap() {
             return status;
         }
@@ -95,7 +95,7 @@ fn wait(child: &Mutex<std::process::Child>, end: End) -> std::process::ExitStatu
     }
 }
 
-/// Keeps a record in a file.
+/// Saves a record to a file.
 pub(crate) fn save(path: &Path, record: &[Op]) -> io::Result<()> {
     let mut out = Vec::new();
     for op in record {
@@ -123,7 +123,7 @@ pub(crate) fn save(path: &Path, record: &[Op]) -> io::Result<()> {
     std::fs::write(path, out)
 }
 
-/// Reads what [`save`] has kept. Nothing when it is cut off or something else.
+/// Parses a record written by [`save`]. `None` when the bytes are truncated or not a record.
 pub(crate) fn load(bytes: &[u8]) -> Option<Vec<Op>> {
     fn number(rest: &mut &[u8]) -> Option<u64> {
         let (number, behind) = rest.split_first_chunk()?;
@@ -159,7 +159,7 @@ pub(crate) fn load(bytes: &[u8]) -> Option<Vec<Op>> {
 }
 
 #[test]
-fn a_record_is_kept() {
+fn saved_record_can_be_loaded() {
     let record = vec![
         Op::Create { dir: 1, name: "a".into(), ino: 3, is_dir: true },
         Op::Remove { dir: 1, name: "a".into(), ino: 3 },

@@ -1,5 +1,5 @@
-//! A store on a directory that somebody has left, against the ledger: nothing is lost, nothing is there that nobody
-//! wrote, and it goes on.
+//! Verification of an existing store against the ledger: nothing is lost, nothing is there that was never
+//! written, and the store accepts writes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use crate::ledger::{Ledger, Records, Told, write};
 use crate::load::{TOPICS, options, tag_of, value_of};
 
-/// An open, a read or a close takes longer only when it hangs.
+/// The time limit for an open, a read or a close.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 macro_rules! check {
@@ -23,13 +23,13 @@ macro_rules! check {
     };
 }
 
-/// Nothing is compacted while it is read.
+/// Options without compaction, which would disturb the reads.
 fn quiet() -> Options {
     let retention = Retention { revisions: 1 << 60, ..Retention::default() };
     Options { retention, ..options() }
 }
 
-/// Opens the store, compares everything, writes on, and closes. Gives the ledger with what was written.
+/// Opens the store, compares everything, writes more, and closes. Returns the ledger with the new writes.
 pub(crate) async fn verify(dir: &Path, ledger: &Ledger, random: &mut StdRng) -> Result<Ledger, String> {
     let path = dir.to_owned();
     let opening = tokio::task::spawn_blocking(move || Embedded::<()>::open(path, quiet()));
@@ -47,7 +47,7 @@ async fn check(store: &Embedded<()>, ledger: &Ledger, random: &mut StdRng) -> Re
     let oldest = store.oldest().0;
     check!(oldest <= head, "{oldest} is the oldest, but {head} the newest");
 
-    // The records at the oldest revision, and the events after it, all of them in order.
+    // The records at the oldest revision, and all events after it in order.
     let begin = store.at(Revision(oldest), "").await.map_err(|error| error.to_string())?;
     let mut found: BTreeMap<u64, Told> = BTreeMap::new();
     for record in begin.range("", None) {
@@ -68,7 +68,7 @@ async fn check(store: &Embedded<()>, ledger: &Ledger, random: &mut StdRng) -> Re
     }
     let events = ledger.settled(&found, head, oldest, |key| begin.get(key).is_none())?;
 
-    // Each event has replaced what the ledger says, and the records follow from the events.
+    // Each event has replaced the record in the ledger, and the records follow from the events.
     let mut records = Records::new();
     let mut past = None;
     let chosen = random.random_range(oldest..=head);
@@ -78,7 +78,7 @@ async fn check(store: &Embedded<()>, ledger: &Ledger, random: &mut StdRng) -> Re
             if let Some(event) = chain.next_if(|event| event.revision.0 == revision) {
                 let should = records.get(&told.key).map(|there| (there.create, there.modified));
                 let prev = event.prev.as_ref().map(|prev| (prev.create_revision.0, prev.mod_revision.0));
-                // What was forgotten by a snapshot cannot be told.
+                // Records dropped by a snapshot are unknown.
                 let forgotten = prev.is_none() && should.is_some_and(|(_, modified)| modified <= oldest);
                 check!(prev == should || forgotten, "{revision} replaced {prev:?}, not {should:?}");
             }
@@ -123,7 +123,7 @@ fn same(snapshot: &orlop_store::Snapshot<()>, should: &Records) -> Result<(), St
     Ok(())
 }
 
-/// The events of one key after the oldest; what is told beyond is true too.
+/// Checks that the history of one key has all events after the oldest revision; older events must match too.
 async fn history(
     store: &Embedded<()>,
     key: &str,
@@ -143,7 +143,7 @@ async fn history(
     Ok(())
 }
 
-/// Revisions that nobody was ever told of, one after the other.
+/// Writes three more records, whose revisions must be consecutive and never reported before.
 async fn write_on(
     store: &Embedded<()>,
     ledger: &Ledger,

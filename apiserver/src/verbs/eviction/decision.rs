@@ -1,4 +1,4 @@
-//! Whether a pod may be evicted, and what an eviction leaves in its budget and in the pod. Pure.
+//! Decides whether a pod may be evicted, and computes the resulting status of its budget and of the pod. Pure.
 //!
 //! Upstream: pkg/registry/core/pod/storage/eviction.go.
 
@@ -9,41 +9,41 @@ use serde_json::{Value, json};
 
 use crate::object::Object;
 
-/// More evicted pods than this may not wait for the budget's controller to see them go.
+/// Maximum number of evicted pods that the budget's controller has not observed yet.
 const MAX_PENDING: usize = 2000;
 
-/// What becomes of an eviction.
+/// The decision about an eviction.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum EvictionDecision {
-    /// Nothing protects the pod.
+    /// No budget protects the pod.
     NoBudget,
-    /// The pod is not healthy and costs nothing.
+    /// The pod is not healthy, so its eviction does not count as a disruption.
     Unhealthy,
-    /// The pod goes, and the budget at this index loses one disruption.
+    /// The pod may be evicted, and the budget at this index loses one disruption.
     Spend(usize),
-    /// More than one budget protects the pod; nobody can say which to spend.
+    /// More than one budget protects the pod, which is not supported.
     Several,
-    /// The budget's status is of an older spec.
+    /// The status of the budget belongs to an older spec.
     NotObserved(String),
-    /// The budget's status makes no sense.
+    /// The status of the budget is invalid.
     Negative(String),
-    /// The budget's controller does not keep up.
+    /// The controller of the budget is too far behind.
     TooManyPending(String),
-    /// Nothing is left of the budget.
+    /// The budget allows no disruption.
     Exhausted { name: String, needed: i64, has: i64 },
 }
 
-/// Whether budgets do not matter: the pod has not begun, has ended, or is ending.
+/// Whether the pod can be evicted without a budget: it is pending, has ended, or is terminating.
 pub(super) fn needs_no_budget(pod: &Object) -> bool {
     has_ended(pod) || pod.str_at(&["status", "phase"]) == "Pending"
 }
 
-/// Whether the pod is ending or has ended, and will not come back.
+/// Whether the pod is terminating or has ended.
 pub(super) fn has_ended(pod: &Object) -> bool {
     matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed") || pod.is_terminating()
 }
 
-/// Decides about a pod that needs its budget. `budgets` are those of its namespace.
+/// Decides about a pod that may need a budget. `budgets` are those of its namespace.
 pub(super) fn decide(pod: &Object, budgets: &[Object]) -> EvictionDecision {
     let mut protecting = budgets.iter().enumerate().filter(|(_, budget)| selects(budget, pod));
     let Some((at, budget)) = protecting.next() else { return EvictionDecision::NoBudget };
@@ -69,7 +69,7 @@ pub(super) fn decide(pod: &Object, budgets: &[Object]) -> EvictionDecision {
     }
 }
 
-/// A budget without a selector, or with one that asks for nothing, protects nothing.
+/// A budget without a selector, or with an empty one, selects no pod.
 fn selects(budget: &Object, pod: &Object) -> bool {
     let selector = budget.at(&["spec", "selector"]).and_then(|value| LabelSelector::deserialize(value).ok());
     let selector = selector.and_then(|selector| Selector::from_label_selector(&selector).ok());
@@ -88,7 +88,7 @@ fn is_ready(pod: &Object) -> bool {
     conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-/// The budget after a pod was evicted: one disruption less, and the pod is not counted any more.
+/// The budget after the eviction of a pod: one disruption less, and the pod listed as disrupted.
 pub(super) fn spent(budget: &Object, pod: &str, now: &Value) -> Object {
     let mut budget = budget.clone();
     let left = number(&budget, &["status", "disruptionsAllowed"]) - 1;
@@ -105,7 +105,7 @@ pub(super) fn spent(budget: &Object, pod: &str, now: &Value) -> Object {
     budget
 }
 
-/// Marks a pod that is evicted.
+/// Adds the condition of an evicted pod.
 pub(super) fn mark(pod: &mut Object, now: &Value) {
     let condition = json!({
         "type": "DisruptionTarget", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
@@ -114,8 +114,7 @@ pub(super) fn mark(pod: &mut Object, now: &Value) {
     set_condition(pod, condition);
 }
 
-/// Adds a condition, or puts it in the place of that of its type. One whose status stays keeps the
-/// time at which it came to it.
+/// Adds a condition, or replaces the one of the same type. The transition time changes only with the status.
 fn set_condition(object: &mut Object, mut condition: Value) {
     let conditions = object.object_at(&["status"]).entry("conditions").or_insert_with(|| json!([]));
     let Some(conditions) = conditions.as_array_mut() else { return };
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_a_budget() {
+    fn pending_ended_and_terminating_pods_need_no_budget() {
         for (phase, needs_none, ended) in [
             ("Pending", true, false),
             ("Running", false, false),
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions() {
+    fn evictions_are_decided_by_budget_and_readiness() {
         let selector = json!({"selector": {"matchLabels": {"app": "a"}}});
         let of_others = json!({"selector": {"matchLabels": {"app": "b"}}});
         let always =
@@ -195,7 +194,7 @@ mod tests {
                 vec![b(&json!({"selector": {}}), status(0, 1, 1))],
                 EvictionDecision::NoBudget,
             ),
-            ("of nobody", "True", vec![b(&json!({}), status(0, 1, 1))], EvictionDecision::NoBudget),
+            ("without selector", "True", vec![b(&json!({}), status(0, 1, 1))], EvictionDecision::NoBudget),
             (
                 "one left",
                 "True",
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_eviction_leaves() {
+    fn eviction_spends_one_disruption_and_marks_the_pod_once() {
         let now = json!("2026-01-01T00:00:00Z");
         let status = json!({"observedGeneration": 2, "disruptionsAllowed": 2});
         let once = spent(&budget("b", json!({}), status), "p", &now);

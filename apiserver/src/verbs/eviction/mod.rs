@@ -1,4 +1,4 @@
-//! `pods/NAME/eviction`: deletes a pod if its disruption budget allows it.
+//! `pods/NAME/eviction`: deletes a pod if its disruption budgets allow it.
 
 mod decision;
 
@@ -36,22 +36,22 @@ const EVICTION: Names = Names {
     schema: "io.k8s.api.policy.v1.Eviction",
 };
 
-/// Old clients send it so; the fields are the same.
+/// The version that old clients send; its fields are the same.
 const OLD_EVICTION: Names = Names { version: "v1beta1", ..EVICTION };
 
-/// Where budgets lie in the store.
+/// Key prefix of budgets in the store.
 const BUDGETS: &str = "/registry/poddisruptionbudgets/";
 
-/// Who writes budgets here, as their managed fields name it.
+/// The field manager of the budget updates.
 const MANAGER: &str = "kube-apiserver";
 
-/// How often an eviction is taken to newer versions when others get in between.
+/// Maximum number of attempts when other writers cause conflicts.
 const ATTEMPTS: usize = 32;
 
-/// Seconds after which a client may ask again when a budget is not up to date.
+/// Seconds until a client should retry when the status of a budget is outdated.
 const RETRY_SECONDS: u32 = 10;
 
-/// Evicts the pod of the path.
+/// Evicts the pod in the path.
 pub(crate) async fn evict(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
@@ -93,19 +93,19 @@ fn read(request: &Request, validation: FieldValidation) -> Result<(Object, Vec<S
     Ok((decoded.object, decoded.warnings))
 }
 
-/// On what terms a pod goes.
+/// The condition under which a pod may be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Terms {
-    /// Whatever becomes of it meanwhile.
+    /// Unconditional.
     Free,
-    /// Its budget has paid for it.
+    /// The budget has been charged.
     Paid,
-    /// Only as it was when it was judged: it costs nothing because it is not healthy yet.
+    /// Only at the checked version: the eviction is free while the pod is not healthy.
     AsJudged,
 }
 
-/// Evicts the pod as it is now. `paid` tells, from one attempt to the next, whether its budget has
-/// paid already. What it paid for a pod that stays in the end is given back by its controller.
+/// Evicts the current version of the pod. `paid` records across attempts whether the budget has been charged. If
+/// the pod is not deleted in the end, the budget's controller corrects the charge.
 async fn once(request: &Request, delete: &DeleteOptions, paid: &mut bool) -> Result<(), StoreError> {
     let record = request.record(&request.head())?;
     let pod = stored::decode_as(request.kind(), &record);
@@ -135,7 +135,7 @@ async fn once(request: &Request, delete: &DeleteOptions, paid: &mut bool) -> Res
     }
 }
 
-/// Takes one disruption from the pod's budget, if it has one.
+/// Takes one disruption from the budget of the pod, if it has one.
 async fn spend_budget(request: &Request, pod: &Object, dry_run: bool) -> Result<Terms, StoreError> {
     let Some(kind) = registry::by_storage_prefix(BUDGETS) else { return Ok(Terms::Free) };
     let head = request.head();
@@ -176,7 +176,7 @@ async fn spend_budget(request: &Request, pod: &Object, dry_run: bool) -> Result<
     Ok(Terms::Paid)
 }
 
-/// How errors name a budget; the resource is in the singular here, as upstream has it.
+/// The budget's resource in errors, in the singular as in upstream's.
 const BUDGET: Names = Names {
     group: "policy",
     version: "v1",
@@ -193,7 +193,7 @@ fn cause(message: String) -> Details {
     Details { causes: vec![cause], ..Details::default() }
 }
 
-/// The budget after an eviction, with who wrote it.
+/// The budget after an eviction, with its managed fields.
 fn spent(kind: &'static dyn Kind, before: &Object, pod: &str, now: Timestamp) -> Object {
     let now = show_time(now);
     let mut after = decision::spent(before, pod, &now);
@@ -203,7 +203,7 @@ fn spent(kind: &'static dyn Kind, before: &Object, pod: &str, now: Timestamp) ->
     after
 }
 
-/// Tells everybody who watches the pod why it goes.
+/// Records in the pod's conditions why it is deleted, so that watchers see the reason.
 async fn mark(
     request: &Request,
     record: &Arc<Record<Projection>>,

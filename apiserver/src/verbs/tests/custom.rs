@@ -1,4 +1,4 @@
-//! Custom kinds come and go while requests are under way.
+//! Custom kinds that are created and deleted while requests are in progress.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn definition() -> Value {
     })
 }
 
-/// Waits until a GET has this code.
+/// Waits until a GET returns this status code.
 async fn until(rig: &Rig, target: &str, code: u16) {
     let asks = async {
         while rig.get(target).await.code != code {
@@ -36,7 +36,7 @@ async fn until(rig: &Rig, target: &str, code: u16) {
 }
 
 #[tokio::test]
-async fn nothing_is_left_by_who_comes_behind_the_end_of_a_kind() {
+async fn create_that_outlives_its_kind_leaves_no_object() {
     let rig = Rig::new().await;
     rig.post(DEFINITIONS, definition()).await.expect(201);
     until(&rig, WIDGETS, 200).await;
@@ -45,7 +45,7 @@ async fn nothing_is_left_by_who_comes_behind_the_end_of_a_kind() {
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "late"}});
     let late = rig.send("POST", WIDGETS, &[], Body::from_stream(chunks));
     let end = async {
-        // The request is under way and waits for its body.
+        // The request has begun and waits for its body.
         tokio::task::yield_now().await;
         let named = format!("{DEFINITIONS}/widgets.example.com");
         rig.delete(&named, Value::Null).await.expect(200);
@@ -65,7 +65,7 @@ fn widget(name: &str, finalizers: Value) -> Value {
 }
 
 #[tokio::test]
-async fn nothing_is_brought_back_to_a_kind_that_goes() {
+async fn undelete_in_a_terminating_kind_is_rejected() {
     let rig = Rig::new().await;
     rig.post(DEFINITIONS, definition()).await.expect(201);
     until(&rig, WIDGETS, 200).await;
@@ -86,7 +86,7 @@ async fn nothing_is_brought_back_to_a_kind_that_goes() {
 }
 
 #[tokio::test]
-async fn what_goes_with_its_kind_is_told_to_who_is_behind() {
+async fn stream_reports_the_deletes_of_a_removed_kind() {
     let rig = Rig::new().await;
     rig.post(DEFINITIONS, definition()).await.expect(201);
     until(&rig, WIDGETS, 200).await;

@@ -1,4 +1,4 @@
-//! Deletes: grace, finalizers, preconditions, what dependents are to expect, collections.
+//! Deletes: grace periods, finalizers, preconditions, propagation, collections.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn pod(rig: &Rig, name: &str, node: &str, finalizers: Value) {
 }
 
 #[tokio::test]
-async fn grace() {
+async fn grace_period_of_a_pod_follows_the_options() {
     for (case, node, options, seconds, gone) in [
         ("1 the pod's own", "n", Value::Null, 30, false),
         ("2 as asked", "n", json!({"gracePeriodSeconds": 7}), 7, false),
@@ -43,7 +43,7 @@ async fn grace() {
 }
 
 #[tokio::test]
-async fn grace_is_only_made_shorter() {
+async fn grace_period_can_only_be_shortened() {
     let rig = Rig::new().await;
     pod(&rig, "p", "n", json!([])).await;
     let target = format!("{PODS}/p");
@@ -58,7 +58,7 @@ async fn grace_is_only_made_shorter() {
 }
 
 #[tokio::test]
-async fn finalizers_hold() {
+async fn finalizers_delay_the_removal() {
     let rig = Rig::new().await;
     let target = format!("{CONFIG_MAPS}/a");
     let body = json!({"metadata": {"name": "a", "finalizers": ["x.y/z"]}});
@@ -88,7 +88,7 @@ async fn finalizers_hold() {
 }
 
 #[tokio::test]
-async fn preconditions_and_options() {
+async fn preconditions_and_delete_options_are_checked() {
     let rig = Rig::new().await;
     let target = format!("{CONFIG_MAPS}/a");
     let made = rig.config_map("a", json!({})).await;
@@ -124,7 +124,7 @@ async fn preconditions_and_options() {
 }
 
 #[tokio::test]
-async fn propagation() {
+async fn propagation_policy_sets_the_finalizers() {
     for (case, finalizers, options, want) in [
         ("1 orphan", json!([]), json!({"propagationPolicy": "Orphan"}), json!(["orphan"])),
         ("2 the old word", json!([]), json!({"orphanDependents": true}), json!(["orphan"])),
@@ -168,7 +168,7 @@ async fn propagation() {
 }
 
 #[tokio::test]
-async fn collections() {
+async fn collection_delete_respects_selector_and_limit() {
     let rig = Rig::new().await;
     for n in 0..6 {
         rig.config_map(&format!("c{n}"), json!({"half": (n % 2).to_string()})).await;
@@ -189,7 +189,7 @@ async fn collections() {
 }
 
 #[tokio::test]
-async fn namespaces_go_when_they_are_finalized() {
+async fn finalized_namespace_is_removed() {
     let rig = Rig::new().await;
     rig.post("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await.expect(201);
     let target = "/api/v1/namespaces/n";

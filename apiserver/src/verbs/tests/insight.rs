@@ -1,4 +1,5 @@
-//! What was: histories, differences, revisions and times, single objects at a revision; and the group in discovery.
+//! History of objects: histories, differences, revisions and times, single objects at a revision; and the group
+//! in discovery.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::rig::{CONFIG_MAPS, Rig, text, version};
 const ROOT: &str = "/apis/orlop.dev/v1";
 const ONE: &str = "/apis/orlop.dev/v1/namespaces/default/configmaps/one";
 
-/// A config map that is made, changed, deleted and made again, a minute apart; its revisions.
+/// Creates, changes, deletes and recreates a config map, one minute apart; returns its revisions.
 async fn story(rig: &Rig) -> Vec<String> {
     let url = format!("{CONFIG_MAPS}/one");
     let mut revisions = vec![version(&rig.config_map("one", json!({"a": "b"})).await)];
@@ -26,7 +27,7 @@ async fn story(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn histories() {
+async fn history_lists_changes_newest_first() {
     let rig = Rig::new().await;
     let revisions = story(&rig).await;
     let history = rig.get(&format!("{ONE}/history")).await.expect(200).json();
@@ -59,7 +60,7 @@ async fn histories() {
     assert_eq!(items[1]["object"]["data"], json!({"n": "1", "m": "2"}));
     assert_eq!(items[3]["object"]["metadata"].get("managedFields"), None);
 
-    // The same in pages, and with objects.
+    // The same history in pages and with objects.
     let mut paged = Vec::new();
     let mut token = String::new();
     for _ in 0..items.len() {
@@ -73,7 +74,7 @@ async fn histories() {
     assert_eq!(token, "");
     assert_eq!(paged, items.iter().map(|item| item["revision"].clone()).collect::<Vec<_>>());
 
-    // What is compacted is no longer told; what is left begins with the whole object.
+    // Compacted changes disappear; the remaining history begins with the whole object.
     rig.compact().await;
     let left = rig.get(&format!("{ONE}/history")).await.expect(200).json();
     assert_eq!(left["items"].as_array().unwrap().len(), 1);
@@ -82,7 +83,7 @@ async fn histories() {
 }
 
 #[tokio::test]
-async fn histories_of_large_objects_come_in_pages() {
+async fn histories_of_large_objects_are_paged() {
     let rig = Rig::new().await;
     rig.config_map("one", json!({})).await;
     for n in 0..11 {
@@ -98,12 +99,12 @@ async fn histories_of_large_objects_come_in_pages() {
             break;
         }
     }
-    // Two states for each write, 16 MiB in all.
+    // Two states per write, 16 MiB per page.
     assert_eq!(sizes, [8, 4]);
 }
 
 #[tokio::test]
-async fn differences() {
+async fn diff_compares_revisions_and_times() {
     let rig = Rig::new().await;
     let revisions = story(&rig).await;
     let diff = async |query: &str| rig.get(&format!("{ONE}/diff?{query}")).await;
@@ -114,7 +115,7 @@ async fn differences() {
     let gone = diff(&format!("from={two}&to={three}")).await.expect(200).json();
     assert_eq!(gone["to"], json!({"revision": three, "exists": false}));
     assert_eq!(gone["changes"][0], json!({"path": ["data"], "op": "remove", "from": {"n": "1", "m": "2"}}));
-    // Without `to` it is now; a time is as good as a revision.
+    // `to` defaults to now; times are accepted as well as revisions.
     let now = diff("from=2026-01-01T12:01:30Z").await.expect(200).json();
     assert_eq!(
         (text(&now, "/from/written/revision"), text(&now, "/to/written/revision")),
@@ -127,7 +128,7 @@ async fn differences() {
         ("from=99999999999999999999", 400),
         ("from=0&to=0", 404),
         ("from=2020-01-01T00:00:00Z&to=1", 404),
-        // At the beginning there was nothing, and now there is: a difference.
+        // The object does not exist at revision 0 and exists now: a difference.
         ("from=0", 200),
     ] {
         diff(query).await.expect(code);
@@ -135,7 +136,7 @@ async fn differences() {
 }
 
 #[tokio::test]
-async fn what_is_forgotten() {
+async fn compacted_revisions_are_expired() {
     let rig = Rig::new().await;
     let revisions = story(&rig).await;
     rig.compact().await;
@@ -158,7 +159,7 @@ async fn what_is_forgotten() {
 }
 
 #[tokio::test]
-async fn one_object_at_a_revision() {
+async fn list_by_name_returns_the_object_at_a_revision() {
     let rig = Rig::new().await;
     let revisions = story(&rig).await;
     let exact = |revision: &str| {
@@ -174,7 +175,7 @@ async fn one_object_at_a_revision() {
     }
     let gone = rig.get(&exact(&revisions[2])).await.expect(200).json();
     assert_eq!(gone["items"], json!([]));
-    // A get gives the newest, whatever the match, as upstream.
+    // As in upstream, a GET returns the newest version, whatever the match.
     for way in ["", "&resourceVersionMatch=Exact"] {
         let url = format!("{CONFIG_MAPS}/one?resourceVersion={}{way}", revisions[0]);
         let newest = rig.get(&url).await.expect(200).json();
@@ -182,9 +183,9 @@ async fn one_object_at_a_revision() {
     }
 }
 
-/// A name is one part of a path, and never another path.
+/// A name is one segment of a path and cannot contain another path.
 #[tokio::test]
-async fn names_that_lead_elsewhere() {
+async fn names_that_contain_a_path_are_rejected() {
     let rig = Rig::new().await;
     for path in [
         "namespaces/default%2Fsecrets%2Ftop%3Fa=/configmaps/x",
@@ -200,7 +201,7 @@ async fn names_that_lead_elsewhere() {
 }
 
 #[tokio::test]
-async fn revisions_and_times() {
+async fn times_are_resolved_to_revisions() {
     let rig = Rig::new().await;
     let revisions = story(&rig).await;
     for (at, want) in [
@@ -208,7 +209,7 @@ async fn revisions_and_times() {
         ("2026-01-01T12:00:59.999Z", Some(&revisions[0])),
         ("2026-01-01T12:01:00Z", Some(&revisions[1])),
         ("2026-01-01T13:02:30%2B01:00", Some(&revisions[2])),
-        // Clocks differ.
+        // Clocks differ, so times up to one minute ahead are accepted.
         ("2026-01-01T12:03:59Z", Some(&revisions[3])),
         ("", Some(&revisions[3])),
         ("2020-01-01T00:00:00Z", None),
@@ -225,7 +226,7 @@ async fn revisions_and_times() {
 }
 
 #[tokio::test]
-async fn what_is_meant() {
+async fn object_paths_are_resolved_or_rejected() {
     let rig = Rig::new().await;
     rig.config_map("one", json!({})).await;
     for (path, code, words) in [
@@ -256,7 +257,7 @@ async fn what_is_meant() {
 }
 
 #[tokio::test]
-async fn the_group_is_listed_where_it_may() {
+async fn own_group_is_listed_only_if_configured() {
     for lists in [true, false] {
         let rig = Rig::with(|config| config.lists_own_group = lists).await;
         let legacy = rig.get("/apis").await.expect(200).text();
@@ -272,7 +273,7 @@ async fn the_group_is_listed_where_it_may() {
         rig.get("/apis/orlop.dev").await.expect(code);
         let openapi = rig.get("/openapi/v3/apis/orlop.dev/v1").await.expect(code);
         assert_eq!(openapi.text().contains("{resource}/{name}/history"), lists);
-        // The paths are there in any case.
+        // The endpoints are served in any case.
         rig.get(&format!("{ROOT}/revisions")).await.expect(200);
     }
 }

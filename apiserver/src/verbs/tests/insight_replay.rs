@@ -1,4 +1,4 @@
-//! What one server has kept, told by another: captures that are replayed.
+//! Replay of captures: another server reports the state and history that one server recorded.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::projection::Projection;
 
 const ROOT: &str = "/apis/orlop.dev/v1";
 
-/// A store with what the text of a capture tells, up to a moment.
+/// A store with the contents of a capture, up to a revision or time.
 async fn replayed(
     capture: &str,
     until: Option<Until>,
@@ -28,13 +28,14 @@ async fn replayed(
     (store, result)
 }
 
-/// A history without revisions: types and times, and what changed.
+/// A history without revisions: types, times and changes.
 fn told(history: &Value) -> Vec<Value> {
     let items = history["items"].as_array().unwrap();
     items.iter().map(|item| json!([item["type"], item["time"], item["changes"], item["uid"]])).collect()
 }
 
-/// A definition, an object of it, a service, a secret, and a config map that is made, changed, deleted and made again.
+/// Creates a definition, one of its objects, a service, a secret, and a config map that is changed, deleted and
+/// recreated.
 async fn story(rig: &Rig) {
     let definition = json!({
         "metadata": {"name": "things.example.com"},
@@ -68,7 +69,7 @@ async fn story(rig: &Rig) {
     rig.post("/api/v1/namespaces/default/secrets", secret).await.expect(201);
 }
 
-/// What is to be the same on both sides.
+/// The objects and histories that must be equal on both sides.
 async fn compared(rig: &Rig) -> Vec<Value> {
     let mut found = Vec::new();
     for path in
@@ -89,7 +90,7 @@ async fn compared(rig: &Rig) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_capture_is_lived_through_again() {
+async fn replayed_capture_restores_objects_and_history() {
     let rig = Rig::new().await;
     story(&rig).await;
     let capture = rig.get(&format!("{ROOT}/capture?managedFields=true")).await.expect(200).text();
@@ -100,11 +101,11 @@ async fn a_capture_is_lived_through_again() {
     assert_eq!(compared(&again).await, compared(&rig).await);
     let secret = again.get("/api/v1/namespaces/default/secrets/s").await.expect(200).json();
     assert_eq!(secret["data"], json!({"password": ""}));
-    // Which revision it was at a time is known, too.
+    // Times are resolved to revisions in the replayed history as well.
     let then = "namespaces/default/configmaps/one/diff?from=2026-01-01T12:01:30Z&to=2026-01-01T12:02:00.500Z";
     let diff = again.get(&format!("{ROOT}/{then}")).await.expect(200).json();
     assert_eq!(diff["changes"], json!([{"path": ["data", "n"], "op": "replace", "from": "0", "to": "1"}]));
-    // What a service has for itself alone is its own again, and what comes now is of now.
+    // The service owns its cluster IP again, and new writes have the current time.
     let mut service = again.get("/api/v1/namespaces/default/services/s").await.expect(200).json();
     service["metadata"] = json!({"name": "thief"});
     again.post("/api/v1/namespaces/default/services", service).await.expect(422);
@@ -113,7 +114,7 @@ async fn a_capture_is_lived_through_again() {
         again.get(&format!("{ROOT}/namespaces/default/configmaps/late/history")).await.expect(200).json();
     assert!(text(&late, "/items/0/time").as_str() > "2026-01-02", "{late}");
 
-    // The second time the store is not empty.
+    // A second replay fails because the store is not empty.
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(capture.as_bytes()).unwrap();
     let error = replay(&*again.store, &HeldClock::default(), file.path(), None).await.unwrap_err();
@@ -121,7 +122,7 @@ async fn a_capture_is_lived_through_again() {
 }
 
 #[tokio::test]
-async fn up_to_a_moment() {
+async fn replay_stops_at_a_revision_or_time() {
     let rig = Rig::new().await;
     rig.config_map("one", json!({})).await;
     let made = rig.head();
@@ -167,7 +168,7 @@ async fn up_to_a_moment() {
 }
 
 #[tokio::test]
-async fn damage_is_told_with_its_line() {
+async fn damaged_capture_is_reported_with_its_line() {
     let rig = Rig::new().await;
     let made = rig.config_map("one", json!({})).await;
     let capture = rig.get(&format!("{ROOT}/capture?from={}&resource=configmaps", version(&made))).await;
@@ -257,7 +258,7 @@ async fn damage_is_told_with_its_line() {
         let error = result.unwrap_err().to_string();
         assert!(error.contains(wanted), "{case}: {error}");
     }
-    // What ends early is what it is, and says so.
+    // A truncated capture is replayed and reported as such.
     let error = r#"{"type":"ERROR","code":410,"message":"too slow"}"#;
     let changed = modified(next);
     for (case, lines, wanted) in [

@@ -1,4 +1,4 @@
-//! What changes: the stream of all kinds, the timeline and captures.
+//! Change streams: the stream of all kinds, the timeline and captures.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::rig::{CONFIG_MAPS, Lines, Rig, text, version};
 
 const ROOT: &str = "/apis/orlop.dev/v1";
 
-/// A line in short: its type, and what it is about.
+/// The short form of a line: its type and its object or revision.
 fn short(line: &Value) -> String {
     let ty = line["type"].as_str().unwrap();
     match ty {
@@ -18,7 +18,7 @@ fn short(line: &Value) -> String {
     }
 }
 
-/// All lines of a stream that ends.
+/// All lines of a finite stream.
 async fn lines(rig: &Rig, path: &str) -> Vec<Value> {
     let text = rig.get(&format!("{ROOT}/{path}")).await.expect(200).text();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -32,7 +32,7 @@ async fn next(stream: &mut Lines) -> String {
     stream.next().await.map_or("end".to_owned(), |line| short(&line))
 }
 
-/// A config map that is made, changed and deleted; its revisions.
+/// Creates, changes and deletes a config map; returns its revisions.
 async fn story(rig: &Rig) -> [String; 3] {
     let url = format!("{CONFIG_MAPS}/one");
     let made = version(&rig.config_map("one", json!({})).await);
@@ -44,7 +44,7 @@ async fn story(rig: &Rig) -> [String; 3] {
 }
 
 #[tokio::test]
-async fn the_state_and_then_what_happens() {
+async fn stream_sends_the_state_and_then_changes() {
     let rig = Rig::new().await;
     rig.config_map("old", json!({})).await;
     let before = rig.head().to_string();
@@ -72,7 +72,7 @@ async fn the_state_and_then_what_happens() {
     assert_eq!((short(&line), text(&line, "/revision")), ("DELETED configmaps one".into(), gone.clone()));
     assert_eq!((&line["object"]["data"], version(&line["object"])), (&json!({"n": "1"}), gone));
     assert_eq!(text(&line, "/time"), "2026-01-01T12:02:00.000Z");
-    // Kinds that nobody asked for are not told.
+    // Kinds that were not requested are omitted.
     rig.post("/api/v1/namespaces", json!({"metadata": {"name": "other"}})).await.expect(201);
     let pv = json!({
         "metadata": {"name": "v"},
@@ -85,7 +85,7 @@ async fn the_state_and_then_what_happens() {
 }
 
 #[tokio::test]
-async fn from_a_revision_on() {
+async fn stream_from_a_revision_sends_the_later_changes() {
     let rig = Rig::new().await;
     let before = rig.head().to_string();
     let [made, changed, gone] = story(&rig).await;
@@ -117,14 +117,14 @@ async fn from_a_revision_on() {
         );
         let is_change = |line: &&String| line.contains("configmaps one");
         let changes: Vec<&String> = got.iter().filter(is_change).collect();
-        // The state at a revision is told with the same word as what comes.
+        // The state at a revision uses the same type as later additions.
         let want: Vec<&str> = want.iter().map(|line| if *line == "SYNCED" { all[0] } else { line }).collect();
         assert_eq!(changes, want, "{path}");
     }
 }
 
 #[tokio::test]
-async fn the_state_at_a_time() {
+async fn stream_at_a_time_sends_the_state_of_that_time() {
     let rig = Rig::new().await;
     let [made, changed, gone] = story(&rig).await;
     for (at, revision, data) in [
@@ -144,7 +144,7 @@ async fn the_state_at_a_time() {
 }
 
 #[tokio::test]
-async fn parameters_of_streams() {
+async fn stream_parameters_are_validated() {
     let rig = Rig::new().await;
     let [made, changed, _] = story(&rig).await;
     for (query, words) in [
@@ -163,7 +163,7 @@ async fn parameters_of_streams() {
 }
 
 #[tokio::test]
-async fn what_is_forgotten_is_a_line() {
+async fn compacted_revision_ends_the_stream_with_an_error_line() {
     let rig = Rig::new().await;
     let [made, ..] = story(&rig).await;
     let oldest = rig.head();
@@ -178,7 +178,7 @@ async fn what_is_forgotten_is_a_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_says_how_far_it_is() {
+async fn idle_stream_reports_progress() {
     let rig = Rig::new().await;
     let mut stream = rig.watch(&format!("{ROOT}/stream?from=0&resource=configmaps")).await;
     assert_eq!(next(&mut stream).await, "HEADER 0");
@@ -191,13 +191,13 @@ async fn it_says_how_far_it_is() {
 }
 
 #[tokio::test]
-async fn who_reads_slowly_misses_nothing() {
+async fn slow_reader_misses_no_event() {
     let rig = Rig::new().await;
     let before = rig.head();
     let mut stream = rig.watch(&format!("{ROOT}/stream?from={before}&resource=configmaps")).await;
     next(&mut stream).await;
     next(&mut stream).await;
-    // More than is read at once.
+    // More events than one read returns.
     rig.config_map("one", json!({})).await;
     for n in 0..700 {
         let body = json!({"data": {"n": n.to_string()}});
@@ -220,7 +220,7 @@ async fn who_reads_slowly_misses_nothing() {
 }
 
 #[tokio::test]
-async fn kinds_of_definitions_are_told() {
+async fn stream_and_history_include_custom_kinds() {
     let rig = Rig::new().await;
     let before = rig.head();
     let class = json!({
@@ -237,7 +237,7 @@ async fn kinds_of_definitions_are_told() {
 }
 
 #[tokio::test]
-async fn timelines() {
+async fn timeline_lists_changes_in_pages() {
     let rig = Rig::new().await;
     let before = rig.head().to_string();
     let [made, changed, gone] = story(&rig).await;
@@ -263,7 +263,7 @@ async fn timelines() {
         assert_eq!((&line["resource"], &line["namespace"]), (&json!("configmaps"), &json!("default")));
         assert_eq!(line.get("object"), None);
     }
-    // In pages, from the beginning on.
+    // In pages, from the beginning.
     let (mut after, mut count) = ("0".to_owned(), 0);
     loop {
         let page = lines(&rig, &format!("timeline?limit=2&after={after}")).await;
@@ -282,11 +282,11 @@ async fn timelines() {
 }
 
 #[tokio::test]
-async fn secrets_are_never_told() {
+async fn secret_values_are_never_sent() {
     let rig = Rig::new().await;
     let url = "/api/v1/namespaces/default/secrets";
     let before = rig.head().to_string();
-    // "hidden-one" and "hidden-two" in base64, and once more where kubectl keeps what was applied.
+    // "hidden-one" and "hidden-two" in base64, and again in the annotation of `kubectl apply`.
     let secret = json!({
         "metadata": {"name": "s", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "aGlkZGVuLW9uZQ=="}},
         "data": {"password": "aGlkZGVuLW9uZQ=="},
@@ -328,7 +328,7 @@ async fn secrets_are_never_told() {
 }
 
 #[tokio::test]
-async fn captures() {
+async fn capture_contains_the_state_and_the_changes() {
     let rig = Rig::new().await;
     let [made, _, gone] = story(&rig).await;
     let answer = rig.get(&format!("{ROOT}/capture?resource=configmaps")).await.expect(200);
@@ -347,7 +347,7 @@ async fn captures() {
 }
 
 #[tokio::test]
-async fn pieces_are_small_however_large_the_events_are() {
+async fn chunks_stay_small_for_large_events() {
     let rig = Rig::new().await;
     let before = rig.head();
     const SIZE: usize = 100_000;
@@ -380,7 +380,7 @@ async fn pieces_are_small_however_large_the_events_are() {
 }
 
 #[tokio::test]
-async fn who_follows_is_counted_with_the_watches() {
+async fn open_streams_are_counted_as_watches() {
     let rig = Rig::new().await;
     let counted = async |want: &str| {
         let metrics = rig.get("/metrics").await.text();

@@ -1,13 +1,13 @@
-//! GET on items and collections: versions, forms, layout.
+//! GET on items and collections: resource versions, formats, layout.
 
 use axum::body::Body;
 use serde_json::json;
 
 use super::rig::{CONFIG_MAPS, Rig, text, version};
 
-/// resourceVersion and resourceVersionMatch, as upstream's table has them.
+/// resourceVersion and resourceVersionMatch, as in upstream's table.
 #[tokio::test(start_paused = true)]
-async fn versions() {
+async fn resource_versions_follow_upstreams_table() {
     let rig = Rig::new().await;
     rig.config_map("a", json!({})).await;
     let old = rig.head();
@@ -64,7 +64,7 @@ async fn versions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_comes_in_time_is_waited_for() {
+async fn list_waits_for_a_future_revision() {
     let rig = Rig::new().await;
     let next = rig.head().0 + 1;
     let target = format!("{CONFIG_MAPS}?resourceVersion={next}");
@@ -77,7 +77,7 @@ async fn a_version_that_comes_in_time_is_waited_for() {
 }
 
 #[tokio::test]
-async fn order_and_reach() {
+async fn lists_are_sorted_and_limited_to_their_scope() {
     let rig = Rig::new().await;
     for namespace in ["b", "a"] {
         rig.post("/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await.expect(201);
@@ -108,9 +108,9 @@ async fn order_and_reach() {
     assert!(one.json()["metadata"].get("continue").is_none());
 }
 
-/// Text that YAML would take for something else stays text.
+/// YAML output quotes strings that would otherwise be parsed as another type.
 #[tokio::test]
-async fn yaml_keeps_text() {
+async fn yaml_quotes_ambiguous_strings() {
     let rig = Rig::new().await;
     let odd = [
         "yes",
@@ -174,7 +174,7 @@ async fn yaml_keeps_text() {
         let single = quoted.replace('"', "'");
         assert!(yaml.text().contains(quoted) || yaml.text().contains(&single), "{quoted}:\n{}", yaml.text());
     }
-    // What comes back as YAML is the same object, and so no write.
+    // The YAML output is the same object, so writing it back stores nothing.
     let before = rig.head();
     let headers = [("content-type", "application/yaml")];
     let put = rig.send("PUT", &target, &headers, Body::from(yaml.bytes)).await.expect(200).json();
@@ -183,7 +183,7 @@ async fn yaml_keeps_text() {
 }
 
 #[tokio::test]
-async fn layout_and_compression() {
+async fn layout_and_compression_follow_client_and_size() {
     let rig = Rig::new().await;
     rig.config_map("a", json!({})).await;
     let plain = rig.get(CONFIG_MAPS).await;
@@ -195,7 +195,7 @@ async fn layout_and_compression() {
     let small = rig.send("GET", CONFIG_MAPS, &curl, Body::empty()).await;
     assert_eq!((small.header("content-encoding"), small.text()), ("", pretty.text()));
 
-    // Above 128 KiB, with and without the pieces that very long lists are sent in.
+    // More than 128 KiB, with and without the chunks of very long lists.
     let filler = "x".repeat(100_000);
     for n in 0..3 {
         let body = json!({"metadata": {"name": format!("b{n}")}, "data": {"x": filler}});
@@ -216,7 +216,7 @@ async fn layout_and_compression() {
 }
 
 #[tokio::test]
-async fn secrets_keep_their_form_everywhere() {
+async fn string_data_of_secrets_is_stored_as_data() {
     let rig = Rig::new().await;
     let secrets = "/api/v1/namespaces/default/secrets";
     let body = json!({"metadata": {"name": "s"}, "stringData": {"a": "b"}, "type": "x.y/z"});

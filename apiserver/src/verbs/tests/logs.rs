@@ -1,4 +1,4 @@
-//! Logs that come from an agent on this machine.
+//! Logs from an agent on this machine.
 
 use axum::body::Body;
 use http_body_util::BodyExt as _;
@@ -10,7 +10,7 @@ use super::rig::Rig;
 
 const LOG: &str = "/api/v1/namespaces/default/pods/p/log";
 
-/// A pod with a container on a node that tells this about its agent.
+/// A pod with one container on a node that publishes this agent address.
 async fn rig(address: &str, port: u16) -> Rig {
     let rig = Rig::new().await;
     let node = json!({
@@ -24,7 +24,7 @@ async fn rig(address: &str, port: u16) -> Rig {
     rig
 }
 
-/// Takes one request and returns its first line and its token.
+/// Accepts one request; returns the connection, the request line and the token.
 async fn taken(listener: &TcpListener) -> (TcpStream, String, String) {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut text = String::new();
@@ -46,7 +46,7 @@ async fn review(rig: &Rig, token: &str, audiences: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_log_is_passed_on_as_it_comes() {
+async fn log_is_streamed_while_the_agent_sends() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let rig = rig("127.0.0.1", listener.local_addr().unwrap().port()).await;
     let target = format!("{LOG}?follow=true&tailLines=2");
@@ -91,7 +91,7 @@ async fn a_log_is_passed_on_as_it_comes() {
 }
 
 #[tokio::test]
-async fn refusals_of_an_agent() {
+async fn agent_errors_are_passed_on() {
     for (said, code, message) in [
         ("400 Bad Request", 400, "container \"c\" in pod \"p\" is waiting to start: ContainerCreating"),
         ("404 Not Found", 404, "the server could not find the requested resource"),
@@ -118,7 +118,7 @@ async fn refusals_of_an_agent() {
 }
 
 #[tokio::test]
-async fn agents_that_are_not_asked() {
+async fn unreachable_or_unprotected_agents_are_errors() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -127,7 +127,7 @@ async fn agents_that_are_not_asked() {
             "127.0.0.1",
             format!("Get \"http://127.0.0.1:{port}/containerLogs/default/p/c\": dial tcp 127.0.0.1:{port}:"),
         ),
-        ("10.0.0.1", "10.0.0.1 is no loopback address, and the Node tells no key".to_owned()),
+        ("10.0.0.1", "10.0.0.1 is not a loopback address and the Node publishes no key".to_owned()),
         ("node.example", "is no IP address".to_owned()),
     ] {
         let rig = rig(address, port).await;

@@ -1,5 +1,5 @@
-//! The verbs from the outside: requests through the router, over a store in memory, with a clock
-//! that tests turn and tokio's paused time where time passes.
+//! Tests of the verbs through the router, on a store in memory, with a manual clock and tokio's paused time where
+//! time has to pass.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod custom;

@@ -1,4 +1,4 @@
-//! Lists in pages: every page is of the same state, whatever is written meanwhile.
+//! Paged lists: every page shows the same revision, whatever is written in the meantime.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::rig::{CONFIG_MAPS, Rig, text, version};
 
 #[tokio::test]
-async fn pages_are_of_one_state() {
+async fn all_pages_show_the_revision_of_the_first() {
     let rig = Rig::new().await;
     for n in 0..7 {
         rig.config_map(&format!("c{n}"), json!({"half": (n % 2).to_string()})).await;
@@ -34,7 +34,7 @@ async fn pages_are_of_one_state() {
                 let left = json["metadata"].get("remainingItemCount").and_then(serde_json::Value::as_u64);
                 let known = selector.is_empty() && !token.is_empty();
                 assert_eq!(left, known.then(|| (want.len() - names.len()) as u64), "limit {limit}");
-                // What happens between the pages is not seen by them.
+                // Writes between the pages do not affect them.
                 rig.patch(
                     &format!("{CONFIG_MAPS}/c6"),
                     "merge",
@@ -62,7 +62,7 @@ async fn pages_are_of_one_state() {
 }
 
 #[tokio::test]
-async fn a_page_after_compaction() {
+async fn expired_continue_token_is_replaced_by_a_fresh_one() {
     let rig = Rig::new().await;
     for n in 0..4 {
         rig.config_map(&format!("c{n}"), json!({})).await;
@@ -86,7 +86,7 @@ async fn a_page_after_compaction() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_of_others() {
+async fn continue_tokens_from_clients_are_validated() {
     let rig = Rig::new().await;
     for n in 0..3 {
         rig.config_map(&format!("c{n}"), json!({})).await;

@@ -1,4 +1,4 @@
-//! Subresources of pods, and what deletes of their controllers leave behind.
+//! Subresources of pods, and orphaned pods of deleted controllers.
 
 use axum::body::Body;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ async fn pod(rig: &Rig, name: &str, spec: Value) -> Value {
 }
 
 #[tokio::test]
-async fn evictions() {
+async fn eviction_marks_and_deletes_the_pod() {
     let rig = Rig::new().await;
     pod(&rig, "a", json!({})).await;
     pod(&rig, "b", json!({"nodeName": "n"})).await;
@@ -44,7 +44,7 @@ async fn evictions() {
         rig.post(&format!("{PODS}/{name}/eviction"), body).await.expect(code);
         assert_eq!(rig.head(), before, "{case}: changes nothing");
     }
-    // What was never given to a node goes at once, and whoever watches sees why.
+    // A pod without a node is removed immediately, and watchers see the reason.
     let first = rig.head().0;
     let status = rig.post(&format!("{PODS}/a/eviction"), body("a", Value::Null)).await.expect(201).json();
     assert_eq!(status["status"], "Success");
@@ -53,7 +53,7 @@ async fn evictions() {
     let marked = watch.next().await.unwrap();
     assert_eq!(text(&marked, "/object/status/conditions/0/reason"), "EvictionByEvictionAPI", "{marked}");
     assert_eq!(text(&marked, "/object/metadata/deletionTimestamp"), "");
-    // What has a node is given its time.
+    // A pod with a node has its grace period.
     rig.post(&format!("{PODS}/b/eviction"), body("b", Value::Null)).await.expect(201);
     let ending = rig.get(&format!("{PODS}/b")).await.expect(200).json();
     assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 30);
@@ -63,7 +63,7 @@ async fn evictions() {
 }
 
 #[tokio::test]
-async fn bindings_say_which_pod_they_mean() {
+async fn binding_preconditions_are_checked() {
     let rig = Rig::new().await;
     let made = pod(&rig, "a", json!({})).await;
     let (uid, version) = (text(&made, "/metadata/uid"), text(&made, "/metadata/resourceVersion"));
@@ -94,7 +94,7 @@ async fn bindings_say_which_pod_they_mean() {
 }
 
 #[tokio::test]
-async fn budgets() {
+async fn evictions_respect_disruption_budgets() {
     const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
     let rig = Rig::new().await;
     let running = |name: &str, ready: &str| {
@@ -128,7 +128,7 @@ async fn budgets() {
     let before = rig.head();
     rig.post(&format!("{target}?dryRun=All"), body.clone()).await.expect(201);
     assert_eq!(rig.head(), before, "a dry run spends nothing");
-    // Who is not ready costs nothing.
+    // A pod that is not ready costs no disruption.
     let (unready, nothing) = evict("c");
     rig.post(&unready, nothing).await.expect(201);
     rig.post(&target, body).await.expect(201);
@@ -150,7 +150,7 @@ async fn budgets() {
 }
 
 #[tokio::test]
-async fn ephemeral_containers_and_resizes_are_changes_of_the_spec() {
+async fn ephemeral_containers_and_resizes_increase_the_generation() {
     let rig = Rig::new().await;
     pod(
         &rig,
@@ -185,7 +185,7 @@ async fn ephemeral_containers_and_resizes_are_changes_of_the_spec() {
 }
 
 #[tokio::test]
-async fn without_kubelets() {
+async fn kubelet_connections_fail_with_upstreams_errors() {
     let rig = Rig::new().await;
     rig.post("/api/v1/nodes", json!({"metadata": {"name": "bare"}})).await.expect(201);
     let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}]);
@@ -242,7 +242,7 @@ async fn without_kubelets() {
 }
 
 #[tokio::test]
-async fn controllers_leave_their_pods_by_default() {
+async fn deleted_controllers_orphan_their_pods_by_default() {
     const CONTROLLERS: &str = "/api/v1/namespaces/default/replicationcontrollers";
     let rig = Rig::new().await;
     let body = json!({
@@ -270,7 +270,7 @@ async fn controllers_leave_their_pods_by_default() {
 }
 
 #[tokio::test]
-async fn what_counts_as_a_change_of_a_deployment() {
+async fn generation_of_a_deployment_counts_spec_and_annotation_changes() {
     let rig = Rig::new().await;
     let collection = "/apis/apps/v1/namespaces/default/deployments";
     let item = format!("{collection}/a");

@@ -1,5 +1,5 @@
-//! Quotas hold at the moment of a write: every write here is overtaken between its look and its commit, by other writes
-//! and by a hand that writes the quota itself.
+//! Quotas under concurrent writes: other writes, including updates of the quota itself, run between the lookup
+//! and the commit of every write.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn claim(name: &str, size: &str) -> Value {
         "resources": {"requests": {"storage": size}}}})
 }
 
-/// A server with a quota that somebody has counted for.
+/// A server with a quota whose usage has been counted.
 async fn rig(hard: Value, used: Value) -> Rig {
     let rig = Rig::new().await;
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
@@ -34,14 +34,14 @@ fn count(answers: &[Answer], code: u16) -> usize {
 }
 
 #[tokio::test]
-async fn creates_at_once_never_pass_a_quota_together() {
+async fn concurrent_creates_never_exceed_a_quota() {
     let rig = rig(
         json!({"requests.storage": "10Gi", "persistentvolumeclaims": "50"}),
         json!({"requests.storage": "0", "persistentvolumeclaims": "0"}),
     )
     .await;
     let create = async |at: usize| rig.post(CLAIMS, claim(&format!("c{at}"), "3Gi")).await;
-    // Somebody else writes the quota all the time.
+    // Another client updates the quota continuously.
     let label = async |at: usize| {
         rig.patch(QUOTA, "merge", json!({"metadata": {"labels": {"at": at.to_string()}}})).await
     };
@@ -69,7 +69,7 @@ async fn creates_at_once_never_pass_a_quota_together() {
 }
 
 #[tokio::test]
-async fn what_is_not_stored_is_not_charged() {
+async fn rejected_and_dry_run_creates_are_not_charged() {
     let rig = rig(json!({"requests.storage": "10Gi"}), json!({"requests.storage": "0"})).await;
     rig.post(&format!("{CLAIMS}?dryRun=All"), claim("dry", "3Gi")).await.expect(201);
     let answer = rig.post(&format!("{CLAIMS}?dryRun=All"), claim("dry", "11Gi")).await.expect(403);
@@ -85,7 +85,7 @@ async fn what_is_not_stored_is_not_charged() {
 }
 
 #[tokio::test]
-async fn a_claim_grows_within_its_quota() {
+async fn expanded_claim_is_charged_within_its_quota() {
     let rig = rig(json!({"requests.storage": "10Gi"}), json!({"requests.storage": "0"})).await;
     let class = json!({"metadata": {"name": "c"}, "provisioner": "p", "allowVolumeExpansion": true});
     rig.post("/apis/storage.k8s.io/v1/storageclasses", class).await.expect(201);
@@ -108,7 +108,7 @@ async fn a_claim_grows_within_its_quota() {
 }
 
 #[tokio::test]
-async fn a_count_that_is_under_way_learns_of_what_it_missed() {
+async fn usage_counted_before_a_create_is_rejected() {
     let rig = Rig::new().await;
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"persistentvolumeclaims": "1"}}});
     let fresh = rig.post(QUOTAS, quota).await.expect(201).json();
@@ -129,10 +129,10 @@ async fn a_count_that_is_under_way_learns_of_what_it_missed() {
 }
 
 #[tokio::test]
-async fn a_quota_that_comes_between_look_and_commit_is_touched() {
+async fn quota_created_during_a_write_is_touched() {
     let rig = Rig::new().await;
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"persistentvolumeclaims": "1"}}});
-    // Both have looked before either commits, and the quota is the first to.
+    // Both look up the quotas before either commits; the quota commits first.
     let (quota, claim) = futures::join!(rig.post(QUOTAS, quota), rig.post(CLAIMS, claim("a", "1Gi")));
     let (quota, claim) = (quota.expect(201).json(), claim.expect(201).json());
     let number = |object: &Value| version(object).parse::<u64>().unwrap();
@@ -141,7 +141,7 @@ async fn a_quota_that_comes_between_look_and_commit_is_touched() {
 }
 
 #[tokio::test]
-async fn what_goes_is_never_held_by_a_quota() {
+async fn claim_is_deleted_while_the_usage_of_its_quota_is_unknown() {
     let rig = rig(json!({"requests.storage": "10Gi"}), json!({"requests.storage": "0"})).await;
     let mut held = claim("a", "3Gi");
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -155,7 +155,7 @@ async fn what_goes_is_never_held_by_a_quota() {
 }
 
 #[tokio::test]
-async fn without_the_plugin_nothing_counts() {
+async fn quotas_are_ignored_without_the_plugin() {
     let rig = Rig::with(|config| config.disabled_admission_plugins = vec!["ResourceQuota".to_owned()]).await;
     let hard = json!({"persistentvolumeclaims": "0"});
     rig.post(QUOTAS, json!({"metadata": {"name": "q"}, "spec": {"hard": hard}})).await.expect(201);

@@ -1,4 +1,4 @@
-//! A store in which everybody is overtaken: each commit lets the others run first.
+//! A store that provokes conflicts: each commit lets the other tasks run first.
 
 use std::sync::Arc;
 

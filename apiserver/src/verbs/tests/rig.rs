@@ -1,4 +1,4 @@
-//! What the tests of this directory stand on: a server, its clock, and a client of few words.
+//! Test harness of the verbs: a server, its clock, and a client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::racy::Racy;
 use crate::projection::Projection;
 use crate::server::{Config, Server};
 
-/// Noon of the first day of 2026, milliseconds.
+/// Noon of January 1, 2026, in milliseconds.
 const START_MS: i64 = 1_767_268_800_000;
 
 pub(super) struct Rig {
@@ -44,12 +44,12 @@ impl Rig {
         Rig { server, store, clock }
     }
 
-    /// A server on a store that holds something; its clock is a year ahead of the others.
+    /// A server on an existing store; its clock is one year ahead of the other servers'.
     pub(super) async fn on(store: Arc<dyn Kv<Projection>>) -> Rig {
         let clock = Arc::new(ManualClock::new(START_MS + 365 * 86_400_000));
         let time = clock.clone();
         let now = move || Timestamp::from_millisecond(time.now_ms()).unwrap();
-        // Events and their time to live are not what these tests are about.
+        // The expiry of Events is not under test.
         let config = Config { clock: Arc::new(now), ..Config::default() };
         let server = Server::start(store.clone(), config).await.unwrap();
         Rig { server, store, clock }
@@ -108,7 +108,7 @@ impl Rig {
         self.send("DELETE", target, &[], body).await
     }
 
-    /// A patch of one of the forms `json`, `merge` and `strategic`.
+    /// Sends a patch of type `json`, `merge` or `strategic`.
     pub(super) async fn patch(&self, target: &str, form: &str, body: Value) -> Answer {
         let content_type = match form {
             "json" => "application/json-patch+json",
@@ -119,7 +119,7 @@ impl Rig {
         self.send("PATCH", target, &[("content-type", content_type)], json_body(&body)).await
     }
 
-    /// A config map in the namespace `default`.
+    /// Creates a config map in the namespace `default`.
     pub(super) async fn config_map(&self, name: &str, labels: Value) -> Value {
         let body = json!({"metadata": {"name": name, "labels": labels}, "data": {"n": "0"}});
         self.post(CONFIG_MAPS, body).await.expect(201).json()
@@ -135,7 +135,7 @@ impl Rig {
         Lines { body: response.into_body().into_data_stream(), rest: Vec::new() }
     }
 
-    /// Turns the clock on.
+    /// Advances the clock.
     pub(super) fn advance(&self, by: Duration) {
         let by = i64::try_from(by.as_millis()).unwrap();
         self.clock.set(self.clock.now_ms() + by);
@@ -156,7 +156,7 @@ fn json_body(value: &Value) -> Body {
     Body::from(value.to_string())
 }
 
-/// An answer, read to its end.
+/// A complete response.
 #[derive(Debug)]
 pub(super) struct Answer {
     asked: String,
@@ -166,7 +166,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The answer, which must have this code.
+    /// Asserts the status code and returns the response.
     pub(super) fn expect(self, code: u16) -> Answer {
         assert_eq!(self.code, code, "{}: {}", self.asked, String::from_utf8_lossy(&self.bytes));
         self
@@ -189,7 +189,7 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The names of a list's items.
+    /// The names of the items of a list.
     pub(super) fn names(&self) -> Vec<String> {
         let value = self.json();
         let items = value["items"].as_array().unwrap_or_else(|| panic!("{}: {value}", self.asked));
@@ -197,7 +197,7 @@ impl Answer {
     }
 }
 
-/// The text at a pointer; `""` when there is none.
+/// The string at a JSON pointer; `""` if there is none.
 pub(super) fn text(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
@@ -231,7 +231,7 @@ impl Lines {
         }
     }
 
-    /// The next event in short: `ADDED name`, `BOOKMARK revision`, `ERROR code`, or `end`.
+    /// The next event in short form: `ADDED name`, `BOOKMARK revision`, `ERROR code`, or `end`.
     pub(super) async fn short(&mut self) -> String {
         let Some(event) = self.next().await else { return "end".to_owned() };
         let what = match event["type"].as_str().unwrap() {

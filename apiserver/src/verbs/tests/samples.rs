@@ -1,10 +1,10 @@
-//! The least object of every kind: what a create takes without a word of complaint.
+//! Minimal objects of every kind, which a create accepts without warnings.
 
 use serde_json::{Value, json};
 
 use crate::registry::{Kind, Scope};
 
-/// The collection of a kind, in the namespace `default` when it lives in one.
+/// The collection path of a kind, in the namespace `default` if the kind is namespaced.
 pub(super) fn collection(kind: &dyn Kind) -> String {
     let names = kind.names();
     let root = if names.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", names.group) };
@@ -15,7 +15,7 @@ pub(super) fn collection(kind: &dyn Kind) -> String {
     format!("{root}/{}/{namespace}{}", names.version, names.plural)
 }
 
-/// An object of a kind with a name.
+/// A minimal object of a kind with this name.
 pub(super) fn sample(kind: &dyn Kind, name: &str) -> Value {
     let names = kind.names();
     let mut object = members(names.group, names.plural);

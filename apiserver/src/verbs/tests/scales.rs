@@ -1,4 +1,4 @@
-//! `/scale` of every kind that has it.
+//! `/scale` of every kind that supports it.
 
 use axum::body::Body;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::rig::{Rig, text, version};
 use super::samples::{collection, sample};
 use crate::registry::{KINDS, Kind};
 
-/// The kinds that scale, with the paths of an object and of its Scale.
+/// The scalable kinds, with the paths of an object and of its Scale.
 fn kinds() -> impl Iterator<Item = (&'static dyn Kind, String, String)> {
     KINDS.iter().copied().filter(|kind| kind.scale().is_some()).map(|kind| {
         let item = format!("{}/a", collection(kind));
@@ -23,7 +23,7 @@ async fn apply(rig: &Rig, target: &str, manager: &str, body: Value) -> super::ri
 }
 
 #[tokio::test]
-async fn every_way_to_write_one() {
+async fn scale_can_be_updated_and_patched() {
     for (kind, item, scale) in kinds() {
         let rig = Rig::new().await;
         let made = rig.post(&collection(kind), sample(kind, "a")).await.expect(201).json();
@@ -70,7 +70,7 @@ async fn every_way_to_write_one() {
         assert_eq!(conflict["details"]["kind"], format!("{}/scale", kind.names().plural));
         assert_eq!(rig.head(), before, "{item}: none of that is a write");
 
-        // Who says no number wants none.
+        // Replicas that are not specified are 0.
         let none = json!({"metadata": {"name": "a"}});
         assert_eq!(rig.put(&scale, &none).await.expect(200).json()["spec"], json!({}), "{item}");
         assert_eq!(rig.get(&item).await.expect(200).json()["spec"]["replicas"], 0);
@@ -82,7 +82,7 @@ async fn every_way_to_write_one() {
 }
 
 #[tokio::test]
-async fn forms() {
+async fn scale_is_served_as_table_and_protobuf() {
     let rig = Rig::new().await;
     for (kind, _, scale) in kinds() {
         rig.post(&collection(kind), sample(kind, "a")).await.expect(201);
@@ -97,7 +97,7 @@ async fn forms() {
 }
 
 #[tokio::test]
-async fn owners() {
+async fn object_and_scale_share_field_ownership() {
     for (kind, item, scale) in kinds() {
         let rig = Rig::new().await;
         let names = kind.names();
@@ -115,7 +115,7 @@ async fn owners() {
             format!("conflict with \"scaler\" with subresource \"scale\" using {}", names.api_version());
         assert_eq!(refused["details"]["causes"][0]["message"], scaler, "{item}");
 
-        // A Scale is applied like any object; what it takes by force is taken from the object's owners.
+        // A Scale is applied like any object; a forced apply takes the field from the owners in the object.
         let body = |replicas: i64| json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "a"}, "spec": {"replicas": replicas}});
         let refused = apply(&rig, &scale, "third", body(7)).await.expect(409).json();
         let scaler = "conflict with \"scaler\" with subresource \"scale\" using autoscaling/v1";

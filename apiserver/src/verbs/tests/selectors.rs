@@ -1,4 +1,4 @@
-//! Selectors of lists and watches against a naive reading of what they mean.
+//! Selectors of lists and watches, compared with a naive implementation.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ type Labels = BTreeMap<String, String>;
 
 type Holds = Box<dyn Fn(&Labels) -> bool>;
 
-/// One requirement: as it is written, and what it means.
+/// A requirement: its text and its meaning.
 struct Term {
     text: String,
     holds: Holds,
@@ -58,7 +58,7 @@ fn encoded(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn labels_mean_what_they_say() {
+async fn label_selectors_match_like_a_naive_implementation() {
     let seed: u64 = rand::random();
     let mut random = StdRng::seed_from_u64(seed);
     let rig = Rig::new().await;
@@ -86,9 +86,9 @@ async fn labels_mean_what_they_say() {
     }
 }
 
-/// What a watch with a selector tells, put together, is what a list with it tells.
+/// The events of a watch with a selector add up to the list with that selector.
 #[tokio::test(start_paused = true)]
-async fn a_watch_adds_up_to_a_list() {
+async fn watch_events_add_up_to_the_list() {
     let seed: u64 = rand::random();
     let mut random = StdRng::seed_from_u64(seed);
     for _ in 0..10 {
@@ -112,7 +112,7 @@ async fn a_watch_adds_up_to_a_list() {
             }
         }
         let mut watched = BTreeMap::new();
-        // The watch ends by its time, when everything has long been told.
+        // The watch ends by its timeout, long after the last event.
         while let Some(event) = watch.next().await {
             let name = text(&event, "/object/metadata/name");
             match event["type"].as_str().unwrap() {

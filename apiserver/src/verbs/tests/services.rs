@@ -1,4 +1,4 @@
-//! Addresses and node ports of services: given once, freed with the service.
+//! Addresses and node ports of services: unique, and released with the service.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,12 +11,12 @@ use crate::services::pool::Ranges;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
-/// The text at a JSON pointer; `""` when there is none.
+/// The string at a JSON pointer; `""` if there is none.
 fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A server with six addresses, 10.0.0.1 to 10.0.0.6, and four ports, 30000 to 30003.
+/// A server with six addresses, 10.0.0.1 to 10.0.0.6, and four node ports, 30000 to 30003.
 async fn small() -> Rig {
     let ranges = Ranges { addresses: "10.0.0.0/29".parse().unwrap(), node_ports: 30000..=30003 };
     Rig::with(|config| config.services = ranges).await
@@ -36,7 +36,7 @@ async fn ip_of(rig: &Rig, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_address_is_given_once_and_freed() {
+async fn address_is_unique_and_released_with_its_service() {
     let rig = small().await;
     let mut seen = BTreeSet::new();
     for i in 0..6 {
@@ -63,7 +63,7 @@ async fn concurrent_creates_get_different_addresses() {
 }
 
 #[tokio::test]
-async fn an_address_is_one_however_it_is_written() {
+async fn different_spellings_of_an_address_conflict() {
     let ranges = Ranges { addresses: "fd00::/112".parse().unwrap(), ..Ranges::default() };
     let rig = Rig::with(|config| config.services = ranges).await;
     rig.post(SERVICES, service("first", json!({"clusterIP": "fd00::5"}))).await.expect(201);
@@ -79,7 +79,7 @@ async fn an_address_is_one_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn named_addresses() {
+async fn specified_addresses_are_checked() {
     let rig = small().await;
     let with = |ip: &str| service("s", json!({ "clusterIP": ip }));
     rig.post(SERVICES, with("10.0.0.4")).await.expect(201);
@@ -97,7 +97,7 @@ async fn named_addresses() {
         let want = format!("Service \"other\" is invalid: spec.clusterIPs: Invalid value: [\"{ip}\"]: {why}");
         assert_eq!(text(&answer, "/message"), want);
     }
-    // What failed holds nothing, and what was only tried neither.
+    // Failed requests and dry runs hold no address.
     let path = format!("{SERVICES}?dryRun=All");
     let tried = rig.post(&path, service("dry", json!({"clusterIP": "10.0.0.5"}))).await.expect(201).json();
     assert_eq!(text(&tried, "/spec/clusterIPs/0"), "10.0.0.5");
@@ -105,7 +105,7 @@ async fn named_addresses() {
 }
 
 #[tokio::test]
-async fn an_address_comes_and_goes_with_the_type() {
+async fn changing_the_type_releases_or_assigns_the_address() {
     let rig = small().await;
     let item = format!("{SERVICES}/s");
     let made = rig.post(SERVICES, service("s", json!({"clusterIP": "10.0.0.4"}))).await.expect(201).json();
@@ -126,7 +126,7 @@ async fn an_address_comes_and_goes_with_the_type() {
 }
 
 #[tokio::test]
-async fn node_ports() {
+async fn node_ports_are_assigned_checked_and_released() {
     let rig = small().await;
     let nodes = |name: &str, ports: Value| service(name, json!({"type": "NodePort", "ports": ports}));
     let both = json!([
@@ -151,13 +151,13 @@ async fn node_ports() {
     let full = rig.post(SERVICES, nodes("c", json!([{"port": 1}]))).await.expect(500).json();
     let why = "Internal error occurred: failed to allocate a nodePort: range is full";
     assert_eq!(text(&full, "/message"), why);
-    // A service that needs its ports no more gives them back.
+    // A service that no longer needs its node ports releases them.
     rig.patch(&format!("{SERVICES}/a"), "merge", json!({"spec": {"type": "ClusterIP"}})).await.expect(200);
     rig.post(SERVICES, nodes("c", json!([{"port": 1, "nodePort": 30002}]))).await.expect(201);
 }
 
 #[tokio::test]
-async fn a_put_that_knows_nothing_of_addresses_keeps_them() {
+async fn put_without_addresses_keeps_them() {
     let rig = small().await;
     let made = rig.post(SERVICES, service("s", json!({"type": "NodePort"}))).await.expect(201).json();
     let item = format!("{SERVICES}/s");
@@ -169,7 +169,7 @@ async fn a_put_that_knows_nothing_of_addresses_keeps_them() {
 }
 
 #[tokio::test]
-async fn the_service_of_the_server() {
+async fn kubernetes_service_follows_the_advertised_address() {
     let at = |address: &str| -> Option<SocketAddr> { Some(address.parse().unwrap()) };
     let rig = Rig::with(|config| config.advertised = at("192.0.2.7:6443")).await;
     let service = rig.get(&format!("{SERVICES}/kubernetes")).await.expect(200).json();
@@ -184,7 +184,7 @@ async fn the_service_of_the_server() {
     let first = super::services::service("mine", json!({"clusterIP": "10.0.0.1"}));
     rig.post(SERVICES, first).await.expect(422);
 
-    // The same store, and another address.
+    // The same store with another address.
     let config = crate::Config { advertised: at("192.0.2.8:443"), ..crate::Config::default() };
     let again = crate::Server::start(rig.store.clone(), config).await.unwrap();
     let moved = rig.get(slice).await.expect(200).json();
@@ -194,7 +194,7 @@ async fn the_service_of_the_server() {
 }
 
 #[tokio::test]
-async fn endpoints_are_deprecated() {
+async fn endpoints_requests_return_a_deprecation_warning() {
     let rig = Rig::new().await;
     let answer = rig.send("GET", "/api/v1/endpoints", &[], Body::empty()).await.expect(200);
     let warning = answer.headers.get("warning").unwrap().to_str().unwrap();

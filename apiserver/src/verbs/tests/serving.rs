@@ -1,4 +1,4 @@
-//! What every answer has, and the paths that are no resources.
+//! Properties of every response, and the non-resource endpoints.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::rig::{CONFIG_MAPS, Rig, text};
 
 #[tokio::test]
-async fn headers() {
+async fn responses_have_upstreams_headers_and_codes() {
     let rig = Rig::new().await;
     let plain = rig.get(CONFIG_MAPS).await.expect(200);
     assert_eq!(plain.header("content-type"), "application/json");
@@ -37,9 +37,9 @@ async fn headers() {
     assert!(yaml.text().contains("reason: NotFound"), "errors come in the form that was asked for");
 }
 
-/// Whatever stands in a request, there is an answer.
+/// No request, however malformed, causes a server error.
 #[tokio::test(start_paused = true)]
-async fn odd_requests() {
+async fn malformed_requests_cause_no_server_error() {
     let rig = Rig::new().await;
     for target in [
         "/api/v1/namespaces/default/configmaps/%00",
@@ -74,7 +74,7 @@ async fn odd_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_never_ends() {
+async fn request_with_an_endless_body_times_out() {
     let rig = Rig::new().await;
     let endless = || Body::from_stream(futures::stream::pending::<Result<bytes::Bytes, std::io::Error>>());
     let started = tokio::time::Instant::now();
@@ -93,7 +93,7 @@ async fn a_body_that_never_ends() {
 }
 
 #[tokio::test]
-async fn health() {
+async fn readyz_fails_during_shutdown() {
     let rig = Rig::new().await;
     for path in ["/healthz", "/livez", "/readyz", "/livez/ping", "/readyz/etcd", "/readyz?exclude=etcd"] {
         assert_eq!(rig.get(path).await.expect(200).text(), "ok", "{path}");
@@ -109,7 +109,7 @@ async fn health() {
 }
 
 #[tokio::test]
-async fn discovery_agrees_with_what_is_served() {
+async fn discovery_matches_the_served_resources() {
     let rig = Rig::new().await;
     let mut versions = vec!["/api/v1".to_owned()];
     for group in rig.get("/apis").await.expect(200).json()["groups"].as_array().unwrap() {
@@ -145,7 +145,7 @@ async fn discovery_agrees_with_what_is_served() {
 }
 
 #[tokio::test]
-async fn metrics_count() {
+async fn requests_are_counted_by_verb_scope_and_code() {
     let rig = Rig::new().await;
     rig.config_map("a", json!({})).await;
     rig.get(&format!("{CONFIG_MAPS}/none")).await.expect(404);
@@ -169,7 +169,7 @@ async fn metrics_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn system_namespaces_come_back() {
+async fn deleted_system_namespace_is_recreated() {
     let rig = Rig::new().await;
     let names = rig.get("/api/v1/namespaces").await.names();
     assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
@@ -185,7 +185,7 @@ async fn system_namespaces_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_expire() {
+async fn events_expire_after_their_last_write() {
     let rig = Rig::with(|config| config.event_ttl = Duration::from_secs(3600)).await;
     let events = "/api/v1/namespaces/default/events";
     let body = |name: &str| json!({"metadata": {"name": name}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}});

@@ -1,4 +1,4 @@
-//! Tokens of service accounts: given, believed, and no longer believed.
+//! Service account tokens: issued, verified and revoked.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const INVALID: &str = "invalid bearer token";
 
-/// The text at a JSON pointer; `""` when there is none.
+/// The string at a JSON pointer; `""` if there is none.
 fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
@@ -39,7 +39,7 @@ async fn review(rig: &Rig, token: &str, audiences: Value) -> Value {
     rig.post(REVIEWS, json!({ "spec": spec })).await.expect(201).json()["status"].clone()
 }
 
-/// The code and the body of a request through the authentication.
+/// The status code and the body of an authenticated request.
 async fn ask(rig: &Rig, token: &str, target: &str) -> (u16, Value) {
     let request = Request::post(target)
         .header("host", "localhost")
@@ -55,7 +55,7 @@ async fn ask(rig: &Rig, token: &str, target: &str) -> (u16, Value) {
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 #[tokio::test]
-async fn a_token_is_given_and_believed() {
+async fn issued_token_is_verified() {
     let rig = rig().await;
     let answer = rig.post(TOKENS, json!({"spec": {"expirationSeconds": 600}})).await.expect(201).json();
     assert_eq!(
@@ -85,7 +85,7 @@ async fn a_token_is_given_and_believed() {
 }
 
 #[tokio::test]
-async fn a_token_ends() {
+async fn expired_token_is_rejected() {
     let rig = rig().await;
     let token = token(&rig, json!({"expirationSeconds": 600})).await;
     rig.advance(Duration::from_secs(660));
@@ -101,7 +101,7 @@ async fn a_token_ends() {
 }
 
 #[tokio::test]
-async fn a_forged_token_is_refused() {
+async fn forged_token_is_rejected() {
     let rig = rig().await;
     let good = token(&rig, json!({})).await;
     let parts: Vec<&str> = good.split('.').collect();
@@ -122,7 +122,7 @@ async fn a_forged_token_is_refused() {
 }
 
 #[tokio::test]
-async fn audiences() {
+async fn token_is_valid_only_for_its_audiences() {
     let rig = rig().await;
     let token = token(&rig, json!({"audiences": ["x", "y"]})).await;
     assert_eq!(review(&rig, &token, json!(["y", "z"])).await["audiences"], json!(["y"]));
@@ -133,7 +133,7 @@ async fn audiences() {
 }
 
 #[tokio::test]
-async fn a_token_goes_with_what_it_is_bound_to() {
+async fn token_is_invalid_after_its_bound_object_is_deleted() {
     let rig = rig().await;
     let secrets = "/api/v1/namespaces/default/secrets";
     let pods = "/api/v1/namespaces/default/pods";
@@ -170,7 +170,7 @@ async fn a_token_goes_with_what_it_is_bound_to() {
 }
 
 #[tokio::test]
-async fn bad_requests() {
+async fn invalid_token_requests_are_rejected() {
     let rig = rig().await;
     let other = json!({"metadata": {"name": "q"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     rig.post("/api/v1/namespaces/default/pods", other).await.expect(201);
@@ -214,7 +214,7 @@ async fn bad_requests() {
 }
 
 #[tokio::test]
-async fn others_can_verify() {
+async fn only_the_public_key_is_published() {
     let rig = rig().await;
     let configuration = rig.get("/.well-known/openid-configuration").await.expect(200).json();
     assert_eq!(text(&configuration, "/issuer"), ISSUER);
@@ -226,14 +226,14 @@ async fn others_can_verify() {
     let header = URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).unwrap();
     let header: Value = serde_json::from_slice(&header).unwrap();
     assert_eq!((&header["kid"], &header["alg"]), (&keys["keys"][0]["kid"], &keys["keys"][0]["alg"]));
-    // Nothing of the private half is to be had.
+    // The private key is not accessible.
     for path in ["/api/v1/secrets", "/api/v1/configmaps"] {
         assert_eq!(rig.get(path).await.expect(200).json()["items"], json!([]), "{path}");
     }
 }
 
 #[tokio::test]
-async fn what_may_be_done() {
+async fn access_reviews_report_whether_access_is_allowed() {
     let rig = rig().await;
     let review = |kind: &str| format!("/apis/authorization.k8s.io/v1/{kind}");
     let pods = json!({"namespace": "default", "verb": "create", "resource": "pods"});
@@ -265,9 +265,9 @@ async fn what_may_be_done() {
 }
 
 #[tokio::test]
-async fn reviews_and_tokens_in_protobuf() {
+async fn reviews_and_token_requests_accept_protobuf() {
     let rig = rig().await;
-    // k8s\0, then {1: {1: apiVersion, 2: kind}, 2: {}} as clients of Go send it.
+    // k8s\0, then {1: {1: apiVersion, 2: kind}, 2: {}}, as Go clients send it.
     let body = |api_version: &str, kind: &str| {
         let field = |number: u8, bytes: &[u8]| {
             let mut out = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap()];

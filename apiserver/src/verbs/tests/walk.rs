@@ -1,4 +1,4 @@
-//! Every kind and every verb: a kind cannot forget a piece.
+//! Every verb on every kind: no kind lacks a part of its implementation.
 
 use axum::body::Body;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// A name that is good for every kind.
+/// A valid name for every kind.
 const NAME: &str = "walk";
 
 fn show(kind: &dyn Kind) -> String {
@@ -22,9 +22,9 @@ fn has(kind: &dyn Kind, verb: &str) -> bool {
     kind.verbs().contains(&verb)
 }
 
-/// The kinds that are stored, with what it takes to try them.
+/// The stored kinds, with the paths of their collection and of an item.
 fn kinds() -> impl Iterator<Item = (&'static dyn Kind, String, String)> {
-    // Names of definitions follow from what is in them, and their keeper writes to them meanwhile.
+    // The name of a definition follows from its spec, and a controller updates definitions during the tests.
     let kinds = KINDS.iter().copied().filter(|kind| kind.names().plural != "customresourcedefinitions");
     kinds.filter(|kind| has(*kind, "get")).map(|kind| {
         let collection = collection(kind);
@@ -34,7 +34,7 @@ fn kinds() -> impl Iterator<Item = (&'static dyn Kind, String, String)> {
 }
 
 #[tokio::test]
-async fn what_is_created_is_read_back() {
+async fn created_object_is_read_back() {
     for (kind, collection, item) in kinds() {
         let rig = Rig::new().await;
         let made = rig.post(&collection, sample(kind, NAME)).await.expect(201).json();
@@ -60,7 +60,7 @@ async fn what_is_created_is_read_back() {
 }
 
 #[tokio::test]
-async fn a_dry_run_stores_nothing() {
+async fn dry_run_stores_nothing() {
     for (kind, collection, item) in kinds() {
         let rig = Rig::new().await;
         let before = rig.head();
@@ -84,7 +84,7 @@ async fn a_dry_run_stores_nothing() {
 }
 
 #[tokio::test]
-async fn updates_and_patches() {
+async fn unchanged_writes_store_nothing_and_stale_writes_conflict() {
     for (kind, collection, item) in kinds() {
         let rig = Rig::new().await;
         rig.post(&collection, sample(kind, NAME)).await.expect(201);
@@ -95,7 +95,7 @@ async fn updates_and_patches() {
         let patched = rig.patch(&item, "json", replace).await.expect(200).json();
         assert_eq!(text(&patched, "/metadata/annotations/a.b~1c"), "3", "{}", show(kind));
 
-        // The same again is no write.
+        // Repeated writes store nothing.
         let before = rig.head();
         let same = rig.put(&item, &patched).await.expect(200).json();
         assert_eq!(same, patched, "{}", show(kind));
@@ -126,7 +126,7 @@ async fn updates_and_patches() {
 }
 
 #[tokio::test]
-async fn the_status_is_written_at_its_own_place() {
+async fn status_subresource_changes_only_the_status() {
     for (kind, collection, item) in kinds() {
         let rig = Rig::new().await;
         let made = rig.post(&collection, sample(kind, NAME)).await.expect(201).json();
@@ -136,20 +136,20 @@ async fn the_status_is_written_at_its_own_place() {
             continue;
         }
         assert_eq!(rig.get(&status).await.expect(200).json(), made, "{}", show(kind));
-        // What is not the status stays, whatever the body says.
+        // Everything except the status stays, whatever the body contains.
         let mut body = made.clone();
         let had_spec = body.as_object_mut().unwrap().remove("spec");
         if had_spec.is_some() {
             let got =
                 rig.patch(&status, "merge", json!({"spec": {"nonsense": null}})).await.expect(200).json();
             assert_eq!(got["spec"], made["spec"], "{}", show(kind));
-            // The first update of a claim writes even when it changes nothing.
+            // The first update of a claim is stored even if it changes nothing.
             body["metadata"]["resourceVersion"] = got["metadata"]["resourceVersion"].clone();
         }
         body["metadata"]["labels"]["status"] = "was-here".into();
         let put = rig.put(&status, &body).await.expect(200).json();
         assert_eq!(put.get("spec"), made.get("spec"), "{}", show(kind));
-        // The labels of deployments stay as well.
+        // Labels of deployments stay as well.
         let labels = kind.names().plural != "deployments";
         let metadata = kind.policy().status == StatusSubresource::WithMetadata && labels;
         let want = if metadata { "was-here" } else { "" };
@@ -158,7 +158,7 @@ async fn the_status_is_written_at_its_own_place() {
 }
 
 #[tokio::test]
-async fn tables_and_metadata_alone() {
+async fn every_kind_is_served_as_table_and_as_metadata() {
     for (kind, collection, item) in kinds() {
         let rig = Rig::new().await;
         let made = rig.post(&collection, sample(kind, NAME)).await.expect(201).json();
@@ -195,7 +195,7 @@ async fn tables_and_metadata_alone() {
 }
 
 #[tokio::test]
-async fn watches_tell_it_all() {
+async fn watch_reports_creates_and_updates_of_every_kind() {
     for (kind, collection, item) in kinds() {
         let rig = Rig::new().await;
         let from = rig.head();
@@ -223,7 +223,7 @@ async fn watches_tell_it_all() {
 }
 
 #[tokio::test]
-async fn deletes() {
+async fn deletes_check_preconditions_and_selectors() {
     for (kind, collection, item) in kinds() {
         let rig = Rig::new().await;
         let made = rig.post(&collection, sample(kind, NAME)).await.expect(201).json();
@@ -259,7 +259,7 @@ async fn deletes() {
 }
 
 #[tokio::test]
-async fn what_a_kind_does_not_do_is_refused() {
+async fn unsupported_verbs_are_rejected() {
     let rig = Rig::new().await;
     for (kind, collection, item) in kinds() {
         for (method, target, verb) in [

@@ -1,4 +1,4 @@
-//! Watches: where they begin, what they tell, when they end.
+//! Watches: start, events, end.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ async fn label(rig: &Rig, name: &str, value: serde_json::Value) {
 }
 
 #[tokio::test]
-async fn it_begins_where_it_is_told_to() {
+async fn watch_starts_at_the_requested_revision() {
     let rig = Rig::new().await;
     rig.config_map("b", json!({})).await;
     let old = rig.head();
@@ -58,7 +58,7 @@ async fn it_begins_where_it_is_told_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_future_is_waited_for() {
+async fn watch_waits_for_a_future_revision() {
     let rig = Rig::new().await;
     let after = rig.head().0 + 1;
     let mut watch = rig.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={after}")).await;
@@ -76,7 +76,7 @@ async fn the_future_is_waited_for() {
 }
 
 #[tokio::test]
-async fn compaction_ends_it() {
+async fn compacted_revision_ends_the_watch() {
     let rig = Rig::new().await;
     rig.config_map("a", json!({})).await;
     let old = rig.head();
@@ -98,9 +98,9 @@ async fn compaction_ends_it() {
     assert_eq!(resumed.short().await, "MODIFIED a");
 }
 
-/// Coming into a selection is being added, leaving it is being deleted.
+/// An object that enters the selection is added, one that leaves it is deleted.
 #[tokio::test]
-async fn selections() {
+async fn objects_are_added_and_deleted_as_they_enter_and_leave_the_selection() {
     let rig = Rig::new().await;
     let from = rig.head();
     let mut watch =
@@ -129,7 +129,7 @@ async fn selections() {
         }
     };
     check(&mut watch).await;
-    // The same once more out of the past: there the previous state comes with the event as well.
+    // The same events from the past, which also contain the previous state.
     let mut again =
         rig.watch(&format!("{CONFIG_MAPS}?watch=1&labelSelector=on%3Dyes&resourceVersion={from}")).await;
     check(&mut again).await;
@@ -141,7 +141,7 @@ async fn selections() {
 }
 
 #[tokio::test]
-async fn it_can_be_taken_up_anywhere() {
+async fn watch_resumes_after_any_event() {
     let rig = Rig::new().await;
     let from = rig.head();
     for n in 0..5 {
@@ -165,7 +165,7 @@ async fn it_can_be_taken_up_anywhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks() {
+async fn bookmarks_are_sent_every_minute_and_before_the_end() {
     let rig = Rig::new().await;
     rig.config_map("a", json!({})).await;
     let at = rig.head();
@@ -177,7 +177,7 @@ async fn bookmarks() {
     assert_eq!(end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     assert_eq!(version(&end["object"]), at.to_string());
     assert_eq!(end["object"]["kind"], "ConfigMap");
-    // Writes elsewhere move the bookmark on; that is what it is for.
+    // Writes to other resources advance the bookmark, which is its purpose.
     rig.post("/api/v1/namespaces/default/secrets", json!({"metadata": {"name": "s"}})).await.expect(201);
     let head = rig.head();
     for seconds in [60, 120, 148] {
@@ -192,9 +192,9 @@ async fn bookmarks() {
     assert_eq!(quiet.short().await, "end", "without being asked for there are none");
 }
 
-/// A bookmark promises that everything up to it was told, also while much is written.
+/// A bookmark guarantees that all events up to its revision have been sent, even under constant writes.
 #[tokio::test(start_paused = true)]
-async fn a_busy_watch_keeps_its_times() {
+async fn busy_watch_sends_bookmarks_and_ends_on_time() {
     let rig = Rig::new().await;
     rig.config_map("a", json!({})).await;
     let head = rig.head();
@@ -228,9 +228,9 @@ async fn a_busy_watch_keeps_its_times() {
     assert_eq!(started.elapsed().as_secs(), 100);
 }
 
-/// Events that are always there do not put off the end of a watch.
+/// A constant flow of events does not delay the end of a watch.
 #[tokio::test(start_paused = true)]
-async fn a_flood_does_not_put_off_the_end() {
+async fn backlog_does_not_delay_the_end() {
     let rig = Rig::new().await;
     rig.config_map("a", json!({})).await;
     let from = rig.head();
@@ -249,7 +249,7 @@ async fn a_flood_does_not_put_off_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn times() {
+async fn duration_follows_the_timeout_parameter() {
     let rig = Rig::with(|config| config.min_request_timeout = Duration::from_secs(10)).await;
     for (case, query, least, most) in [
         ("1 as asked", "timeoutSeconds=3", 3, 3),
@@ -264,14 +264,14 @@ async fn times() {
         let seconds = started.elapsed().as_secs();
         assert!((least..=most).contains(&seconds), "{case}: {seconds}");
     }
-    // More than can be counted is no reason to fall over.
+    // A timeout beyond the representable range is accepted.
     let mut long = rig.watch(&format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=9223372036854775807")).await;
     rig.config_map("a", json!({})).await;
     assert_eq!(long.short().await, "ADDED a");
 }
 
 #[tokio::test]
-async fn the_server_ends_them_when_it_goes() {
+async fn shutdown_ends_all_watches() {
     let rig = Rig::new().await;
     let mut watches = Vec::new();
     for _ in 0..1000 {
@@ -296,9 +296,9 @@ async fn the_server_ends_them_when_it_goes() {
     );
 }
 
-/// Large events are not put together into one larger piece.
+/// Large events are not combined into one chunk.
 #[tokio::test]
-async fn a_piece_has_its_size() {
+async fn large_events_are_sent_in_separate_chunks() {
     let rig = Rig::new().await;
     let from = rig.head();
     for n in 0..8 {

@@ -1,5 +1,5 @@
-//! I5: two writers never overwrite each other unseen. The store of these tests lets every writer
-//! be overtaken between its read and its write.
+//! I5: concurrent writers never overwrite each other unnoticed. The store of these tests lets other writers run
+//! between the read and the write of every writer.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ fn codes(answers: &[Answer]) -> Vec<u16> {
 }
 
 #[tokio::test]
-async fn read_and_put_counts_every_writer() {
+async fn concurrent_puts_lose_no_update() {
     let rig = Rig::new().await;
     rig.config_map("a", json!({})).await;
     let target = format!("{CONFIG_MAPS}/a");
@@ -33,7 +33,7 @@ async fn read_and_put_counts_every_writer() {
 }
 
 #[tokio::test]
-async fn patches_without_a_version_all_take_effect() {
+async fn concurrent_patches_without_a_version_all_take_effect() {
     for form in ["merge", "strategic", "json"] {
         let rig = Rig::new().await;
         rig.config_map("a", json!({})).await;
@@ -53,7 +53,7 @@ async fn patches_without_a_version_all_take_effect() {
 }
 
 #[tokio::test]
-async fn a_patch_with_a_version_takes_effect_once() {
+async fn one_of_concurrent_patches_with_a_version_takes_effect() {
     let rig = Rig::new().await;
     let made = rig.config_map("a", json!({})).await;
     let target = format!("{CONFIG_MAPS}/a");
@@ -70,7 +70,7 @@ async fn a_patch_with_a_version_takes_effect_once() {
 }
 
 #[tokio::test]
-async fn one_of_many_creates() {
+async fn one_of_concurrent_creates_succeeds() {
     let rig = Rig::new().await;
     let body = json!({"metadata": {"name": "a"}});
     let answers = join_all((0..10).map(|_| rig.post(CONFIG_MAPS, body.clone()))).await;
@@ -80,9 +80,9 @@ async fn one_of_many_creates() {
     assert_eq!(codes(&answers), vec![201; 10], "generated names make room for each other");
 }
 
-/// PUT of something missing creates; who loses that race updates what the winner has made.
+/// A PUT of a missing object creates it; a PUT that loses the race updates the object of the winner.
 #[tokio::test]
-async fn puts_that_create() {
+async fn one_of_concurrent_puts_creates_the_object() {
     let rig = Rig::new().await;
     let event = json!({
         "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
@@ -103,7 +103,7 @@ async fn puts_that_create() {
 }
 
 #[tokio::test]
-async fn a_pod_is_bound_once() {
+async fn one_of_concurrent_bindings_succeeds() {
     let rig = Rig::new().await;
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     rig.post("/api/v1/namespaces/default/pods", pod).await.expect(201);
@@ -122,7 +122,7 @@ async fn a_pod_is_bound_once() {
 }
 
 #[tokio::test]
-async fn nobody_brings_back_what_is_deleted() {
+async fn patch_never_recreates_a_deleted_object() {
     let rig = Rig::new().await;
     rig.config_map("a", json!({})).await;
     let target = format!("{CONFIG_MAPS}/a");
@@ -137,10 +137,10 @@ async fn nobody_brings_back_what_is_deleted() {
     rig.get(&target).await.expect(404);
 }
 
-/// A conditional write that is overtaken by a delete finds nothing: there is nothing to conflict with. It begins at every
-/// step of the delete, so that it is overtaken at one of them.
+/// A conditional write that is overtaken by a delete returns not found rather than a conflict. The write starts
+/// at every step of the delete, so that one of the runs is overtaken.
 #[tokio::test]
-async fn what_is_deleted_meanwhile_is_not_found() {
+async fn put_overtaken_by_a_delete_finds_no_object() {
     for (with_uid, wanted) in [(false, 404), (true, 409)] {
         for steps in 0..10 {
             let rig = Rig::new().await;
@@ -166,9 +166,9 @@ async fn what_is_deleted_meanwhile_is_not_found() {
     }
 }
 
-/// Deletes side by side: each is carried out or finds that there is nothing left.
+/// Of several concurrent deletes, each removes the object or finds it missing.
 #[tokio::test]
-async fn one_of_many_deletes() {
+async fn one_of_concurrent_deletes_removes_the_object() {
     let rig = Rig::new().await;
     rig.config_map("a", json!({})).await;
     let target = format!("{CONFIG_MAPS}/a");

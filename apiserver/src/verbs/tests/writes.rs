@@ -1,4 +1,4 @@
-//! Create, update and patch: what the server keeps, what it refuses, what it does not write.
+//! Create, update and patch: server-managed metadata, rejected writes, and writes that store nothing.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::rig::{CONFIG_MAPS, Rig, text, version};
 
 #[tokio::test]
-async fn creates() {
+async fn creates_check_name_namespace_and_kind() {
     let rig = Rig::new().await;
     for (case, target, body, code) in [
         ("1 plain", CONFIG_MAPS, json!({"metadata": {"name": "a"}}), 201),
@@ -37,7 +37,7 @@ async fn creates() {
 }
 
 #[tokio::test]
-async fn what_a_client_cannot_set() {
+async fn clients_cannot_set_server_managed_metadata() {
     let rig = Rig::new().await;
     let body = json!({"metadata": {
         "name": "a", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "selfLink": "/x",
@@ -77,7 +77,7 @@ async fn what_a_client_cannot_set() {
 }
 
 #[tokio::test]
-async fn generated_names() {
+async fn names_are_generated_from_a_prefix() {
     let rig = Rig::new().await;
     let long = "x".repeat(100);
     for (case, base, kept) in [("1 short", "web-", 4), ("2 long", long.as_str(), 58)] {
@@ -93,7 +93,7 @@ async fn generated_names() {
     for base in ["É", "é".repeat(80).as_str(), "a_b"] {
         rig.post(CONFIG_MAPS, json!({"metadata": {"generateName": base}})).await.expect(422);
     }
-    // A name beats its base, and then there is nothing to try again.
+    // A name takes precedence over `generateName`, and a conflict is not retried.
     let both = json!({"metadata": {"name": "a", "generateName": "g-"}});
     rig.post(CONFIG_MAPS, both.clone()).await.expect(201);
     let taken = rig.post(CONFIG_MAPS, both).await.expect(409).json();
@@ -104,7 +104,7 @@ async fn generated_names() {
 }
 
 #[tokio::test]
-async fn options_are_judged() {
+async fn write_options_are_validated() {
     let rig = Rig::new().await;
     rig.config_map("a", json!({})).await;
     let long = "m".repeat(129);
@@ -120,7 +120,7 @@ async fn options_are_judged() {
 }
 
 #[tokio::test]
-async fn bodies_and_their_types() {
+async fn bodies_are_checked_against_their_content_type() {
     let rig = Rig::new().await;
     let send = |method: &'static str, target: String, content_type: &'static str, body: &str| {
         let body = Body::from(body.to_owned());
@@ -162,7 +162,7 @@ async fn bodies_and_their_types() {
 }
 
 #[tokio::test]
-async fn unknown_and_double_fields() {
+async fn unknown_and_duplicate_fields_follow_the_field_validation() {
     let rig = Rig::new().await;
     let body = "{\"metadata\":{\"name\":\"a\"},\"data\":{\"k\":\"1\",\"k\":\"2\"},\"what\":1}";
     let post = |query: &'static str| {
@@ -178,7 +178,7 @@ async fn unknown_and_double_fields() {
 }
 
 #[tokio::test]
-async fn dry_runs_of_updates_show_what_would_be() {
+async fn dry_run_of_an_update_validates_and_returns_the_result() {
     let rig = Rig::new().await;
     let made = rig.config_map("a", json!({})).await;
     let target = format!("{CONFIG_MAPS}/a?dryRun=All");
@@ -190,7 +190,7 @@ async fn dry_runs_of_updates_show_what_would_be() {
 }
 
 #[tokio::test]
-async fn owners_named_twice() {
+async fn duplicate_owners_are_removed_with_a_warning() {
     let rig = Rig::new().await;
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u1"});
     let body = json!({"metadata": {"name": "a", "ownerReferences": [owner, owner]}});
@@ -200,7 +200,7 @@ async fn owners_named_twice() {
 }
 
 #[tokio::test]
-async fn generations() {
+async fn generation_counts_changes_of_the_spec() {
     let rig = Rig::new().await;
     let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});

@@ -1,4 +1,4 @@
-//! From an event of the store to a line of a watch.
+//! Conversion of store events to lines of a watch.
 
 use jiff::Timestamp;
 use orlop_openapi::types;
@@ -36,9 +36,8 @@ impl Type {
     }
 }
 
-/// What an event is to a watcher: nothing, or a type, the record to show and the revision to show
-/// it at. An object that stops matching is deleted to the watcher, with what it was before; one
-/// that begins to match is added.
+/// The event as a watcher sees it: none, or a type with the record and the revision to send. An object that stops
+/// matching is sent as deleted with its previous state; an object that starts matching is sent as added.
 pub(super) fn seen<'e>(
     filter: &Filter,
     event: &'e Event<Projection>,
@@ -53,19 +52,19 @@ pub(super) fn seen<'e>(
     }
 }
 
-/// How objects are shown.
+/// The representation of objects.
 pub(super) enum Framing {
     Object,
     Metadata(&'static str),
     Table(Table),
 }
 
-/// Writes events in the form that was negotiated.
+/// Writes events in the negotiated format.
 pub(super) struct Writer {
     kind: KindRef,
     media: Media,
     framing: Framing,
-    /// A table tells its columns once.
+    /// The columns of a table are sent once.
     columns_told: bool,
 }
 
@@ -74,7 +73,7 @@ impl Writer {
         Writer { kind, media, framing, columns_told: false }
     }
 
-    /// Ages in tables are as of each event, by this clock.
+    /// Computes ages in tables at the time of each event, with this clock.
     pub(super) fn timed(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         if let Framing::Table(table) = &mut self.framing {
             table.set_clock(clock);
@@ -82,7 +81,7 @@ impl Writer {
         self
     }
 
-    /// Appends an event about a record.
+    /// Appends the event of a record.
     pub(super) fn record(
         &mut self,
         out: &mut Vec<u8>,

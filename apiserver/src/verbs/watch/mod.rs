@@ -1,4 +1,4 @@
-//! Watches: what a client asks for, and the stream it gets.
+//! Watches: parameters and event stream.
 
 mod event;
 mod stream;
@@ -23,10 +23,10 @@ use crate::verbs::revision::{parse_revision, wait_for};
 use event::{Framing, Writer};
 use stream::{Live, Start};
 
-/// Nobody waits longer, and times beyond a few centuries cannot be counted.
+/// Maximum duration of a watch; longer durations could overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Opens a watch on a collection, or on one object in the old form.
+/// Opens a watch on a collection, or on one object with the legacy path.
 pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Watch)?;
     let framing = match wanted.transform {
@@ -47,7 +47,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
     }
     let timeout = match request.query.int("timeoutSeconds")? {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()).min(LONGEST),
-        // Somewhere between the least time and twice it, so that not all come back at once.
+        // Between the minimum and twice the minimum, so that clients do not reconnect all together.
         Some(_) | None => {
             request.server.config.min_request_timeout.mul_f64(rand::rng().random_range(1.0..2.0))
         }
@@ -97,7 +97,7 @@ fn check_options(request: &Request) -> Result<(), ApiError> {
     if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("ListOptions", &errors)) }
 }
 
-/// Where the stream begins.
+/// Determines where the stream starts.
 async fn start(request: &Request, filter: &Filter) -> Result<Start, ApiError> {
     let query = &request.query;
     let given = query.text("resourceVersion");
@@ -105,7 +105,7 @@ async fn start(request: &Request, filter: &Filter) -> Result<Start, ApiError> {
     let asked = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
     let initial = match (asked, revision) {
         (Some(asked), _) => asked,
-        // The old form: no revision means everything there is, then what follows.
+        // Legacy semantics: without a revision, the watch sends the current state first.
         (None, None) => true,
         (None, Some(_)) => false,
     };
@@ -123,7 +123,7 @@ async fn start(request: &Request, filter: &Filter) -> Result<Start, ApiError> {
     Ok(Start::Initial { records, at: snapshot.revision() })
 }
 
-/// What the stream says when it cannot go on from a revision.
+/// The error of a stream whose revision is no longer available.
 fn too_old(after: Revision, oldest: Revision) -> ApiError {
     ApiError::expired(format!("too old resource version: {after} ({oldest})"))
 }

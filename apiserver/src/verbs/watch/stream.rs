@@ -1,5 +1,5 @@
-//! The stream of a watch: initial events, the bookmark that ends them, then what happens, until
-//! its time is up, its revision is lost or the server closes.
+//! The event stream of a watch: initial events, the bookmark that ends them, then changes until the timeout, the
+//! loss of its revision, or shutdown.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -20,61 +20,61 @@ use crate::projection::Projection;
 use crate::status::ApiError;
 use crate::verbs::filter::Filter;
 
-/// Where a stream begins.
+/// Where a stream starts.
 pub(super) enum Start {
-    /// With what there is at a revision.
+    /// With the state at a revision.
     Initial { records: Vec<Arc<Record<Projection>>>, at: Revision },
-    /// With what happens after a revision.
+    /// With the changes after a revision.
     After(Revision),
-    /// Nowhere: the error is all it says.
+    /// With an error, which is the only event.
     Failed(ApiError),
 }
 
-/// What a stream needs while it lives.
+/// The data of a running stream.
 pub(super) struct Live {
     pub(super) store: Arc<dyn Kv<Projection>>,
     pub(super) prefix: String,
     pub(super) filter: Filter,
     pub(super) bookmarks: bool,
     pub(super) timeout: Duration,
-    /// The server is closing: end cleanly.
+    /// Cancelled on shutdown: the stream ends cleanly.
     pub(super) closing: CancellationToken,
     pub(super) counter: IntCounter,
 }
 
 /// The state of a stream.
 enum WatchState {
-    /// Initial events from this position on; then the bookmark; then `Following`.
+    /// Sends initial events from this index on, then the bookmark, then continues with `Following`.
     Initial { records: Vec<Arc<Record<Projection>>>, next: usize, at: Revision },
-    /// Nothing sent yet; opens the watcher.
+    /// Nothing has been sent yet; opens the watcher.
     Opening { after: Revision },
-    /// Waiting for events.
+    /// Waits for events.
     Following { watcher: Watcher<Projection> },
-    /// Events that have come, from this position on; then back to `Following`. Until they are all
-    /// sent no bookmark may be: it would promise them.
+    /// Sends these events from this index on, then continues with `Following`. No bookmark is sent before all of them
+    /// are, because a bookmark guarantees them.
     Sending { watcher: Watcher<Projection>, events: Vec<Arc<Event<Projection>>>, next: usize },
-    /// The error is all that is left to say.
+    /// Sends the error and ends.
     Failing(ApiError),
-    /// Nothing more comes.
+    /// The stream has ended.
     Ended,
 }
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A last bookmark is sent this long before the time is up.
+/// The last bookmark is sent this long before the timeout.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// Events are put together up to this many bytes.
+/// Events are combined into chunks of up to this many bytes.
 const PIECE: usize = 64 * 1024;
-/// So few watchers of a topic are each served at once, whatever happens.
+/// Up to this many watchers of a topic are served without rest.
 const FEW: usize = 64;
-/// How many pieces a core may send to the watchers of one topic in a second. Each costs a wake-up
-/// and two system calls here and two there, however little is in it.
+/// Maximum number of chunks per second and core for the watchers of one topic. Each chunk costs a wake-up and two
+/// system calls on each side, whatever its size.
 const PIECES_PER_CORE: u32 = 25_000;
-/// Nobody is made to wait longer for company.
+/// Maximum rest of a watcher.
 const LONGEST_REST: Duration = Duration::from_millis(250);
 
-/// How long a watcher that was served rests before it is served again, so that what happens
-/// meanwhile comes in one piece. The first event after a rest is never held back. After a full batch
-/// there is more already: whoever catches up does not rest.
+/// How long a watcher rests after it was served, so that the events of that time are sent in one chunk. The first
+/// event after a rest is never delayed. After a full batch more events are already waiting, so a watcher that
+/// catches up does not rest.
 fn rest(crowd: usize, count: usize, cores: u32) -> Duration {
     if crowd <= FEW || count >= BATCH {
         return Duration::ZERO;
@@ -84,7 +84,7 @@ fn rest(crowd: usize, count: usize, cores: u32) -> Duration {
     each.saturating_mul(crowd).min(LONGEST_REST)
 }
 
-/// The cores of this machine.
+/// Number of cores of this machine.
 fn cores() -> u32 {
     static CORES: LazyLock<u32> =
         LazyLock::new(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32));
@@ -97,15 +97,15 @@ struct Running {
     state: WatchState,
     end: Instant,
     next_bookmark: Instant,
-    /// The server is closing.
+    /// Completes on shutdown.
     closing: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// The end or the next bookmark, whichever comes first.
+    /// Fires at the timeout or at the next bookmark, whichever comes first.
     alarm: Pin<Box<Sleep>>,
-    /// Until then events are gathered; not set while nobody has to wait.
+    /// Events are collected until this timer fires; `None` without a rest.
     rest: Option<Pin<Box<Sleep>>>,
 }
 
-/// The pieces of the stream's body.
+/// The chunks of the response body.
 pub(super) fn stream(
     start: Start,
     live: Live,
@@ -125,11 +125,11 @@ pub(super) fn stream(
     let pieces = stream::unfold(running, |mut running| async move {
         running.piece().await.map(|piece| (Ok(Bytes::from(piece)), running))
     });
-    // Fused, so that who asks once more behind the end gets an answer.
+    // Fused, so that polling after the end is allowed.
     pieces.fuse()
 }
 
-/// The next time for a bookmark: once a minute, and a last one shortly before the end.
+/// The time of the next bookmark: once a minute, and a last one shortly before the timeout.
 fn bookmark_time(now: Instant, end: Instant) -> Instant {
     let last = end.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(now);
     let next = now + BOOKMARK_EVERY;
@@ -137,7 +137,7 @@ fn bookmark_time(now: Instant, end: Instant) -> Instant {
 }
 
 impl Running {
-    /// The next piece of the body; `None` at its end.
+    /// The next chunk of the body; `None` at its end.
     async fn piece(&mut self) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         while out.is_empty() {
@@ -149,7 +149,7 @@ impl Running {
                 WatchState::Sending { watcher, events, next } => {
                     let state = self.send(&mut out, watcher, events, next);
                     if out.is_empty() {
-                        // Nothing for this watcher; others want to run before the next lot.
+                        // No event matches this watcher; let other tasks run before the next batch.
                         tokio::task::yield_now().await;
                     }
                     state
@@ -203,7 +203,7 @@ impl Running {
         let events = tokio::select! {
             biased;
             () = &mut self.closing => return WatchState::Ended,
-            // The times come before the events: in a steady flow they would never have their turn.
+            // Timers come before events: a constant flow of events would never let them run.
             () = &mut self.alarm => {
                 let now = Instant::now();
                 if now >= self.end {
@@ -227,7 +227,7 @@ impl Running {
         }
     }
 
-    /// The timer of a rest that begins now.
+    /// Starts the timer of a rest.
     fn rested(&mut self, time: Duration) -> Pin<Box<Sleep>> {
         let until = Instant::now() + time;
         match self.rest.take() {
@@ -260,7 +260,7 @@ impl Running {
     }
 }
 
-/// The end of a stream that its watcher has ended.
+/// The state of a stream whose watcher has ended.
 fn ended(error: WatchError) -> WatchState {
     match error {
         WatchError::Expired { after, oldest } => WatchState::Failing(too_old(after, oldest)),
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_rests_so_long_that_the_pieces_of_all_stay_within_the_budget() {
+    fn crowded_watchers_rest_long_enough_to_stay_within_the_chunk_budget() {
         let cases = [
             (1, 1, 2, 0),
             (FEW, 1, 2, 0),

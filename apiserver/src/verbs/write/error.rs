@@ -1,4 +1,4 @@
-//! How a write fails.
+//! Errors of writes.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use orlop_store::{CommitError, Record};
 use crate::projection::Projection;
 use crate::status::ApiError;
 
-/// How a write can fail besides being refused.
+/// An error of a write to the store.
 pub(crate) enum StoreError {
-    /// Somebody else wrote the object meanwhile; the record that is there now.
+    /// Another writer has changed the object; contains the current record.
     Moved(Option<Arc<Record<Projection>>>),
-    /// Anything else.
+    /// Any other error.
     Api(ApiError),
 }
 
@@ -21,7 +21,7 @@ impl From<ApiError> for StoreError {
     }
 }
 
-/// From a failed commit to an answer; conflicts are the caller's.
+/// Converts the error of a commit; the caller handles conflicts.
 fn commit_error(error: CommitError<Projection>) -> StoreError {
     match error {
         CommitError::Conflict { actual, .. } => StoreError::Moved(actual),
@@ -38,10 +38,10 @@ fn commit_error(error: CommitError<Projection>) -> StoreError {
     }
 }
 
-/// The same as [`commit_error`] for a commit that also writes what the object reserves.
+/// Like [`commit_error`], for a commit that also writes the allocations of the object.
 pub(crate) fn commit_error_of(own: &str, error: CommitError<Projection>) -> StoreError {
     match error {
-        // Nobody is given what another has; this happens when both name it.
+        // Automatic allocation never assigns a value twice; this happens if two requests specify the same one.
         CommitError::Conflict { key, .. } if key.as_str() != own => StoreError::Api(ApiError::unavailable(
             format!("{key} was taken by another request at the same moment; send this one again"),
         )),

@@ -1,5 +1,5 @@
-//! What create, update, patch and the subresources have in common: the metadata that the server
-//! keeps and the rules in their order. The conditional write itself is in [`store`].
+//! Steps that create, update, patch and the subresources share: server-managed metadata, admission and
+//! validation. The conditional write is in [`store`].
 
 pub(crate) mod error;
 mod store;
@@ -23,7 +23,7 @@ pub(crate) use super::part::Part;
 pub(crate) use error::{StoreError, commit_error_of};
 pub(crate) use store::{put, put_as, remove, store_changed, store_new};
 
-/// Checks and fills the namespace of a body against that of the path.
+/// Checks the namespace in the body against the path, and sets it if it is missing.
 pub(crate) fn settle_namespace(request: &Request, object: &mut Object) -> Result<(), ApiError> {
     match request.kind().scope() {
         Scope::Cluster => {
@@ -44,7 +44,7 @@ pub(crate) fn settle_namespace(request: &Request, object: &mut Object) -> Result
     Ok(())
 }
 
-/// Removes metadata that a client cannot set, and owners named twice; the latter with a warning.
+/// Removes metadata that a client cannot set, and duplicate owners; the latter with a warning.
 pub(crate) fn strip_metadata(object: &mut Object, warnings: &mut Vec<String>) {
     let metadata = object.meta();
     metadata.remove("selfLink");
@@ -70,12 +70,12 @@ pub(crate) fn strip_metadata(object: &mut Object, warnings: &mut Vec<String>) {
     }
 }
 
-/// Makes the manager of a plain write the owner of what it changes.
+/// Makes the field manager of a write the owner of the fields that it changes.
 pub(crate) fn track(request: &Request, manager: &str, live: Option<&Object>, object: &mut Object) {
     managed::track(&writer(request, manager, &show_time(request.now())), live, object);
 }
 
-/// Who writes what; `now` is the time as objects show it.
+/// The field manager, with kind and subresource; `now` is the time in the form of objects.
 pub(crate) fn writer<'a>(request: &'a Request, manager: &'a str, now: &'a Value) -> Writer<'a> {
     Writer {
         kind: request.kind(),
@@ -85,7 +85,7 @@ pub(crate) fn writer<'a>(request: &'a Request, manager: &'a str, now: &'a Value)
     }
 }
 
-/// Lets the admission plugins change the object.
+/// Runs the mutating admission plugins.
 pub(crate) fn admit(
     request: &Request,
     operation: Operation,
@@ -101,7 +101,7 @@ pub(crate) fn admit(
     Ok(())
 }
 
-/// Lets the admission plugins refuse the object.
+/// Runs the validating admission plugins.
 pub(crate) fn admit_validated(
     request: &Request,
     operation: Operation,
@@ -113,7 +113,7 @@ pub(crate) fn admit_validated(
     request.server.admission.validate(&asked, &HeadLookup(&request.head()))
 }
 
-/// Lets the admission plugins refuse a delete.
+/// Runs the admission plugins for a delete.
 pub(crate) fn admit_delete(request: &Request, old: &Object) -> Result<(), ApiError> {
     let lookup_state = request.head();
     let lookup = HeadLookup(&lookup_state);
@@ -140,7 +140,7 @@ fn admission_request<'a>(
     }
 }
 
-/// Gives a new object its generation.
+/// Sets the generation of a new object.
 pub(crate) fn first_generation(kind: &dyn Kind, object: &mut Object) {
     match kind.policy().generation {
         Generation::Unmanaged => {}
@@ -168,12 +168,12 @@ fn finish_validation(kind: &dyn Kind, object: &Object, errors: &FieldErrors) -> 
         return Ok(());
     }
     let names = kind.names();
-    // Rules are those of the stored form, and so is the group that errors name.
+    // Validation applies to the stored form, and errors name its group.
     let group = if kind.is_view() { "" } else { names.group };
     Err(ApiError::invalid(names.kind, group, object.name(), errors))
 }
 
-/// The stored object with that of `object` which a subresource may change, and with who wrote it.
+/// The stored object with the fields that a subresource may change, and the managed fields, taken from `object`.
 pub(crate) fn only_part(kind: &dyn Kind, subresource: &str, object: &Object, old: &Object) -> Object {
     let mut changed = old.clone();
     kind.take_part(subresource, object, &mut changed);
@@ -184,8 +184,8 @@ pub(crate) fn only_part(kind: &dyn Kind, subresource: &str, object: &Object, old
     changed
 }
 
-/// Makes a changed object ready: what the server keeps comes from the stored one, the part that is
-/// not meant is put back, the generation is counted.
+/// Prepares a changed object: restores server-managed metadata and the parts that this request must not change,
+/// and increments the generation.
 pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, old: &Object) {
     let kind = request.kind();
     keep_metadata(object, old);
@@ -194,7 +194,7 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
         (Part::Main, StatusSubresource::WithMetadata | StatusSubresource::StatusOnly) => {
             object.copy_member(old, "status");
         }
-        // What it changes was picked before.
+        // The fields have been selected before.
         (Part::Named(_), _) => {}
         (Part::Status, policy) => {
             let status = object.0.remove("status");
@@ -208,7 +208,7 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
             if let (StatusSubresource::WithMetadata, Some(metadata)) = (policy, metadata) {
                 object.0.insert("metadata".to_owned(), metadata);
             } else {
-                // Who wrote the status is the one thing about metadata that a write of it changes.
+                // A status update changes no metadata except the managed fields.
                 match managed {
                     Some(managed) => object.set(&["metadata", "managedFields"], managed),
                     None => drop(object.meta().remove("managedFields")),
@@ -246,7 +246,7 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
     }
 }
 
-/// Puts back the metadata that only the server changes.
+/// Restores the metadata that only the server changes.
 pub(crate) fn keep_metadata(object: &mut Object, old: &Object) {
     for name in ["creationTimestamp", "generation", "resourceVersion"] {
         match old.at(&["metadata", name]) {
@@ -254,7 +254,7 @@ pub(crate) fn keep_metadata(object: &mut Object, old: &Object) {
             None => drop(object.meta().remove(name)),
         }
     }
-    // Whoever sets them on an object that is not being deleted is told so by validation.
+    // Validation rejects these fields on an object that is not terminating.
     for name in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         if let Some(value) = old.at(&["metadata", name]) {
             object.set(&["metadata", name], value.clone());
@@ -290,7 +290,7 @@ pub(crate) fn validate_changed(
     finish_validation(kind, object, &errors)
 }
 
-/// What a body says of the version it wants to change.
+/// Checks the resourceVersion in a body.
 pub(crate) fn check_version(
     kind: &dyn Kind,
     object: &Object,
@@ -319,12 +319,12 @@ pub(crate) fn check_version(
     Ok(())
 }
 
-/// The answer to a uid that is not the object's.
+/// The error for a uid that is not the object's.
 pub(crate) fn uid_conflict(kind: &dyn Kind, key: &str, given: &str, actual: &str) -> ApiError {
     precondition_failed(kind, key, "UID", given, actual)
 }
 
-/// The answer to a version that is not the object's, where the object is not what is sent.
+/// The error for a version that is not the object's, in requests that do not contain the object itself.
 pub(crate) fn version_conflict(kind: &dyn Kind, key: &str, given: &str, actual: &str) -> ApiError {
     precondition_failed(kind, key, "ResourceVersion", given, actual)
 }
@@ -349,7 +349,7 @@ fn precondition_failed(kind: &dyn Kind, key: &str, what: &str, given: &str, actu
     ApiError::conflict_because(&resource, details, &why)
 }
 
-/// Whether a terminating object has nothing left that holds it.
+/// Whether a terminating object can be removed.
 pub(crate) fn may_go(kind: &dyn Kind, object: &Object) -> bool {
     object.is_terminating()
         && object.finalizers().next().is_none()
@@ -357,7 +357,7 @@ pub(crate) fn may_go(kind: &dyn Kind, object: &Object) -> bool {
         && !kind.is_held(object)
 }
 
-/// A deletion time and grace for an object whose deletion begins.
+/// Sets deletion time and grace period when the deletion of an object begins.
 pub(crate) fn mark_deleted(kind: &dyn Kind, object: &mut Object, at: jiff::Timestamp, grace: Option<i64>) {
     object.set(&["metadata", "deletionTimestamp"], show_time(at));
     if let Some(grace) = grace {

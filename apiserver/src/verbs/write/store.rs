@@ -1,5 +1,5 @@
-//! The conditional write: an object takes the place of the record that it was made from, or nothing does.
-//! What the object reserves, and the quotas that it counts in, are written in the same commit.
+//! Conditional writes: an object replaces the record that it is based on, or nothing is written. The object's
+//! allocations and quota charges are part of the same commit.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::registry::Kind;
 use crate::verbs::quota_commit;
 use crate::verbs::request::Request;
 
-/// Stores a new object, given in the kind's own form.
+/// Stores a new object, given in the form of its kind.
 pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Written, StoreError> {
     let kind = request.kind();
     let key = request.resource.key(object.name());
@@ -32,8 +32,8 @@ pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Writt
     quota_commit::commit(request, None, &object, writes).await.map(Written::Record)
 }
 
-/// Stores a changed object in place of `record`; a result that is the same as what is stored is
-/// not written, and an object that was only held by what this change removed goes.
+/// Stores a changed object in place of `record`. Nothing is written if the object is unchanged, and a terminating
+/// object is removed if this change removes its last finalizer or grace period.
 pub(crate) async fn store_changed(
     request: &Request,
     record: &Arc<Record<Projection>>,
@@ -49,7 +49,7 @@ pub(crate) async fn store_changed(
     put(request, record, object).await.map(Written::Record)
 }
 
-/// Puts an object, given in the kind's own form, in the place of `record`, if it differs.
+/// Replaces `record` with an object, given in the form of its kind, if it differs.
 pub(crate) async fn put(
     request: &Request,
     record: &Arc<Record<Projection>>,
@@ -58,7 +58,7 @@ pub(crate) async fn put(
     put_as(request, request.kind(), record, object).await
 }
 
-/// The same for an object of another kind than the request's.
+/// The same for an object of a kind other than the request's.
 pub(crate) async fn put_as(
     request: &Request,
     kind: &dyn Kind,
@@ -88,7 +88,7 @@ pub(crate) async fn put_as(
     quota_commit::commit(request, Some(record), &object, writes).await
 }
 
-/// Removes a record, and gives back the revision of that.
+/// Removes a record and returns the revision of the removal.
 pub(crate) async fn remove(
     request: &Request,
     record: &Arc<Record<Projection>>,
@@ -106,7 +106,7 @@ pub(crate) async fn remove(
     Ok(committed.revision())
 }
 
-/// The writes at once; the one of the object itself is the last.
+/// Commits the writes together; the write of the object itself comes last.
 async fn commit(
     request: &Request,
     own: &str,

@@ -135,9 +135,7 @@ impl Common {
                 Ok(made)
             }
             // The cache did not have it yet. Its owner is checked next.
-            Err(error) if is_already_exists(&error) => {
-                api.get(name).await.map_err(failed)
-            }
+            Err(error) if is_already_exists(&error) => api.get(name).await.map_err(failed),
             Err(cause) => Err(failed(cause)),
         }
     }
@@ -205,11 +203,7 @@ impl Common {
         let (namespace, name) = split_key(key);
         let api: Api<VolumeSnapshot> = Api::namespaced(self.client.clone(), namespace);
         let written = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        written.map_err(|cause| SnapshotError::Snapshot {
-            what,
-            snapshot: key.to_owned(),
-            cause,
-        })
+        written.map_err(|cause| SnapshotError::Snapshot { what, snapshot: key.to_owned(), cause })
     }
 
     async fn write_status(

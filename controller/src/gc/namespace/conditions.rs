@@ -1,4 +1,5 @@
-//! What the status of a terminating namespace says about its content. Types, reasons and messages are upstream's.
+//! Conditions of a terminating namespace that describe its remaining content. Types, reasons and messages are
+//! upstream's.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NamespaceCondition, NamespaceStatus};
@@ -7,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::content::Outcome;
 use orlop_client::names::condition;
 
-/// Brings the conditions up to date. The time of a condition changes only with the condition.
+/// Updates the conditions. The transition time of a condition changes only when the condition does.
 pub fn apply(status: &mut NamespaceStatus, outcome: &Outcome, now: Timestamp) {
     for (type_, bad, (reason, message)) in wanted(outcome) {
         let value = if bad { "True" } else { "False" };

@@ -1,4 +1,4 @@
-//! Deleting the content of a namespace, whatever the server serves: pods first, the rest only when no pod is left.
+//! Deletion of all content of a namespace: pods first, all other resources once no pod is left.
 
 use std::collections::BTreeMap;
 
@@ -10,37 +10,38 @@ use orlop_client::api::Api;
 use crate::gc::discovery::{Served, discover};
 use orlop_client::client::{is_not_found, message_of, status_of};
 
-/// Seconds until objects with finalizers are looked at again. Upstream: finalizerEstimateSeconds.
+/// Seconds until objects with finalizers are checked again. Upstream: finalizerEstimateSeconds.
 const FINALIZER_ESTIMATE: u64 = 15;
 
-/// What became of the content.
+/// The result of one deletion pass.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Groups that could not be discovered.
     pub discovery_failures: Vec<String>,
     /// Resources that could not be deleted.
     pub content_failures: Vec<String>,
-    /// Objects that are left, by `resource.group`.
+    /// Remaining objects, by `resource.group`.
     pub remaining: BTreeMap<String, usize>,
-    /// How many of them carry each finalizer.
+    /// Number of remaining objects that carry each finalizer.
     pub finalizers: BTreeMap<String, usize>,
-    /// Seconds until the slowest of them may be gone.
+    /// Seconds until the slowest remaining object is expected to be deleted.
     seconds: u64,
 }
 
 impl Outcome {
-    /// When to look again; none if nothing is left.
+    /// Seconds until the next check; `None` if nothing is left.
     pub fn estimate(&self) -> Option<u64> {
         if self.remaining.is_empty() { None } else { Some(self.seconds.max(1)) }
     }
 
-    /// Everything that failed.
+    /// All failures.
     pub fn failures(&self) -> Vec<String> {
         self.discovery_failures.iter().chain(&self.content_failures).cloned().collect()
     }
 }
 
-/// Deletes what can be deleted now and says what is left. An error with one resource does not stop the others.
+/// Deletes all content that can be deleted now and reports the rest. An error with one resource does not stop the
+/// others.
 pub async fn delete_all(client: &Client, namespace: &str) -> Outcome {
     let found = discover(client).await;
     let mut outcome = Outcome { discovery_failures: found.failures, ..Outcome::default() };
@@ -49,7 +50,7 @@ pub async fn delete_all(client: &Client, namespace: &str) -> Outcome {
     for pods in found.served.iter().filter(deletable).filter(|s| is_pods(s)) {
         delete(client, namespace, pods, &mut outcome).await;
     }
-    // Claims and secrets that running pods need must not go before them.
+    // Running pods may need claims and secrets, so those are deleted after the pods.
     if !outcome.remaining.is_empty() || !outcome.content_failures.is_empty() {
         return outcome;
     }
@@ -75,7 +76,7 @@ impl Outcome {
             held = true;
             *self.finalizers.entry(finalizer.clone()).or_default() += 1;
         }
-        // A pod that still ends takes its grace period.
+        // A terminating pod may use its whole grace period.
         let grace = left.iter().filter_map(|o| o.metadata.deletion_grace_period_seconds).max().unwrap_or(0);
         let grace = u64::try_from(grace).unwrap_or(0);
         let seconds = if grace == 0 && held { FINALIZER_ESTIMATE } else { grace };
@@ -87,7 +88,8 @@ impl Outcome {
     }
 }
 
-/// Deletes the collection, or one by one where that is not possible, and lists what is left.
+/// Deletes the collection, or its objects one by one if the resource does not support `deletecollection`, and
+/// lists the remaining objects.
 async fn try_delete(
     client: &Client,
     namespace: &str,

@@ -1,7 +1,8 @@
-//! Namespace deletion: a terminating namespace loses its pods, then everything else, then its finalizer.
+//! The namespace controller: deletes the pods of a terminating namespace, then all other content, then removes
+//! the finalizer.
 //!
-//! What is left over is looked at again after a time, as upstream, and at once when a pod or claim of the namespace
-//! disappears, because those are what the rest waits for.
+//! Remaining content is checked again after a delay, as upstream, and immediately when a pod or claim of the
+//! namespace disappears, because the other objects wait for those.
 
 pub mod conditions;
 pub mod content;
@@ -10,8 +11,8 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
-use kube::api::PostParams;
 use kube::Client;
+use kube::api::PostParams;
 use orlop_client::api::Api;
 
 use crate::context::{Context, ControllerError};
@@ -24,16 +25,16 @@ use orlop_client::names::{NAMESPACE_FINALIZER, controller};
 use orlop_client::queue::WorkQueue;
 use orlop_client::worker;
 
-/// Attempts at a status write that meets other writers.
+/// Attempts at a status write that conflicts with other writers.
 const CONFLICT_RETRIES: usize = 5;
 
-/// Why a namespace is still there.
+/// Why a namespace could not be deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum NamespaceError {
-    /// It could not be read or written.
+    /// A request failed.
     #[error("cannot {what} namespace {name}: {cause}")]
     Api {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The namespace.
         name: String,
@@ -50,7 +51,7 @@ pub enum NamespaceError {
     },
 }
 
-/// Our finalizer is still on the namespace.
+/// Whether the namespace still has the `kubernetes` finalizer.
 fn held_by_us(namespace: &Namespace) -> bool {
     let finalizers = namespace.spec.as_ref().and_then(|s| s.finalizers.as_deref()).unwrap_or_default();
     finalizers.iter().any(|f| f == NAMESPACE_FINALIZER)
@@ -84,7 +85,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-/// A handler that asks for another look when the last obstacle may have gone.
+/// A handler that queues the namespace when an object of it, possibly the last obstacle, disappears.
 fn content_gone<K: Object>(
     queue: &WorkQueue<String>,
     namespaces: &Informer<Namespace>,
@@ -105,8 +106,8 @@ struct Emptying {
 }
 
 impl Emptying {
-    /// Every write is repeatable: phase, deletions, conditions, finalizer. Whatever fails, the next sync begins again
-    /// and skips what is done.
+    /// Every write is idempotent: phase, deletions, conditions, finalizer. After any failure the next sync starts
+    /// over and skips the completed steps.
     async fn sync(&self, name: String) -> Result<(), NamespaceError> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let found = api.get_opt(&name).await;
@@ -121,7 +122,7 @@ impl Emptying {
             return Err(NamespaceError::Content { name, causes });
         }
         if let Some(seconds) = outcome.estimate() {
-            // Half of the estimate and a second, as upstream.
+            // Half of the estimate plus one second, as upstream.
             self.queue.add_after(name, Duration::from_secs(seconds / 2 + 1));
             return Ok(());
         }

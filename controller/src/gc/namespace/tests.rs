@@ -1,4 +1,4 @@
-//! Namespace deletion on the fake API server.
+//! Tests of namespace deletion against the fake API server.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn condition(api: &FakeApi, type_: &str) -> (String, String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_namespace_and_one_with_content_go() {
+async fn empty_and_populated_namespaces_are_deleted() {
     let api = FakeApi::new();
     api.seed(namespace());
     api.seed(object("ConfigMap", "a", &[]));
@@ -53,7 +53,7 @@ async fn an_empty_namespace_and_one_with_content_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_go_first_and_the_claim_follows_when_the_pod_has_ended() {
+async fn pods_are_deleted_first_and_the_claim_after_its_pod_ended() {
     let api = FakeApi::new();
     api.seed(namespace());
     api.seed(pod("node-1"));
@@ -78,14 +78,14 @@ async fn pods_go_first_and_the_claim_follows_when_the_pod_has_ended() {
     assert_eq!(condition(&api, "NamespaceDeletionDiscoveryFailure").1, "ResourcesDiscovered");
     assert_eq!(condition(&api, "NamespaceDeletionGroupVersionParsingFailure").1, "ParsedGroupVersions");
     assert_eq!(condition(&api, "NamespaceDeletionContentFailure").1, "ContentDeleted");
-    // The kubelet reports the end of the pod.
+    // The kubelet reports that the pod has ended.
     api.delete_with("pods", "ns/p", json!({"gracePeriodSeconds": 0}));
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(api.list("namespaces").len(), 0, "no waiting once the last obstacle is gone");
 }
 
 #[tokio::test(start_paused = true)]
-async fn content_with_finalizers_is_named_and_looked_at_again() {
+async fn content_with_finalizers_is_reported_and_checked_again() {
     let api = FakeApi::new();
     api.seed(namespace());
     api.seed(object("ConfigMap", "a", &["example.test/hold"]));
@@ -106,7 +106,7 @@ async fn content_with_finalizers_is_named_and_looked_at_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_discovery_is_told_and_holds_the_namespace() {
+async fn failed_discovery_is_reported_and_blocks_the_deletion() {
     let api = FakeApi::new();
     api.seed(namespace());
     for _ in 0..6 {
@@ -128,7 +128,7 @@ async fn a_failed_discovery_is_told_and_holds_the_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_delay_is_kept() {
+async fn deletion_waits_for_the_configured_delay() {
     let api = FakeApi::new();
     api.seed(namespace());
     let options = Options { namespace_deletion_delay: Duration::from_secs(5), ..Options::default() };

@@ -1,5 +1,5 @@
-//! What the garbage collector does about one object, after it has read the object and its owners live. Every write is
-//! conditional on the version that was read; when one fails, everything is read and decided again.
+//! Processing of one object by the garbage collector, based on live reads of the object and its owners. Every
+//! write is conditional on the version that was read; after a failed write, the object is read and judged again.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -22,16 +22,16 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::uid::Uid;
 
-/// Owners that are known to be absent. Upstream: 500.
+/// Size of the cache of owners known to be absent. Upstream: 500.
 const ABSENT: usize = 500;
 
-/// Why an object could not be dealt with; it is tried again.
+/// Why an object could not be processed; it is retried.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// A request failed.
     #[error("cannot {what} {object}: {cause}")]
     Api {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The object.
         object: String,
@@ -50,31 +50,31 @@ pub enum CollectError {
     },
 }
 
-/// The owners of an object, by what they mean for it.
+/// The owners of an object, by their effect on it.
 #[derive(Debug, Default, PartialEq)]
 pub struct Owners {
-    /// They exist.
+    /// Owners that exist.
     pub solid: Vec<OwnerReference>,
-    /// They do not, or are other objects now.
+    /// Owners that do not exist, or whose name now belongs to another object.
     pub dangling: Vec<OwnerReference>,
-    /// They are being deleted and wait for their dependents.
+    /// Owners that are being deleted and wait for their dependents.
     pub waiting: Vec<OwnerReference>,
 }
 
-/// What to do about an object.
+/// The action for an object.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum OwnerVerdict {
-    /// An owner holds it and nothing is in vain.
+    /// A solid owner exists, and no reference is obsolete.
     Keep,
-    /// An owner holds it; the references to the others go.
+    /// A solid owner exists; the references to the other owners are removed.
     Loosen,
-    /// Nobody holds it and its owners wait: its own dependents go before it.
+    /// No solid owner exists and an owner waits: the object's own dependents are deleted before it.
     Foreground,
-    /// Nobody holds it: the policy that its finalizers say, else background.
+    /// No solid owner exists: delete with the policy of the object's finalizers, else in the background.
     Delete,
 }
 
-/// Decides about an object that has owners.
+/// Decides the action for an object that has owners.
 pub fn judge(owners: &Owners, has_dependents: bool) -> OwnerVerdict {
     let in_vain = !owners.dangling.is_empty() || !owners.waiting.is_empty();
     match (owners.solid.is_empty(), in_vain) {
@@ -90,17 +90,17 @@ pub fn judge(owners: &Owners, has_dependents: bool) -> OwnerVerdict {
 pub struct Kinds(Arc<RwLock<Vec<Arc<Served>>>>);
 
 impl Kinds {
-    /// These kinds.
+    /// Creates the set with `served`.
     pub fn new(served: Vec<Arc<Served>>) -> Self {
         Kinds(Arc::new(RwLock::new(served)))
     }
 
-    /// From now on these.
+    /// Replaces the set with `served`.
     pub fn replace(&self, served: Vec<Arc<Served>>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = served;
     }
 
-    /// The kind of an owner. Its version may be another one than the preferred: the object is the same.
+    /// The kind of an owner. The reference may use another version than the preferred one: the object is the same.
     fn of(&self, reference: &OwnerReference) -> Option<Arc<Served>> {
         let (group, _) = group_of(&reference.api_version);
         let kinds = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -108,19 +108,19 @@ impl Kinds {
     }
 }
 
-/// Carries out the work of the queue.
+/// Processes the work queue.
 pub struct Collector {
     client: Client,
     kinds: Kinds,
     graph: Arc<Mutex<Graph>>,
     queue: WorkQueue<Work>,
     recorder: Recorder,
-    /// `apiVersion kind namespace name uid` of owners that do not exist. A UID never comes back.
+    /// `apiVersion kind namespace name uid` of owners that do not exist. UIDs are never reused.
     absent: Mutex<VecDeque<String>>,
 }
 
 impl Collector {
-    /// A collector over this graph.
+    /// A collector for `graph`.
     pub fn new(
         client: Client,
         kinds: Kinds,
@@ -131,7 +131,7 @@ impl Collector {
         Self { client, kinds, graph, queue, recorder, absent: Mutex::default() }
     }
 
-    /// Does one piece of work.
+    /// Processes one work item.
     pub async fn work(&self, work: Work) -> Result<(), CollectError> {
         match work {
             Work::Delete(uid) => self.attempt_delete(&uid).await,
@@ -144,7 +144,7 @@ impl Collector {
         if node.state().terminating && !node.state().foreground {
             return Ok(());
         }
-        // Gone or another one: the watch brings the deletion.
+        // Deleted or replaced: the watch delivers the deletion.
         let Some(live) = self.read(&node).await? else { return Ok(()) };
         if node.state().foreground {
             return self.finish_foreground(&node, &live).await;
@@ -163,7 +163,7 @@ impl Collector {
             OwnerVerdict::Foreground => {
                 let mut version = live.metadata.resource_version.clone();
                 if dependents.iter().any(|d| d.state().foreground) {
-                    // A circle: each would wait for the other. This one stops blocking its owners.
+                    // A cycle: each object would wait for the other. This one stops blocking its owners.
                     version = self.unblock(&node, &live).await?;
                 }
                 self.delete(&node, version, PropagationPolicy::Foreground).await
@@ -181,7 +181,7 @@ impl Collector {
         }
     }
 
-    /// An owner that waits: done when nothing blocks it any more, else its dependents are looked at.
+    /// Continues a foreground deletion: finishes it when no dependent blocks it any more, else queues the dependents.
     async fn finish_foreground(&self, node: &Node, live: &Meta) -> Result<(), CollectError> {
         let blocking: Vec<Node> = self.graph().blocking(&node.uid).cloned().collect();
         if blocking.is_empty() {
@@ -193,8 +193,8 @@ impl Collector {
         Ok(())
     }
 
-    /// First the dependents lose their reference, then the owner may go: a failure in between leaves an owner that
-    /// still has the finalizer, and the retry goes on.
+    /// Removes the owner reference from the dependents first and then the owner's finalizer. After a failure in
+    /// between, the owner still has the finalizer, and the retry continues.
     async fn attempt_orphan(&self, uid: &Uid) -> Result<(), CollectError> {
         let (node, dependents) = {
             let graph = self.graph();
@@ -231,7 +231,7 @@ impl Collector {
         Ok(owners)
     }
 
-    /// The owner that a reference means, read live; none if it does not exist.
+    /// Reads the owner that a reference names from the server; `None` if it does not exist.
     async fn owner(&self, node: &Node, reference: &OwnerReference) -> Result<Option<Meta>, CollectError> {
         let OwnerReference { api_version, kind, name, uid, .. } = reference;
         let Some(served) = self.kinds.of(reference) else {
@@ -243,7 +243,7 @@ impl Collector {
         if self.absent().contains(&entry) {
             return Ok(None);
         }
-        // A cluster-scoped object cannot have an owner in a namespace.
+        // A cluster-scoped object cannot have a namespaced owner.
         let impossible = served.namespaced && namespace.is_empty();
         if !impossible {
             let owner = self.api::<Meta>(&served, namespace).get_opt(name).await;
@@ -301,7 +301,7 @@ impl Collector {
         self.patch(node, live, json!({"finalizers": left}), "remove a finalizer from").await.map(drop)
     }
 
-    /// The object of this node, if it is still the same one.
+    /// Reads the object of this node from the server; `None` if it was deleted or replaced.
     async fn read(&self, node: &Node) -> Result<Option<Meta>, CollectError> {
         let found = self.api::<Meta>(&node.kind, node.namespace()).get_opt(node.name()).await;
         let found = found.map_err(|cause| CollectError::Api { what: "read", object: text(node), cause })?;
@@ -309,7 +309,8 @@ impl Collector {
         Ok(found.filter(|live| live.metadata.uid.as_ref() == Some(&uid)))
     }
 
-    /// Merges metadata into exactly the version that was read. Returns the new version, none if the object is gone.
+    /// Patches the metadata of exactly the version that was read. Returns the new version, or `None` if the object no
+    /// longer exists.
     async fn patch(
         &self,
         node: &Node,

@@ -1,8 +1,8 @@
-//! Who owns whom, by UID, and what a change gives reason to look at. No I/O.
+//! The ownership graph, by UID, and the work items that follow from a change. No I/O.
 //!
-//! Links are kept by the owner's UID whether or not the owner was seen, so an owner that shows up later finds its
-//! dependents. Nearly all objects own nothing, have no owner and live: of them only the UID, the kind and the key are
-//! held, the key together with the informer that brought it.
+//! Links are stored by the owner's UID whether or not the owner has been observed, so an owner that appears later
+//! finds its dependents. Nearly all objects have no dependents, no owners and are not terminating: for these the
+//! graph stores only UID, kind and key, and shares the key with the informer that delivered it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,12 +18,12 @@ use orlop_client::names::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
 use orlop_client::small_set::Few;
 use orlop_client::uid::Uid;
 
-/// Something to look at.
+/// A work item.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Work {
-    /// The object of this UID may have to be deleted, or may finish a foreground deletion.
+    /// The object with this UID may have to be deleted, or may finish a foreground deletion.
     Delete(Uid),
-    /// The object of this UID is being deleted and leaves its dependents behind.
+    /// The object with this UID is being deleted and orphans its dependents.
     Orphan(Uid),
 }
 
@@ -45,11 +45,11 @@ pub struct Node {
     pub key: Arc<str>,
     /// Its UID.
     pub uid: Uid,
-    /// Its ties and its end, if it has any.
+    /// Its owners and deletion state, if it has any.
     pub state: Option<Box<OwnerState>>,
 }
 
-/// What is not the same for all objects without ties.
+/// The state in which objects with owners or a deletion differ from all others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OwnerState {
     /// Its owners.
@@ -58,16 +58,16 @@ pub struct OwnerState {
     pub terminating: bool,
     /// It is being deleted and waits for its dependents.
     pub foreground: bool,
-    /// It is being deleted and its dependents are to be left behind.
+    /// It is being deleted and orphans its dependents.
     pub orphaning: bool,
 }
 
-/// An object that lives alone.
+/// The state of an object without owners that is not being deleted.
 static ALONE: OwnerState =
     OwnerState { owners: Vec::new(), terminating: false, foreground: false, orphaning: false };
 
 impl Node {
-    /// The node of an object; none without a UID.
+    /// The node of an object; `None` for an object without UID.
     pub fn of<K: Resource>(kind: &Arc<Served>, key: &Arc<str>, object: &K) -> Option<Self> {
         let meta = object.meta();
         let terminating = is_terminating(object);
@@ -85,12 +85,12 @@ impl Node {
         })
     }
 
-    /// Its ties and its end.
+    /// Its owners and deletion state.
     pub fn state(&self) -> &OwnerState {
         self.state.as_deref().unwrap_or(&ALONE)
     }
 
-    /// Empty for a cluster-scoped object.
+    /// The namespace; empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
         split_key(&self.key).0
     }
@@ -100,7 +100,7 @@ impl Node {
         split_key(&self.key).1
     }
 
-    /// The reference, made by an object in `namespace`, says where this object really is.
+    /// Whether `reference`, found on an object in `namespace`, names the actual location of this object.
     pub fn is_meant_by(&self, reference: &OwnerReference, namespace: &str) -> bool {
         let (group, _) = group_of(&reference.api_version);
         group == self.kind.resource.group
@@ -123,32 +123,32 @@ pub fn group_of(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
-/// The graph.
+/// The ownership graph.
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: HashMap<Uid, Node>,
-    /// By UID of the owner.
+    /// Dependents, by UID of the owner.
     dependents: HashMap<Uid, Few<Uid>>,
 }
 
 impl Graph {
-    /// The object of this UID, if it was seen.
+    /// The object with this UID, if it has been observed.
     pub fn node(&self, uid: &Uid) -> Option<&Node> {
         self.nodes.get(uid)
     }
 
-    /// What refers to this UID as an owner.
+    /// The objects that refer to this UID as an owner.
     pub fn dependents(&self, uid: &Uid) -> impl Iterator<Item = &Node> {
         self.dependents.get(uid).into_iter().flatten().filter_map(|dependent| self.nodes.get(dependent))
     }
 
-    /// Dependents that an owner's foreground deletion has to wait for.
+    /// The dependents that block a foreground deletion of their owner.
     pub fn blocking(&self, uid: &Uid) -> impl Iterator<Item = &Node> {
         let text = uid.to_string();
         self.dependents(uid).filter(move |node| node.blocks(&text))
     }
 
-    /// An object was created or changed.
+    /// Records that an object was created or changed.
     pub fn observe(&mut self, node: Node) -> Vec<Work> {
         let uid = node.uid.clone();
         let old = self.nodes.insert(uid.clone(), node.clone());
@@ -189,7 +189,7 @@ impl Graph {
         work
     }
 
-    /// An object is gone.
+    /// Records that an object was deleted.
     pub fn forget(&mut self, uid: &Uid) -> Vec<Work> {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         let mut work: Vec<Work> = self.dependents(uid).map(|d| Work::Delete(d.uid.clone())).collect();

@@ -1,10 +1,10 @@
-//! Garbage collector: an object all of whose owners are gone is deleted; foreground and orphan deletions are carried
-//! out.
+//! The garbage collector: deletes objects whose owners no longer exist and carries out foreground and orphan
+//! deletions.
 //!
-//! [`graph`] holds who owns whom, by UID, fed by watches of everything that can be listed, watched and deleted: those
-//! that other controllers have anyway, and watches of metadata for the rest. It only says what to look at: nothing is
-//! deleted before the object and its owners were read live ([`attempt_to_delete`]). What the server serves is read at the start, and
-//! again when a definition of a kind has changed.
+//! [`graph`] stores the ownership relations by UID. It is fed by watches of every resource that can be listed,
+//! watched and deleted: the informers of the other controllers where one exists, and metadata watches for the
+//! rest. The graph only proposes work: nothing is deleted before the object and its owners have been read live
+//! ([`attempt_to_delete`]). Discovery runs at startup and again whenever a CustomResourceDefinition changes.
 
 pub mod attempt_to_delete;
 pub mod graph;
@@ -68,19 +68,20 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-/// The watches of all kinds. Kinds come and go with the definitions that bring them.
+/// The watches of all kinds. Custom kinds appear and disappear with their definitions.
 struct Watches {
     context: Context,
     graph: Arc<Mutex<Graph>>,
     queue: WorkQueue<Work>,
-    /// Told when a definition of a kind has changed.
+    /// Notified when a CustomResourceDefinition changes.
     definitions: Arc<Notify>,
-    /// By group and plural: what ends the watch, and what feeds the graph while it is held.
+    /// By group and plural: the token that stops the watch, and the registrations that feed the graph.
     running: HashMap<(String, String), (CancellationToken, Vec<Registration>)>,
 }
 
 impl Watches {
-    /// Begins what is missing and ends what is not served any more. The futures end when what was begun is complete.
+    /// Starts missing watches and stops those of kinds that are no longer served. Each future completes when its
+    /// cache has synced.
     fn settle(&mut self, served: &[Arc<Served>]) -> Vec<BoxFuture<'static, ()>> {
         let name = |kind: &Served| (kind.resource.group.clone(), kind.resource.plural.clone());
         let names: HashSet<(String, String)> = served.iter().map(|kind| name(kind)).collect();
@@ -109,7 +110,7 @@ impl Watches {
         synced
     }
 
-    /// A watch of a kind's metadata.
+    /// Starts a watch of a kind's metadata.
     fn begin(
         &self,
         feeder: &Feeder,
@@ -128,7 +129,7 @@ impl Watches {
         (waiting, handlers)
     }
 
-    /// Looks at what is served whenever a definition has changed.
+    /// Runs discovery whenever a definition changes.
     async fn follow(mut self, kinds: Kinds) {
         let shutdown = self.context.shutdown.clone();
         let client = self.context.client.clone();
@@ -141,19 +142,20 @@ impl Watches {
                 () = shutdown.cancelled() => return,
                 served = served => served,
             };
-            // Objects that are there already come with the first list of a watch; nobody waits for it.
+            // The first list of a watch delivers the existing objects; there is no need to wait for it.
             drop(self.settle(&served));
             kinds.replace(served);
         }
     }
 }
 
-/// Whether objects of the kind bring kinds.
+/// Whether objects of this kind define custom kinds.
 fn is_definition(kind: &Served) -> bool {
     kind.resource.group == "apiextensions.k8s.io" && kind.resource.kind == "CustomResourceDefinition"
 }
 
-/// Everything the server serves. A group that cannot be read may hold dependents, so nothing begins without it.
+/// All resources that the server serves. A group that cannot be discovered may contain dependents, so collection
+/// does not start without it.
 async fn everything(client: &Client) -> Vec<Arc<Served>> {
     let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
     loop {
@@ -169,14 +171,15 @@ async fn everything(client: &Client) -> Vec<Arc<Served>> {
     }
 }
 
-/// Events are many, own nothing, and expire by themselves.
+/// Excludes Events: they are numerous, own nothing and expire by themselves.
 fn is_watched(kind: &Served) -> bool {
     let is_event =
         kind.resource.kind == "Event" && matches!(kind.resource.group.as_str(), "" | "events.k8s.io");
     !is_event && ["list", "watch", "delete"].iter().all(|verb| kind.can(verb))
 }
 
-/// Follows a kind in the cache that other controllers use too, if there is one: every change is received and decoded once.
+/// Attaches to the informer that other controllers use for this kind, if there is one, so that every change is
+/// received and decoded once.
 fn shared(feeder: &Feeder, informers: &Informers) -> Option<(BoxFuture<'static, ()>, Registration)> {
     let resource = &feeder.kind.resource;
     Some(match (resource.group.as_str(), resource.kind.as_str()) {
@@ -196,7 +199,7 @@ fn shared(feeder: &Feeder, informers: &Informers) -> Option<(BoxFuture<'static, 
     })
 }
 
-/// Leaves of an object's metadata what the graph is made of.
+/// Reduces metadata to the fields that the graph uses.
 fn trim(object: &mut Meta) {
     let meta = std::mem::take(&mut object.metadata);
     object.metadata = ObjectMeta {
@@ -211,7 +214,7 @@ fn trim(object: &mut Meta) {
     };
 }
 
-/// Tells the graph about one kind.
+/// Feeds one kind into the graph.
 struct Feeder {
     kind: Arc<Served>,
     graph: Arc<Mutex<Graph>>,
@@ -219,7 +222,7 @@ struct Feeder {
 }
 
 impl Feeder {
-    /// From now on; the future ends when the cache is complete.
+    /// Starts feeding from `informer`; the future completes when its cache has synced.
     fn attach<K>(&self, informer: &Informer<K>) -> (BoxFuture<'static, ()>, Registration)
     where
         K: Object,
@@ -231,7 +234,7 @@ impl Feeder {
     }
 }
 
-/// Puts changes of one kind into the graph, and what follows from them into the queue.
+/// Applies changes of one kind to the graph and queues the resulting work.
 fn feed<K: Object>(
     kind: Arc<Served>,
     graph: Arc<Mutex<Graph>>,

@@ -1,4 +1,4 @@
-//! The garbage collector on the fake API server, and the graph by itself.
+//! Tests of the garbage collector against the fake API server, and of the graph alone.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ fn start(api: &FakeApi) -> tokio_util::sync::DropGuard {
 }
 
 #[test]
-fn verdicts() {
+fn verdict_follows_from_owner_states_and_dependents() {
     let one = || vec![serde_json::from_value(owner("o", true)).unwrap()];
     let owners = |solid: bool, dangling: bool, waiting: bool| Owners {
         solid: if solid { one() } else { vec![] },
@@ -60,7 +60,7 @@ fn verdicts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dependents_follow_their_last_owner_through_all_levels() {
+async fn dependents_are_deleted_with_their_last_owner_at_every_level() {
     let api = FakeApi::new();
     for (name, owners) in
         [("a", vec![]), ("b", vec![]), ("a1", vec!["a"]), ("a2", vec!["a1"]), ("ab", vec!["a", "b"])]
@@ -86,7 +86,7 @@ async fn dependents_follow_their_last_owner_through_all_levels() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_claim_of_an_ephemeral_volume_goes_with_its_pod() {
+async fn claim_of_an_ephemeral_volume_is_deleted_with_its_pod() {
     let api = FakeApi::new();
     api.seed(json!({"kind": "Pod", "metadata": {"namespace": "ns", "name": "p", "uid": "uid-p"}, "spec": {"containers": []}}));
     api.seed(json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "ns", "name": "p-v", "ownerReferences": [
@@ -99,7 +99,7 @@ async fn the_claim_of_an_ephemeral_volume_goes_with_its_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_that_were_gone_before_the_start_or_carry_another_uid() {
+async fn dependents_of_owners_absent_at_start_or_with_another_uid_are_deleted() {
     let api = FakeApi::new();
     let mut other = owner("a", false);
     other["uid"] = json!("uid-of-an-earlier-a");
@@ -113,7 +113,7 @@ async fn owners_that_were_gone_before_the_start_or_carry_another_uid() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_in_another_namespace_counts_as_absent_and_is_told() {
+async fn owner_in_another_namespace_counts_as_absent_and_is_reported() {
     let api = FakeApi::new();
     api.seed(map_in("other", "a", &[]));
     api.seed(map("b", &[owner("a", false)]));
@@ -135,7 +135,7 @@ async fn an_owner_in_another_namespace_counts_as_absent_and_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_whose_owner_is_of_an_unknown_kind_stays() {
+async fn object_with_an_owner_of_unknown_kind_is_not_deleted() {
     let api = FakeApi::new();
     let unknown = json!({"apiVersion": "example.test/v1", "kind": "Thing", "name": "t", "uid": "u"});
     api.seed(map("a", &[unknown]));
@@ -145,7 +145,7 @@ async fn an_object_whose_owner_is_of_an_unknown_kind_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreground_owner_waits_for_those_that_block_it_only() {
+async fn foreground_deletion_waits_only_for_blocking_dependents() {
     let api = FakeApi::new();
     api.seed(map("a", &[]));
     let held = |mut object: Value| {
@@ -168,7 +168,7 @@ async fn a_foreground_owner_waits_for_those_that_block_it_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependent_that_stops_blocking_lets_its_owner_go() {
+async fn dependent_that_stops_blocking_releases_its_owner() {
     let api = FakeApi::new();
     api.seed(map("a", &[]));
     let mut blocks = map("b", &[owner("a", true)]);
@@ -184,7 +184,7 @@ async fn a_dependent_that_stops_blocking_lets_its_owner_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn foreground_goes_down_level_by_level_and_circles_end() {
+async fn foreground_deletion_descends_by_level_and_resolves_cycles() {
     let api = FakeApi::new();
     api.seed(map("a", &[owner("c", true)]));
     api.seed(map("b", &[owner("a", true)]));
@@ -198,7 +198,7 @@ async fn foreground_goes_down_level_by_level_and_circles_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphaned_dependents_stay_without_the_reference() {
+async fn orphaned_dependents_stay_and_lose_the_reference() {
     let api = FakeApi::new();
     api.seed(map("a", &[]));
     api.seed(map("z", &[]));
@@ -217,7 +217,7 @@ async fn orphaned_dependents_stay_without_the_reference() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_returns_under_its_name_does_not_hold_the_old_dependents() {
+async fn recreated_owner_does_not_own_the_old_dependents() {
     let api = FakeApi::new();
     api.seed(map("a", &[]));
     api.seed(map("b", &[owner("a", false)]));
@@ -230,7 +230,7 @@ async fn an_owner_that_returns_under_its_name_does_not_hold_the_old_dependents()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changed_while_the_watch_was_away_is_collected_after_it() {
+async fn changes_during_a_watch_outage_are_collected_after_it() {
     let api = FakeApi::new();
     api.seed(map("a", &[]));
     api.seed(map("b", &[owner("a", false)]));
@@ -245,9 +245,10 @@ async fn what_changed_while_the_watch_was_away_is_collected_after_it() {
     assert_eq!(names(&api), Vec::<String>::new());
 }
 
-/// Any forest, any deletions: what is left is exactly what has no owner references or at least one owner that is left.
+/// For random forests and deletions: exactly the objects without owner references, or with at least one surviving
+/// owner, survive.
 #[tokio::test(start_paused = true)]
-async fn random_graphs_end_as_the_rule_says() {
+async fn random_graphs_leave_only_objects_with_a_live_owner_or_none() {
     for seed in 0..40 {
         let mut random = StdRng::seed_from_u64(seed);
         let count = random.random_range(3..14_usize);

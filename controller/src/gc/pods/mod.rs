@@ -1,7 +1,7 @@
-//! Pod GC: every 20 s it removes pods that nobody will end otherwise. The steps and their order are upstream's.
+//! Pod GC: every 20 s, removes pods that no other component would end. The steps and their order are upstream's.
 //!
-//! The period is the mechanism here on purpose: what is looked for (too many finished pods, nodes that stay away) is
-//! no event.
+//! Polling is deliberate: the conditions (too many finished pods, nodes that stay missing) do not arrive as
+//! events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use orlop_client::queue::WorkQueue;
 
 /// Time between two rounds.
 const PERIOD: Duration = Duration::from_secs(20);
-/// How long a node has to be missing before its pods count as orphans.
+/// How long a node must be missing before its pods count as orphaned.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
 /// Why a pod was not removed; the next round tries again.
 #[derive(Debug, thiserror::Error)]
 pub enum PodGcError {
-    /// The phase could not be set.
+    /// The phase could not be written.
     #[error("cannot mark pod {key} as failed: {cause}")]
     Mark {
         /// The pod.
@@ -52,7 +52,8 @@ pub enum PodGcError {
     },
 }
 
-/// Finished pods above the threshold: evicted ones first, then the oldest. A threshold of 0 or less keeps all.
+/// Finished pods above the threshold: evicted pods first, then the oldest. A threshold of 0 or less disables the
+/// limit.
 pub fn surplus(pods: &[impl AsRef<Pod>], threshold: i32) -> Vec<&Pod> {
     let Ok(keep) = usize::try_from(threshold) else { return Vec::new() };
     if keep == 0 {
@@ -68,12 +69,12 @@ pub fn surplus(pods: &[impl AsRef<Pod>], threshold: i32) -> Vec<&Pod> {
     finished
 }
 
-/// Any other phase counts as finished.
+/// Whether the pod has not finished. Every phase other than the active ones counts as finished.
 fn is_living(pod: &Pod) -> bool {
     matches!(phase(pod), "" | "Pending" | "Running" | "Unknown")
 }
 
-/// A terminating pod on a node that is not ready and was taken out of service.
+/// Whether a terminating pod is on a node that is not ready and tainted out-of-service.
 pub fn is_stuck(pod: &Pod, node: Option<&Node>) -> bool {
     let Some(node) = node.filter(|_| is_terminating(pod)) else { return false };
     let ready = node.status.iter().flat_map(|s| s.conditions.iter().flatten());
@@ -83,7 +84,7 @@ pub fn is_stuck(pod: &Pod, node: Option<&Node>) -> bool {
     !ready && out_of_service
 }
 
-/// A terminating pod that never got a node, so that no kubelet will end it.
+/// Whether a terminating pod was never assigned to a node, so that no kubelet will end it.
 pub fn never_scheduled(pod: &Pod) -> bool {
     is_terminating(pod) && node_name(pod).is_none()
 }
@@ -125,7 +126,7 @@ struct PodGc {
     threshold: i32,
     pods: Informer<Pod>,
     nodes: Informer<Node>,
-    /// Names of nodes that pods have and the cache lacks, in quarantine.
+    /// Names of nodes that pods refer to and the cache lacks, in quarantine.
     missing: WorkQueue<String>,
 }
 
@@ -152,13 +153,14 @@ impl PodGc {
         }
     }
 
-    /// All others are left alone by every step, and there are many: they are decoded one at a time.
+    /// Whether any step may remove the pod. Most pods are skipped here; they are decoded one at a time.
     fn may_go(&self, pod: &Pod) -> bool {
         let on_a_known_node = node_name(pod).is_none_or(|name| self.nodes.get_kept(name).is_some());
         !is_living(pod) || is_terminating(pod) || !on_a_known_node
     }
 
-    /// Nodes that pods name, that were missing for the quarantine, and that the server does not know either.
+    /// Nodes that pods refer to, that were missing for the whole quarantine, and that the server does not know
+    /// either.
     async fn gone_nodes(&self, pods: &[Arc<Pod>]) -> BTreeSet<String> {
         let unknown = |name: &&str| self.nodes.get(name).is_none();
         for name in pods.iter().filter_map(|pod| node_name(pod)).filter(unknown) {
@@ -176,7 +178,7 @@ impl PodGc {
                     gone.insert(name);
                 }
                 Ok(Some(_)) => {}
-                // Not known: the pods stay, and the node goes back into quarantine in the next round.
+                // Unknown: the pods stay, and the next round puts the node back into quarantine.
                 Err(error) => tracing::warn!(node = name, %error, "cannot see whether the node exists"),
             }
         }
@@ -203,7 +205,7 @@ impl PodGc {
         }
     }
 
-    /// Two writes. After the first the pod is Failed and still there; the next round comes to it again and finishes.
+    /// Two writes. After the first the pod is Failed and still exists; the next round finds it again and finishes.
     async fn mark_and_delete(&self, pod: &Pod, why: Option<PodCondition>) -> Result<(), PodGcError> {
         let key = key_of(pod);
         let (namespace, name) = orlop_client::informer::split_key(&key);
@@ -220,14 +222,14 @@ impl PodGc {
         let parameters = DeleteParams::default().grace_period(0).preconditions(this_one);
         match api.delete(name, &parameters).await {
             Ok(_) => Ok(()),
-            // Gone, or replaced by another pod of its name.
+            // Deleted, or replaced by another pod of the same name.
             Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(()),
             Err(cause) => Err(PodGcError::Delete { key, cause }),
         }
     }
 }
 
-/// Phase Failed and the condition, for exactly the version that was looked at: the list of conditions is replaced as a
+/// Phase Failed and the condition, conditional on the observed version: the list of conditions is replaced as a
 /// whole.
 fn failed_patch(pod: &Pod, why: Option<PodCondition>) -> serde_json::Value {
     let mut patch = json!({

@@ -1,4 +1,4 @@
-//! Pod GC: the choices, and rounds on the fake API server.
+//! Tests of pod GC: the selection of pods, and rounds against the fake API server.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn names(api: &FakeApi) -> Vec<String> {
 }
 
 #[test]
-fn surplus_takes_evicted_pods_first_and_then_the_oldest() {
+fn surplus_selects_evicted_pods_first_then_the_oldest() {
     let at = |name: &str, phase: &str, time: &str, reason: &str| -> Arc<Pod> {
         let mut p = pod(name, phase, "n");
         p["metadata"]["creationTimestamp"] = json!(time);
@@ -58,7 +58,7 @@ fn surplus_takes_evicted_pods_first_and_then_the_oldest() {
 }
 
 #[test]
-fn which_pods_are_stuck() {
+fn stuck_pods_are_terminating_on_an_out_of_service_node() {
     let table = [
         (
             "stuck",
@@ -90,7 +90,7 @@ fn which_pods_are_stuck() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stuck_and_unscheduled_pods_are_removed_and_the_others_stay() {
+async fn stuck_and_unscheduled_pods_are_removed_and_others_stay() {
     let api = FakeApi::new();
     api.seed(node("down", "False", Some(TAINT_OUT_OF_SERVICE)));
     api.seed(node("up", "True", None));
@@ -113,7 +113,7 @@ async fn stuck_and_unscheduled_pods_are_removed_and_the_others_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_go_after_the_quarantine_and_a_live_look() {
+async fn orphaned_pods_are_deleted_after_the_quarantine_and_a_live_read() {
     let api = FakeApi::new();
     let mut orphan = pod("orphan", "Running", "gone");
     orphan["metadata"]["finalizers"] = json!(["example.test/hold"]);
@@ -134,7 +134,7 @@ async fn orphans_go_after_the_quarantine_and_a_live_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_comes_back_or_cannot_be_asked_for_saves_its_pods() {
+async fn pods_stay_while_their_node_returns_or_cannot_be_read() {
     let api = FakeApi::new();
     api.seed(pod("lucky", "Running", "late"));
     api.seed(pod("other", "Running", "gone"));

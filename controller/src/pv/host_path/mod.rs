@@ -1,5 +1,5 @@
-//! Directories of the machine itself, for clusters of one machine and for trials: scrubbed by a pod, deleted below /tmp
-//! only, made on demand if a flag allows it.
+//! The hostPath plugin, for single-node clusters and tests: recycles volumes with a pod, deletes only below /tmp,
+//! and provisions only if a flag allows it.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -16,9 +16,9 @@ use orlop_client::names;
 use orlop_volume::object::{VolumeMode, name};
 use orlop_volume::recycle::PodRecipe;
 
-/// The only directory below which something is deleted or made.
+/// The only directory below which the plugin deletes or creates.
 const ROOT: &str = "/tmp";
-/// Directories that are made on demand, relative to [`ROOT`].
+/// The parent of provisioned directories, below [`ROOT`].
 const MADE: &str = "/tmp/hostpath_pv";
 
 /// The plugin for hostPath volumes.
@@ -28,7 +28,7 @@ pub struct HostPath {
 }
 
 impl HostPath {
-    /// `may_provision`: the flag for making directories is on.
+    /// Creates the plugin. `may_provision`: whether the flag for provisioning is on.
     pub fn new(recipe: PodRecipe, may_provision: bool) -> Self {
         Self { recipe, may_provision }
     }
@@ -100,8 +100,8 @@ impl Deleter for HostPath {
     }
 }
 
-/// The names below [`ROOT`] that lead to `path`, or nothing when it does not lie there: not below /tmp, /tmp itself, or
-/// with `..` in it.
+/// The path components of `path` below [`ROOT`], or `None` if it is not below /tmp, is /tmp itself, or contains
+/// `..`.
 fn names_below_root(path: &str) -> Option<Vec<String>> {
     let below = Path::new(path).strip_prefix(ROOT).ok()?;
     let mut names = Vec::new();
@@ -115,9 +115,9 @@ fn names_below_root(path: &str) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// Deletes what lies at `path` below /tmp, with everything in it. No symbolic link is followed, on the way down or inside;
-/// a link is removed and what it points to stays. A mount point stops it: what is mounted is somebody else's. What is not
-/// there is deleted.
+/// Deletes `path`, which must be below /tmp, recursively. Symbolic links are not followed, neither in the path
+/// nor inside; a link is removed and its target stays. A mount point stops the deletion: the mounted file system
+/// is not part of the volume. A missing path counts as deleted.
 fn delete_below_tmp(path: &str) -> Result<(), String> {
     let refused = || format!("host_path deleter only supports /tmp/.+ but received provided {path}");
     let mut names = names_below_root(path).ok_or_else(refused)?;
@@ -138,10 +138,10 @@ fn delete_below_tmp(path: &str) -> Result<(), String> {
     remove(&at, &last, device).map_err(told)
 }
 
-/// How directories are opened: never through a link.
+/// Flags for opening directories: never through a symbolic link.
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Removes `name` in the directory `at`, directories with everything in them.
+/// Removes `name` in the directory `at`, recursively for directories.
 fn remove(at: &impl std::os::fd::AsFd, name: &str, device: u64) -> Result<(), Errno> {
     let stat = match statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
@@ -162,7 +162,7 @@ fn remove(at: &impl std::os::fd::AsFd, name: &str, device: u64) -> Result<(), Er
     let mut children = Vec::new();
     for entry in Dir::read_from(&directory)? {
         let entry = entry?;
-        // The kernel gives names as bytes; those that are no text cannot be named here and stop the deletion.
+        // File names are bytes; one that is not UTF-8 stops the deletion.
         let child = entry.file_name().to_str().map_err(|_| Errno::ILSEQ)?.to_owned();
         if child != "." && child != ".." {
             children.push(child);

@@ -1,4 +1,5 @@
-//! Deleting below /tmp, on the real file system: what it removes, what it refuses, where it stops.
+//! Tests of the deletion below /tmp on the real file system: what it removes, what it refuses, and where it
+//! stops.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// A directory of its own below /tmp, removed at the end.
+/// A temporary directory below /tmp, removed on drop.
 struct Own(PathBuf);
 
 impl Own {
@@ -29,7 +30,7 @@ impl Drop for Own {
 }
 
 #[test]
-fn what_lies_below_tmp() {
+fn only_paths_below_tmp_are_accepted() {
     let names = |path: &str| names_below_root(path).map(|names| names.join("|"));
     let table = [
         ("/tmp/a", Some("a")),
@@ -41,7 +42,7 @@ fn what_lies_below_tmp() {
         ("/tmp/a/../../etc", None),
         ("/tmp/a/..", None),
         ("/tmpfoo/a", None),
-        // Upstream's expression has no anchor and would take these.
+        // Upstream's expression is not anchored and would accept these.
         ("/var/tmp/a", None),
         ("/data/tmp/a", None),
         ("tmp/a", None),
@@ -55,7 +56,7 @@ fn what_lies_below_tmp() {
 }
 
 #[test]
-fn a_directory_goes_with_everything_in_it_and_again_is_fine() {
+fn directory_is_deleted_recursively_and_deletion_is_idempotent() {
     let own = Own::new();
     fs::create_dir_all(own.path("v/a/b")).unwrap();
     fs::write(own.path("v/a/b/.hidden"), "x").unwrap();
@@ -85,7 +86,7 @@ fn links_are_removed_and_never_followed() {
 }
 
 #[test]
-fn a_file_can_be_a_volume_too() {
+fn file_volume_is_deleted() {
     let own = Own::new();
     fs::write(own.path("v"), "x").unwrap();
     assert_eq!(delete_below_tmp(&own.path("v")), Ok(()));

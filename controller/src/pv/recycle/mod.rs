@@ -1,5 +1,5 @@
-//! Scrubbing a released volume with policy Recycle: a pod mounts it and deletes everything in it; then the volume is
-//! untied from its claim and offered again.
+//! Recycling of a released volume: a pod mounts the volume and deletes all of its content; then the volume is
+//! unbound and made available again.
 
 mod operation;
 mod runner;

@@ -1,4 +1,5 @@
-//! The operation behind policy Recycle: checks that the volume is still unused, scrubs it and offers it again.
+//! The operation behind policy Recycle: verifies that the volume is still unused, scrubs it and makes it
+//! available again.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use orlop_client::recorder::EventType;
 use orlop_volume::object::{self, claim_ref, reference_key};
 
 impl Binder {
-    /// The operation behind policy Recycle. Failures are told on the volume and never slow the next attempt down: it comes
-    /// with the next resync.
+    /// The operation behind policy Recycle. Failures are reported on the volume and never delay the next attempt,
+    /// which comes with the next resync.
     pub(in crate::pv) async fn recycle_operation(
         &self,
         volume: Arc<PersistentVolume>,
@@ -28,10 +29,10 @@ impl Binder {
         let Some(volume) = self.still_released(volume).await? else { return Ok(()) };
         let Some(reference) = claim_ref(&volume) else { return Ok(()) };
         let key = reference_key(reference);
-        // A claim of that name in the store is a new one, and the pods are its own.
+        // A claim of that name in the store is a new one, and the pods belong to it.
         // Tests: PV-6-9
         if self.stored_claim(&key).is_none() {
-            // The cache first; where that knows of nobody, the server: a pod that was just made must not lose its data.
+            // The cache first; if it knows no user, the server: a pod that was just created must not lose its data.
             let mut in_use_by = users(&self.pods_of_claim(&key));
             if in_use_by.is_empty() {
                 in_use_by = users(&self.read_pods_of_claim(&key).await?);
@@ -55,8 +56,8 @@ impl Binder {
             return Ok(());
         }
         self.volume_event(&volume, EventType::Normal, reason::VOLUME_RECYCLED, "Volume recycled");
-        // Done outside: the data is gone. Not saved: anything. Who finishes: the next sync of the volume, which still finds
-        // it released and scrubs it once more; that does no harm.
+        // Done externally: the data is deleted. Not saved: anything. Completed by: the next sync of the volume, which
+        // still finds it released and scrubs it again; that is harmless.
         self.unbind(&volume).await
     }
 }

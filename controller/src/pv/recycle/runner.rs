@@ -1,4 +1,4 @@
-//! Runs a recycler pod: creates it, follows it to its end, and removes it.
+//! The recycler pod runner: creates a recycler pod, follows it until it ends, and removes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use orlop_client::recorder::{EventType, Recorder};
 use orlop_volume::object::{self, claim_ref, reference_uid};
 use orlop_volume::recycle::NAMESPACE;
 
-/// How often the server is asked whether the pod is still there, in case its end was not seen.
+/// The interval for reading the pod from the server, in case the watch missed its end.
 const CHECK: Duration = Duration::from_secs(30);
-/// How long a pod has to end whose volume was taken from it, seconds.
+/// Grace period in seconds for a pod whose volume must not be scrubbed any more.
 const SHORT_GRACE: u32 = 1;
 
-/// Runs recycler pods: creates one, follows it to its end, repeats its events on the volume, and removes it.
+/// Runs recycler pods: creates one, follows it until it ends, copies its events to the volume, and removes it.
 #[derive(Clone)]
 pub struct PodRunner {
     client: Client,
@@ -33,9 +33,9 @@ pub struct PodRunner {
 
 /// A change of a recycler pod.
 enum PodChange {
-    /// It is there, or another one of its name is.
+    /// The pod exists, or another one of the same name does.
     Pod(Arc<Pod>),
-    /// The one with this UID is gone.
+    /// The pod with this UID was deleted.
     Gone(String),
 }
 
@@ -45,12 +45,12 @@ impl PodRunner {
         Self { client, pods, recorder }
     }
 
-    /// Runs `pod` for `volume` until it has ended, and removes it. The error is what goes behind `Recycle failed: `.
+    /// Runs `pod` for `volume` until it has ended, and removes it. The error is the text after `Recycle failed: `.
     pub async fn run(&self, volume: &PersistentVolume, pod: &Pod) -> Result<(), String> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or(NAMESPACE);
         let name = object::name(&pod.metadata);
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        // Listening begins before the pod is there, so that nothing of its life is missed.
+        // The handler is registered before the pod is created, so that no change is missed.
         let (tell, mut seen) = mpsc::unbounded_channel();
         let key = format!("{namespace}/{name}");
         let registration = self.pods.add_handler(move |change| {
@@ -66,7 +66,7 @@ impl PodRunner {
         let created = match api.create(&PostParams::default(), pod).await {
             Ok(created) => created,
             Err(error) if is_already_exists(&error) => {
-                // Left by a controller before this one. It may be scrubbing, or its result may be old.
+                // Left by an earlier controller process. It may still be scrubbing, or its result may be outdated.
                 self.remove(&api, name, None).await.map_err(|error| {
                     format!("failed to delete old recycler pod {namespace}/{name}: {error}")
                 })?;
@@ -89,12 +89,13 @@ impl PodRunner {
         drop(registration);
         let removed = self.remove(&api, name, grace).await;
         outcome.map_err(|error| format!("failed to recycle volume: {error}"))?;
-        // The volume is clean, but with the pod in the way the next recycling could not start.
+        // The volume is clean, but the remaining pod would block the next recycling.
         removed.map_err(|error| format!("failed to delete recycler pod: {error}"))
     }
 
-    /// Ends when the volume is not any more what the pod was made for: a person freed it, or said that its data stays. The next claim must not
-    /// find a pod at work that began for the last one (I8). Upstream lets that pod go on.
+    /// Completes when the volume must not be scrubbed any more: it was freed, or its policy was changed to keep the
+    /// data. The next claim must not share the volume with a pod that scrubs for the previous one (I8). Upstream does
+    /// not stop the pod.
     async fn taken(&self, volume: &PersistentVolume) {
         let name = object::name(&volume.metadata);
         let api: Api<PersistentVolume> = Api::all(self.client.clone());
@@ -138,7 +139,7 @@ impl PodRunner {
         }
     }
 
-    /// Repeats every event of the pod on the volume. Never ends by itself: losing events stops nothing.
+    /// Copies every event of the pod to the volume. Never completes: lost events do not affect the recycling.
     async fn repeat_events(
         &self,
         volume: &PersistentVolume,
@@ -176,14 +177,14 @@ impl PodRunner {
     }
 }
 
-/// Whether a volume is still as it was when its pod was made, as far as its data goes. Pure.
+/// Whether a volume must still be scrubbed, compared with its state when the pod was created. Pure.
 fn is_to_be_emptied(then: &PersistentVolume, now: &PersistentVolume) -> bool {
     then.metadata.uid == now.metadata.uid
         && claim_ref(then).map(reference_uid) == claim_ref(now).map(reference_uid)
         && object::reclaim_policy(then) == object::reclaim_policy(now)
 }
 
-/// Waits for the end of the pod with this UID.
+/// Waits until the pod with this UID ends.
 async fn follow(
     api: &Api<Pod>,
     name: &str,
@@ -196,12 +197,12 @@ async fn follow(
             () = tokio::time::sleep(CHECK) => match api.get_opt(name).await {
                 Ok(Some(pod)) => Some(PodChange::Pod(Arc::new(pod))),
                 Ok(None) => Some(PodChange::Gone(uid.to_owned())),
-                // The server is away; the informer will tell when it is back.
+                // The server is unavailable; the informer reports the pod when the server is back.
                 Err(_) => continue,
             },
         };
         match next {
-            // An older pod of this name: the informer is behind.
+            // An older pod of this name: the informer lags behind.
             Some(PodChange::Pod(pod)) if object::uid(&pod.metadata) != uid => {}
             Some(PodChange::Gone(gone)) if gone != uid => {}
             Some(PodChange::Pod(pod)) => {
@@ -215,7 +216,7 @@ async fn follow(
     }
 }
 
-/// How the pod ended, if it did.
+/// The result of the pod, if it has ended.
 fn end_of(pod: &Pod) -> Option<Result<(), String>> {
     match orlop_client::pods::phase(pod) {
         "Succeeded" => Some(Ok(())),

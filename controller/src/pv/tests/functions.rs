@@ -1,5 +1,5 @@
-//! Pure functions, one small table each. `FN-NODE-13` of the verified cases is left out: it needs a feature gate that is
-//! always on in 1.36.
+//! Tests of the pure functions, one small table each. `FN-NODE-13` of the verified cases is omitted: it needs a
+//! feature gate that is always on in 1.36.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) fn index(lines: &[&str]) -> VolumeIndex {
     index
 }
 
-/// id, volume, finalizers afterwards, whether something changed
+/// id, volume, resulting finalizers, whether something changed
 const FINALIZERS: &[(&str, &str, &[&str], bool)] = &[
     (
         "FN-FINAL-13-1",
@@ -92,7 +92,7 @@ const FINALIZERS: &[(&str, &str, &[&str], bool)] = &[
 ];
 
 #[test]
-fn deletion_finalizers() {
+fn deletion_finalizers_follow_policy_and_provisioner() {
     for (id, line, finalizers, changed) in FINALIZERS {
         let mut volume = volume(line);
         assert_eq!(correct_deletion_finalizers(&mut volume, migrated_driver), *changed, "{id}");
@@ -100,7 +100,7 @@ fn deletion_finalizers() {
     }
 }
 
-/// id, marks of the volume, marks of the claim, and both afterwards
+/// id, annotations of the volume, annotations of the claim, and both afterwards
 const MIGRATION: &[(&str, [&str; 2], [&str; 2])] = &[
     (
         "FN-MIGANN-ON",
@@ -142,7 +142,7 @@ const MIGRATION: &[(&str, [&str; 2], [&str; 2])] = &[
 ];
 
 #[test]
-fn migration_marks() {
+fn migration_marks_follow_the_migrated_driver() {
     for (id, before, after) in MIGRATION {
         let [pv, pvc] = before;
         let mut volume = volume(&format!("pv a 1Gi RWO Bound {pv}"));
@@ -155,13 +155,13 @@ fn migration_marks() {
         for (have, want) in have.iter_mut().zip(want) {
             assert_eq!(render(have), canonical(&want), "{id}");
         }
-        // Twice is once.
+        // The correction is idempotent.
         assert!(!correct_volume_mark(&mut volume, migrated_driver), "{id}");
         assert!(!correct_claim_mark(&mut claim, migrated_driver), "{id}");
     }
 }
 
-/// Volumes on nodes: `key1=value1` and so on. The attributes class is put in by the test.
+/// Volumes with node affinity: `key1=value1` and so on. The test sets the attributes class.
 const ON_NODES: &[&str] = &[
     "pv small 5G RWO,ROX Available",
     "pv large-200e 200E RWO,ROX Available class=large",
@@ -197,7 +197,7 @@ const FOR_NODE: &[OnNode] = &[
 ];
 
 #[test]
-fn the_search_for_a_node() {
+fn search_for_a_node_respects_affinity_and_reservations() {
     for (id, name, wants, have, node, excluded, expected) in FOR_NODE {
         let lines: Vec<String> = ON_NODES
             .iter()
@@ -231,7 +231,7 @@ fn the_search_for_a_node() {
 }
 
 #[test]
-fn node_affinity() {
+fn node_affinity_matches_labels_per_operator() {
     let term = |key: &str, operator: &str, values: &[&str]| json!({"key": key, "operator": operator, "values": values});
     let table = [
         ("FN-AFF-2", json!({}), true),
@@ -272,7 +272,7 @@ fn node_affinity() {
 }
 
 #[test]
-fn versions() {
+fn older_or_invalid_versions_do_not_replace_cached_objects() {
     let table = [
         ("FN-CACHE-3", "1", "2", Some(true)),
         ("FN-CACHE-4", "2", "1", Some(false)),
@@ -288,7 +288,7 @@ fn versions() {
 }
 
 #[test]
-fn delayed_binding() {
+fn binding_mode_of_the_class_decides_about_the_delay() {
     let table = [
         ("FN-DELAY-MISSING", None, Some(false)),
         ("FN-DELAY-NOMODE", Some("sc no-mode kubernetes.io/no-provisioner mode=-"), None),
@@ -301,14 +301,14 @@ fn delayed_binding() {
 }
 
 #[test]
-fn the_search_leaves_a_delayed_claim_to_the_scheduler() {
+fn search_leaves_a_delayed_claim_to_the_scheduler() {
     let claim = claim("pvc default/c-1 uid-c-1 8G ROX,RWO Pending");
     let found = index(WIDE).find(&claim, true).is_some();
     assert!(!found, "IDX-DELAYED");
 }
 
 #[test]
-fn volumes_of_all_modes_come_by_size() {
+fn volumes_of_all_modes_are_ordered_by_size() {
     let mut index = index(WIDE);
     let mut found = Vec::new();
     for class in ["", "class=large"] {
@@ -324,7 +324,7 @@ fn volumes_of_all_modes_come_by_size() {
 }
 
 #[test]
-fn mode_groups_that_can_serve() {
+fn only_supersets_of_the_requested_modes_qualify() {
     let sets: BTreeSet<ModeSet> =
         WIDE.iter().map(|line| ModeSet::offered(orlop_volume::fit::offered_modes(&volume(line)))).collect();
     let wanted = ModeSet::requested(&["ReadWriteMany".to_owned()]).unwrap();

@@ -1,11 +1,12 @@
-//! Every case is named at the branch that it holds, and every branch names cases that exist. Reads the sources.
+//! Checks that every case is listed at the branch it tests, and that every branch lists existing cases. Reads the
+//! sources.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::table;
 
-/// The files below a folder, without those of a folder `tests` in it.
+/// The files below a folder, except those in folders called `tests`.
 fn sources(folder: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -39,7 +40,7 @@ fn named_at_branches() -> BTreeSet<String> {
         .collect()
 }
 
-/// Ids that stand as text in the tests that are no table: `"FN-…"`, `"IDX-…"`, `"NEW-…"`.
+/// Ids that appear as strings in the tests without tables: `"FN-…"`, `"IDX-…"`, `"NEW-…"`.
 fn named_in_other_tests() -> BTreeSet<String> {
     let files = sources(&folder().join("tests"));
     let mut ids = BTreeSet::new();
@@ -56,7 +57,7 @@ fn named_in_other_tests() -> BTreeSet<String> {
 }
 
 #[test]
-fn cases_and_branches_name_each_other() {
+fn cases_and_branches_reference_each_other() {
     let mut cases: BTreeSet<String> = named_in_other_tests();
     cases.extend(table::all().map(|case| case.id.to_owned()));
     let branches = named_at_branches();
@@ -67,14 +68,14 @@ fn cases_and_branches_name_each_other() {
 }
 
 #[test]
-fn ids_are_unique() {
+fn case_ids_are_unique() {
     let mut seen = BTreeSet::new();
     for case in table::all() {
         assert!(seen.insert(case.id), "{} is there twice", case.id);
     }
 }
 
-/// In the four files that decide about data every branch is written out.
+/// The four files that decide about data have no wildcard arm.
 #[test]
 fn deciding_files_have_no_wildcard_arm() {
     for file in ["claim_situation.rs", "claim_sync.rs", "volume_situation.rs", "volume_sync.rs"] {

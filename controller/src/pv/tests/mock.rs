@@ -1,4 +1,4 @@
-//! A plugin that knows every volume and answers what the test prepared.
+//! A mock plugin that supports every volume and returns the results that the test prepared.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use crate::pv::plugin::{DeleteError, Deleter, Order, Provisioner, Recycler, Volu
 use crate::pv::recycle::PodRunner;
 use orlop_volume::object;
 
-/// The name of the plugin.
+/// The plugin's name.
 pub(super) const NAME: &str = "kubernetes.io/mock-volume";
 
-/// The plugin.
+/// The mock plugin.
 pub(super) struct Mock {
     calls: &'static [&'static str],
     /// Results by call, consumed in order.

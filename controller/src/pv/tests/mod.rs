@@ -1,5 +1,5 @@
-//! The behaviour cases as tables (one file per numbered set), the runners that play them, and the proofs over all of
-//! them: every sync twice, every write failing in turn.
+//! The behaviour cases as tables (one file per numbered set), the runners that execute them, and two properties
+//! checked over all cases: every sync is idempotent, and any single write may fail.
 #![allow(clippy::unwrap_used)]
 
 mod functions;
@@ -41,7 +41,7 @@ mod volume_handoff;
 
 use table::Case;
 
-/// Plays every case and tells all problems together.
+/// Runs every case and reports all problems together.
 fn report(problems: Vec<(&Case, Vec<String>)>) {
     let failed: Vec<String> = problems
         .into_iter()
@@ -52,7 +52,7 @@ fn report(problems: Vec<(&Case, Vec<String>)>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_look_at_one_object() {
+async fn single_sync_produces_the_expected_state() {
     let mut problems = Vec::new();
     for case in table::all() {
         problems.push((case, play::play_once(case).await));
@@ -61,7 +61,7 @@ async fn one_look_at_one_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_whole_controller_until_it_rests() {
+async fn controller_settles_in_an_expected_state() {
     let mut problems = Vec::new();
     for case in table::all() {
         problems.push((case, play::play_settled(case).await));

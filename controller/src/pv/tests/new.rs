@@ -1,4 +1,4 @@
-//! Cases of our own: situations that the verified cases leave out, and what is better here than upstream.
+//! Cases beyond the verified ones: situations that those omit, and deliberate improvements over upstream.
 
 use super::table::{Case, End, NO_CASE, Once, Plug};
 

@@ -1,4 +1,4 @@
-//! Objects in one line, for the tables:
+//! The one-line notation of objects, for the tables:
 //!
 //! ```text
 //! pv  NAME SIZE MODES PHASE [policy= class= mode= vac= ref=NS/NAME[:UID] label=K:V fin= src= affinity= terminating @MARK[=V] msg=REST]
@@ -8,8 +8,8 @@
 //! node NAME
 //! ```
 //!
-//! `-` is nothing. A mark is an annotation by its short name, `yes` if it has no value. [`render`] writes what [`parse`]
-//! reads, in a fixed order, so objects are compared as lines; versions and times are left out.
+//! `-` is empty. A mark is an annotation by its short name, `yes` if it has no value. [`render`] is the inverse
+//! of [`parse`] and writes a fixed order, so objects are compared as lines; versions and times are omitted.
 
 use serde_json::{Map, Value, json};
 
@@ -55,7 +55,7 @@ fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// What the tokens after the fixed ones say: `key=value`, flags, marks.
+/// The tokens after the fixed ones: `key=value`, flags, marks.
 struct Extras<'a> {
     pairs: Vec<(&'a str, &'a str)>,
 }
@@ -131,7 +131,7 @@ fn set(object: &mut Value, pointer: [&str; 2], value: Option<Value>) {
     }
 }
 
-/// The object that a line describes, as the server would hold it.
+/// The object that a line describes, as the server would return it.
 pub(super) fn parse(line: &str) -> Value {
     let (fixed, extras) = Extras::new(line);
     let text = |key: &str| extras.get(key).map(|value| json!(value));
@@ -230,7 +230,7 @@ fn default_source(name: &str) -> Value {
     json!({"hostPath": {"path": format!("/tmp/pv-cases/{name}")}})
 }
 
-/// Spec fields that are no source of a volume.
+/// Spec fields that are not a volume source.
 const NO_SOURCE: [&str; 9] = [
     "capacity",
     "accessModes",
@@ -280,7 +280,7 @@ fn or_dash(value: &Value) -> String {
     value.as_str().filter(|text| !text.is_empty()).unwrap_or("-").to_owned()
 }
 
-/// The line of a volume or claim.
+/// The line for a volume or claim.
 pub(super) fn render(object: &Value) -> String {
     let (meta, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
     let name = meta["name"].as_str().unwrap_or("").to_owned();
@@ -341,7 +341,7 @@ pub(super) fn render(object: &Value) -> String {
     }
 }
 
-/// A line in the form that [`render`] gives it.
+/// A line in the form that [`render`] produces.
 pub(super) fn canonical(line: &str) -> String {
     render(&parse(line))
 }

@@ -1,4 +1,4 @@
-//! What fits: classes, attributes classes, namespaces, volumes on their way out.
+//! Matching cases: classes, attributes classes, namespaces, terminating volumes.
 
 use super::table::{Case, End, NO_CASE};
 

@@ -1,4 +1,4 @@
-//! Default classes, delayed binding.
+//! Cases for default classes and delayed binding.
 
 use super::table::{Case, End, NO_CASE};
 

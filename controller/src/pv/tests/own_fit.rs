@@ -1,4 +1,4 @@
-//! What fits: sizes, access modes, selectors.
+//! Matching cases: sizes, access modes, selectors.
 
 use super::table::{Case, End, NO_CASE};
 

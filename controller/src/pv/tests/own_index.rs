@@ -1,4 +1,4 @@
-//! The search: sizes, access modes, classes and labels.
+//! Search cases: sizes, access modes, classes and labels.
 
 use super::table::{Case, End, NO_CASE};
 

@@ -1,4 +1,4 @@
-//! The search: volume modes, volumes in use, and reservations.
+//! Search cases: volume modes, volumes in use, and reservations.
 
 use super::table::{Case, End, NO_CASE};
 

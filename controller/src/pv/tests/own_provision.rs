@@ -1,4 +1,4 @@
-//! Provisioning and migration.
+//! Cases for provisioning and migration.
 
 use super::table::{Case, End, NO_CASE};
 

@@ -1,4 +1,4 @@
-//! Reclaiming, step by step.
+//! Cases for reclaiming, step by step.
 
 use super::table::{Case, End, NO_CASE};
 

@@ -1,4 +1,4 @@
-//! What users break and the controller mends; lost volumes.
+//! Cases in which the controller repairs changes by users, and cases of lost volumes.
 
 use super::table::{Case, End, NO_CASE};
 

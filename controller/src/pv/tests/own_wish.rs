@@ -1,4 +1,4 @@
-//! Reservations, and claims that name their volume.
+//! Cases for reservations, and for claims that name their volume.
 
 use super::table::{Case, End, NO_CASE};
 

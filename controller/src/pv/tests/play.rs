@@ -1,4 +1,4 @@
-//! The two runners: one look at one object, and the whole controller until nothing moves any more.
+//! The two runners: one sync of one object, and the whole controller until it settles.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::pv::plugin::Plugins;
 use crate::testing::{FakeApi, Fault, FaultKind};
 use orlop_client::names;
 
-/// A server with the start of a case on it, and a controller that has not run yet.
+/// A server with the initial state of a case, and a controller that has not run yet.
 pub(super) struct Stage {
     pub(super) api: FakeApi,
     pub(super) binder: Arc<Binder>,
@@ -48,7 +48,7 @@ fn all_migrated(plugin: &str) -> Option<&'static str> {
     plugin.starts_with(names::IN_TREE_PREFIX).then_some("vendor.com/MockCSIDriver")
 }
 
-/// Puts the objects of a case on a server of its own.
+/// Creates the objects of a case on a new server.
 fn seed(case: &Case) -> FakeApi {
     let api = FakeApi::new();
     let wide: &[&str] = if case.wide { WIDE } else { &[] };
@@ -98,7 +98,7 @@ pub(super) fn state(api: &FakeApi) -> Vec<String> {
     lines
 }
 
-/// The lines that an end asks for, sorted; with the wide start under them if the case has it.
+/// The expected lines of an end state, sorted; including the wide set if the case uses it.
 pub(super) fn wanted(case: &Case, lines: &[&str]) -> Vec<String> {
     let name = |line: &str| line.split_whitespace().nth(1).unwrap_or("").to_owned();
     let mut wanted: Vec<String> = lines.iter().map(|line| canonical(line)).collect();
@@ -156,7 +156,7 @@ impl Stage {
         self.binder.fill_stores();
     }
 
-    /// Looks at one object, `claim KEY` or `volume NAME`. The result does not matter: the state does.
+    /// Syncs one object, `claim KEY` or `volume NAME`. The result is ignored: the tests check the state.
     pub(super) async fn look_at(&self, what: &str) {
         let (kind, key) = what.split_once(' ').expect("claim KEY or volume NAME");
         let key = key.to_owned();
@@ -173,7 +173,7 @@ impl Stage {
     }
 }
 
-/// Plays the kubelet for recycler pods: whatever appears has succeeded a moment later.
+/// Simulates the kubelet for recycler pods: every new pod succeeds shortly afterwards.
 fn play_recyclers(stage: &Stage) {
     let (api, shutdown) = (stage.api.clone(), stage.shutdown.clone());
     tokio::spawn(async move {
@@ -190,7 +190,7 @@ fn play_recyclers(stage: &Stage) {
     });
 }
 
-/// One look, with what is injected. Problems in words.
+/// Runs one sync with the injected events. Returns the problems as text.
 pub(super) async fn play_once(case: &Case) -> Vec<String> {
     let mut problems = Vec::new();
     let stage = stage(case, true);
@@ -214,18 +214,18 @@ pub(super) async fn play_once(case: &Case) -> Vec<String> {
         }
     }
     stage.look_at(once.look_at).await;
-    // Operations were started and have not run yet: this is the moment for races.
+    // Operations were started and have not run yet: the point at which races are injected.
     for race in case.inject.iter().filter_map(|line| line.strip_prefix("race ")) {
         step(&stage.api, race);
     }
-    // Twice: saving and cleaning up take five attempts each, ten seconds apart.
+    // Twice: saving and cleanup take five attempts each, ten seconds apart.
     stage.api.settle().await;
     stage.api.settle().await;
     compare(&mut problems, "once", case, &stage.api, &[End { objects: once.end, events: once.events }]);
     problems
 }
 
-/// The whole controller, to the end. Problems in words.
+/// Runs the whole controller until it settles. Returns the problems as text.
 pub(super) async fn play_settled(case: &Case) -> Vec<String> {
     let mut problems = Vec::new();
     if case.settled.is_empty() {
@@ -237,7 +237,7 @@ pub(super) async fn play_settled(case: &Case) -> Vec<String> {
     problems
 }
 
-/// Four resyncs and every back-off that a test can meet.
+/// Four resyncs and every back-off that a test can reach.
 pub(super) const LONG: Duration = Duration::from_secs(60);
 /// Two resyncs: enough after one error.
 pub(super) const SHORT: Duration = Duration::from_secs(31);
@@ -258,7 +258,7 @@ pub(super) async fn run_to_the_end(case: &Case, stage: &Stage, rest: Duration) {
     tokio::time::sleep(rest).await;
 }
 
-/// Compares with any of the ends.
+/// Accepts any of the end states.
 fn compare(problems: &mut Vec<String>, which: &str, case: &Case, api: &FakeApi, ends: &[End]) {
     let have = state(api);
     let same = ends.iter().find(|end| wanted(case, end.objects) == have);

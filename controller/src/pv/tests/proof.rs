@@ -1,20 +1,21 @@
-//! Two proofs over all cases (I6): looking again changes nothing, and a write that fails changes nothing in the end.
+//! Two properties of all cases (I6): a repeated sync changes nothing, and a failed write does not change the end
+//! state.
 //!
-//! The second is the crash proof too: a write that fails ends the sync there, as a crash would, and the next look starts
-//! from what was saved. Each write of each case fails in three ways: the server refuses it, another writer is faster, and
-//! the server does it but the answer is lost.
+//! The second covers crashes too: a failed write ends the sync at that point, as a crash would, and the next sync
+//! starts from the saved state. Each write of each case fails in three ways: the server rejects it, another
+//! writer is faster, and the server performs it but the response is lost.
 
 use super::play::{LONG, SHORT, run_to_the_end, stage, state, wanted};
 use super::table::{self, Case};
 use crate::testing::FaultKind;
 
-/// Cases whose end depends on how often something is tried.
+/// Excludes cases whose end state depends on the number of attempts.
 fn is_countable(case: &Case) -> bool {
-    // One of the wide ones stands for all: they differ in what the search finds, not in what is written.
+    // One of the wide cases represents all: they differ in the search result, not in the writes.
     !case.settled.is_empty() && !case.unit_only && (!case.wide || case.id == "IDX-MATCH-1")
 }
 
-/// The state at the end, with the n-th write failing if asked, and how many writes there were.
+/// The end state and the number of writes, with the n-th write failing if requested.
 async fn end_of(case: &Case, fault: Option<(usize, &FaultKind)>) -> (Vec<String>, usize, bool) {
     let stage = stage(case, false);
     if let Some((nth, kind)) = fault {
@@ -30,13 +31,13 @@ fn is_legal(case: &Case, have: &[String]) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_look_twice_changes_nothing() {
+async fn repeated_sync_changes_nothing() {
     for case in table::all().filter(|case| !case.settled.is_empty()) {
         let stage = stage(case, case.unit_only);
         run_to_the_end(case, &stage, LONG).await;
         let before = stage.api.dump();
         stage.api.take_writes();
-        // A resync would leave out what is settled; here everything is looked at.
+        // A resync would skip settled objects; here every object is queued.
         stage
             .binder
             .claim_cache
@@ -56,7 +57,7 @@ async fn every_look_twice_changes_nothing() {
     }
 }
 
-/// Lets each write of each case fail once in the same way.
+/// Fails each write of each case once with `kind`.
 async fn prove(kind: FaultKind) {
     let (mut runs, mut problems) = (0, Vec::new());
     for case in table::all().filter(|case| is_countable(case)) {
@@ -80,16 +81,16 @@ async fn prove(kind: FaultKind) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_write_refused_in_turn_ends_the_same() {
+async fn rejecting_any_write_does_not_change_the_end_state() {
     prove(FaultKind::Status(500, "InternalError", "injected")).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_write_outrun_in_turn_ends_the_same() {
+async fn conflict_on_any_write_does_not_change_the_end_state() {
     prove(FaultKind::Status(409, "Conflict", "injected")).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_write_with_a_lost_answer_in_turn_ends_the_same() {
+async fn losing_any_response_does_not_change_the_end_state() {
     prove(FaultKind::AnswerLost).await;
 }

@@ -1,4 +1,4 @@
-//! The recycler pod: what it is, what its end means, what is told.
+//! Tests of the recycler pod: its spec, the effect of its result, and the events.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn second() {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
-/// A stage on which the recycler pod was just made.
+/// A stage on which the recycler pod has just been created.
 async fn recycling(case: &Case) -> Stage {
     let stage = stage(case, false);
     stage.start();
@@ -45,7 +45,7 @@ fn told(stage: &Stage, event: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pod_mounts_the_volume_and_has_time_for_its_size() {
+async fn recycler_pod_mounts_the_volume_and_has_a_deadline_by_size() {
     let stage = recycling(&NFS).await;
     let pod = stage.api.get("pods", POD).unwrap();
     let spec = &pod["spec"];
@@ -64,7 +64,7 @@ async fn the_pod_mounts_the_volume_and_has_time_for_its_size() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_path_pod_has_at_least_a_minute() {
+async fn host_path_recycler_pod_has_at_least_one_minute() {
     let case = Case {
         given: &["pv pv-a 1Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller"],
         ..NO_CASE
@@ -76,7 +76,7 @@ async fn a_host_path_pod_has_at_least_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn success_frees_the_volume_and_removes_the_pod() {
+async fn successful_recycling_frees_the_volume_and_removes_the_pod() {
     let stage = recycling(&NFS).await;
     stage.api.patch("pods", POD, "status", json!({"status": {"phase": "Succeeded"}}));
     second().await;
@@ -87,7 +87,7 @@ async fn success_frees_the_volume_and_removes_the_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_reach_the_volume() {
+async fn failures_are_recorded_on_the_volume() {
     let table: [(&str, Value, &str); 2] = [
         ("with a message", json!({"phase": "Failed", "message": "no space"}), "no space"),
         ("without", json!({"phase": "Failed"}), "pod failed, pod.Status.Message unknown"),
@@ -103,8 +103,8 @@ async fn failures_reach_the_volume() {
             told(&stage, &format!("PersistentVolume pv-a Warning VolumeFailedRecycle {wanted}")),
             "{name}"
         );
-        // The pod is removed in every case. The change of phase brings a second attempt at once, as upstream: a failed
-        // recycling has no back-off.
+        // The pod is removed in every case. The change of phase triggers a second attempt immediately, as upstream: a
+        // failed recycling has no back-off.
         let again = pod_uid(&stage);
         assert!(again.is_some() && again != first, "{name}");
         stage.api.patch("pods", POD, "status", json!({"status": {"phase": "Succeeded"}}));
@@ -118,7 +118,7 @@ async fn failures_reach_the_volume() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_taken_away_is_a_failure() {
+async fn deleted_recycler_pod_is_a_failure() {
     let stage = recycling(&NFS).await;
     stage.api.delete("pods", POD);
     second().await;
@@ -126,7 +126,7 @@ async fn a_pod_that_is_taken_away_is_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_an_earlier_controller_is_removed_and_not_believed() {
+async fn result_of_an_earlier_recycler_pod_is_discarded() {
     let stage = stage(&NFS, false);
     stage.api.seed(json!({"kind": "Pod", "metadata": {"namespace": "default", "name": "recycler-for-pv-a"},
         "spec": {"containers": []}, "status": {"phase": "Succeeded"}}));
@@ -134,14 +134,14 @@ async fn a_pod_of_an_earlier_controller_is_removed_and_not_believed() {
     stage.start();
     second().await;
     assert_eq!(message(&stage), "Recycle failed: old recycler pod found, will retry later");
-    // The old one is gone and its success was not believed; the second attempt has a pod of its own.
+    // The old pod is removed and its success was ignored; the second attempt has its own pod.
     let own = pod_uid(&stage);
     assert!(own.is_some() && own != old, "{own:?}");
     assert!(state(&stage.api)[0].starts_with("pv pv-a 25Gi RWO Failed"), "{:?}", state(&stage.api));
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_of_the_pod_are_repeated_on_the_volume() {
+async fn recycler_pod_events_are_copied_to_the_volume() {
     let stage = recycling(&NFS).await;
     let pod = stage.api.get("pods", POD).unwrap();
     let about = json!({"kind": "Pod", "namespace": "default", "name": "recycler-for-pv-a", "uid": pod["metadata"]["uid"]});
@@ -154,9 +154,10 @@ async fn events_of_the_pod_are_repeated_on_the_volume() {
     assert!(told(&stage, wanted), "{:?}", stage.api.events());
 }
 
-/// I8: a person frees the volume, keeps its data or takes it away while the pod works; the pod goes, and nobody is told of a failure.
+/// I8: the pod is deleted, without a failure event, when its volume is freed, reserved for another claim or set
+/// to Retain while the pod runs.
 #[tokio::test(start_paused = true)]
-async fn i8_a_volume_that_was_taken_from_its_pod_is_not_emptied() {
+async fn i8_recycler_pod_is_stopped_when_its_volume_must_not_be_scrubbed() {
     let table: [(&str, Value, bool); 4] = [
         ("freed", json!({"spec": {"claimRef": null}}), true),
         ("given to another", json!({"spec": {"claimRef": {"name": "c-2", "uid": null}}}), true),
@@ -168,7 +169,7 @@ async fn i8_a_volume_that_was_taken_from_its_pod_is_not_emptied() {
         let uid = pod_uid(&stage);
         stage.api.patch("persistentvolumes", "pv-a", "", patch);
         second().await;
-        // Where it has a node, that has to let it go.
+        // On a node, the kubelet must first terminate it.
         let now = stage.api.get("pods", POD).unwrap_or_default();
         let is_deleted = now["metadata"]["deletionTimestamp"].is_string();
         assert_eq!(now.is_null() || is_deleted, goes, "{name}: {now:#}");
@@ -177,9 +178,10 @@ async fn i8_a_volume_that_was_taken_from_its_pod_is_not_emptied() {
     }
 }
 
-/// `orlop pv reclaim --scrub` asks for one round: the policy of before comes back with the write that frees the volume.
+/// `orlop pv reclaim --scrub` requests one recycling: the write that frees the volume restores the previous
+/// policy.
 #[tokio::test(start_paused = true)]
-async fn one_round_of_scrubbing_gives_the_policy_back() {
+async fn one_time_scrub_restores_the_reclaim_policy() {
     let case = Case {
         given: &[
             r#"pv pv-a 25Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller @orlop.dev/reclaim-policy-after-scrub=Retain src={"nfs":{"server":"nfs.example.test","path":"/export/a"}}"#,
@@ -195,7 +197,7 @@ async fn one_round_of_scrubbing_gives_the_policy_back() {
 }
 
 #[test]
-fn who_gets_which_policy_back() {
+fn restored_policy_is_the_recorded_one_unless_changed_or_invalid() {
     const MARK: &str = "@orlop.dev/reclaim-policy-after-scrub";
     for (case, before, wanted) in [
         ("1 nothing was asked for", "policy=Recycle".to_owned(), "Recycle"),

@@ -1,5 +1,5 @@
-//! What is better here than upstream: whom a change helps is woken by it, not by the next resync. The resync of these
-//! tests never comes.
+//! Tests of an improvement over upstream: a change immediately queues the objects it helps, instead of the next
+//! resync. The resync interval of these tests is one year.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::pv::controller::standard_plugins;
 use crate::testing::FakeApi;
 use orlop_client::names;
 
-/// A server and a controller that resyncs once in a year.
+/// A server and a controller that resyncs once a year.
 pub(super) struct World {
     pub(super) api: FakeApi,
     shutdown: CancellationToken,
@@ -44,7 +44,7 @@ impl World {
         world
     }
 
-    /// Does something and waits one second.
+    /// Applies a change and waits one second.
     async fn after(&self, change: &str) -> Vec<String> {
         step(&self.api, change);
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -59,19 +59,19 @@ fn has(lines: &[String], start: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_volume_wakes_the_claim_that_it_fits() {
+async fn new_volume_queues_the_claim_that_it_fits() {
     let waiting = ["pvc default/c-1 uid-c-1 1Gi RWO Pending", "pvc default/c-2 uid-c-2 9Gi RWO Pending"];
     let world = World::new(&waiting).await;
     let lines = world.after("create pv pv-1 1Gi RWO Pending").await;
     assert!(has(&lines, "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1"), "NEW-WAKE-VOLUME {lines:?}");
     assert!(has(&lines, "pvc default/c-2 uid-c-2 9Gi RWO Pending"), "{lines:?}");
-    // Who cannot use the volume is not looked at again.
+    // A claim that cannot use the volume is not synced again.
     let looks = world.api.events().iter().filter(|event| event.contains("default/c-2")).count();
     assert_eq!(looks, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_volume_wakes_the_claim_that_it_fits_now() {
+async fn changed_volume_queues_the_claim_that_it_fits_now() {
     let start = [
         "pv pv-1 1Gi RWO Available",
         r#"pvc default/c-1 uid-c-1 1Gi RWO Pending selector={"matchLabels":{"x":"y"}}"#,
@@ -82,7 +82,7 @@ async fn a_changed_volume_wakes_the_claim_that_it_fits_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_comes_back_wakes_its_lost_claim_before_strangers() {
+async fn recreated_volume_returns_to_its_lost_claim_before_others() {
     let start = [
         "pvc default/a-stranger uid-a 1Gi RWO Pending",
         "pv pv-1 1Gi RWO Bound ref=default/c-1:uid-c-1",
@@ -97,7 +97,7 @@ async fn a_volume_that_comes_back_wakes_its_lost_claim_before_strangers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn access_modes_and_references_are_followed_at_once() {
+async fn access_mode_and_reference_changes_are_applied_immediately() {
     let world = World::new(&["pv pv-1 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller", BOUND]).await;
     let more = r#"patch persistentvolumes pv-1 {"spec":{"accessModes":["ReadWriteOnce","ReadOnlyMany"]}}"#;
     let lines = world.after(more).await;
@@ -107,7 +107,7 @@ async fn access_modes_and_references_are_followed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_class_wakes_its_claims() {
+async fn new_class_queues_its_claims() {
     let world = World::new(&["pvc default/c-1 uid-c-1 1Gi RWO Pending class=ext"]).await;
     let lines = world.after("create sc ext vendor.example/ext").await;
     let asked = lines.iter().any(|line| line.contains("@provisioner=vendor.example/ext"));
@@ -115,17 +115,17 @@ async fn a_new_class_wakes_its_claims() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_default_class_wakes_claims_without_class() {
+async fn new_default_class_queues_claims_without_class() {
     let start = ["pvc default/c-1 uid-c-1 1Gi RWO Pending", "pvc default/c-2 uid-c-2 1Gi RWO Pending class="];
     let world = World::new(&start).await;
     let lines = world.after("create sc gold vendor.example/ext @default=true").await;
     assert!(has(&lines, "pvc default/c-1 uid-c-1 1Gi RWO Pending class=gold"), "NEW-WAKE-DEFAULT {lines:?}");
-    // An explicit empty class is a choice.
+    // An explicit empty class is a choice and stays.
     assert!(lines.contains(&"pvc default/c-2 uid-c-2 1Gi RWO Pending class=".to_owned()), "{lines:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_wakes_the_claim_that_waits_for_one() {
+async fn new_pod_queues_the_claim_that_waits_for_it() {
     let start = [
         "sc wait kubernetes.io/no-provisioner mode=WaitForFirstConsumer",
         "pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait",
@@ -138,7 +138,7 @@ async fn a_pod_wakes_the_claim_that_waits_for_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_last_user_wakes_the_volume_that_waits_to_be_scrubbed() {
+async fn end_of_the_last_pod_queues_the_volume_for_recycling() {
     let start = [
         r#"pv pv-1 1Gi RWO Released policy=Recycle ref=default/c-1:uid-c-1 @by-controller src={"nfs":{"server":"s","path":"/p"}}"#,
         "pod default/p1 Running claims=c-1",
@@ -156,9 +156,9 @@ async fn the_end_of_the_last_user_wakes_the_volume_that_waits_to_be_scrubbed() {
     );
 }
 
-/// A claim that is deleted and made anew between two looks leaves its volume without an owner; no resync is needed to see it.
+/// A claim that is deleted and recreated between two events releases its volume without a resync.
 #[tokio::test(start_paused = true)]
-async fn a_claim_made_anew_releases_the_volume_of_the_old_one() {
+async fn recreated_claim_releases_the_volume_of_the_old_one() {
     let world = World::new(&["pv pv-1 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller", BOUND]).await;
     step(&world.api, "delete persistentvolumeclaims default/c-1");
     let lines = world.after("create pvc default/c-1 uid-second 1Gi RWO Pending").await;

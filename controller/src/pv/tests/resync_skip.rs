@@ -1,4 +1,4 @@
-//! What a resync looks at and what it leaves out.
+//! Tests of the resync: the objects that it queues, and those that it skips.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ const PAIR: [&str; 2] = [
     "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 has=RWO/1Gi @completed @by-controller",
 ];
 
-/// Looks at what is queued until nothing is. Answers what it was.
+/// Syncs the queued objects until the queues are empty. Returns their keys.
 async fn look_at_all(binder: &Binder) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
     loop {
@@ -39,7 +39,7 @@ fn set(keys: &[&str]) -> BTreeSet<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_is_at_rest_is_left_out() {
+async fn resync_skips_only_settled_objects() {
     let lines = [
         PAIR[0],
         PAIR[1],
@@ -58,7 +58,7 @@ async fn only_what_is_at_rest_is_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_version_of_either_side_brings_both_back() {
+async fn new_version_of_either_side_queues_both() {
     let table =
         [("persistentvolumes", "pv-1", "the volume"), ("persistentvolumeclaims", "default/c-1", "the claim")];
     for (resource, key, name) in table {
@@ -67,7 +67,8 @@ async fn another_version_of_either_side_brings_both_back() {
         assert_eq!(resync(&binder).await.len(), 0, "{name}");
         api.patch(resource, key, "", serde_json::json!({"metadata": {"labels": {"a": "b"}}}));
         api.settle().await;
-        // The cache knows, the own store does not: the object that changed comes, and when it was looked at, the other.
+        // The cache has the new version, the store does not: first the changed object is queued, and after its sync the
+        // other.
         assert_eq!(resync(&binder).await, set(&[key]), "{name}");
         assert_eq!(resync(&binder).await.len(), 1, "{name}: the other side");
         assert_eq!(resync(&binder).await.len(), 0, "{name}");
@@ -75,7 +76,7 @@ async fn another_version_of_either_side_brings_both_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_only_one_of_cache_and_store_has_is_looked_at() {
+async fn object_in_only_one_of_cache_and_store_is_queued() {
     let (binder, api, _running) = still(PAIR.map(parse).to_vec()).await;
     assert_eq!(resync(&binder).await.len(), 2);
     api.delete("persistentvolumeclaims", "default/c-1");

@@ -1,4 +1,4 @@
-//! What must never happen: data of a claim that exists is not touched (I8), and an object that is gone does not come back.
+//! Safety properties: the data of an existing claim is not touched (I8), and a deleted object does not reappear.
 
 use std::sync::Arc;
 
@@ -16,9 +16,10 @@ const PAIR: Case = Case {
     ..NO_CASE
 };
 
-/// The operation that deletes asks the server once more: the own store may be behind, the informer's cache too.
+/// The delete operation reads the claim from the server again: both the store and the informer's cache may be
+/// outdated.
 #[tokio::test(start_paused = true)]
-async fn i8_a_claim_that_only_the_server_knows_saves_its_volume() {
+async fn i8_claim_known_only_to_the_server_keeps_its_volume() {
     let stage = stage(&PAIR, false);
     stage.prepare().await;
     stage.binder.forget_claim("default/c-1");
@@ -28,9 +29,9 @@ async fn i8_a_claim_that_only_the_server_knows_saves_its_volume() {
     assert_eq!(state(&stage.api).len(), 2, "{:?}", state(&stage.api));
 }
 
-/// A server that does not answer means no answer: nothing is released on a guess.
+/// Without a response from the server no volume is released.
 #[tokio::test(start_paused = true)]
-async fn i8_without_an_answer_nothing_is_released() {
+async fn i8_no_volume_is_released_without_a_server_response() {
     let stage = stage(&PAIR, false);
     stage.prepare().await;
     stage.binder.forget_claim("default/c-1");
@@ -44,9 +45,9 @@ async fn i8_without_an_answer_nothing_is_released() {
     assert!(state(&stage.api)[0].starts_with("pv pv-1 1Gi RWO Released"), "{:?}", state(&stage.api));
 }
 
-/// Retain keeps everything, whatever else is said (I8).
+/// Policy Retain keeps the volume and its data in every situation (I8).
 #[tokio::test(start_paused = true)]
-async fn i8_retain_is_retained() {
+async fn i8_retain_keeps_volume_and_data() {
     let case = Case {
         given: &[
             "pv pv-1 1Gi RWO Released ref=default/c-1:uid-c-1 @by-controller @provisioned-by=kubernetes.io/host-path",
@@ -59,10 +60,10 @@ async fn i8_retain_is_retained() {
     assert!(state(&stage.api)[0].starts_with("pv pv-1 1Gi RWO Released"), "{:?}", state(&stage.api));
 }
 
-/// The answer to an own write comes after the volume was deleted: it must not be put back into the store, or a claim would be
-/// bound to a volume that does not exist.
+/// The response to a write arrives after the volume was deleted: storing it could bind a claim to a volume that
+/// does not exist.
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_does_not_bring_a_volume_back() {
+async fn late_response_does_not_restore_a_deleted_volume() {
     let stage = stage(&PAIR, false);
     stage.prepare().await;
     let written: PersistentVolume = stage.api.get_as("pv-1").unwrap();
@@ -74,9 +75,9 @@ async fn a_late_answer_does_not_bring_a_volume_back() {
     assert!(stage.binder.stored_volume("pv-1").is_none());
 }
 
-/// An update never changes a cached object in place: what the store held before a bind is as it was.
+/// Updates never modify a cached object: the copy that the store had before a bind is unchanged.
 #[tokio::test(start_paused = true)]
-async fn cached_objects_are_never_changed_in_place() {
+async fn cached_objects_are_never_modified_in_place() {
     let case =
         Case { given: &["pv pv-1 1Gi RWO Available", "pvc default/c-1 uid-c-1 1Gi RWO Pending"], ..NO_CASE };
     let stage = stage(&case, false);
@@ -91,9 +92,9 @@ async fn cached_objects_are_never_changed_in_place() {
     assert!(!Arc::ptr_eq(&volume, &newer), "the answer is a new object");
 }
 
-/// One bad object never stops the work on the others (I12).
+/// One invalid object never blocks the others (I12).
 #[tokio::test(start_paused = true)]
-async fn i12_a_bad_claim_does_not_stop_the_others() {
+async fn i12_invalid_claim_does_not_block_others() {
     let case = Case {
         given: &[
             "sc odd kubernetes.io/no-provisioner mode=-",
@@ -110,9 +111,9 @@ async fn i12_a_bad_claim_does_not_stop_the_others() {
     assert!(lines.iter().any(|line| line.starts_with("pvc default/b-good uid-b 1Gi RWO Bound")), "{lines:?}");
 }
 
-/// The cache does not know of a pod that was just made; the server is asked before anything is scrubbed (I8).
+/// The cache does not know a pod that was just created; the server is read before scrubbing (I8).
 #[tokio::test(start_paused = true)]
-async fn i8_a_pod_that_only_the_server_knows_keeps_its_data() {
+async fn i8_pod_known_only_to_the_server_keeps_its_data() {
     let case = Case {
         given: &["pv pv-1 1Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller"],
         ..NO_CASE
@@ -120,7 +121,7 @@ async fn i8_a_pod_that_only_the_server_knows_keeps_its_data() {
     let stage = stage(&case, false);
     stage.prepare().await;
     let volume = stage.binder.stored_volume("pv-1").unwrap();
-    // Made in the same moment: no event has been read yet.
+    // Created without yielding: no event has been processed yet.
     step(&stage.api, "create pod default/p1 Running claims=c-1");
     assert!(stage.binder.pods_of_claim("default/c-1").is_empty());
     stage.api.fail_nth_write(0, FaultKind::Status(500, "InternalError", "nothing may be written"));
@@ -133,10 +134,10 @@ async fn i8_a_pod_that_only_the_server_knows_keeps_its_data() {
 
 const MISBOUND: &str = "ClaimMisbound";
 
-/// Volumes and claims come over two watches. A claim that was written together with its volume may come first, and is not
-/// Lost until the volume's event is there.
+/// Volumes and claims arrive over two watches. A claim that was written together with its volume may arrive
+/// first, and does not become Lost before the volume's event.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_ahead_of_its_volume_is_not_lost() {
+async fn claim_ahead_of_its_volume_is_not_lost() {
     const CLAIM: &str =
         "pvc other/c-1 uid-new 1Gi RWO Bound volume=pv-1 has=RWO/1Gi @completed @by-controller";
     let moved = r#"patch persistentvolumes pv-1 {"spec":{"claimRef":{"namespace":"other","uid":"uid-new"}}}"#;
@@ -158,7 +159,7 @@ async fn a_claim_that_is_ahead_of_its_volume_is_not_lost() {
     for (name, given, change, wanted) in table {
         let stage = stage(&Case { given, ..NO_CASE }, false);
         stage.prepare().await;
-        // Done in the same moment: no event has been read yet.
+        // Changed without yielding: no event has been processed yet.
         step(&stage.api, change);
         stage.look_at("claim other/c-1").await;
         let line = format!("pvc other/c-1 uid-new 1Gi RWO {wanted}");
@@ -173,9 +174,9 @@ async fn a_claim_that_is_ahead_of_its_volume_is_not_lost() {
     }
 }
 
-/// A server that does not answer means no answer: nothing is Lost on a guess.
+/// Without a response from the server no claim becomes Lost.
 #[tokio::test(start_paused = true)]
-async fn without_an_answer_nothing_is_lost() {
+async fn no_claim_becomes_lost_without_a_server_response() {
     let case = Case {
         given: &["pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 has=RWO/1Gi @completed"],
         ..NO_CASE

@@ -1,4 +1,5 @@
-//! The index against a plain scan with the rules of `fit.rs`, over random volumes and claims. Prints its seed.
+//! Compares the index with a plain scan by the rules of `fit.rs`, over random volumes and claims. Prints its
+//! seed.
 
 use std::sync::Arc;
 
@@ -39,7 +40,8 @@ fn a_claim(rng: &mut StdRng) -> String {
     line
 }
 
-/// The rules of the search, word by word: fewest modes first, reserved before free, then the smallest, then by name.
+/// The rules of the search, written literally: fewest modes first, reserved before free, then the smallest, then
+/// by name.
 fn scan(lines: &[String], wanted: &str, delayed: bool) -> Option<String> {
     let claim = claim(wanted);
     let labels = Wanted::of(&claim);
@@ -58,7 +60,7 @@ fn scan(lines: &[String], wanted: &str, delayed: bool) -> Option<String> {
 }
 
 #[test]
-fn the_index_finds_what_a_scan_finds() {
+fn index_finds_the_same_volume_as_a_scan() {
     let seed = rand::random();
     println!("seed {seed}");
     let mut rng = StdRng::seed_from_u64(seed);
@@ -67,7 +69,7 @@ fn the_index_finds_what_a_scan_finds() {
         let count = rng.random_range(1..20);
         let lines: Vec<String> = (0..count).map(|n| a_volume(&mut rng, n)).collect();
         let mut index = index(&lines.iter().map(String::as_str).collect::<Vec<_>>());
-        // Taken out and put in again, the index is as it was.
+        // After removing and inserting volumes again, the index is unchanged.
         for n in 0..count / 2 {
             if let Some(volume) = index.remove(&format!("pv-{n}")) {
                 index.insert(Kept::new(Arc::clone(&volume)), &volume);

@@ -1,4 +1,4 @@
-//! Set 1: claims that leave the choice of a volume to the controller.
+//! Set 1: claims that leave the choice of volume to the controller.
 
 use super::table::{Case, End, NO_CASE, Once, Plug};
 

@@ -1,4 +1,4 @@
-//! Set 10: both sides from scratch.
+//! Set 10: claims and volumes created together.
 
 use super::table::{Case, End, NO_CASE, Plug};
 

@@ -1,4 +1,4 @@
-//! Set 11: provisioning, one step.
+//! Set 11: provisioning, one sync.
 
 use super::table::{Case, End, NO_CASE, Once, Plug};
 

@@ -1,4 +1,4 @@
-//! Set 12: provisioning, to the end.
+//! Set 12: provisioning, until the controller settles.
 
 use super::table::{Case, End, NO_CASE, Once, Plug};
 

@@ -1,4 +1,4 @@
-//! Set 3: claims that were bound once.
+//! Set 3: claims that were bound before.
 
 use super::table::{Case, End, NO_CASE, Once, Plug};
 

@@ -1,4 +1,4 @@
-//! Set 5: both sides, with changes from outside.
+//! Set 5: claims and volumes, with external changes.
 
 use super::table::{Case, End, NO_CASE, Plug};
 

@@ -1,4 +1,4 @@
-//! Sets 8 and 9: deleting.
+//! Sets 8 and 9: deletion.
 
 use super::table::{Case, End, NO_CASE, Once, Plug};
 

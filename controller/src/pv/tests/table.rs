@@ -1,70 +1,71 @@
-//! One row of the tables, and what its fields mean. Rows are played by the two runners in `play.rs`.
+//! The rows of the case tables and their fields. The two runners in `play.rs` execute them.
 //!
-//! The ids are those of the behaviour cases that were verified on Kubernetes 1.36; ids that begin with `NEW-` are our own.
+//! The ids are those of the behaviour cases verified on Kubernetes 1.36; ids that begin with `NEW-` are
+//! additional cases.
 
 /// A case.
 pub(super) struct Case {
-    /// Unique; the branches that it holds name it in a comment.
+    /// Unique id; the branches that the case tests list it in a comment.
     pub(super) id: &'static str,
-    /// What it shows.
+    /// A description of the case.
     pub(super) about: &'static str,
-    /// Objects at the start.
+    /// The initial objects.
     pub(super) given: &'static [&'static str],
-    /// The volumes of `own_index::WIDE` are there too; `settled` then names only what differs from them.
+    /// Whether the volumes of `own_index::WIDE` exist too; `settled` then lists only the differences from them.
     pub(super) wide: bool,
     /// The plugins of `once`, and of `settled` if that is `unit_only`.
     pub(super) plugins: Plug,
-    /// Every plugin that belongs to Kubernetes is served by one CSI driver.
+    /// Whether one CSI driver replaces every in-tree plugin.
     pub(super) everything_migrated: bool,
-    /// Dynamic provisioning is switched off.
+    /// Whether dynamic provisioning is disabled.
     pub(super) no_provisioning: bool,
-    /// In `once` the controller's own store does not know the claims.
+    /// Whether the controller's own store lacks the claims in `once`.
     pub(super) claims_not_stored: bool,
-    /// What happens on the way in `once`, and in `settled` if that is `unit_only`: `provision|delete|recycle RESULT` of the
-    /// mock, `api VERB RESOURCE TEXT` for an error of the server, `race STEP` right before an operation starts.
+    /// Injected events in `once`, and in `settled` if that is `unit_only`: `provision|delete|recycle RESULT` of the
+    /// mock, `api VERB RESOURCE TEXT` for a server error, `race STEP` immediately before an operation starts.
     pub(super) inject: &'static [&'static str],
-    /// One look at one object.
+    /// One sync of one object.
     pub(super) once: Option<Once>,
-    /// What the search finds for the only claim.
+    /// The result of the search for the only claim.
     pub(super) finds: Option<Option<&'static str>>,
-    /// Changes from outside; before the first, after the last and at `settle` everything comes to rest.
+    /// External changes; the controller settles before the first, after the last and at `settle`.
     pub(super) steps: &'static [&'static str],
-    /// How it ends when the whole controller runs. One of these; none means it was not asked.
+    /// The accepted end states when the whole controller runs; empty if the case does not test this.
     pub(super) settled: &'static [End],
-    /// `settled` is played with the plugins and errors of the case, not with the standard plugins.
+    /// Whether `settled` uses the plugins and errors of the case instead of the built-in plugins.
     pub(super) unit_only: bool,
 }
 
-/// One look, and what is on the server afterwards.
+/// One sync and the resulting state of the server.
 pub(super) struct Once {
     /// `claim NS/NAME` or `volume NAME`.
     pub(super) look_at: &'static str,
     /// All volumes and claims.
     pub(super) end: &'static [&'static str],
-    /// Events that must be there; others may be.
+    /// Required events; others may occur.
     pub(super) events: &'static [&'static str],
 }
 
-/// A state of rest.
+/// An end state.
 pub(super) struct End {
     /// All volumes and claims.
     pub(super) objects: &'static [&'static str],
-    /// Events that must be there; others may be.
+    /// Required events; others may occur.
     pub(super) events: &'static [&'static str],
 }
 
-/// Which plugins the controller has.
+/// The plugins of the controller.
 #[derive(Clone, Copy)]
 pub(super) enum Plug {
     /// None.
     None,
-    /// The standard ones.
+    /// The built-in ones.
     Builtin,
-    /// One that knows every volume and these calls, `kubernetes.io/mock-volume`.
+    /// The mock, which supports every volume and these calls: `kubernetes.io/mock-volume`.
     Mock(&'static [&'static str]),
 }
 
-/// What is not said in a row.
+/// Default values of a row.
 pub(super) const NO_CASE: Case = Case {
     id: "",
     about: "",

@@ -1,5 +1,5 @@
-//! Many claims and many volumes at once: nobody is forgotten, nothing is taken twice, and the number of looks stays small.
-//! The resync of these tests never comes.
+//! Tests with many claims and volumes at the same time: every claim that fits a volume is bound, no volume is
+//! bound twice, and the number of syncs stays low. The resync never runs in these tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn claims(api: &FakeApi) -> Vec<PersistentVolumeClaim> {
     objects.map(|object| serde_json::from_value(object).unwrap()).collect()
 }
 
-/// Free volumes next to claims that they fit.
+/// Free volumes and the unbound claims that they fit.
 fn apart(api: &FakeApi) -> Vec<String> {
     let (volumes, claims) = (volumes(api), claims(api));
     let mut apart = Vec::new();
@@ -46,7 +46,7 @@ fn apart(api: &FakeApi) -> Vec<String> {
     apart
 }
 
-/// Bound pairs; every side points to the other.
+/// Number of bound pairs; asserts that both sides refer to each other.
 fn pairs(api: &FakeApi) -> usize {
     let claims = claims(api);
     let bound = volumes(api).into_iter().filter(|volume| VolumePhase::of(volume) == VolumePhase::Bound);
@@ -59,13 +59,13 @@ fn pairs(api: &FakeApi) -> usize {
     with_claim.count()
 }
 
-/// What controllers told about claims, repetitions included.
+/// Number of events on claims, including repetitions.
 fn told(api: &FakeApi) -> u64 {
     api.list("events").iter().map(|event| event["count"].as_u64().unwrap_or(1)).sum()
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_looked_at_together_take_different_volumes() {
+async fn claims_synced_concurrently_choose_different_volumes() {
     let mut lines = Vec::new();
     for n in 0..50 {
         lines.push(format!("pv pv-{n:02} {}Gi RWO Available", 1 + n % 3));
@@ -74,7 +74,7 @@ async fn claims_looked_at_together_take_different_volumes() {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let world = World::new(&lines).await;
     assert_eq!(pairs(&world.api), 50);
-    // No race was lost: every object was written once for each of its halves.
+    // No conflicts: every object was written once for its spec and once for its status.
     let writes = world.api.take_writes();
     let of = |resource: &str, part: &str| {
         writes.iter().filter(|write| write.resource == resource && write.subresource == part).count()
@@ -84,7 +84,7 @@ async fn claims_looked_at_together_take_different_volumes() {
     }
 }
 
-/// A controller that knows the objects and whose workers do not run.
+/// A controller with filled stores whose workers do not run.
 pub(super) async fn still(objects: Vec<Value>) -> (Arc<Binder>, FakeApi, DropGuard) {
     let api = FakeApi::new();
     objects.into_iter().for_each(|object| {
@@ -100,7 +100,7 @@ pub(super) async fn still(objects: Vec<Value>) -> (Arc<Binder>, FakeApi, DropGua
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_is_about_to_be_taken_is_not_chosen_again() {
+async fn reserved_volume_is_not_chosen_again() {
     let lines = [
         "pv pv-1 1Gi RWO Available",
         "pv pv-2 5Gi RWO Available",
@@ -121,12 +121,12 @@ async fn a_volume_that_is_about_to_be_taken_is_not_chosen_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_looks_again_for_a_volume_that_came_while_it_looked() {
+async fn claim_is_synced_again_for_a_volume_created_during_its_sync() {
     let mut claim = parse("pvc default/c uid-c 1Gi RWO Pending");
     claim["status"]["capacity"] = json!({"storage": "1Gi"});
     let (binder, _api, _running) = still(vec![claim]).await;
     let mut look = Box::pin(binder.process_claim("default/c".to_owned()));
-    // It found nothing; that it has no volume is being written.
+    // The search found nothing; the status without a volume is being written.
     assert!(futures::poll!(look.as_mut()).is_pending());
     let mut volume = parse("pv pv-1 1Gi RWO Available");
     volume["metadata"]["resourceVersion"] = "100".into();
@@ -139,8 +139,8 @@ async fn a_claim_looks_again_for_a_volume_that_came_while_it_looked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_in_the_queue_chooses_first() {
-    // Both want the small one, and the first by name is asked first.
+async fn first_claim_in_the_queue_chooses_first() {
+    // Both claims fit the small volume, and the first by name is synced first.
     let lines = [
         "pv small 1Gi RWO Available",
         "pv big 5Gi RWO Available",
@@ -155,7 +155,7 @@ async fn the_first_in_the_queue_chooses_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_volumes_for_many_waiting_claims_are_few_looks() {
+async fn many_volumes_for_many_waiting_claims_need_few_syncs() {
     let lines: Vec<String> =
         (0..60).map(|n| format!("pvc default/c-{n:02} uid-c-{n:02} 1Gi RWO Pending")).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -167,15 +167,15 @@ async fn many_volumes_for_many_waiting_claims_are_few_looks() {
     }
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!((pairs(&world.api), apart(&world.api)), (60, Vec::new()));
-    // Every look in vain tells of it. One volume for one claim: hardly any.
+    // Every sync without a result records an event. With one offer per volume there are hardly any.
     assert!(told(&world.api) - before <= 10, "{} looks in vain", told(&world.api) - before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_its_first_choice_does_not_take_goes_to_the_next() {
+async fn volume_not_bound_by_its_first_claim_is_offered_to_the_next() {
     let waiting = ["pvc default/a uid-a 1Gi RWO Pending", "pvc default/b uid-b 1Gi RWO Pending"];
     let world = World::new(&waiting).await;
-    // It is offered to a, whose write fails; a comes back later than b is asked.
+    // The volume is offered to a, whose write fails; a is retried after b is synced.
     world.api.fail(Fault {
         verb: "update",
         resource: "persistentvolumes",
@@ -188,7 +188,7 @@ async fn a_volume_that_its_first_choice_does_not_take_goes_to_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_always_fails_is_tried_later_each_time() {
+async fn permanently_failing_write_backs_off() {
     let waiting = ["pvc default/a uid-a 1Gi RWO Pending", "pvc default/b uid-b 1Gi RWO Pending"];
     let world = World::new(&waiting).await;
     const MANY: usize = 5_000;
@@ -199,11 +199,11 @@ async fn a_write_that_always_fails_is_tried_later_each_time() {
     world.api.seed(parse("pv pv-1 1Gi RWO Available"));
     tokio::time::sleep(Duration::from_secs(60)).await;
     let tried = MANY - world.api.pending_faults();
-    // Two claims that double their pause from 5 ms on, and each calls the other once.
+    // Two claims that double their delay, starting at 5 ms, and queue each other once.
     assert!((10..200).contains(&tried), "{tried} times in a minute");
 }
 
-/// One history of claims and volumes that come, change and go in any order, with writes that fail.
+/// One random sequence of created, changed and deleted claims and volumes, with failing writes.
 async fn history(seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let pick = |rng: &mut StdRng, from: &[&str]| from[rng.random_range(0..from.len())].to_owned();
@@ -254,7 +254,7 @@ async fn history(seed: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_comes_in_whatever_order_who_fits_is_brought_together() {
+async fn random_histories_bind_every_claim_that_fits() {
     let first: u64 = rand::random();
     println!("seeds {first} and the 59 after it");
     for n in 0..60 {

@@ -1,5 +1,6 @@
-//! Block devices: images on loop devices, a file system for what is empty, growing. Done by the tools of util-linux and of the file systems,
-//! whose words are the errors. Nothing is ever written over something that is there.
+//! Block devices: attaches images to loop devices, formats empty devices and grows file systems. Uses the tools
+//! of util-linux and of the file systems, whose output becomes the error text. Existing data is never
+//! overwritten.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,37 +18,38 @@ use crate::crash_points;
 #[cfg(test)]
 mod tests;
 
-/// So much of a device without a known signature has to be empty before it is formatted.
+/// The length of the range that must be empty before a device without a known signature is formatted.
 const EMPTY: u64 = 1 << 20;
 
-/// What [`Devices::format_if_empty`] did.
+/// The result of [`Devices::format_if_empty`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Formatted {
-    /// It was empty and has a file system now.
+    /// The device was empty and now has a file system.
     New,
-    /// It had that file system before.
+    /// The device already had that file system.
     Existing,
 }
 
-/// Block devices of this machine. Calls block; needs root.
+/// Block devices of this machine. Calls block, and require root.
 #[derive(Clone, Debug, Default)]
 pub struct Devices {
     programs: Programs,
 }
 
 impl Devices {
-    /// With tools from these places.
+    /// Uses the tools at these paths.
     pub fn new(programs: Programs) -> Self {
         Self { programs }
     }
 
-    /// The loop device of an image file. One that it has already is the answer, whatever it was attached for.
+    /// Attaches an image file to a loop device. Returns the existing device if the file is already attached, with
+    /// whatever options.
     ///
     /// # Errors
-    /// There is no free loop device, or the file is no image.
+    /// There is no free loop device, or the file is not an image.
     pub fn attach(&self, image: &Path, read_only: bool) -> Result<PathBuf, MountError> {
         let what = format!("attaching {} to a loop device", image.display());
-        // Two devices for one file would have two caches, and destroy it.
+        // Two devices of one file would have two caches and corrupt it.
         let mut command = self.command("losetup", &what)?;
         command.args(["--find", "--show", "--nooverlap"]);
         if read_only {
@@ -57,13 +59,17 @@ impl Devices {
         let said = run(command.arg(absolute(image, &what)?), &what)?;
         crash_points::reached("after loop device", image);
         let device = PathBuf::from(said.trim());
-        if device.is_absolute() { Ok(device) } else { Err(refused(&what, format!("losetup said: {said}"))) }
+        if device.is_absolute() {
+            Ok(device)
+        } else {
+            Err(refused(&what, format!("losetup printed: {said}")))
+        }
     }
 
-    /// Loop devices of an image file. A file that is gone may have devices still.
+    /// The loop devices of an image file. A deleted file may still have devices.
     ///
     /// # Errors
-    /// It cannot be looked for.
+    /// They cannot be listed.
     pub fn attached(&self, image: &Path) -> Result<Vec<PathBuf>, MountError> {
         if matches!(std::fs::symlink_metadata(image), Err(error) if error.kind() == io::ErrorKind::NotFound) {
             return Ok(attached_to_deleted(image));
@@ -72,14 +78,15 @@ impl Devices {
         let mut command = self.command("losetup", &what)?;
         command.args(["--list", "--noheadings", "--output", "NAME", "--associated"]);
         let said = run(command.arg(absolute(image, &what)?), &what)?;
-        // Each is a line, which came as a word of a list.
+        // One device per line; the lines were joined to a list.
         Ok(said.split("; ").map(str::trim).filter(|name| !name.is_empty()).map(PathBuf::from).collect())
     }
 
-    /// Detaches an image file from its loop devices. None is fine.
+    /// Detaches an image file from its loop devices. A file without devices is no error.
     ///
     /// # Errors
-    /// A device is in use: the kernel detaches it when its last user has gone, and until then this is the answer.
+    /// A device is in use: the kernel detaches it after its last user closes it, and until then this returns an
+    /// error.
     pub fn detach(&self, image: &Path) -> Result<(), MountError> {
         let what = format!("detaching {} from its loop device", image.display());
         crash_points::reached("before detach of loop device", image);
@@ -87,7 +94,7 @@ impl Devices {
             run(self.command("losetup", &what)?.arg("--detach").arg(device), &what)?;
         }
         crash_points::reached("after detach of loop device", image);
-        // Who looks at every device for a moment (udev) is no user.
+        // A process that opens every device briefly (udev) does not count as a user.
         for _ in 0..BUSY_TRIES {
             if self.attached(image)?.is_empty() {
                 return Ok(());
@@ -102,33 +109,34 @@ impl Devices {
         }
     }
 
-    /// Loop devices of an image file see that it has grown.
+    /// Makes the loop devices of an image file use its new size.
     ///
     /// # Errors
     /// The kernel refuses.
     pub fn refresh(&self, image: &Path) -> Result<(), MountError> {
-        let what = format!("telling the loop device of {} its size", image.display());
+        let what = format!("updating the size of the loop device of {}", image.display());
         for device in self.attached(image)? {
             run(self.command("losetup", &what)?.arg("--set-capacity").arg(device), &what)?;
         }
         Ok(())
     }
 
-    /// The file system on a device (or in an image file); none when nothing is known to be there.
+    /// The type of the file system on a device (or in an image file); none when no known content is found.
     ///
     /// # Errors
-    /// Something else is there (a table of partitions, a part of a RAID), or several things; or it cannot be read.
+    /// The device has other content (a partition table, a RAID member), or several signatures; or it cannot be read.
     pub fn file_system(&self, device: &Path) -> Result<Option<String>, MountError> {
-        let what = format!("looking what is on {}", device.display());
+        let what = format!("probing the content of {}", device.display());
         let mut command = self.command("blkid", &what)?;
-        // What is on the device now, not what somebody once noted of it.
+        // Probes the device itself and bypasses the cache of blkid.
         command.args(["-p", "-o", "export"]).arg(absolute(device, &what)?);
         let (status, said) =
             programs::output(&mut command).map_err(|error| super::errno::other(&what, error))?;
         let text = String::from_utf8_lossy(&said).into_owned();
         match status.code() {
             Some(0) => found(&text).map_err(|why| refused(&what, why)),
-            // Nothing was found, or the device cannot be read: blkid does not tell which (blkid(8)). Opening it does.
+            // Either no content was found, or the device cannot be read: blkid does not distinguish (blkid(8)). Opening the
+            // device does.
             Some(2) => match File::open(device) {
                 Ok(_) => Ok(None),
                 Err(error) => Err(super::errno::other(&what, error)),
@@ -142,10 +150,11 @@ impl Devices {
         }
     }
 
-    /// Makes a file system on a device that is empty. One of that type that is there is fine.
+    /// Creates a file system on an empty device. An existing file system of that type is no error.
     ///
     /// # Errors
-    /// Something else is there, also something that nobody knows; or the tool is missing or fails. Nothing was written over then.
+    /// The device has other content, known or unknown; or the tool is missing or fails. In these cases nothing was
+    /// overwritten.
     pub fn format_if_empty(&self, device: &Path, fs_type: &str) -> Result<Formatted, MountError> {
         let what = format!("making a file system of type {fs_type} on {}", device.display());
         let is_word = |word: &str| {
@@ -167,7 +176,7 @@ impl Devices {
         is_empty(device).map_err(|error| super::errno::other(&what, error))?;
         let mut command = self.command(&format!("mkfs.{fs_type}"), &what)?;
         match fs_type {
-            // Nobody answers questions; nothing is kept for root alone (upstream: mount-utils, formatAndMount).
+            // No prompts, and no blocks reserved for root (upstream: mount-utils, formatAndMount).
             "ext2" | "ext3" | "ext4" => command.args(["-q", "-F", "-m0"]),
             "xfs" | "btrfs" => command.args(["-q"]),
             _ => &mut command,
@@ -178,7 +187,7 @@ impl Devices {
         Ok(Formatted::New)
     }
 
-    /// Grows a mounted file system to the size of its device. As large already is fine.
+    /// Grows a mounted file system to the size of its device. A file system of that size is no error.
     ///
     /// # Errors
     /// The type cannot be grown, or the tool is missing or fails.
@@ -206,7 +215,7 @@ impl Devices {
             }
         }
         programs::run(&mut command).map_err(|said| {
-            // The kernel wants more than root of a container has.
+            // The kernel requires a capability that root in a container does not have.
             let hint = if said.contains("Permission denied to resize") {
                 "; the agent needs CAP_SYS_RESOURCE"
             } else {
@@ -233,7 +242,7 @@ impl Devices {
     }
 }
 
-/// Loop devices of a file that was there under this name, by what the kernel tells of them.
+/// The loop devices of a deleted file that had this path, as reported by the kernel.
 fn attached_to_deleted(image: &Path) -> Vec<PathBuf> {
     let mut name = image.as_os_str().to_owned();
     name.push(" (deleted)\n");
@@ -245,7 +254,7 @@ fn attached_to_deleted(image: &Path) -> Vec<PathBuf> {
     devices.filter(is_of_image).map(|device| Path::new("/dev").join(device.file_name())).collect()
 }
 
-/// The answer of `blkid -o export`: `KEY=value` lines.
+/// Parses the output of `blkid -o export`: `KEY=value` lines.
 fn found(text: &str) -> Result<Option<String>, String> {
     let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     match (value("TYPE"), value("USAGE"), value("PTTYPE")) {
@@ -256,14 +265,14 @@ fn found(text: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// That nothing uses a device, and that its beginning is empty. An error when it is not.
+/// Checks that a device is unused and that its beginning is empty.
 fn is_empty(device: &Path) -> io::Result<()> {
     let opened =
         rustix::fs::open(device, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
     match FileType::from_raw_mode(fstat(&opened)?.st_mode) {
         FileType::RegularFile => {}
         FileType::BlockDevice => {
-            // Only the kernel knows all of its users.
+            // Only the kernel knows all users of the device.
             let alone = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
             match rustix::fs::open(device, alone, Mode::empty()) {
                 Ok(_) => {}
@@ -286,13 +295,13 @@ fn is_empty(device: &Path) -> io::Result<()> {
     File::from(opened).take(EMPTY).read_to_end(&mut beginning)?;
     if beginning.iter().any(|byte| *byte != 0) {
         return Err(io::Error::other(
-            "there is data at its beginning that no tool knows; it was left alone. When nobody needs it: wipefs --all, or write zeros over its first MiB",
+            "there is data at its beginning that no tool recognizes; it was left alone. If the data is not needed: wipefs --all, or write zeros over its first MiB",
         ));
     }
     Ok(())
 }
 
-/// Paths for programs: what begins with a dash would be an option.
+/// Makes a path absolute for a command line: a leading dash would be parsed as an option.
 fn absolute<'a>(path: &'a Path, what: &str) -> Result<&'a Path, MountError> {
     if path.is_absolute() { Ok(path) } else { Err(refused(what, "the path is not absolute".to_owned())) }
 }

@@ -1,4 +1,5 @@
-//! Real loop devices and file systems of some megabytes. Without root the devices are left out, and said so; images are formatted all the same.
+//! Real loop devices and file systems of some megabytes. Without root the tests skip the devices, and say so, but
+//! still format images.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -12,7 +13,7 @@ use crate::mount::{Force, LinuxMounter, Mount, Mounter, Origin};
 
 const MIB: u64 = 1 << 20;
 
-/// An image, which is detached in the end whatever happens.
+/// An image that is detached on drop, even when the test panics.
 struct Image {
     dir: TempDir,
     path: PathBuf,
@@ -41,7 +42,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn only_what_is_empty_gets_a_file_system() {
+fn only_empty_devices_are_formatted() {
     let image = Image::new(16 * MIB);
     let devices = &image.devices;
     assert_eq!(devices.file_system(&image.path).unwrap(), None);
@@ -56,9 +57,9 @@ fn only_what_is_empty_gets_a_file_system() {
 }
 
 #[test]
-fn what_nobody_knows_is_left_alone() {
+fn unknown_content_is_not_overwritten() {
     for (name, offset, bytes, part) in [
-        ("data", 0_u64, &b"dear data"[..], "data at its beginning that no tool knows"),
+        ("data", 0_u64, &b"dear data"[..], "data at its beginning that no tool recognizes"),
         ("data at the end of the first MiB", MIB - 1, &b"x"[..], "data at its beginning"),
         ("partitions", 510, &b"\x55\xaa"[..], "left alone"),
         ("swap", 4086, &b"SWAPSPACE2"[..], "left alone"),
@@ -84,7 +85,7 @@ fn what_nobody_knows_is_left_alone() {
 }
 
 #[test]
-fn answers_of_blkid() {
+fn blkid_output_is_parsed() {
     for (text, expected) in [
         ("DEVNAME=/x\nUUID=1\nTYPE=ext4\nUSAGE=filesystem\n", Ok(Some("ext4".to_owned()))),
         (
@@ -99,7 +100,7 @@ fn answers_of_blkid() {
 }
 
 #[test]
-fn tools_that_are_missing_are_named_with_their_package() {
+fn missing_tools_are_reported_with_their_package() {
     let image = Image::new(MIB);
     let none = Devices::new(Programs { mount: PathBuf::new(), search: Vec::new() });
     let path = &image.path;
@@ -120,7 +121,7 @@ fn tools_that_are_missing_are_named_with_their_package() {
 }
 
 #[test]
-fn an_image_is_attached_mounted_grown_and_detached() {
+fn image_is_attached_mounted_grown_and_detached() {
     if !is_root() {
         return;
     }

@@ -1,9 +1,11 @@
-//! Mounts of Linux. A mount is made ready where nobody sees it and then put on the opened target, by the system calls of Linux 5.2
-//! (open_tree, fsmount, move_mount): it has all its flags from the first moment on, also in other mount namespaces that it is passed on to,
-//! and a name that is swapped meanwhile leads nowhere. What mount(8) and its helpers make, which know names only, is made in a directory
-//! of the agent's own and goes from there the same way.
+//! Mounts on Linux. A mount is prepared detached and then attached to the opened target with the system calls of
+//! Linux 5.2 (open_tree, fsmount, move_mount): it has all its flags from the beginning, also in other mount
+//! namespaces that it propagates to, and replacing a path component meanwhile has no effect. mount(8) and its
+//! helpers accept only paths; their mounts are made in a private directory of the agent and moved to the target
+//! in the same way.
 //!
-//! What was made is private: what a container gets to see of later mounts is said by its runtime. Labels of SELinux are left alone.
+//! New mounts are private: the container runtime defines the propagation of later mounts into containers. SELinux
+//! labels are not changed.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -32,11 +34,11 @@ use crate::rooted_fs::{Resolver, mount_id};
 #[cfg(test)]
 mod tests;
 
-/// How often something busy is tried again, and after how long.
+/// How often a busy operation is retried, and after which delay.
 pub(super) const BUSY_TRIES: u32 = 8;
 pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(25);
 
-/// Mounts below a directory of this machine. Needs root; the errors say so.
+/// Mounts below a directory of this machine. Requires root; the errors say so.
 #[derive(Debug)]
 pub struct LinuxMounter {
     root: PathBuf,
@@ -45,20 +47,22 @@ pub struct LinuxMounter {
 }
 
 impl LinuxMounter {
-    /// For targets below `root`, the agent's directory. It is written as the kernel writes it (no links in it): the table of mounts has those names.
+    /// For targets below `root`, the agent's directory. `root` must be in the form that the kernel uses (without
+    /// symbolic links), because the mount table uses that form.
     pub fn new(root: PathBuf) -> Self {
         Self::with_programs(root, Programs::default())
     }
 
-    /// The same, with programs from elsewhere.
+    /// The same, with other program paths.
     pub fn with_programs(root: PathBuf, programs: Programs) -> Self {
         Self { root, programs, table: Table::default() }
     }
 
-    /// Takes away what an agent that was killed left half made. Only for the one agent of this directory, before its first mount.
+    /// Removes mounts that a killed agent left unfinished. Only for the one agent of this directory, before its first
+    /// mount.
     ///
     /// # Errors
-    /// Something of it cannot be taken away.
+    /// One of them cannot be removed.
     pub fn clear_leftovers(&self) -> Result<(), MountError> {
         StagingDir::clear(&self.root)
     }
@@ -85,7 +89,7 @@ impl LinuxMounter {
         self.put(&tree, &target, mount, what)
     }
 
-    /// Another sight of a directory or file, with flags of its own.
+    /// Clones the mount of a directory or file, with its own flags.
     fn bound(
         &self,
         source: &Path,
@@ -105,7 +109,7 @@ impl LinuxMounter {
         let opened = if source.starts_with(&self.root) {
             Resolver::best().open_path(&self.root, source, OFlags::PATH)?
         } else {
-            // What the administrator names may lead through the administrator's links.
+            // A path configured by the administrator may contain symbolic links.
             let place = OFlags::PATH | OFlags::CLOEXEC;
             rustix::fs::open(source, place, rustix::fs::Mode::empty())
                 .map_err(|errno| failed(what, &format!("{} cannot be opened", source.display()), errno))?
@@ -119,26 +123,25 @@ impl LinuxMounter {
         if flags.is_empty() {
             return Ok(tree);
         }
-        // Flags cannot be changed before it is somewhere.
+        // Flags can only be changed on an attached mount.
         let stage = StagingDir::new(&self.root, is_dir)?;
         attach(&tree, &stage.open()?).map_err(|errno| failed(what, "it cannot be made ready", errno))?;
         crash_points::reached("bind is staged for mount", source);
         let id = mount_id(&tree).map_err(|error| other(what, error))?;
         let lines = self.table.lines().map_err(|error| other(what, error))?;
-        // A remount sets all flags: those that the source has are kept.
+        // A remount sets all flags, so the flags of the source are retained explicitly.
         let has = lines.iter().find(|line| line.id == id).map(|line| options::flags(&line.mount_options).0);
         let access_times = MountFlags::NOATIME | MountFlags::RELATIME | MountFlags::STRICTATIME;
         let mut kept = has.unwrap_or(MountFlags::empty());
         if flags.intersects(access_times) {
             kept.remove(access_times);
         }
-        mount_remount(name_of(&tree), MountFlags::BIND | flags | kept, "").map_err(|errno| {
-            failed(what, "it cannot be made read-only (or what else its options say)", errno)
-        })?;
+        mount_remount(name_of(&tree), MountFlags::BIND | flags | kept, "")
+            .map_err(|errno| failed(what, "its flags (such as read-only) cannot be set", errno))?;
         cloned(&tree, what)
     }
 
-    /// What mount(8) makes.
+    /// Mounts a file system with mount(8).
     fn helped(
         &self,
         mount: &Mount,
@@ -162,7 +165,7 @@ impl LinuxMounter {
             return Err(refused(programs::missing(&helper)));
         }
         let stage = StagingDir::new(&self.root, true)?;
-        // No note of it for umount(8), which is never called: it would speak of the directory that it is made in.
+        // No entry for umount(8), which is never called: the entry would name the staging directory.
         let mut command = Command::new(&self.programs.mount);
         command.args(["-n", "-t", fs_type]);
         if !asked.is_empty() {
@@ -175,17 +178,17 @@ impl LinuxMounter {
             refused(said.replace(&*stage.path().to_string_lossy(), &here))
         })?;
         crash_points::reached("helper has ended for mount", &mount.target);
-        // Where something was mounted in spite of a failure, the stage takes it away as it goes.
+        // If the helper mounted something and failed nevertheless, dropping the staging directory unmounts it.
         let made = stage.open()?;
         let is_made = mount_id(&made).map_err(|error| other(what, error))? != stage.home();
         if !is_made {
             let said = if said.is_empty() { "nothing".to_owned() } else { said };
-            return Err(refused(format!("mount ended well, but nothing is mounted; it said: {said}")));
+            return Err(refused(format!("mount succeeded, but nothing is mounted; its output: {said}")));
         }
         cloned(&made, what)
     }
 
-    /// Puts what was made on the target, and sees that it is there.
+    /// Attaches the mount to the target and verifies the result.
     fn put(&self, tree: &OwnedFd, target: &OwnedFd, mount: &Mount, what: &str) -> Result<(), MountError> {
         attach(tree, target).map_err(|errno| failed(what, "it cannot be put there", errno))?;
         crash_points::reached("put mount", &mount.target);
@@ -204,7 +207,7 @@ impl LinuxMounter {
         };
         check().inspect_err(|_| {
             if let Err(errno) = unmount(name_of(tree), UnmountFlags::DETACH) {
-                tracing::warn!(what, %errno, "a mount that failed could not be taken away");
+                tracing::warn!(what, %errno, "a failed mount cannot be unmounted");
             }
         })
     }
@@ -232,11 +235,13 @@ impl Mounter for LinuxMounter {
         crash_points::reached("after unmount", target);
         match gone {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            // Nothing is mounted there; or it came with the namespace and cannot go.
+            // Nothing is mounted there, or the mount is locked because it was inherited with the mount namespace.
             Err(errno @ Errno::INVAL) => {
                 let lines = self.table.lines().map_err(|error| other(&what(), error))?;
                 match lines.iter().any(|line| line.point.target == target) {
-                    true => Err(failed(&what(), "this mount cannot be taken away here", errno)),
+                    true => {
+                        Err(failed(&what(), "this mount cannot be unmounted in this mount namespace", errno))
+                    }
                     false => Ok(()),
                 }
             }
@@ -302,7 +307,8 @@ fn attributes(flags: MountFlags) -> MountAttrFlags {
     given.fold(MountAttrFlags::empty(), |all, (_, attribute)| all | *attribute)
 }
 
-/// A copy of the mount that something was opened in, seen from there, that is nowhere yet. It goes when it is closed before it is put somewhere.
+/// A detached clone of the mount of an opened file, with that file as its root. It is unmounted when it is closed
+/// before it is attached.
 fn cloned(opened: &OwnedFd, what: &str) -> Result<OwnedFd, MountError> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
@@ -314,8 +320,8 @@ fn attach(tree: &OwnedFd, target: &OwnedFd) -> Result<(), Errno> {
     move_mount(tree, "", target, "", flags)
 }
 
-/// Unmounts. What is busy is tried again for a moment: a process that this one starts has, until its program runs, everything open that this
-/// one has.
+/// Unmounts a path. A busy mount is retried up to [`BUSY_TRIES`] times: between fork and exec, a child process
+/// holds copies of all open files of this process.
 fn unmounted(path: &Path, flags: UnmountFlags) -> Result<(), Errno> {
     for _ in 0..BUSY_TRIES {
         match unmount(path, flags) {

@@ -1,5 +1,5 @@
-//! Real mounts below directories of the tests' own, taken away also when a test fails. They need root; without it each says so and checks
-//! that the refusal says it too.
+//! Real mounts below the directories of the tests, unmounted even when a test fails. They require root; without
+//! it each test says so and checks the error.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use super::*;
 use crate::mount::Mounts;
 use crate::rooted_fs;
 
-/// A mounter of a directory of its own.
+/// A mounter with a directory of its own.
 struct Fixture {
     mounter: LinuxMounter,
     root: PathBuf,
@@ -23,7 +23,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// None where mounts are not possible.
+    /// None where mounting is not possible.
     fn new() -> Option<Self> {
         Self::with_programs(Programs::default())
     }
@@ -63,10 +63,10 @@ impl Fixture {
         Mount { origin, ..self.memory(name) }
     }
 
-    /// Mount points below the directory of the test, as the kernel tells them.
+    /// Mount points below the directory of the test, as the kernel reports them.
     fn points(&self) -> Vec<MountPoint> {
         let base = self.root.parent().unwrap();
-        // Read anew: a directory that is renamed renames its mounts, and the kernel calls that no change.
+        // Read again: renaming a directory moves its mounts, and the kernel does not report that as a change.
         let lines = Table::default().lines().unwrap();
         let points = lines.iter().map(|line| line.point.clone());
         points.filter(|point| point.target.starts_with(base)).collect()
@@ -84,7 +84,7 @@ impl Drop for Fixture {
         for point in self.points().iter().rev() {
             let _ = unmount(&point.target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
         }
-        // The directory goes by its own guard, behind this one.
+        // The directory has its own guard, which is dropped after this one.
         let _ = &self.dir;
     }
 }
@@ -93,7 +93,7 @@ fn programs(dir: &Path, scripts: &[(&str, &str)]) -> Programs {
     fs::create_dir_all(dir).unwrap();
     for (name, script) in scripts {
         let path = dir.join(name);
-        // A file that is written by one thread while another starts a child is busy: it is made elsewhere and linked.
+        // A file that one thread writes while another starts a child is busy, so it is created elsewhere and linked.
         let status = Command::new("/bin/sh")
             .args(["-c", "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh"])
             .arg(format!("#!/bin/sh\n{script}\n"))
@@ -107,7 +107,7 @@ fn programs(dir: &Path, scripts: &[(&str, &str)]) -> Programs {
 }
 
 #[test]
-fn a_directory_is_bound_and_taken_away() {
+fn directory_is_bound_and_unmounted() {
     let Some(room) = Fixture::new() else { return };
     room.mounter.mount(&room.bind(&room.outer, "a")).unwrap();
     assert_eq!(fs::read(room.root.join("a/file")).unwrap(), b"outer");
@@ -121,7 +121,7 @@ fn a_directory_is_bound_and_taken_away() {
 }
 
 #[test]
-fn a_bind_mount_has_its_flags_and_those_of_its_source() {
+fn bind_mount_has_its_own_flags_and_those_of_its_source() {
     let Some(room) = Fixture::new() else { return };
     let source = Mount { options: vec!["nosuid".to_owned(), "noexec".to_owned()], ..room.memory("a") };
     room.mounter.mount(&source).unwrap();
@@ -140,7 +140,7 @@ fn a_bind_mount_has_its_flags_and_those_of_its_source() {
 }
 
 #[test]
-fn files_are_bound_on_files_and_names_may_be_strange() {
+fn files_are_bound_on_files_under_any_name() {
     let Some(room) = Fixture::new() else { return };
     let name = "sp ace\nline\t\\040 \u{1f40b}";
     fs::write(room.root.join(name), "").unwrap();
@@ -161,14 +161,14 @@ fn files_are_bound_on_files_and_names_may_be_strange() {
         for read_only in [false, true] {
             let mount = Mount { read_only, ..room.bind(&source, target) };
             let error = room.mounter.mount(&mount).unwrap_err().to_string();
-            assert!(error.contains("a directory goes on a directory only"), "{error}");
+            assert!(error.contains("only a directory can be mounted on a directory"), "{error}");
         }
     }
     assert_eq!(room.targets(), Vec::<String>::new());
 }
 
 #[test]
-fn memory_is_as_large_as_was_asked_for() {
+fn tmpfs_has_the_requested_size() {
     let Some(room) = Fixture::new() else { return };
     let mut mount = room.memory("a");
     mount.options = vec!["mode=0770".to_owned(), "noexec".to_owned()];
@@ -190,7 +190,7 @@ fn memory_is_as_large_as_was_asked_for() {
 }
 
 #[test]
-fn targets_that_are_missing_links_or_elsewhere_are_refused() {
+fn missing_linked_and_outside_targets_are_refused() {
     let Some(room) = Fixture::new() else { return };
     symlink(&room.outer, room.root.join("link")).unwrap();
     for (target, part) in [
@@ -215,7 +215,7 @@ fn targets_that_are_missing_links_or_elsewhere_are_refused() {
 }
 
 #[test]
-fn a_mount_that_is_used_is_busy_and_says_by_whom() {
+fn unmount_of_a_busy_mount_names_its_users() {
     let Some(room) = Fixture::new() else { return };
     let target = room.root.join("a");
     room.mounter.mount(&room.memory("a")).unwrap();
@@ -234,7 +234,7 @@ fn a_mount_that_is_used_is_busy_and_says_by_whom() {
 }
 
 #[test]
-fn mounts_on_one_another_go_from_the_top() {
+fn stacked_mounts_are_unmounted_from_the_top() {
     let Some(room) = Fixture::new() else { return };
     let target = room.root.join("a");
     for number in 0..3 {
@@ -250,11 +250,11 @@ fn mounts_on_one_another_go_from_the_top() {
 }
 
 #[test]
-fn what_is_mounted_is_not_deleted() {
+fn contents_of_mounts_are_not_deleted() {
     let Some(room) = Fixture::new() else { return };
     fs::create_dir_all(room.root.join("a/x/y")).unwrap();
     fs::write(room.root.join("a/file"), "").unwrap();
-    // The same file system by its device number: only the mount tells.
+    // The device number is the same; only the mount id differs.
     room.mounter.mount(&room.bind(&room.outer, "a/x/y")).unwrap();
     for path in ["a", "a/x/y"] {
         let error =
@@ -270,9 +270,9 @@ fn what_is_mounted_is_not_deleted() {
 }
 
 #[test]
-fn mounts_below_shared_ones_are_private_and_read_only_everywhere() {
+fn mounts_below_shared_mounts_are_private_and_read_only_in_all_peers() {
     let Some(room) = Fixture::new() else { return };
-    // A peer of the whole directory, as another mount namespace would have.
+    // A peer of the whole directory, as in another mount namespace.
     let (root, peer) = (room.root.clone(), room.outer.join("c"));
     rustix::mount::mount_bind(&root, &root).unwrap();
     mount_change(&root, MountPropagationFlags::SHARED).unwrap();
@@ -291,7 +291,7 @@ fn mounts_below_shared_ones_are_private_and_read_only_everywhere() {
 }
 
 #[test]
-fn a_helper_that_mounts_and_fails_leaves_nothing() {
+fn failed_helper_leaves_no_mount() {
     let dir = tempfile::tempdir().unwrap();
     let programs = programs(
         dir.path(),
@@ -311,14 +311,14 @@ fn a_helper_that_mounts_and_fails_leaves_nothing() {
 }
 
 #[test]
-fn helpers_that_are_missing_or_do_nothing_are_named() {
+fn missing_and_ineffective_helpers_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let programs = programs(dir.path(), &[("mount", "echo fine")]);
     let Some(room) = Fixture::with_programs(programs) else { return };
     for (fs_type, source, part) in [
         ("nfs", "server:/x", "nfs-common (Debian, Ubuntu)"),
         ("cifs", "//server/x", "cifs-utils"),
-        ("ext4", "/dev/none", "nothing is mounted; it said: fine"),
+        ("ext4", "/dev/none", "nothing is mounted; its output: fine"),
         ("ext4", "-o", "is no source"),
         ("-t", "x", "is no file system type"),
         ("../x", "x", "is no file system type"),
@@ -333,7 +333,7 @@ fn helpers_that_are_missing_or_do_nothing_are_named() {
 }
 
 #[test]
-fn the_system_mounts_and_says_what_it_refuses() {
+fn system_mount_succeeds_and_reports_refusals() {
     let Some(room) = Fixture::new() else { return };
     let mut mount = room.file_system("tmpfs", "some thing", "a");
     (mount.options, mount.read_only) = (vec!["size=64k".to_owned(), "nosuid".to_owned()], true);
@@ -354,7 +354,7 @@ fn the_system_mounts_and_says_what_it_refuses() {
 }
 
 #[tokio::test]
-async fn a_helper_that_hangs_is_told_and_its_mount_comes_later() {
+async fn hung_helper_is_reported_and_mounts_later() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
     rustix::fs::mkfifoat(CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
@@ -372,7 +372,7 @@ async fn a_helper_that_hangs_is_told_and_its_mount_comes_later() {
     while !room.targets().iter().any(|target| target == "root/a") {
         tokio::time::timeout(Duration::from_secs(20), changes.changed()).await.unwrap().unwrap();
     }
-    // Its worker takes the place where it was made away, and then the next.
+    // The worker first attaches the mount to the target and then unmounts it.
     while mounts.unmount("v", &room.root.join("a"), Force::No).await.is_err() {}
     assert_eq!(room.targets(), Vec::<String>::new());
 }
@@ -396,9 +396,9 @@ fn leftovers_of_a_killed_agent_are_cleared() {
 }
 
 #[test]
-fn nobody_who_swaps_a_directory_for_a_link_gets_a_mount_outside() {
+fn swapped_directory_never_leads_to_a_mount_outside() {
     let Some(room) = Fixture::new() else { return };
-    // `b/c` is there on both sides of the swap.
+    // `b/c` exists on both sides of the swap.
     fs::create_dir(room.root.join("b/c")).unwrap();
     symlink(&room.outer, room.root.join("swap")).unwrap();
     let stop = AtomicBool::new(false);
@@ -428,7 +428,7 @@ fn nobody_who_swaps_a_directory_for_a_link_gets_a_mount_outside() {
                 assert_eq!(outside, 0, "round {round}");
                 break;
             }
-            // Whichever name it has now, or nothing when the mount was refused.
+            // Under either name, or not at all when the mount was refused.
             for name in ["b/c", "swap/c"] {
                 let _ = room.mounter.unmount(&room.root.join(name), Force::No);
             }
@@ -439,7 +439,7 @@ fn nobody_who_swaps_a_directory_for_a_link_gets_a_mount_outside() {
 }
 
 #[tokio::test]
-async fn the_table_tells_its_changes_and_costs_nothing_without() {
+async fn table_reports_changes_and_is_read_only_after_changes() {
     let Some(room) = Fixture::new() else { return };
     let mut changes = room.mounter.changes().unwrap();
     room.mounter.mount(&room.memory("a")).unwrap();
@@ -451,14 +451,14 @@ async fn the_table_tells_its_changes_and_costs_nothing_without() {
     room.mounter.unmount(&target, Force::No).unwrap();
     assert!(!is_there());
     assert!(room.mounter.table.reads() > reads);
-    // Again, after an answer: others may have answered for this one, so it is asked until it is quiet.
+    // Again after a notification: changes by other processes may have caused it, so this waits until none arrive.
     while tokio::time::timeout(Duration::from_millis(100), changes.changed()).await.is_ok() {}
     room.mounter.mount(&room.memory("b")).unwrap();
     tokio::time::timeout(Duration::from_secs(20), changes.changed()).await.unwrap().unwrap();
 }
 
 #[test]
-fn a_renamed_directory_takes_its_mounts_along_in_the_table_too() {
+fn renamed_directory_moves_its_mounts_in_the_table() {
     let Some(room) = Fixture::new() else { return };
     fs::create_dir(room.root.join("a/below")).unwrap();
     room.mounter.mount(&room.memory("a/below")).unwrap();

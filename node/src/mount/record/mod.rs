@@ -1,5 +1,6 @@
-//! Mounts that are only recorded, for virtual nodes and tests: the same answers as Linux as far as the table of mounts goes, nothing in the
-//! directories. The record is a file, so that it is there after a restart, as mounts are.
+//! A mounter that only records mounts, for virtual nodes and tests: it returns the same mount table and errors as
+//! Linux, and changes no directories. The record is a file, so that it survives a restart of the agent, as mounts
+//! do.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -35,14 +36,14 @@ struct RecordState {
     calls: Vec<String>,
 }
 
-/// What tests have a call do.
+/// The behavior that a test sets for a call.
 #[derive(Debug)]
 enum RecordedCall {
     Fail(String),
     Hang(mpsc::Receiver<()>),
 }
 
-/// A line of the record. Its paths are text: what is not is refused.
+/// An entry of the record. Its paths must be valid UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Recorded {
     target: String,
@@ -58,14 +59,14 @@ struct Recorded {
 pub struct Release(#[allow(dead_code, reason = "dropped, never sent on")] mpsc::Sender<()>);
 
 impl RecordingMounter {
-    /// For targets below `root`, with the record that is there.
+    /// For targets below `root`, with the existing record.
     ///
     /// # Errors
     /// The record cannot be read.
     pub fn new(root: PathBuf) -> Result<Self, MountError> {
         let file = root.join(FILE);
         let points = match rooted_fs::read_file_below(&root, &file, MOST_BYTES) {
-            // So it may be found after the machine has died.
+            // An empty file is possible after a crash of the machine.
             Ok(bytes) if bytes.is_empty() => Vec::new(),
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| MountError::Refused {
                 what: format!("reading the record of mounts {}", file.display()),
@@ -79,31 +80,31 @@ impl RecordingMounter {
         Ok(Self { root, state, changes: watch::Sender::new(0) })
     }
 
-    /// The next mount that nothing is said about yet fails with these words.
+    /// Makes the next mount without another instruction fail with this text.
     pub fn fail_next_mount(&self, why: &str) {
         self.state().mounts.push_back(RecordedCall::Fail(why.to_owned()));
     }
 
-    /// The next unmount fails with these words.
+    /// Makes the next unmount fail with this text.
     pub fn fail_next_unmount(&self, why: &str) {
         self.state().unmounts.push_back(RecordedCall::Fail(why.to_owned()));
     }
 
-    /// The next mount does nothing until the answer is dropped; then it goes on.
+    /// Blocks the next mount until the returned value is dropped; then the mount continues.
     pub fn hang_next_mount(&self) -> Release {
         let (sender, receiver) = mpsc::channel();
         self.state().mounts.push_back(RecordedCall::Hang(receiver));
         Release(sender)
     }
 
-    /// The next unmount does nothing until the answer is dropped; then it goes on.
+    /// Blocks the next unmount until the returned value is dropped; then the unmount continues.
     pub fn hang_next_unmount(&self) -> Release {
         let (sender, receiver) = mpsc::channel();
         self.state().unmounts.push_back(RecordedCall::Hang(receiver));
         Release(sender)
     }
 
-    /// Something has a mount open, or no longer.
+    /// Marks a mount as busy or not busy.
     pub fn set_busy(&self, target: &Path, is_busy: bool) {
         let mut state = self.state();
         if is_busy {
@@ -113,7 +114,7 @@ impl RecordingMounter {
         }
     }
 
-    /// What was asked for, in order: `mounting a at b`, `unmounting b`. Calls that failed are in it too.
+    /// The calls in order, including failed ones: `mounting a at b`, `unmounting b`.
     pub fn calls(&self) -> Vec<String> {
         self.state().calls.clone()
     }
@@ -122,7 +123,7 @@ impl RecordingMounter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what a test wants of this call. The lock is not held while it hangs.
+    /// Applies the behavior that a test has set for this call. The lock is released while the call hangs.
     fn act(
         &self,
         queue: fn(&mut RecordState) -> &mut VecDeque<RecordedCall>,
@@ -139,21 +140,21 @@ impl RecordingMounter {
                 Err(MountError::Refused { what: what.to_owned(), why, source: None })
             }
             Some(RecordedCall::Hang(release)) => {
-                // It ends by an error: the other end is dropped.
+                // Returns an error when the other end is dropped.
                 let _ = release.recv();
                 Ok(())
             }
         }
     }
 
-    /// Writes the record and takes it over; neither when the writing fails.
+    /// Writes the record and adopts it; a failed write changes neither.
     fn keep(&self, state: &mut RecordState, points: Vec<Recorded>, what: &str) -> Result<(), MountError> {
         let bytes = serde_json::to_vec(&points).map_err(|error| MountError::Refused {
             what: what.to_owned(),
             why: error.to_string(),
             source: None,
         })?;
-        // Mounts do not outlive the machine either.
+        // A file without fsync suffices: mounts do not survive a crash of the machine either.
         Resolver::best().write_file(&self.root, &self.root.join(FILE), &bytes, 0o600, Durability::Process)?;
         state.points = points;
         self.changes.send_modify(|number| *number += 1);
@@ -196,11 +197,12 @@ impl Mounter for RecordingMounter {
                     .map_err(|error| refused(format!("{} cannot be opened: {error}", source.display())))?;
                 if found.is_dir() != is_dir {
                     return Err(refused(
-                        "a directory goes on a directory only, and a file on a file".to_owned(),
+                        "only a directory can be mounted on a directory, and only a file on a file"
+                            .to_owned(),
                     ));
                 }
                 text(source)?;
-                // The file system that is recorded at the source, or the machine's own.
+                // The recorded file system of the source, or the machine's own.
                 let above = points.iter().enumerate().filter(|(_, point)| source.starts_with(&point.target));
                 let above =
                     above.max_by_key(|(at, point)| (Path::new(&point.target).components().count(), *at));
@@ -236,7 +238,7 @@ impl Mounter for RecordingMounter {
         if !is_dir && !matches!(mount.origin, Origin::Bind(_)) {
             return Err(refused("the target is not a directory".to_owned()));
         }
-        // Secrets are no part of a table of mounts.
+        // Secrets do not belong in a mount table.
         for option in &mut recorded.options {
             *option = options::redacted(std::slice::from_ref(option));
         }

@@ -1,4 +1,4 @@
-//! The record answers as Linux does.
+//! The recording mounter behaves as Linux does.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -34,7 +34,7 @@ fn bind(source: PathBuf, target: PathBuf) -> Mount {
 }
 
 #[test]
-fn mounts_are_recorded_and_outlive_the_mounter() {
+fn recorded_mounts_survive_the_mounter() {
     let (_dir, root) = room();
     let mounter = RecordingMounter::new(root.clone()).unwrap();
     mounter.mount(&nfs(root.join("a"))).unwrap();
@@ -58,7 +58,7 @@ fn mounts_are_recorded_and_outlive_the_mounter() {
 }
 
 #[test]
-fn what_linux_refuses_is_refused() {
+fn mounts_refused_by_linux_are_refused() {
     let (_dir, root) = room();
     let mounter = RecordingMounter::new(root.clone()).unwrap();
     std::os::unix::fs::symlink(root.join("b"), root.join("link")).unwrap();
@@ -68,7 +68,7 @@ fn what_linux_refuses_is_refused() {
         (nfs(PathBuf::from("/etc")), "not below"),
         (nfs(root.clone()), "the directory that everything is below"),
         (nfs(root.join("file")), "not a directory"),
-        (bind(root.join("file"), root.join("a")), "a directory goes on a directory only"),
+        (bind(root.join("file"), root.join("a")), "only a directory can be mounted on a directory"),
         (bind(root.join("none"), root.join("a")), "cannot be opened"),
         (Mount { options: vec!["bind".to_owned()], ..nfs(root.join("a")) }, "mount option bind"),
     ] {
@@ -80,7 +80,7 @@ fn what_linux_refuses_is_refused() {
 }
 
 #[test]
-fn the_topmost_goes_and_what_is_used_stays() {
+fn topmost_mount_is_unmounted_and_busy_mounts_stay() {
     let (_dir, root) = room();
     let mounter = RecordingMounter::new(root.clone()).unwrap();
     let target = root.join("a");
@@ -107,7 +107,7 @@ fn the_topmost_goes_and_what_is_used_stays() {
 }
 
 #[test]
-fn a_record_that_is_damaged_is_an_error() {
+fn damaged_record_is_an_error() {
     let (_dir, root) = room();
     fs::write(root.join(FILE), "{").unwrap();
     let error = RecordingMounter::new(root).unwrap_err().to_string();
@@ -115,7 +115,7 @@ fn a_record_that_is_damaged_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_hang_ends_when_it_is_released() {
+async fn hung_call_ends_when_it_is_released() {
     let (_dir, root) = room();
     let mounter = Arc::new(RecordingMounter::new(root.clone()).unwrap());
     let mounts = Mounts::new(mounter.clone(), Duration::from_millis(100));

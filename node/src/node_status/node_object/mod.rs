@@ -1,4 +1,4 @@
-//! What a Node should look like. Pure (upstream: initialNode, updateDefaultLabels, nodeStatusHasChanged).
+//! Computes the desired Node. Pure (upstream: initialNode, updateDefaultLabels, nodeStatusHasChanged).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,12 +13,14 @@ use super::machine::Machine;
 use crate::config::NodeConfig;
 use crate::eviction::ThresholdValue;
 
-/// The Kubernetes release whose kubelet this agent behaves like, and what it is. `kubectl get nodes` shows it as VERSION.
+/// The Kubernetes release whose kubelet this agent emulates, with the name of this agent. `kubectl get nodes`
+/// shows it as VERSION.
 pub fn version() -> String {
     format!("v1.36.2+orlop-{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Labels that a Node which exists already gets the value of the agent for. Others of `--node-labels` are given at its creation alone.
+/// Labels that are updated on an existing Node. Other labels of `--node-labels` are only set when the Node is
+/// created.
 const RECONCILED: [&str; 12] = [
     "kubernetes.io/hostname",
     "kubernetes.io/os",
@@ -34,7 +36,7 @@ const RECONCILED: [&str; 12] = [
     "node.kubernetes.io/windows-build",
 ];
 
-/// A processor as container images name it.
+/// The name of the processor architecture in container images.
 pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -45,18 +47,18 @@ pub fn architecture() -> &'static str {
     }
 }
 
-/// What is told about a node.
+/// The facts to publish about a node.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
     /// The machine.
     pub machine: Machine,
-    /// Its address; none if it has none.
+    /// The node's address; none if it has none.
     pub address: Option<IpAddr>,
-    /// Where logs are served.
+    /// The port of the log server.
     pub port: Option<u16>,
     /// All conditions.
     pub conditions: Vec<NodeCondition>,
-    /// Volumes that may be attached and are in use.
+    /// Attachable volumes in use.
     pub in_use: BTreeSet<String>,
 }
 
@@ -88,7 +90,7 @@ pub fn initial(config: &NodeConfig, facts: &NodeInfo) -> Node {
     }
 }
 
-/// What has to be written on a Node that was registered before; none if nothing has.
+/// The patch that an existing Node needs; none if it needs no change.
 pub fn reconciled(existing: &Node, initial: &Node) -> Option<Value> {
     let empty = BTreeMap::new();
     let (old, new) = (existing.metadata.labels.as_ref(), initial.metadata.labels.as_ref());
@@ -109,7 +111,7 @@ pub fn reconciled(existing: &Node, initial: &Node) -> Option<Value> {
     Some(patch)
 }
 
-/// The status with everything that the agent knows; what others wrote stays.
+/// The status with all values that the agent owns; values of other writers are unchanged.
 pub fn status(old: &NodeStatus, config: &NodeConfig, facts: &NodeInfo) -> NodeStatus {
     let mut status = old.clone();
     let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
@@ -138,7 +140,7 @@ pub fn status(old: &NodeStatus, config: &NodeConfig, facts: &NodeInfo) -> NodeSt
 
 type Amounts = BTreeMap<String, Quantity>;
 
-/// Capacity, and what of it pods may have: without the memory of huge pages and what has to be left.
+/// Capacity and allocatable: allocatable excludes huge pages and the eviction thresholds.
 fn amounts(config: &NodeConfig, machine: &Machine) -> (Amounts, Amounts) {
     let one = |key: &str, amount: String| (key.to_owned(), Quantity(amount));
     let huge: Vec<(String, u64)> = machine
@@ -169,12 +171,12 @@ fn amounts(config: &NodeConfig, machine: &Machine) -> (Amounts, Amounts) {
     (capacity, allocatable)
 }
 
-/// Bytes in the form that servers keep.
+/// Formats bytes in canonical form.
 fn binary(bytes: u64) -> String {
     orlop_apimachinery::quantity::Quantity::from_bytes(i64::try_from(bytes).unwrap_or(i64::MAX)).to_string()
 }
 
-/// Whether a status says something new. The times of heartbeats are nothing new.
+/// Whether a status differs from the old one, apart from heartbeat times.
 pub fn has_changed(old: &NodeStatus, new: &NodeStatus) -> bool {
     let plain = |status: &NodeStatus| {
         let mut status = status.clone();
@@ -186,7 +188,7 @@ pub fn has_changed(old: &NodeStatus, new: &NodeStatus) -> bool {
     plain(old) != plain(new)
 }
 
-/// The status as a patch, for exactly the version that was looked at: lists are replaced as a whole.
+/// The status as a patch that is conditional on the version that was read: lists are replaced as a whole.
 pub fn status_patch(node: &Node, status: &NodeStatus) -> Value {
     json!({
         "metadata": {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version},
@@ -202,7 +204,7 @@ pub fn status_patch(node: &Node, status: &NodeStatus) -> Value {
     })
 }
 
-/// The volumes that a Node says are in use.
+/// The volumes that a Node lists as in use.
 pub fn reported(node: &Node) -> BTreeSet<String> {
     let status = node.status.iter();
     status.flat_map(|status| status.volumes_in_use.iter().flatten()).cloned().collect()

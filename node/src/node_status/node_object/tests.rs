@@ -1,4 +1,4 @@
-//! Nodes that are new, known, and told about.
+//! New Nodes, existing Nodes and status changes.
 #![allow(clippy::unwrap_used)]
 
 use super::super::machine::DiskCapacity;
@@ -35,7 +35,7 @@ fn facts() -> NodeInfo {
 }
 
 #[test]
-fn a_new_node() {
+fn new_node_has_labels_taints_and_status() {
     let node = json!(initial(&config(), &facts()));
     let arch = architecture();
     assert_eq!(
@@ -56,7 +56,7 @@ fn a_new_node() {
         json!({"cpu": "4", "memory": "1000Mi", "pods": "110", "ephemeral-storage": "1048577Ki",
         "hugepages-2Mi": "6Mi", "hugepages-1Gi": "0"})
     );
-    // A tenth less of the disk; of the memory 6 Mi in huge pages and 100 Mi that stay free.
+    // The disk has a tenth less; the memory 6 Mi less for huge pages and 100 Mi less for the threshold.
     assert_eq!(
         status["allocatable"],
         json!({"cpu": "4", "memory": "894Mi", "pods": "110", "ephemeral-storage": "966368564",
@@ -74,7 +74,7 @@ fn a_new_node() {
 }
 
 #[test]
-fn a_node_that_was_there() {
+fn existing_node_is_reconciled() {
     let initial = initial(&config(), &facts());
     let mut node = initial.clone();
     node.metadata.uid = Some("u".into());
@@ -83,7 +83,7 @@ fn a_node_that_was_there() {
     let labels = node.metadata.labels.as_mut().unwrap();
     labels.insert("kubernetes.io/arch".into(), "other".into());
     labels.remove("topology.kubernetes.io/zone");
-    // Only given when the Node is made: somebody may have taken them away since.
+    // Only set when the Node is created: a user may have removed them since.
     labels.remove("own");
     node.spec.as_mut().unwrap().taints = None;
     let patch = reconciled(&node, &initial).unwrap();
@@ -102,7 +102,7 @@ fn a_node_that_was_there() {
 }
 
 #[test]
-fn what_others_wrote_stays() {
+fn values_of_other_writers_are_unchanged() {
     let old: NodeStatus = serde_json::from_value(json!({
         "capacity": {"example.com/gpu": "2", "cpu": "1"}, "volumesAttached": [{"name": "v", "devicePath": ""}],
         "volumesInUse": ["old"], "nodeInfo": {"machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
@@ -120,7 +120,7 @@ fn what_others_wrote_stays() {
 }
 
 #[test]
-fn news() {
+fn heartbeat_times_alone_are_no_change() {
     let condition = |type_: &str, status: &str, beat: &str| json!({"type": type_, "status": status, "lastHeartbeatTime": beat});
     let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z");
     let status = |value: Value| serde_json::from_value::<NodeStatus>(value).unwrap();
@@ -153,7 +153,7 @@ fn news() {
 }
 
 #[test]
-fn no_volume_in_use_is_written_too() {
+fn empty_list_of_volumes_in_use_is_written() {
     let node: Node =
         serde_json::from_value(json!({"metadata": {"name": "n", "uid": "u", "resourceVersion": "3"}}))
             .unwrap();

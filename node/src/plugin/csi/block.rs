@@ -1,6 +1,7 @@
-//! For a pod that wants the device: NodePublishVolume gives a file that is or shows the device; the pod gets a link to it, and it is
-//! shown once more beside the record (upstream: csi_block.go, MapBlockVolume). The link is made before the driver is asked and goes
-//! last: it is what tells after a crash that this pod has something.
+//! Publishes CSI block volumes to pods. NodePublishVolume creates a file that is the device or is bound to it;
+//! the pod gets a link to the file, and a second bind mount stands beside the record (upstream: csi_block.go,
+//! MapBlockVolume). The link is created before the driver is called and removed last: after a crash it shows that
+//! this pod has a publication.
 
 use orlop_csi::capabilities::NodeRpc;
 use orlop_csi::v1::{NodePublishVolumeRequest, NodeUnpublishVolumeRequest};
@@ -16,7 +17,7 @@ use crate::host::Host;
 use crate::plugin::{Outcome, Place, PluginError, PodVolume};
 
 impl CsiPlugin {
-    /// Gives a pod a device.
+    /// Publishes a device to a pod.
     pub(super) async fn publish_block(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
         let (pod, spec) = (&*volume.pod, &*volume.spec);
         let source = CsiSource::of(spec)?;
@@ -58,17 +59,17 @@ impl CsiPlugin {
         let answer = asked("NodePublishVolume", &at.target, driver.node_publish_volume(request)).await;
         if let Err(error) = answer {
             let mut error = failed("kubernetes.io/csi: blockMapper.publishVolumeForBlock failed: ", error);
-            // With a link from before this call, an earlier one may have published it.
+            // If the link is older than this call, an earlier call may have published the device.
             if error.outcome == Outcome::Final
                 && is_new
                 && let Err(left) = clear(&disk, &at).await
             {
-                tracing::warn!(volume = record.volume_name(), %left, "what was made for a device that was not published stays");
+                tracing::warn!(volume = record.volume_name(), %left, "cannot clean up after a device that was not published");
                 error.outcome = Outcome::Uncertain;
             }
             return Err(error);
         }
-        // From here on it is published: a failure leaves something behind.
+        // The device is published now: a failure from here on leaves state to clean up.
         let shown = async {
             if disk.is_mounted(&at.map)? {
                 return Ok(());
@@ -82,7 +83,7 @@ impl CsiPlugin {
         })
     }
 
-    /// The reverse, from what is on disk alone.
+    /// Unpublishes a device, using only the state on disk.
     pub(super) async fn unpublish_block(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
         let at = BlockPaths::of(&host.paths, place);
         let device = DevicePaths::of_block(&host.paths, &place.dir_name);
@@ -95,7 +96,7 @@ impl CsiPlugin {
             return Ok(());
         }
         let record = match reading.read_record(&device.record()).await? {
-            // It goes after the last pod's share. A driver was not asked then.
+            // The record is removed after the last pod's files. The driver was not called in this case.
             StoredRecord::Nothing => return clear(&reading, &at).await,
             StoredRecord::Found(record) => record,
         };
@@ -117,7 +118,7 @@ impl CsiPlugin {
     }
 }
 
-/// Removes what was made before the driver was asked, the link last.
+/// Removes the files that were created before the driver was called, the link last.
 async fn clear(disk: &Disk<'_>, at: &BlockPaths) -> Result<(), PluginError> {
     for path in [&at.map, &at.target] {
         if disk.is_mounted(path)? {

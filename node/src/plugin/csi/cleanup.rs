@@ -1,10 +1,11 @@
-//! Removes the directories and the record of a CSI volume that its driver does not use any more.
+//! Removes the directories and the record of a CSI volume that its driver no longer uses.
 
 use super::disk::Disk;
 use super::layout::DevicePaths;
 use crate::plugin::PluginError;
 
-/// Removes what was made before the driver was asked, the record after everything that it stands for.
+/// Removes the files that were created before the driver was called, and the record after everything that it
+/// describes.
 pub(super) async fn clear(disk: &Disk<'_>, at: &DevicePaths) -> Result<(), PluginError> {
     if disk.is_mounted(&at.staging)? {
         let message = format!("kubernetes.io/csi: something is still mounted at {}", at.staging.display());

@@ -1,4 +1,5 @@
-//! What a driver is told besides the volume's own attributes: what the attacher left, who the pod is, tokens of its account.
+//! Builds the volume context for a driver besides the volume's own attributes: the attacher's publish context,
+//! the pod's identity, and tokens of its service account.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -24,14 +25,14 @@ use crate::plugin::PluginError;
 
 /// Key of the tokens, in the volume context or among the secrets.
 pub(super) const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
-/// What the server gives when a request does not say how long.
+/// The server's default for a request without an expiration.
 const TOKEN_LIFE: i64 = 3600;
-/// However long a token lives, a new one is asked for after this (upstream: kubelet's token manager).
+/// The longest time before a token is renewed, whatever its lifetime (upstream: kubelet's token manager).
 const TOKEN_AGE: i64 = 24 * 3600;
-/// The longest that the API server may take for one answer. Upstream has the same for its clients' calls.
+/// The time limit of an answer of the API server. Upstream's clients use the same.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the attacher left for the node. Empty for a driver whose volumes are not attached.
+/// The publish context from the attacher. Empty for a driver whose volumes are not attached.
 ///
 /// # Errors
 /// The volume is not attached to this node, or is being detached.
@@ -56,13 +57,13 @@ pub(super) async fn publish_context(
     attached(&found, handle).map_err(PluginError::plain)
 }
 
-/// The driver has no room for it on this node (upstream: isResourceExhaustedError).
+/// Whether the driver has reached its volume limit on this node (upstream: isResourceExhaustedError).
 fn is_exhausted(found: &VolumeAttachment) -> bool {
     let error = found.status.as_ref().and_then(|status| status.attach_error.as_ref());
     error.and_then(|error| error.error_code) == Some(Code::ResourceExhausted as i32)
 }
 
-/// What a VolumeAttachment says (upstream: verifyAttachmentStatus).
+/// The publish context in a VolumeAttachment (upstream: verifyAttachmentStatus).
 fn attached(found: &VolumeAttachment, handle: &str) -> Result<HashMap<String, String>, String> {
     if found.metadata.deletion_timestamp.is_some() {
         return Err("volume attachment is being deleted".to_owned());
@@ -104,7 +105,7 @@ pub(super) async fn secret(
     }
 }
 
-/// Who the pod is, for drivers that want to know.
+/// The pod's identity, for drivers that request it.
 pub(super) fn pod_attributes(
     object: Option<&CSIDriver>,
     pod: &Pod,
@@ -126,7 +127,7 @@ pub(super) fn pod_attributes(
     .into()
 }
 
-/// Whose token, for whom, and for how long.
+/// The account, pod, audience and lifetime of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct TokenKey {
     namespace: String,
@@ -137,22 +138,23 @@ struct TokenKey {
     seconds: Option<i64>,
 }
 
-/// Tokens that were asked for, until they are old (upstream: pkg/kubelet/token). Volumes that are published again and again would
-/// ask for one each time.
+/// Caches tokens until their renewal time (upstream: pkg/kubelet/token). Without it, volumes that are republished
+/// periodically would request a token each time.
 #[derive(Default)]
 pub(super) struct TokenCache(Mutex<BTreeMap<TokenKey, CachedToken>>);
 
 struct CachedToken {
     status: TokenRequestStatus,
-    /// From then on another one is asked for.
+    /// The time of the renewal.
     old: Timestamp,
 }
 
 impl TokenCache {
-    /// The tokens that a driver wants of a pod's account, as it gets them. None when it wants none.
+    /// The tokens of a pod's account that a driver requests, in the format for the driver. None when it requests
+    /// none.
     ///
     /// # Errors
-    /// The API server does not give one.
+    /// The API server does not issue one.
     pub(super) async fn of_pod(
         &self,
         host: &Host,
@@ -176,7 +178,7 @@ impl TokenCache {
             };
             tokens.insert(request.audience.clone(), self.get(host, key).await?);
         }
-        // Texts alone: that always serializes.
+        // A map of strings always serializes.
         Ok(Some(serde_json::to_string(&tokens).unwrap_or_default()))
     }
 
@@ -198,7 +200,7 @@ impl TokenCache {
     }
 }
 
-/// When a token that was given now is replaced: when a fifth of its life is left, or after a day.
+/// When to renew a token issued now: when a fifth of its lifetime is left, or after a day.
 fn old(now: Timestamp, ends: Timestamp) -> Timestamp {
     let life = ends.as_second().saturating_sub(now.as_second()).max(0);
     let seconds = (life - life / 5).min(TOKEN_AGE);
@@ -231,7 +233,7 @@ async fn ask(host: &Host, key: &TokenKey) -> Result<TokenRequestStatus, PluginEr
     })
 }
 
-/// An answer of the API server, or why there is none.
+/// Waits for an answer of the API server, with the time limit.
 async fn answered<T>(
     asked: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, (String, Option<kube::Error>)> {
@@ -258,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attachments() {
+    fn attachment_status_is_verified() {
         let say = |status: Value, deleted: bool| {
             let mut object = json!({"metadata": {"name": "csi-1"}, "status": status,
                 "spec": {"attacher": "d", "nodeName": "n", "source": {}}});
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_replaced_before_they_end() {
+    fn tokens_are_renewed_before_they_expire() {
         let now = Timestamp::from_second(1000).unwrap();
         for (life, expected) in [(1000, 800), (0, 0), (-5, 0), (10 * 86_400, 86_400)] {
             let ends = Timestamp::from_second(1000 + life).unwrap();

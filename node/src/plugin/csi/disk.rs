@@ -1,5 +1,6 @@
-//! Directories, records and links of CSI volumes below the agent's directory. Every function here does one thing on disk, in a
-//! worker of the volume's queue, because file systems below may hang; none leaves the agent's directory or deletes more than it names.
+//! Manages the directories, records and links of CSI volumes below the agent's directory. Every function here
+//! does one operation on disk, in a worker of the volume's queue, because the file systems may hang; none leaves
+//! the agent's directory or deletes more than it names.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,42 +13,42 @@ use crate::mount::{Force, Mount, MountError, Mounter, Origin};
 use crate::plugin::{Outcome, PluginError};
 use crate::rooted_fs::{self, FileKind, RootedFsError};
 
-/// Of directories.
+/// Mode of directories.
 const DIR_MODE: u32 = 0o750;
-/// Of records and of files that something is mounted on.
+/// Mode of records and of files that are mount targets.
 const FILE_MODE: u32 = 0o640;
 
-/// The disk, as one volume uses it.
+/// Access to the disk for one volume.
 pub(super) struct Disk<'a> {
     host: &'a Host,
     queue: String,
 }
 
-/// What is beside a target.
+/// The record beside a target.
 pub(super) enum StoredRecord {
-    /// Nothing: a driver was not asked, or everything was undone.
+    /// No record: the driver was not called, or everything was undone.
     Nothing,
-    /// This.
+    /// An existing record.
     Found(VolumeData),
 }
 
 impl<'a> Disk<'a> {
-    /// For the volume of this name.
+    /// For the volume with this name.
     pub(super) fn new(host: &'a Host, volume_name: &str) -> Self {
         Self { host, queue: format!("{}/{volume_name}", super::NAME) }
     }
 
-    /// Makes a directory and those above it.
+    /// Creates a directory and its parents.
     pub(super) async fn make_dir(&self, dir: &Path) -> Result<(), PluginError> {
         self.run("making", dir, |root, dir| rooted_fs::make_dir_below(root, dir, DIR_MODE)).await
     }
 
-    /// Removes an empty directory. One that is not there is removed.
+    /// Removes an empty directory. A missing directory is no error.
     pub(super) async fn remove_dir(&self, dir: &Path) -> Result<(), PluginError> {
         self.run("removing", dir, rooted_fs::remove_dir_below).await
     }
 
-    /// Removes an empty directory, and leaves one that something is in.
+    /// Removes a directory if it is empty.
     pub(super) async fn remove_dir_if_empty(&self, dir: &Path) -> Result<(), PluginError> {
         let remove = |root: &Path, dir: &Path| match rooted_fs::remove_dir_below(root, dir) {
             Err(RootedFsError::Refused { source, .. })
@@ -60,24 +61,24 @@ impl<'a> Disk<'a> {
         self.run("removing", dir, remove).await
     }
 
-    /// Names in a directory. One that is not there has none.
+    /// Names in a directory. A missing directory has none.
     pub(super) async fn names(&self, dir: &Path) -> Result<Vec<String>, PluginError> {
         self.run("reading", dir, names).await
     }
 
-    /// Removes what a crash left of files and links that were being written in a directory.
+    /// Removes temporary files and links that a crash left in a directory.
     pub(super) async fn tidy(&self, dir: &Path) -> Result<(), PluginError> {
         self.run("tidying", dir, tidy).await
     }
 
-    /// Writes a record before a driver is asked. True if it was there already: then an earlier attempt may have left something
-    /// that this one must not forget, however it ends.
+    /// Writes a record before a driver is called. Returns true if the record existed: an earlier attempt may then
+    /// have left state that this attempt must not forget, whatever its outcome.
     pub(super) async fn note(&self, at: &Path, record: &VolumeData) -> Result<bool, PluginError> {
         match self.read_record(at).await? {
             StoredRecord::Nothing => self.write_record(at, record).await.map(|()| false),
             StoredRecord::Found(found) if found.is_same_volume(record) => Ok(true),
             StoredRecord::Found(found) => Err(PluginError::plain(format!(
-                "{} is of volume {}, which has to be taken away before {} can be mounted",
+                "{} belongs to volume {}, which must be unmounted before {} can be mounted",
                 at.display(),
                 found.volume_name(),
                 record.volume_name()
@@ -85,7 +86,8 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// Writes a record so that it is there whole after a power cut, with its directories, or not at all.
+    /// Writes a record durably and atomically: after a power loss it exists completely, with its directories, or not
+    /// at all.
     async fn write_record(&self, at: &Path, record: &VolumeData) -> Result<(), PluginError> {
         let bytes = record.to_bytes();
         let write = move |root: &Path, at: &Path| {
@@ -98,7 +100,7 @@ impl<'a> Disk<'a> {
     /// Reads a record.
     ///
     /// # Errors
-    /// It cannot be read, or is none.
+    /// It cannot be read, or is not a valid record.
     pub(super) async fn read_record(&self, at: &Path) -> Result<StoredRecord, PluginError> {
         let read = |root: &Path, at: &Path| match rooted_fs::read_file_below(root, at, vol_data::LARGEST) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -108,7 +110,7 @@ impl<'a> Disk<'a> {
         let Some(bytes) = self.run("reading", at, read).await? else { return Ok(StoredRecord::Nothing) };
         VolumeData::from_bytes(&bytes).map(StoredRecord::Found).map_err(|why| {
             PluginError::plain(format!(
-                "{} is damaged: {why}; what it stood for has to be taken away by hand",
+                "{} is damaged: {why}; unmount its volume and delete its files by hand",
                 at.display()
             ))
         })
@@ -125,12 +127,12 @@ impl<'a> Disk<'a> {
         self.run("removing", at, remove).await
     }
 
-    /// Whether there is anything of this name. What it is, or where it leads, is not looked at.
+    /// Whether a file of any type has this path. A link is not followed.
     pub(super) async fn is_there(&self, at: &Path) -> Result<bool, PluginError> {
         self.run("looking for", at, |root, at| Ok(rooted_fs::kind_below(root, at)?.is_some())).await
     }
 
-    /// Makes a link, durably. False if it was there.
+    /// Creates a link durably. Returns false if it existed.
     pub(super) async fn make_link(&self, at: &Path, target: &Path) -> Result<bool, PluginError> {
         let target = target.to_owned();
         let link = move |root: &Path, at: &Path| match rooted_fs::read_link_below(root, at) {
@@ -148,7 +150,7 @@ impl<'a> Disk<'a> {
         self.run("linking", at, link).await
     }
 
-    /// Removes a link. Anything else stays, and is an error.
+    /// Removes a link. Any other file stays, and is an error.
     pub(super) async fn remove_link(&self, at: &Path) -> Result<(), PluginError> {
         let remove = |root: &Path, at: &Path| match rooted_fs::kind_below(root, at)? {
             None => Ok(()),
@@ -160,7 +162,7 @@ impl<'a> Disk<'a> {
         self.run("removing", at, remove).await
     }
 
-    /// Makes an empty file that something can be mounted on.
+    /// Creates an empty file as a mount target.
     pub(super) async fn make_file(&self, at: &Path) -> Result<(), PluginError> {
         let make = |root: &Path, at: &Path| match rooted_fs::kind_below(root, at)? {
             Some(FileKind::File) => Ok(()),
@@ -172,11 +174,11 @@ impl<'a> Disk<'a> {
         self.run("making", at, make).await
     }
 
-    /// Removes an empty file. A device that a driver left counts as one.
+    /// Removes an empty file. A device node that a driver left counts as empty.
     pub(super) async fn remove_file(&self, at: &Path) -> Result<(), PluginError> {
         let remove = |root: &Path, at: &Path| {
             if rooted_fs::kind_below(root, at)? == Some(FileKind::File) {
-                // Fails when something is in it: then it is not ours.
+                // Fails when the file has contents: then it is not the agent's.
                 rooted_fs::read_file_below(root, at, 0)?;
             }
             rooted_fs::remove_file_below(root, at)
@@ -184,7 +186,7 @@ impl<'a> Disk<'a> {
         self.run("removing", at, remove).await
     }
 
-    /// Shows a device at one more place.
+    /// Bind-mounts a device at another path.
     pub(super) async fn bind(&self, source: &Path, target: &Path) -> Result<(), PluginError> {
         let mount = Mount {
             origin: Origin::Bind(source.to_owned()),
@@ -195,12 +197,12 @@ impl<'a> Disk<'a> {
         self.host.mounts.mount(&self.queue, mount).await.map_err(told)
     }
 
-    /// Takes that away.
+    /// Unmounts it.
     pub(super) async fn unmount(&self, target: &Path) -> Result<(), PluginError> {
         self.host.mounts.unmount(&self.queue, target, Force::No).await.map_err(told)
     }
 
-    /// Whether something is mounted exactly there.
+    /// Whether exactly this path is a mount point.
     pub(super) fn is_mounted(&self, target: &Path) -> Result<bool, PluginError> {
         self.host.mounts.is_mounted(target).map_err(told)
     }
@@ -217,7 +219,7 @@ impl<'a> Disk<'a> {
     }
 }
 
-/// What a failure on this machine leaves behind. One that goes on in its worker may still happen.
+/// Converts an error of this machine. An operation that continues in its worker has an uncertain outcome.
 fn told(error: MountError) -> PluginError {
     let message = format!("kubernetes.io/csi: {error}");
     let outcome = if error.is_uncertain() { Outcome::Uncertain } else { Outcome::Final };
@@ -234,7 +236,7 @@ fn names(root: &Path, dir: &Path) -> Result<Vec<String>, RootedFsError> {
         Err(error) if error.is_missing() => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    // Nothing of ours has a name that is no text.
+    // All names that the agent creates are valid UTF-8.
     Ok(entries.into_iter().filter_map(|entry| entry.name.into_string().ok()).collect())
 }
 
@@ -245,14 +247,14 @@ fn tidy(root: &Path, dir: &Path) -> Result<(), RootedFsError> {
     Ok(())
 }
 
-/// The name of a file or link that is being written: `.NAME.` and a number of sixteen digits ([`crate::rooted_fs`]). Nothing else here
-/// begins with a dot.
+/// Whether a name is that of a temporary file or link: `.NAME.` and a number of sixteen digits
+/// ([`crate::rooted_fs`]). No other name here begins with a dot.
 fn is_unfinished(name: &str) -> bool {
     let number = name.strip_prefix('.').and_then(|rest| rest.rsplit_once('.')).map(|(_, number)| number);
     number.is_some_and(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// The directories above a file are on disk under their names.
+/// Syncs the directories above a file, so that their names are durable.
 fn sync_above(root: &Path, at: &Path) -> Result<(), RootedFsError> {
     let above: Vec<PathBuf> =
         at.ancestors().skip(1).take_while(|dir| dir.starts_with(root)).map(Path::to_owned).collect();
@@ -272,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_what_is_being_written() {
+    fn temporary_names_are_recognized() {
         for (name, expected) in [
             (".vol_data.json.0123456789abcdef", true),
             (".pv.0123456789abcdef", true),

@@ -1,5 +1,5 @@
-//! The driver of a volume: whether it is registered here, what its CSIDriver object says, what its node service can do, and what
-//! its failures mean.
+//! Looks up the driver of a volume: its registration, its CSIDriver object, the capabilities of its node service,
+//! and the outcome of its errors.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,42 +18,43 @@ use crate::crash_points;
 use crate::host::Host;
 use crate::plugin::{Outcome, PluginError};
 
-/// What is known of drivers besides their calls. Clones share it.
+/// The facts known about drivers without calling them. Clones share them.
 #[derive(Clone)]
 pub struct DriverRegistry {
     objects: Informer<CSIDriver>,
     node: Arc<RwLock<BTreeMap<String, NodeCapabilities>>>,
-    /// Counts reasons to ask drivers about the node again.
+    /// Counts reasons to query the drivers' node info again.
     doubts: Arc<watch::Sender<u64>>,
 }
 
 impl DriverRegistry {
-    /// With the CSIDriver objects of the cluster.
+    /// Reads the CSIDriver objects of the cluster from this informer.
     pub fn new(objects: Informer<CSIDriver>) -> Self {
         Self { objects, node: Arc::default(), doubts: Arc::default() }
     }
 
-    /// The CSIDriver objects.
+    /// The informer of the CSIDriver objects.
     pub fn objects(&self) -> &Informer<CSIDriver> {
         &self.objects
     }
 
-    /// The CSIDriver object of a driver; there need not be one.
+    /// The CSIDriver object of a driver, if there is one.
     pub(crate) fn object(&self, driver: &str) -> Option<Arc<CSIDriver>> {
         self.objects.get(driver)
     }
 
-    /// A driver refused a volume for want of room on the node: how many it takes is not what the cluster was told.
+    /// Reports that a driver refused a volume because the node is full: the published volume limit is wrong.
     pub(crate) fn doubt(&self) {
         self.doubts.send_modify(|doubts| *doubts += 1);
     }
 
-    /// Told with every doubt.
+    /// Notified of each such report.
     pub(crate) fn doubts(&self) -> watch::Receiver<u64> {
         self.doubts.subscribe()
     }
 
-    /// Whether objects can be relied on: an informer that knows none yet must not be taken for a cluster without any.
+    /// Whether the CSIDriver objects are complete: an empty informer that has not synced does not mean a cluster
+    /// without objects.
     pub(super) fn synced(&self) -> Result<(), PluginError> {
         match self.objects.has_synced() {
             true => Ok(()),
@@ -61,15 +62,15 @@ impl DriverRegistry {
         }
     }
 
-    /// What a driver's node service could do when it was asked last.
+    /// The capabilities of a driver's node service as of the last query.
     pub(crate) fn node(&self, driver: &str) -> Option<NodeCapabilities> {
         self.node.read().unwrap_or_else(PoisonError::into_inner).get(driver).cloned()
     }
 
-    /// Asks a driver what its node service can do.
+    /// Queries the capabilities of a driver's node service.
     ///
     /// # Errors
-    /// It does not say.
+    /// The call failed.
     pub(crate) async fn ask(&self, driver: &Driver) -> Result<NodeCapabilities, CallError> {
         let answer = driver.node_get_capabilities(NodeGetCapabilitiesRequest {}).await?;
         let can = NodeCapabilities::new(&answer);
@@ -78,8 +79,8 @@ impl DriverRegistry {
         Ok(can)
     }
 
-    /// The driver and what its node service can do now: one that was restarted may have learned something. `whose` says in
-    /// an error who needs it.
+    /// The driver and the current capabilities of its node service: they may change when the driver restarts. `whose`
+    /// names the volume in an error.
     pub(super) async fn reach(
         &self,
         host: &Host,
@@ -87,23 +88,24 @@ impl DriverRegistry {
         whose: &str,
     ) -> Result<(Driver, NodeCapabilities), PluginError> {
         let driver = registered(host, name, whose)?;
-        // Nothing is done by this call, however it ends.
+        // This call changes nothing, whatever its outcome.
         let can = self.ask(&driver).await.map_err(|error| {
-            let message = format!("kubernetes.io/csi: {whose}: cannot tell what the driver can do: {error}");
+            let message =
+                format!("kubernetes.io/csi: {whose}: cannot get the capabilities of the driver: {error}");
             PluginError::plain(message).caused(error)
         })?;
         Ok((driver, can))
     }
 }
 
-/// A driver that is registered on this node. `whose` says in an error who needs it.
+/// A driver that is registered on this node. `whose` names the volume in an error.
 pub(super) fn registered(host: &Host, name: &str, whose: &str) -> Result<Driver, PluginError> {
     let missing = "not found in the list of registered CSI drivers";
     let missing = || PluginError::plain(format!("kubernetes.io/csi: {whose}: driver name {name} {missing}"));
     host.drivers.get(name).ok_or_else(missing)
 }
 
-/// Calls a driver about a place. What is on disk stands for the call from before it until its answer was heard.
+/// Calls a driver for a path. The files on disk describe the call from before it until its answer has arrived.
 pub(super) async fn asked<T>(what: &str, place: &Path, call: impl Future<Output = T>) -> T {
     crash_points::reached(&format!("before {what}"), place);
     let answer = call.await;
@@ -111,13 +113,13 @@ pub(super) async fn asked<T>(what: &str, place: &Path, call: impl Future<Output 
     answer
 }
 
-/// A call that failed. `begin` stands before the driver's words.
+/// Converts a failed call. `begin` precedes the driver's text.
 pub(super) fn failed(begin: &str, error: CallError) -> PluginError {
     let outcome = if error.is_uncertain() { Outcome::Uncertain } else { Outcome::Final };
     PluginError { message: format!("{begin}{error}"), outcome, source: Some(Box::new(error)) }
 }
 
-/// Whether a driver takes volumes that live so long (upstream: supportsVolumeLifecycleMode).
+/// Checks that a driver supports a volume lifecycle mode (upstream: supportsVolumeLifecycleMode).
 pub(super) fn takes(
     driver: &str,
     object: Option<&CSIDriver>,
@@ -143,7 +145,7 @@ pub(super) fn takes(
     )))
 }
 
-/// The API server fills in the default; other stores may not.
+/// The lifecycle modes of a driver. The API server fills in the default; other stores may not.
 fn lives(spec: &CSIDriverSpec) -> Vec<String> {
     match spec.volume_lifecycle_modes.as_deref() {
         None | Some([]) => vec![VolumeLifecycle::Persistent.as_str().to_owned()],
@@ -151,18 +153,18 @@ fn lives(spec: &CSIDriverSpec) -> Vec<String> {
     }
 }
 
-/// Whether volumes of a driver have to be attached (upstream: skipAttach).
+/// Whether volumes of a driver must be attached (upstream: skipAttach).
 pub(super) fn is_attached(object: Option<&CSIDriver>) -> bool {
     object.and_then(|object| object.spec.attach_required).unwrap_or(true)
 }
 
-/// Whether volumes of a driver are published again and again (upstream: RequiresRemount).
+/// Whether volumes of a driver are republished periodically (upstream: RequiresRemount).
 pub(super) fn is_refreshed(object: Option<&CSIDriver>) -> bool {
     object.and_then(|object| object.spec.requires_republish).unwrap_or(false)
 }
 
-/// Whether the agent gives a volume to the pod's group (upstream: csiMountMgr.supportsFSGroup). `modes` are those of its
-/// PersistentVolume; a volume that stands in a pod counts as ReadWriteOnce.
+/// Whether the agent applies the pod's fsGroup to a volume (upstream: csiMountMgr.supportsFSGroup). `modes` are
+/// those of its PersistentVolume; an inline volume counts as ReadWriteOnce.
 pub(super) fn is_owned(
     object: Option<&CSIDriver>,
     read_only: bool,
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn lives_that_drivers_take() {
+    fn lifecycle_modes_of_drivers_are_checked() {
         for (spec, life, expected) in [
             (None, VolumeLifecycle::Persistent, Ok(())),
             (
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_volumes_get_the_group() {
+    fn fs_group_is_applied_by_policy_and_access_mode() {
         let (once, many) = (["ReadWriteOnce".to_owned()], ["ReadWriteMany".to_owned()]);
         for (policy, read_only, fs_type, modes, expected) in [
             (None, false, "ext4", Some(&once[..]), true),
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_objects_say() {
+    fn attach_and_republish_follow_the_csi_driver_object() {
         assert!(is_attached(None) && !is_refreshed(None));
         assert!(is_attached(Some(&object(json!({})))) && !is_refreshed(Some(&object(json!({})))));
         assert!(!is_attached(Some(&object(json!({"attachRequired": false})))));

@@ -1,4 +1,5 @@
-//! NodeExpandVolume: the file system, or the device, grows to the size of the volume (upstream: expander.go).
+//! Grows the file system or device of a volume to the size of the volume with NodeExpandVolume (upstream:
+//! expander.go).
 
 use orlop_csi::capabilities::NodeRpc;
 use orlop_csi::v1::{CapacityRange, NodeExpandVolumeRequest};
@@ -14,8 +15,8 @@ use crate::host::Host;
 use crate::plugin::{ExpandOutcome, PluginError, PodVolume};
 
 impl CsiPlugin {
-    /// Grows a volume where the pod has it, or, as long as it has not, where it is staged. A refusal of the driver is the cause of
-    /// the error: [`PluginError::call`].
+    /// Grows a volume at the pod's target or, before it is published there, at its staging path. A refusal of the
+    /// driver is the cause of the error: [`PluginError::call`].
     pub(super) async fn grow(
         &self,
         host: &Host,
@@ -54,7 +55,7 @@ impl CsiPlugin {
         };
         let begin = "Expander.NodeExpand failed to expand the volume : ";
         let answer = driver.node_expand_volume(request).await.map_err(|error| failed(begin, error))?;
-        // Drivers need not tell.
+        // Drivers need not report the size.
         Ok(ExpandOutcome::To(if answer.capacity_bytes > 0 { answer.capacity_bytes } else { bytes }))
     }
 }

@@ -1,5 +1,5 @@
-//! Where a CSI volume has its directories, files and links (upstream: pkg/volume/csi, makeDeviceMountPath, getTargetPath,
-//! getStagingPath, getPublishPath). Pure.
+//! Paths of a CSI volume's directories, files and links (upstream: pkg/volume/csi, makeDeviceMountPath,
+//! getTargetPath, getStagingPath, getPublishPath). Pure.
 
 use std::path::PathBuf;
 
@@ -7,37 +7,37 @@ use super::{NAME, vol_data};
 use crate::paths::Paths;
 use crate::plugin::Place;
 
-/// Below a volume's directory for the node: where it is staged.
+/// The staging path, below a volume's directory for the node.
 const GLOBAL: &str = "globalmount";
-/// Below a pod's directory of a volume: where it is published.
+/// The target path, below a pod's directory of a volume.
 const MOUNT: &str = "mount";
 
-/// What a volume has for the whole node.
+/// The paths of a volume for the whole node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DevicePaths {
-    /// Where it is staged.
+    /// The staging path.
     pub(super) staging: PathBuf,
     /// The directory of its record.
     pub(super) data: PathBuf,
-    /// Directories with something for each pod.
+    /// Directories with an entry per pod.
     pub(super) pods: Vec<PathBuf>,
-    /// Directories that go after the record, the innermost first.
+    /// Directories that are removed after the record, the innermost first.
     pub(super) parents: Vec<PathBuf>,
 }
 
 impl DevicePaths {
-    /// Of a volume with a file system.
+    /// The paths of a volume with a file system.
     pub(super) fn of_files(paths: &Paths, driver: &str, handle: &str) -> Self {
         let dir = paths.csi_global(driver, handle);
         Self::in_dir(dir)
     }
 
-    /// Of the volume with a file system that has this directory.
+    /// The paths of the volume with a file system in this directory.
     pub(super) fn in_dir(dir: PathBuf) -> Self {
         Self { staging: dir.join(GLOBAL), data: dir.clone(), pods: Vec::new(), parents: vec![dir] }
     }
 
-    /// Of a block volume, by its PersistentVolume.
+    /// The paths of a block volume, by its PersistentVolume.
     pub(super) fn of_block(paths: &Paths, volume: &str) -> Self {
         let devices = paths.csi_devices();
         let own = devices.join(volume);
@@ -55,17 +55,17 @@ impl DevicePaths {
     }
 }
 
-/// What a pod has of a volume with a file system.
+/// The paths of a pod's publication of a volume with a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PublishPaths {
-    /// Where it is published.
+    /// The target path.
     pub(super) target: PathBuf,
-    /// The directory of target and record.
+    /// The directory of the target and the record.
     pub(super) dir: PathBuf,
 }
 
 impl PublishPaths {
-    /// Of a place.
+    /// The paths for a place.
     pub(super) fn of(paths: &Paths, place: &Place) -> Self {
         let dir = paths.pod_volume(&place.uid, NAME, &place.dir_name);
         Self { target: dir.join(MOUNT), dir }
@@ -77,19 +77,19 @@ impl PublishPaths {
     }
 }
 
-/// What a pod has of a block volume. The record is the device's.
+/// The paths of a pod's publication of a block volume. Its record is that of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BlockPaths {
-    /// Where it is published: the driver makes a device, or a file that shows one.
+    /// The target path: the driver creates a device node, or a file that a device is bound to.
     pub(super) target: PathBuf,
-    /// Shown once more there for the node.
+    /// A second bind mount of it for the node.
     pub(super) map: PathBuf,
-    /// The link that the pod gets.
+    /// The pod's link.
     pub(super) link: PathBuf,
 }
 
 impl BlockPaths {
-    /// Of a place.
+    /// The paths for a place.
     pub(super) fn of(paths: &Paths, place: &Place) -> Self {
         let devices = paths.csi_devices();
         Self {
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_layout_is_that_of_the_kubelet() {
+    fn layout_matches_the_kubelet() {
         let paths = Paths::new("/r");
         let place =
             |block| Place { uid: "u".to_owned(), plugin: NAME.to_owned(), dir_name: "pv".to_owned(), block };

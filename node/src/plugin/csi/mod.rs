@@ -1,10 +1,13 @@
-//! CSI volumes: what a driver on this node is asked for, in which order, and what is on disk before each call (upstream: pkg/volume/csi).
-//! What is asked of a driver is in a record on disk first (I9), and the record goes when everything else is gone; so every step can be
-//! the last one before a crash, and what is found afterwards can be taken away by [`Plugin::unmount_device`] and [`Plugin::tear_down`].
+//! The CSI volume plugin: the calls to a driver on this node, their order, and the state on disk before each call
+//! (upstream: pkg/volume/csi). Every call is recorded on disk first (I9), and the record is removed after
+//! everything else; a crash may therefore happen at any step, and [`Plugin::unmount_device`] and
+//! [`Plugin::tear_down`] can clean up what it leaves.
 //!
-//! * [`source`], [`layout`], [`vol_data`]: what a volume says, where it is, what is written of it. Pure.
-//! * [`driver`]: who the driver is, and what its failures mean. [`context`]: what it is told. [`disk`]: the effects on this machine.
-//! * `stage`: once for the node. `publish`: for a pod. `block`: the same for devices. `expand`: larger. `reconstruct`: what a crash left.
+//! * [`source`], [`layout`], [`vol_data`]: the fields of a volume, its paths, its record. Pure.
+//! * [`driver`]: the driver and the outcome of its errors. [`context`]: the volume context. [`disk`]: the effects
+//!   on this machine.
+//! * `stage`: once per node. `publish`: per pod. `block`: the same for devices. `expand`: growth. `reconstruct`:
+//!   recovery after a crash.
 
 mod block;
 mod cleanup;
@@ -36,19 +39,19 @@ pub use driver::DriverRegistry;
 use layout::{BlockPaths, PublishPaths};
 use source::{CsiSource, SEPARATOR, VolumeLifecycle};
 
-/// Its name.
+/// The plugin's name.
 pub const NAME: &str = "kubernetes.io/csi";
-/// The longest that one call of a driver may take on a node: what [`Host::drivers`] should be made with (upstream: csiTimeout).
+/// The time limit of a driver call on a node, for the construction of [`Host::drivers`] (upstream: csiTimeout).
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The plugin.
+/// The CSI volume plugin.
 pub struct CsiPlugin {
     known: DriverRegistry,
     tokens: TokenCache,
 }
 
 impl CsiPlugin {
-    /// With what is known of drivers. The informer in it has to run, and to have synced before volumes are decided on.
+    /// Uses this registry of drivers. Its informer must run, and must have synced before decisions about volumes.
     pub fn new(known: DriverRegistry) -> Self {
         Self { known, tokens: TokenCache::default() }
     }
@@ -67,7 +70,7 @@ impl Plugin for CsiPlugin {
         }
     }
 
-    /// A volume that stands in a pod has a handle of its pod alone; here it goes by its name in the pod.
+    /// An inline volume has a handle of its own per pod; this identifies it by its name in the pod.
     fn volume_name(&self, spec: &VolumeSpec) -> Result<String, PluginError> {
         let source = CsiSource::of(spec)?;
         let name = match source.life {
@@ -77,8 +80,8 @@ impl Plugin for CsiPlugin {
         Ok(format!("{}{SEPARATOR}{name}", source.driver))
     }
 
-    /// Whether the driver sets the pod's group itself is known when it was asked for something once: [`VolumeCapabilities::owned`] holds
-    /// after the set-up.
+    /// Whether the driver applies the fsGroup itself is known only after its first call:
+    /// [`VolumeCapabilities::owned`] is valid after the set-up.
     fn abilities(&self, _: &Host, spec: &VolumeSpec) -> VolumeCapabilities {
         let Ok(source) = CsiSource::of(spec) else { return VolumeCapabilities::default() };
         let object = self.known.object(&source.driver);
@@ -157,12 +160,12 @@ impl Plugin for CsiPlugin {
     }
 }
 
-/// The group that the pod's volumes are for.
+/// The pod's fsGroup.
 fn group_of(pod: &Pod) -> Option<i64> {
     pod.spec.as_ref()?.security_context.as_ref()?.fs_group
 }
 
-/// Where a pod has a volume.
+/// The place of a pod's volume.
 fn place_of(volume: &PodVolume) -> Place {
     Place {
         uid: volume.pod.metadata.uid.clone().unwrap_or_default(),

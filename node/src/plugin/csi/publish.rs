@@ -1,5 +1,6 @@
-//! For a pod: NodePublishVolume and its reverse, for volumes with a file system. Beside the target is a record from before the
-//! call until everything else is gone; that record alone says what has to be unpublished.
+//! Publishes volumes with a file system to pods: NodePublishVolume and NodeUnpublishVolume. The record beside the
+//! target exists from before the call until everything else is removed; it alone determines what must be
+//! unpublished.
 
 use std::collections::HashMap;
 
@@ -18,7 +19,8 @@ use crate::host::Host;
 use crate::plugin::{Outcome, Place, PluginError, PodVolume};
 
 impl CsiPlugin {
-    /// Shows a volume to a pod. Also for one that has it: drivers that want to be asked again bring new content that way.
+    /// Publishes a volume to a pod, even if it is published already: drivers that require republishing update the
+    /// content this way.
     pub(super) async fn publish(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
         let (pod, spec) = (&*volume.pod, &*volume.spec);
         let source = CsiSource::of(spec)?;
@@ -74,28 +76,28 @@ impl CsiPlugin {
         else {
             if matches!(disk.is_mounted(&at.target), Ok(false)) {
                 let (volume, target) = (record.volume_name(), at.target.display());
-                tracing::warn!(volume, %target, "the driver says that the volume is published, but nothing is mounted there");
+                tracing::warn!(volume, %target, "the driver reports that the volume is published, but nothing is mounted there");
             }
             return Ok(());
         };
         let mut error = failed("", error);
-        // With a record from before this call, an earlier one may have published it.
+        // If the record is older than this call, an earlier call may have published the volume.
         if error.outcome == Outcome::Final
             && !was_there
             && let Err(left) = clear(&disk, &at).await
         {
-            tracing::warn!(volume = record.volume_name(), %left, "what was made for a volume that was not published stays");
+            tracing::warn!(volume = record.volume_name(), %left, "cannot clean up after a volume that was not published");
             error.outcome = Outcome::Uncertain;
         }
         Err(error)
     }
 
-    /// The reverse, from what is on disk alone.
+    /// Unpublishes a volume, using only the state on disk.
     pub(super) async fn unpublish(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
         let at = PublishPaths::of(&host.paths, place);
         let reading = Disk::new(host, &format!("{}/{}", place.uid, place.dir_name));
         let record = match reading.read_record(&at.record()).await? {
-            // The record is the last to go. Directories may be left.
+            // The record is removed last, but directories may be left.
             StoredRecord::Nothing => return clear(&reading, &at).await,
             StoredRecord::Found(record) => record,
         };
@@ -112,7 +114,8 @@ impl CsiPlugin {
     }
 }
 
-/// Removes what was made before the driver was asked, the record after everything that it stands for.
+/// Removes the files that were created before the driver was called, and the record after everything that it
+/// describes.
 async fn clear(disk: &Disk<'_>, at: &PublishPaths) -> Result<(), PluginError> {
     if disk.is_mounted(&at.target)? {
         let message = format!("kubernetes.io/csi: something is still mounted at {}", at.target.display());

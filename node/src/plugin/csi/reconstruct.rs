@@ -1,4 +1,5 @@
-//! What a crash left, from records alone. A damaged record is told in the log and holds up nothing but its own volume (I12).
+//! Reconstructs the state after a crash, from records alone. A damaged record is logged and affects only its own
+//! volume (I12).
 
 use super::cleanup::clear;
 use super::disk::{Disk, StoredRecord};
@@ -7,11 +8,11 @@ use super::vol_data::{self, VolumeData};
 use crate::host::Host;
 use crate::plugin::{Place, PluginError};
 
-/// The directory of block volumes, which stands among those of drivers, and what is in it besides volumes.
+/// The directory of block volumes, a sibling of the drivers' directories, and its entries that are no volumes.
 const DEVICES: &str = "volumeDevices";
 const NO_VOLUMES: [&str; 2] = ["staging", "publish"];
 
-/// Names of volumes that have something for the whole node.
+/// Names of the volumes with files for the whole node.
 pub(super) async fn devices(host: &Host) -> Result<Vec<String>, PluginError> {
     let disk = Disk::new(host, "restart");
     let drivers = host.paths.plugin(super::NAME);
@@ -34,7 +35,7 @@ pub(super) async fn devices(host: &Host) -> Result<Vec<String>, PluginError> {
     for volume in disk.names(&host.paths.csi_devices()).await? {
         if !NO_VOLUMES.contains(&volume.as_str()) && !blocks.iter().any(|(known, _)| *known == volume) {
             let at = DevicePaths::of_block(&host.paths, &volume);
-            // A damaged record is told, and stays.
+            // A damaged record is logged and stays.
             if matches!(disk.read_record(&at.record()).await, Ok(StoredRecord::Nothing)) {
                 left_over(&disk, &at).await;
             }
@@ -46,7 +47,7 @@ pub(super) async fn devices(host: &Host) -> Result<Vec<String>, PluginError> {
     Ok(found)
 }
 
-/// Block volumes of the node: the PersistentVolume, and the record.
+/// Block volumes of the node: each PersistentVolume with its record.
 pub(super) async fn blocks(host: &Host, disk: &Disk<'_>) -> Result<Vec<(String, VolumeData)>, PluginError> {
     let mut found = Vec::new();
     for volume in disk.names(&host.paths.csi_devices()).await? {
@@ -62,7 +63,8 @@ pub(super) async fn blocks(host: &Host, disk: &Disk<'_>) -> Result<Vec<(String, 
     Ok(found)
 }
 
-/// A volume's directory without a record: its driver was not asked yet, or everything is undone. What is empty goes.
+/// Cleans up a volume's directory without a record: its driver was not called yet, or everything is undone. Empty
+/// directories are removed.
 async fn left_over(disk: &Disk<'_>, at: &DevicePaths) {
     if let Err(error) = clear(disk, at).await {
         let dir = at.data.display();
@@ -70,7 +72,7 @@ async fn left_over(disk: &Disk<'_>, at: &DevicePaths) {
     }
 }
 
-/// The volume in a place. None: it is the pod's alone, or nothing was asked for yet.
+/// The volume of a place. None: an inline volume, or one that no driver was called for.
 pub(super) async fn found(host: &Host, place: &Place) -> Result<Option<String>, PluginError> {
     let disk = Disk::new(host, &format!("{}/{}", place.uid, place.dir_name));
     let (record, target) = match place.block {
@@ -87,7 +89,7 @@ pub(super) async fn found(host: &Host, place: &Place) -> Result<Option<String>, 
         StoredRecord::Found(record) if record.is_ephemeral() => Ok(None),
         StoredRecord::Found(record) => Ok(Some(record.volume_name())),
         StoredRecord::Nothing if disk.is_mounted(&target)? => Err(PluginError::plain(format!(
-            "something is mounted at {}, and there is no {} that says what",
+            "{} is a mount point, but its record {} is missing",
             target.display(),
             record.display()
         ))),

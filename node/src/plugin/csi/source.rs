@@ -1,4 +1,4 @@
-//! What a volume says of itself: driver, handle, how it is reached, secrets. Pure.
+//! The CSI source of a volume: driver, handle, access mode, secrets. Pure.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use crate::paths::hex;
 use crate::plugin::PluginError;
 use crate::volume::{Source, VolumeSpec};
 
-/// Stands between driver and handle.
+/// Separates driver and handle.
 pub(super) const SEPARATOR: char = '^';
 
-/// How long a volume lives (upstream: storage.VolumeLifecycleMode).
+/// The lifecycle mode of a volume (upstream: storage.VolumeLifecycleMode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VolumeLifecycle {
-    /// It is a PersistentVolume.
+    /// A PersistentVolume.
     Persistent,
-    /// It stands in the pod, and goes with it.
+    /// An inline volume, which exists as long as its pod.
     Ephemeral,
 }
 
 impl VolumeLifecycle {
-    /// As the API and the record on disk name it.
+    /// The name in the API and in the record on disk.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             VolumeLifecycle::Persistent => "Persistent",
@@ -39,9 +39,9 @@ impl VolumeLifecycle {
 /// The CSI source of a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CsiSource {
-    /// The driver. One step of a path.
+    /// The driver. A single path component.
     pub(super) driver: String,
-    /// The driver's name of a PersistentVolume; none for a volume that stands in a pod, which gets one there.
+    /// The handle of a PersistentVolume; none for an inline volume, whose handle depends on the pod.
     handle: Option<String>,
     pub(super) life: VolumeLifecycle,
     pub(super) access: Access,
@@ -50,15 +50,15 @@ pub(super) struct CsiSource {
     pub(super) attributes: BTreeMap<String, String>,
     pub(super) stage_secret: Option<SecretReference>,
     pub(super) expand_secret: Option<SecretReference>,
-    /// Without a namespace it is in the pod's.
+    /// Without a namespace, the secret is in the pod's namespace.
     publish_secret: Option<SecretReference>,
 }
 
 impl CsiSource {
-    /// The CSI source of a volume.
+    /// Reads the CSI source of a volume.
     ///
     /// # Errors
-    /// It has none, or names no driver.
+    /// The volume has none, or names no driver.
     pub(super) fn of(spec: &VolumeSpec) -> Result<Self, PluginError> {
         let none = || PluginError::plain("kubernetes.io/csi: volume source not found in volume.Spec");
         let source = match &spec.source {
@@ -101,7 +101,7 @@ impl CsiSource {
                 }
             }
         };
-        // The name becomes a directory.
+        // The driver's name becomes a directory name.
         if source.driver.is_empty()
             || source.driver.contains(['/', SEPARATOR])
             || source.driver.starts_with('.')
@@ -112,16 +112,16 @@ impl CsiSource {
         Ok(source)
     }
 
-    /// The driver's name of a PersistentVolume.
+    /// The handle of a PersistentVolume.
     ///
     /// # Errors
-    /// It stands in a pod.
+    /// It is an inline volume.
     pub(super) fn persistent_handle(&self) -> Result<&str, PluginError> {
         let inline = || PluginError::plain("kubernetes.io/csi: a volume of a pod has no global mount");
         self.handle.as_deref().ok_or_else(inline)
     }
 
-    /// The driver's name of the volume as this pod has it.
+    /// The handle of the volume in this pod.
     pub(super) fn handle(&self, pod_uid: &str, name_in_pod: &str) -> String {
         self.handle.clone().unwrap_or_else(|| inline_handle(pod_uid, name_in_pod))
     }
@@ -133,7 +133,7 @@ impl CsiSource {
         Some(secret)
     }
 
-    /// Type of the file system, empty for the driver's choice and for devices.
+    /// The file system type; empty for the driver's default and for devices.
     pub(super) fn fs_type(&self) -> &str {
         match &self.access {
             Access::Block => "",
@@ -141,7 +141,7 @@ impl CsiSource {
         }
     }
 
-    /// How the driver is asked for it. `group` is passed to drivers that set it themselves.
+    /// The capability to request from the driver. `group` is passed to drivers that apply it themselves.
     pub(super) fn capability(&self, can: &NodeCapabilities, group: Option<i64>) -> VolumeCapability {
         let single = can.can(NodeRpc::SingleNodeMultiWriter);
         let mut capability = self.access.capability(mode_of(self.mode.as_deref(), single));
@@ -154,8 +154,8 @@ impl CsiSource {
     }
 }
 
-/// The first access mode of a volume as node services are told it; none counts as ReadWriteOnce (upstream: csi_client.go,
-/// asCSIAccessModeV1 and asSingleNodeMultiWriterCapableCSIAccessModeV1).
+/// The first access mode of a volume in the form for node services; none counts as ReadWriteOnce (upstream:
+/// csi_client.go, asCSIAccessModeV1 and asSingleNodeMultiWriterCapableCSIAccessModeV1).
 fn mode_of(mode: Option<&str>, single_node_modes: bool) -> Mode {
     match (mode, single_node_modes) {
         (None | Some("ReadWriteOnce"), true) => Mode::SingleNodeMultiWriter,
@@ -168,7 +168,7 @@ fn mode_of(mode: Option<&str>, single_node_modes: bool) -> Mode {
     }
 }
 
-/// What a driver calls a volume that stands in a pod (upstream: makeVolumeHandle).
+/// The handle of an inline volume (upstream: makeVolumeHandle).
 fn inline_handle(pod_uid: &str, name_in_pod: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(pod_uid);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_access_mode_counts() {
+    fn first_access_mode_is_used() {
         for (modes, old, new) in [
             (json!(null), Mode::SingleNodeWriter, Mode::SingleNodeMultiWriter),
             (json!(["ReadWriteOnce", "ReadWriteMany"]), Mode::SingleNodeWriter, Mode::SingleNodeMultiWriter),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_goes_to_drivers_that_set_it() {
+    fn group_is_passed_to_drivers_that_apply_it() {
         let spec = json!({"mountOptions": ["noatime"], "csi": {"driver": "d", "volumeHandle": "h", "fsType": "xfs"}});
         let group = |block, rpcs: &[NodeRpc]| {
             let csi = CsiSource::of(&persistent(spec.clone(), block)).unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_that_are_none() {
+    fn invalid_sources_are_rejected() {
         let errors = [
             json!({"nfs": {"server": "s", "path": "/"}}),
             json!({"csi": {"driver": "../x", "volumeHandle": "h"}}),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_handle_of_an_inline_volume() {
+    fn inline_volume_handle_is_a_hash_of_pod_and_name() {
         // sha256("uidvol")
         let expected = "csi-".to_owned() + &hex(&Sha256::digest("uidvol"));
         assert_eq!(inline_handle("uid", "vol"), expected);

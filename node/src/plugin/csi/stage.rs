@@ -1,5 +1,6 @@
-//! Once for the node: NodeStageVolume and its reverse. On disk are, in this order: the directories, the record, what the driver
-//! made; and they go in the reverse order, the directories last. A driver that does not stage has directory and record alone.
+//! Stages volumes for the node: NodeStageVolume and NodeUnstageVolume. Created in this order: the directories,
+//! the record, the driver's files; removed in the reverse order, the directories last. For a driver that does not
+//! stage there are only directory and record.
 
 use orlop_csi::capabilities::NodeRpc;
 use orlop_csi::v1::{NodeStageVolumeRequest, NodeUnstageVolumeRequest};
@@ -17,8 +18,8 @@ use crate::plugin::{Outcome, PluginError};
 use crate::volume::VolumeSpec;
 
 impl CsiPlugin {
-    /// Makes a volume ready for pods of this node. It is asked for again although it is there: the call is idempotent, and the
-    /// driver alone knows.
+    /// Stages a volume for the pods of this node. The driver is called even if the volume is staged: the call is
+    /// idempotent, and only the driver knows the state.
     pub(super) async fn stage(
         &self,
         host: &Host,
@@ -61,22 +62,22 @@ impl CsiPlugin {
             return Ok(());
         };
         let mut error = failed("", error);
-        // With a record from before this call, an earlier one may have staged it.
+        // If the record is older than this call, an earlier call may have staged the volume.
         if error.outcome == Outcome::Final
             && !was_there
             && let Err(left) = clear(&disk, &at).await
         {
-            tracing::warn!(volume = record.volume_name(), %left, "what was made for a volume that was not staged stays");
+            tracing::warn!(volume = record.volume_name(), %left, "cannot clean up after a volume that was not staged");
             error.outcome = Outcome::Uncertain;
         }
         Err(error)
     }
 
-    /// The reverse, from what is on disk alone.
+    /// Unstages a volume, using only the state on disk.
     pub(super) async fn unstage(&self, host: &Host, volume_name: &str) -> Result<(), PluginError> {
         let disk = Disk::new(host, volume_name);
         let (at, record) = match device(host, &disk, volume_name).await? {
-            // A record is the last to go. Directories may be left.
+            // The record is removed last, but directories may be left.
             (at, StoredRecord::Nothing) => return clear(&disk, &at).await,
             (at, StoredRecord::Found(record)) => (at, record),
         };
@@ -102,14 +103,14 @@ impl CsiPlugin {
     }
 }
 
-/// Where a volume is, by its name alone, and its record.
+/// Finds the paths of a volume, and its record, by its name alone.
 async fn device(
     host: &Host,
     disk: &Disk<'_>,
     volume_name: &str,
 ) -> Result<(DevicePaths, StoredRecord), PluginError> {
     let parts = volume_name.split_once(SEPARATOR).filter(|(driver, _)| {
-        // It becomes a directory.
+        // The driver's name becomes a directory name.
         !driver.is_empty() && !driver.starts_with('.') && !driver.contains('/')
     });
     let none =

@@ -1,5 +1,6 @@
-//! `vol_data.json`: what was asked of a driver, written before it is asked and removed after everything else (I9). The
-//! keys are upstream's (pkg/volume/csi: volDataKey). What is found on disk after a crash is known from it alone.
+//! `vol_data.json`: the record of the calls to a driver, written before the first call and removed after
+//! everything else (I9). The keys are upstream's (pkg/volume/csi: volDataKey). It is the only source of
+//! information about files found after a crash.
 
 use std::path::{Path, PathBuf};
 
@@ -7,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use super::source::{SEPARATOR, VolumeLifecycle};
 
-/// Its name, beside the target.
+/// Its name; the file is next to the target.
 pub(super) const FILE: &str = "vol_data.json";
-/// The largest that is read, in bytes.
+/// The maximum size to read, in bytes.
 pub(super) const LARGEST: u64 = 64 << 10;
 
-/// A record. Of a volume's global mount it has driver and handle alone.
+/// A record. For a volume's global mount it has only driver and handle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct VolumeData {
-    /// The driver that was asked.
+    /// The driver that was called.
     pub(super) driver_name: String,
-    /// What it calls the volume.
+    /// The volume handle.
     pub(super) volume_handle: String,
     /// The PersistentVolume, or the volume in the pod.
     #[serde(default, rename = "specVolID", skip_serializing_if = "String::is_empty")]
@@ -26,7 +27,7 @@ pub(super) struct VolumeData {
     /// This node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) node_name: String,
-    /// The name of the VolumeAttachment, whether there is one or not.
+    /// The name of the VolumeAttachment, whether it exists or not.
     #[serde(default, rename = "attachmentID", skip_serializing_if = "String::is_empty")]
     pub(super) attachment: String,
     /// `Persistent` or `Ephemeral`.
@@ -49,26 +50,26 @@ impl VolumeData {
         format!("{}{SEPARATOR}{}", self.driver_name, self.volume_handle)
     }
 
-    /// It says that it is of a volume that stands in its pod.
+    /// Whether it describes an inline volume.
     pub(super) fn is_ephemeral(&self) -> bool {
         self.volume_lifecycle_mode == VolumeLifecycle::Ephemeral.as_str()
     }
 
-    /// It is of the same volume of a driver.
+    /// Whether it describes the same volume of a driver.
     pub(super) fn is_same_volume(&self, other: &Self) -> bool {
         (&self.driver_name, &self.volume_handle) == (&other.driver_name, &other.volume_handle)
     }
 
-    /// As it is written.
+    /// Serializes the record.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        // Texts alone: that always serializes.
+        // A record of strings always serializes.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// What was written.
+    /// Parses a record.
     ///
     /// # Errors
-    /// What makes it no record, in words.
+    /// The reason why it is not a valid record.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         let record: VolumeData = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         match record.driver_name.is_empty() || record.volume_handle.is_empty() {
@@ -78,7 +79,7 @@ impl VolumeData {
     }
 }
 
-/// The record beside a directory or in it.
+/// The path of the record in a directory.
 pub(super) fn path_in(dir: &Path) -> PathBuf {
     dir.join(FILE)
 }
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_those_of_the_kubelet() {
+    fn records_have_the_kubelets_format() {
         let written =
             br#"{"attachmentID":"csi-1","driverName":"d","nodeName":"n","specVolID":"pv","volumeHandle":"h",
             "volumeLifecycleMode":"Ephemeral","seLinuxMountContext":""}"#;

@@ -1,13 +1,13 @@
-//! What an emptyDir is made of. Pure.
+//! The storage medium of an emptyDir. Pure.
 
 use k8s_openapi::api::core::v1::Pod;
 use orlop_apimachinery::quantity::Quantity;
 
 const HUGE_PAGES: &str = "HugePages";
-/// Resources of containers: `hugepages-2Mi`.
+/// Prefix of container resources: `hugepages-2Mi`.
 const RESOURCE: &str = "hugepages-";
 
-/// What it is made of.
+/// The storage medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Medium {
     /// The disk of the agent's directory.
@@ -16,13 +16,13 @@ pub(super) enum Medium {
     Memory,
     /// hugetlbfs.
     HugePages {
-        /// `pagesize=2Mi`.
+        /// The mount option, such as `pagesize=2Mi`.
         option: String,
     },
 }
 
 impl Medium {
-    /// What the volume asks for, in a pod.
+    /// The medium that a volume requests in a pod.
     pub(super) fn of(medium: &str, pod: &Pod) -> Result<Self, String> {
         match medium {
             "" => Ok(Self::Disk),
@@ -38,7 +38,7 @@ impl Medium {
         }
     }
 
-    /// The file system that is mounted for it.
+    /// The file system to mount; none for the disk.
     pub(super) fn fs_type(&self) -> Option<&'static str> {
         match self {
             Self::Disk => None,
@@ -48,8 +48,8 @@ impl Medium {
     }
 }
 
-/// The size of pages is one that a container of the pod asks for; when the medium does not say which, they ask for one only (upstream:
-/// getPageSizeMountOption).
+/// Determines the page size. A container of the pod must request pages of this size; when the medium names no
+/// size, the containers must request a single one (upstream: getPageSizeMountOption).
 fn page_size(medium: &str, wanted: Option<Quantity>, pod: &Pod) -> Result<Medium, String> {
     let mut found: Option<(Quantity, &str)> = None;
     let spec = pod.spec.as_ref();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn media() {
+    fn medium_is_parsed() {
         let pages = |option: &str| Ok(Medium::HugePages { option: option.to_owned() });
         let multiple = "medium: HugePages can't be used if container requests multiple huge page sizes";
         for (medium, sizes, expected) in [

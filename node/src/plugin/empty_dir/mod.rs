@@ -1,6 +1,7 @@
-//! Directories that live as long as their pod (upstream: pkg/volume/emptydir): on the disk of the agent's directory, in memory, or in huge pages. What
-//! is in them is deleted when the pod is gone, by a walk that stays in the volume. A mark in the pod's directory says that one is
-//! made: it is not changed any more then, because the pod may have changed it.
+//! The emptyDir plugin: directories that live as long as their pod (upstream: pkg/volume/emptydir), on the disk
+//! of the agent's directory, in memory, or in huge pages. Their contents are deleted after the pod, by a walk
+//! that stays in the volume. A marker in the pod's directory records that the emptyDir is set up: later set-ups
+//! do not change it, because the pod may have changed it.
 
 use std::path::{Path, PathBuf};
 
@@ -24,12 +25,12 @@ mod tests;
 use medium::Medium;
 pub use size_limit::{DirUsage, MeasureBounds, OverLimit, measure, over_limit};
 
-/// Its name.
+/// The plugin's name.
 pub const NAME: &str = "kubernetes.io/empty-dir";
-/// Everybody in the pod may write (upstream: perm).
+/// All users in the pod may write (upstream: perm).
 const MODE: u32 = 0o777;
 
-/// The plugin.
+/// The emptyDir plugin.
 #[derive(Debug, Default)]
 pub struct EmptyDirPlugin;
 
@@ -41,7 +42,7 @@ fn source_of(spec: &VolumeSpec) -> Result<&EmptyDirVolumeSource, PluginError> {
     found.ok_or_else(|| PluginError::plain(format!("{}: it has no emptyDir source", shown(spec))))
 }
 
-/// The limit in bytes; none when there is none.
+/// The limit in bytes; none for no limit.
 fn size_limit(spec: &VolumeSpec, source: &EmptyDirVolumeSource) -> Result<Option<u64>, PluginError> {
     let Some(text) = &source.size_limit else { return Ok(None) };
     let limit = Quantity::parse(&text.0).map_err(|error| {
@@ -50,7 +51,7 @@ fn size_limit(spec: &VolumeSpec, source: &EmptyDirVolumeSource) -> Result<Option
     Ok(u64::try_from(limit.value()).ok().filter(|bytes| *bytes > 0))
 }
 
-/// Where the mark is.
+/// The directory of the marker.
 fn mark_dir(host: &Host, place: &Place) -> PathBuf {
     host.paths.pod_plugin(&place.uid, NAME).join(&place.dir_name)
 }
@@ -100,7 +101,7 @@ impl Plugin for EmptyDirPlugin {
         match (medium.fs_type(), &mounted) {
             (Some(wanted), Some(found)) if found.fs_type != wanted => {
                 return Err(PluginError::plain(format!(
-                    "{} should have {wanted} mounted on it, and has {} ({}): unmount it, then it goes on by itself",
+                    "{} must have {wanted} mounted, but has {} ({}): unmount it, then the agent continues automatically",
                     target.display(),
                     found.fs_type,
                     found.source
@@ -111,7 +112,7 @@ impl Plugin for EmptyDirPlugin {
         let mark = mark_dir(host, &place);
         let is_marked = queue.read_file(&mark.join("ready")).await?.is_some();
         let is_whole = match &origin {
-            // Somebody may have removed the directory by hand.
+            // The directory may have been removed by hand.
             None => queue.is_dir(&target).await?,
             Some(_) => mounted.is_some(),
         };
@@ -131,17 +132,17 @@ impl Plugin for EmptyDirPlugin {
     async fn tear_down(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
         let (queue, target) = (VolumeQueue::of_place(host, place), self.path(host, place));
         let mark = mark_dir(host, place);
-        // Whatever is left of it from here on is not ready.
+        // From here on the remaining parts no longer count as set up.
         queue.remove_file(&mark.join("ready")).await?;
         queue.remove_dir(&mark).await?;
         queue.unmount(&target).await?;
-        let what = format!("deleting what is in {}", target.display());
+        let what = format!("deleting the contents of {}", target.display());
         queue.below(what, move |root| rooted_fs::remove_content_below(root, &target)).await
     }
 }
 
 impl VolumeQueue<'_> {
-    /// Whether there is a directory of this name.
+    /// Whether this path is a directory.
     async fn is_dir(&self, path: &Path) -> Result<bool, PluginError> {
         let (what, path) = (format!("looking at {}", path.display()), path.to_owned());
         let look =
@@ -150,7 +151,7 @@ impl VolumeQueue<'_> {
     }
 }
 
-/// A directory that everybody may write to, also if it was there before.
+/// Creates a world-writable directory, or makes an existing one world-writable.
 async fn make_open_dir(queue: &VolumeQueue<'_>, path: &Path) -> Result<(), PluginError> {
     let (what, path) = (format!("making {}", path.display()), path.to_owned());
     let make = move |root: &Path| {

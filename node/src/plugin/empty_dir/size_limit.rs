@@ -1,5 +1,6 @@
-//! How much is in an emptyDir, and whether that is too much (upstream: pkg/kubelet/eviction, emptyDirLimitEviction). Looking takes a bounded
-//! time: what was counted until then is in there at least, so a limit that it is over is broken, however much there is more.
+//! Measures an emptyDir and compares its usage with its limit (upstream: pkg/kubelet/eviction,
+//! emptyDirLimitEviction). A measurement takes bounded time: its result is a lower bound, so a limit that it
+//! exceeds is exceeded in any case.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -15,12 +16,12 @@ use crate::plugin::volume_queue::VolumeQueue;
 use crate::plugin::{Place, PluginError};
 use crate::rooted_fs::{Resolver, RootedFsError, Stay, next_entry};
 
-/// How long it may be looked.
+/// The bounds of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasureBounds {
-    /// Files and directories at most.
+    /// The maximum number of files and directories.
     pub entries: u64,
-    /// Time at most.
+    /// The maximum time.
     pub time: Duration,
 }
 
@@ -30,25 +31,25 @@ impl Default for MeasureBounds {
     }
 }
 
-/// How much there is.
+/// The usage of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirUsage {
-    /// Bytes on disk, as du(1) counts them: a file with several names once.
+    /// Bytes on disk, as counted by du(1): a file with several links counts once.
     pub bytes: u64,
-    /// Everything was seen; otherwise there is more.
+    /// Whether everything was measured; otherwise the usage is a lower bound.
     pub is_whole: bool,
 }
 
-/// A volume that is over its limit.
+/// A volume that exceeds its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverLimit {
     /// Its name in the pod.
     pub volume: String,
-    /// What the pod is evicted with.
+    /// The message of the pod's eviction.
     pub message: String,
 }
 
-/// The first volume of a pod that is over its limit. `used` has bytes by the names of volumes. Pure.
+/// The first volume of a pod that exceeds its limit. `used` has the bytes by volume name. Pure.
 pub fn over_limit(pod: &Pod, used: &BTreeMap<String, u64>) -> Option<OverLimit> {
     let volumes = pod.spec.as_ref()?.volumes.iter().flatten();
     volumes.into_iter().find_map(|volume| {
@@ -63,10 +64,10 @@ pub fn over_limit(pod: &Pod, used: &BTreeMap<String, u64>) -> Option<OverLimit> 
     })
 }
 
-/// Measures an emptyDir. One that is not there is empty.
+/// Measures an emptyDir. A missing directory counts as empty.
 ///
 /// # Errors
-/// It cannot be looked at, or the volume's queue is taken.
+/// It cannot be read, or the volume's queue is busy.
 pub async fn measure(host: &Host, place: &Place, bounds: MeasureBounds) -> Result<DirUsage, PluginError> {
     let path = host.paths.pod_volume(&place.uid, &place.plugin, &place.dir_name);
     let queue = VolumeQueue::of_place(host, place);
@@ -79,7 +80,7 @@ pub async fn measure(host: &Host, place: &Place, bounds: MeasureBounds) -> Resul
                 other => other?,
             };
             if is_mounted {
-                // The file system is the volume's alone, and has counted already.
+                // The file system belongs to the volume alone and has its own count.
                 let found = fstatvfs(&top).map_err(|errno| refused(&path, errno))?;
                 let bytes = found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
                 return Ok(DirUsage { bytes, is_whole: true });
@@ -94,7 +95,7 @@ fn refused(path: &Path, errno: Errno) -> RootedFsError {
     RootedFsError::Refused { path: path.to_owned(), why, source: errno.into() }
 }
 
-/// The pod changes it meanwhile: what cannot be seen (any more) is left out.
+/// Walks a directory that the pod may change meanwhile: entries that are missing or unreadable are skipped.
 fn walk(top: &std::os::fd::OwnedFd, path: &Path, bounds: MeasureBounds) -> Result<DirUsage, RootedFsError> {
     let until = Instant::now() + bounds.time;
     let mut measured = DirUsage {
@@ -108,7 +109,7 @@ fn walk(top: &std::os::fd::OwnedFd, path: &Path, bounds: MeasureBounds) -> Resul
         let opened = Resolver::best().open(top, &at, OFlags::RDONLY | OFlags::DIRECTORY, Stay::InMount);
         let mut dir = match opened.and_then(Dir::new) {
             Ok(dir) => dir,
-            // It is gone, or something else now, or somebody's mount.
+            // It was removed or replaced, or is a mount point.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => continue,
             Err(_) => {
                 measured.is_whole = false;
@@ -141,7 +142,7 @@ fn walk(top: &std::os::fd::OwnedFd, path: &Path, bounds: MeasureBounds) -> Resul
     Ok(measured)
 }
 
-/// Blocks of stat(2) have 512 bytes each.
+/// The blocks of stat(2) have 512 bytes each.
 fn blocks(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0).saturating_mul(512)
 }

@@ -1,4 +1,4 @@
-//! With recorded mounts, and with real memory.
+//! The emptyDir plugin with recorded mounts, and with real tmpfs mounts.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn each_step_may_fail_once() {
+async fn each_step_recovers_from_one_failure() {
     let (rig, plugin) = (Fixture::recorded(), EmptyDirPlugin);
     let target = rig.target(&plugin, "v");
     for (medium, fs_type) in [("", None), ("Memory", Some("tmpfs"))] {
@@ -37,7 +37,7 @@ async fn each_step_may_fail_once() {
 }
 
 #[tokio::test]
-async fn one_that_is_ready_is_not_changed() {
+async fn ready_volume_is_not_changed() {
     let (rig, plugin) = (Fixture::recorded(), EmptyDirPlugin);
     let target = rig.target(&plugin, "v");
     plugin.set_up(&rig.host, &volume("", None)).await.unwrap();
@@ -79,7 +79,7 @@ async fn memory_and_huge_pages_are_mounted_with_their_size() {
     assert_eq!((&*point.fs_type, &*point.source), ("hugetlbfs", "nodev"));
     assert!(point.options.contains(&"pagesize=2Mi".to_owned()));
     let error = plugin.set_up(&rig.host, &volume("Memory", None)).await.unwrap_err().to_string();
-    assert!(error.contains("should have tmpfs mounted on it, and has hugetlbfs"), "{error}");
+    assert!(error.contains("must have tmpfs mounted, but has hugetlbfs"), "{error}");
     for (medium, limit, part) in
         [("Disk", None, "unknown storage medium"), ("Memory", Some("x"), "sizeLimit \"x\"")]
     {
@@ -89,7 +89,7 @@ async fn memory_and_huge_pages_are_mounted_with_their_size() {
 }
 
 #[tokio::test]
-async fn what_is_in_it_is_deleted_and_nothing_else() {
+async fn only_the_contents_of_the_volume_are_deleted() {
     let (rig, plugin) = (Fixture::recorded(), EmptyDirPlugin);
     let (target, outer) = (rig.target(&plugin, "v"), rig.base.join("outer"));
     fs::create_dir(&outer).unwrap();
@@ -104,7 +104,7 @@ async fn what_is_in_it_is_deleted_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn real_memory_is_full_at_its_size_and_goes() {
+async fn tmpfs_is_full_at_its_size_and_is_unmounted() {
     let Some(rig) = Fixture::real() else { return };
     let plugin = EmptyDirPlugin;
     let target = rig.target(&plugin, "v");
@@ -129,7 +129,7 @@ async fn real_memory_is_full_at_its_size_and_goes() {
 }
 
 #[tokio::test]
-async fn a_mount_inside_it_is_not_emptied() {
+async fn mounts_inside_the_volume_are_not_emptied() {
     let Some(rig) = Fixture::real() else { return };
     let plugin = EmptyDirPlugin;
     let (target, outer) = (rig.target(&plugin, "v"), rig.base.join("outer"));
@@ -151,7 +151,7 @@ async fn a_mount_inside_it_is_not_emptied() {
 }
 
 #[tokio::test]
-async fn it_is_measured_in_bounds() {
+async fn measurement_stays_within_its_bounds() {
     let (rig, plugin) = (Fixture::recorded(), EmptyDirPlugin);
     let (target, place) = (rig.target(&plugin, "v"), place(&plugin, "v"));
     let measured = async |bounds| measure(&rig.host, &place, bounds).await.unwrap();
@@ -180,7 +180,7 @@ async fn it_is_measured_in_bounds() {
 }
 
 #[test]
-fn pods_over_a_limit() {
+fn first_volume_over_its_limit_is_found() {
     let pod: Pod = serde_json::from_value(json!({"spec": {"containers": [], "volumes": [
         {"name": "free", "emptyDir": {}},
         {"name": "zero", "emptyDir": {"sizeLimit": "0"}},

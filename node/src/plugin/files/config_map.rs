@@ -1,14 +1,14 @@
-//! Files of a ConfigMap (upstream: pkg/volume/configmap). Pure.
+//! Computes the files of a ConfigMap volume (upstream: pkg/volume/configmap). Pure.
 
 use k8s_openapi::api::core::v1::{ConfigMap, KeyToPath};
 
 use super::atomic_writer::{Content, Payload};
 use super::payload::{mode_of, put};
 
-/// The files that a volume shows of a ConfigMap: all keys, or those that are asked for.
+/// The files of a ConfigMap volume: all keys, or the requested ones.
 ///
 /// # Errors
-/// A key is not there, or a path leads out of the volume. The text is upstream's.
+/// A key is missing, or a path leads out of the volume. The text is upstream's.
 pub(super) fn files(
     into: &mut Payload,
     map: &ConfigMap,

@@ -1,4 +1,4 @@
-//! Files that tell a pod of itself (upstream: pkg/volume/downwardapi). Pure.
+//! Computes the files of a downwardAPI volume (upstream: pkg/volume/downwardapi). Pure.
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, Pod};
 
@@ -7,7 +7,7 @@ use super::payload::{aggregate, put};
 use crate::field_path;
 use crate::resource_field::{self, Amounts};
 
-/// Whether a file needs to know what the node has.
+/// Whether a file needs the capacity of the node.
 pub(super) fn needs_node(items: &[DownwardAPIVolumeFile]) -> bool {
     items.iter().any(|item| item.field_ref.is_none() && item.resource_field_ref.is_some())
 }
@@ -15,7 +15,7 @@ pub(super) fn needs_node(items: &[DownwardAPIVolumeFile]) -> bool {
 /// The files. Lines are sorted.
 ///
 /// # Errors
-/// What upstream says of each file that cannot be told.
+/// Upstream's text for each field that cannot be resolved.
 pub(super) fn files(
     into: &mut Payload,
     items: &[DownwardAPIVolumeFile],
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_told_of_itself() {
+    fn pod_fields_become_files() {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": "p", "namespace": "ns", "uid": "u", "labels": {"a": "1", "a-b": "2"},
                 "annotations": {"n": "two\nlines"}},
@@ -72,7 +72,7 @@ mod tests {
         };
         for (items, want) in [
             (json!([field("metadata.name")]), Ok("f=p:644")),
-            // `=` comes behind `-`.
+            // `=` sorts after `-`.
             (json!([field("metadata.labels")]), Ok("f=a-b=\"2\"\na=\"1\":644")),
             (json!([field("metadata.annotations['n']")]), Ok("f=lines\ntwo:644")),
             (json!([resource("requests.cpu", "1m")]), Ok("f=250:400")),

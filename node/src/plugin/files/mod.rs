@@ -1,9 +1,11 @@
-//! Volumes whose content the API holds: configMap, secret, downwardAPI and projected. The agent writes files; containers only read them. Secrets
-//! and projected volumes are in memory and never on a disk; on a virtual node, where nothing is mounted, they are not written at all.
+//! Plugins of volumes with content from the API server: configMap, secret, downwardAPI and projected. The agent
+//! writes files; containers only read them. Secrets and projected volumes are stored in memory and never on a
+//! disk; on a virtual node, where nothing is mounted, they are not written at all.
 //!
-//! A set-up reads what the volume shows ([`projected`]), makes the directory, mounts memory, and changes all files at once ([`atomic_writer`]).
-//! What was read is followed from then on ([`object_watches`]): [`Files::changes`] tells which volumes have to be set up again, and nothing is polled.
-//! A set-up that fails leaves the old content as it is.
+//! A set-up reads the objects of the volume ([`projected`]), creates the directory, mounts a tmpfs, and replaces
+//! all files atomically ([`atomic_writer`]). From then on the objects are watched ([`object_watches`]):
+//! [`Files::changes`] reports which volumes must be set up again, without polling. A failed set-up leaves the old
+//! content unchanged.
 //!
 //! Upstream: pkg/volume/{configmap,secret,downwardapi,projected}.
 
@@ -42,31 +44,31 @@ use crate::volume::{Source, VolumeSpec};
 
 pub use object_watches::Changes;
 
-/// Mode of the directory of a volume (upstream: emptyDir, which these volumes are in).
+/// Mode of a volume's directory (upstream: emptyDir, which contains these volumes).
 const MODE: u32 = 0o777;
-/// Mounts on one another at one place; more than one was made by an agent that lost its way.
+/// The maximum number of stacked mounts; more than one was made by a faulty agent.
 const MOST_LAYERS: usize = 8;
 
-/// The plugins of this folder, which share what they follow.
+/// The plugins of this module, which share their watches.
 pub struct Files {
     uses: Arc<VolumeUses>,
 }
 
 impl Files {
-    /// Reads and follows objects with this client, until `shutdown`.
+    /// Reads and watches objects with this client, until `shutdown`.
     pub fn new(client: Client, shutdown: CancellationToken) -> Self {
         Self { uses: Arc::new(VolumeUses::new(client, shutdown)) }
     }
 
-    /// One plugin for each kind of volume.
+    /// One plugin per kind of volume.
     pub fn plugins(&self) -> Vec<Arc<dyn Plugin>> {
         let plugin =
             |kind| -> Arc<dyn Plugin> { Arc::new(FilesPlugin { kind, uses: Arc::clone(&self.uses) }) };
         ContentKind::ALL.into_iter().map(plugin).collect()
     }
 
-    /// Volumes that have to be set up again: an object that they show has changed, has come or has gone, or a token gets old. Whoever runs the
-    /// volumes calls `Volumes::refresh` with each.
+    /// Reports volumes that must be set up again: one of their objects was created, changed or deleted, or a token
+    /// must be renewed. The owner of the volumes calls `Volumes::refresh` for each.
     pub fn changes(&self) -> Changes {
         self.uses.changes()
     }
@@ -77,7 +79,7 @@ struct FilesPlugin {
     uses: Arc<VolumeUses>,
 }
 
-/// What is written where.
+/// The content and target of a write.
 struct WriteJob {
     root: PathBuf,
     path: PathBuf,
@@ -108,7 +110,7 @@ impl Plugin for FilesPlugin {
     }
 
     fn abilities(&self, _: &Host, _: &VolumeSpec) -> VolumeCapabilities {
-        // The group is given before the content is seen, not after.
+        // The group is applied before the content becomes visible.
         VolumeCapabilities { refreshed: true, read_only: true, ..VolumeCapabilities::default() }
     }
 
@@ -129,7 +131,7 @@ impl Plugin for FilesPlugin {
         let used = self.uses.of(&place);
         let mut used = used.lock().await;
         let reader = self.uses.reader(&place, pod.metadata.namespace.as_deref().unwrap_or_default());
-        // What was read is followed also when something else is missing: only a tear-down ends that.
+        // Objects that were read are watched even when others are missing: only a tear-down ends that.
         let collected = projected::collect(host, &reader, &mut used, pod, &sources, mode).await;
         let collected = collected.map_err(PluginError::uncertain)?;
         self.uses.remind(&mut used, &place, collected.renewal, host.clock);
@@ -176,7 +178,7 @@ impl FilesPlugin {
         if self.kind.is_in_memory() {
             mount_memory(host, &queue, &job.path).await?;
             if host.config.is_virtual {
-                // There is no memory behind the record: it would be on the disk.
+                // A virtual mount has no memory: the content would be on the disk.
                 return Ok(());
             }
         }
@@ -196,17 +198,17 @@ impl FilesPlugin {
         }
         let root = host.paths.root().to_owned();
         let what = format!("removing {}", path.display());
-        // What is mounted there by now is not gone through.
+        // The walk does not enter mounts.
         host.mounts.run(&queue, what, move |_| Ok(rooted_fs::remove_content_below(&root, &path)?)).await
     }
 }
 
-/// What is seen at a path, if something is mounted exactly there.
+/// The topmost mount at exactly this path.
 fn topmost<'a>(points: &'a [MountPoint], path: &Path) -> Option<&'a MountPoint> {
     points.iter().rfind(|point| point.target == path)
 }
 
-/// Sees to it that a directory is in memory.
+/// Ensures that a directory is a tmpfs.
 async fn mount_memory(host: &Host, queue: &str, path: &Path) -> Result<(), MountError> {
     match topmost(&host.mounts.points()?, path) {
         Some(point) if point.fs_type == "tmpfs" => return Ok(()),
@@ -225,7 +227,7 @@ async fn mount_memory(host: &Host, queue: &str, path: &Path) -> Result<(), Mount
         options: options.iter().map(|&option| option.to_owned()).collect(),
         read_only: false,
     };
-    // Linux 6.4 and later can keep it out of the swap.
+    // Linux 6.4 and later can exclude it from swap.
     match host.mounts.mount(queue, mount(&["noswap"])).await {
         Err(MountError::Refused { source: Some(error), .. })
             if error.kind() == io::ErrorKind::InvalidInput =>
@@ -237,7 +239,7 @@ async fn mount_memory(host: &Host, queue: &str, path: &Path) -> Result<(), Mount
 }
 
 impl WriteJob {
-    /// Writes it. Blocks.
+    /// Writes the content. Blocks.
     fn run(&self, what: &str) -> Result<(), MountError> {
         let refused = |why: String, source: io::Error| MountError::Refused {
             what: what.to_owned(),
@@ -260,7 +262,7 @@ impl WriteJob {
         }
         for nested in &self.nested {
             let first = nested.split('/').next().unwrap_or_default();
-            // Names of the writer are nobody else's, and what is content already leads there by itself.
+            // Reserved names belong to the writer, and the content itself already provides these paths.
             let is_ours = first.starts_with("..")
                 || rooted_fs::kind_below(&self.root, &self.path.join(first))?
                     == Some(rooted_fs::FileKind::Link);

@@ -1,12 +1,12 @@
-//! Places in a volume where a container wants other volumes. Content that is only read has to have them before (upstream:
-//! pkg/volume/util/nested_volumes.go). Pure.
+//! Finds the mount points of other volumes in a volume. A read-only volume must contain them before the mount
+//! (upstream: pkg/volume/util/nested_volumes.go). Pure.
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// Directories that a volume needs for other volumes of the same container, by their paths in it.
+/// The directories that a volume needs for other volumes of the same container, as paths in the volume.
 ///
 /// # Errors
-/// A container asks for a place outside of it.
+/// A container requests a path outside the volume.
 pub(super) fn places(pod: &Pod, volume: &str) -> Result<Vec<String>, String> {
     let Some(spec) = &pod.spec else { return Ok(Vec::new()) };
     let mut found = Vec::new();
@@ -19,7 +19,7 @@ pub(super) fn places(pod: &Pod, volume: &str) -> Result<Vec<String>, String> {
             let own = cleaned(&own.mount_path)?;
             let mut last: Option<&Vec<&str>> = None;
             for other in all.iter().filter(|other| other.len() > own.len() && other.starts_with(&own)) {
-                // What is nested in another volume is that one's.
+                // A path inside another nested volume belongs to that volume.
                 if last.is_some_and(|last| other.starts_with(last)) {
                     continue;
                 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_of_other_volumes() {
+    fn mount_points_of_other_volumes_are_found() {
         for (mounts, want) in [
             (json!([["v", "/etc/a"], ["w", "/etc/a/b/c"], ["w", "/etc/ab"], ["w", "/etc"]]), Ok("b/c")),
             (json!([["v", "/etc/a/"], ["w", "/etc/a/b"], ["x", "/etc/a/b/c"], ["y", "/etc/a/z"]]), Ok("b z")),

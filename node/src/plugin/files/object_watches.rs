@@ -1,5 +1,5 @@
-//! What volumes of pods use of the API: ConfigMaps and Secrets, each followed by one watch while a volume shows it, and tokens. A volume is told
-//! when what it shows may have changed. Immutable objects are read once.
+//! Tracks the API objects that volumes use: ConfigMaps and Secrets, each with one watch while a volume uses it,
+//! and tokens. A volume is notified when one of its objects may have changed. Immutable objects are read once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use kube::core::NamespaceResourceScope;
 use kube::Client;
+use kube::core::NamespaceResourceScope;
 use orlop_apimachinery::clock::Clock;
 use orlop_client::api::Object;
 use tokio::sync::Notify;
@@ -18,14 +18,14 @@ use super::tokens::{self, Token, TokenKey};
 use crate::objects::object_watch::{ObjectWatch, ObjectWatches, Observed};
 use crate::plugin::Place;
 
-/// An object that is not known by then is an error of the set-up; it is told when it is known.
+/// The set-up fails when an object is not known after this time; the volume is notified when it becomes known.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A wait for a wall-clock time is done in parts: clocks are set, and machines sleep.
+/// A wait for a wall-clock time is split, because clocks are set and machines sleep.
 const PART: Duration = Duration::from_secs(300);
-/// A token that could not be renewed is not tried again sooner.
+/// The shortest time between two attempts to renew a token.
 const LEAST: SignedDuration = SignedDuration::from_secs(30);
 
-/// Volumes of pods whose content may have changed: each is to be set up again. For one reader; clones share it.
+/// Volumes with possibly changed content, which must be set up again. For one reader; clones share the queue.
 #[derive(Clone, Default)]
 pub struct Changes {
     waiting: Arc<ChangedVolumes>,
@@ -38,7 +38,7 @@ struct ChangedVolumes {
 }
 
 impl Changes {
-    /// The next volume, as soon as there is one. However often one changes meanwhile, it is told once.
+    /// Waits for the next volume. Several changes of a volume are reported as one.
     pub async fn next(&self) -> Place {
         loop {
             let told = self.waiting.told.notified();
@@ -60,7 +60,7 @@ impl Changes {
     }
 }
 
-/// What one volume of one pod uses.
+/// The objects that one volume of one pod uses.
 #[derive(Default)]
 pub(super) struct VolumeUse {
     maps: HashMap<String, UsedObject<ConfigMap>>,
@@ -70,13 +70,13 @@ pub(super) struct VolumeUse {
 }
 
 enum UsedObject<K> {
-    /// It may change.
+    /// Mutable: watched.
     Followed { object: ObjectWatch<K>, _told: DropGuard },
-    /// It cannot.
+    /// Immutable: read once.
     Kept(Arc<K>),
 }
 
-/// All uses. A volume is set up by one at a time.
+/// The uses of all volumes. A volume has only one set-up at a time.
 pub(super) struct VolumeUses {
     client: Client,
     shutdown: CancellationToken,
@@ -102,13 +102,13 @@ impl VolumeUses {
         self.changes.clone()
     }
 
-    /// What a volume uses; nothing at first.
+    /// The uses of a volume; empty at first.
     pub(super) fn of(&self, place: &Place) -> Arc<tokio::sync::Mutex<VolumeUse>> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(used.entry(place.clone()).or_default())
     }
 
-    /// The volume is gone: nothing of it is followed or known any more.
+    /// Forgets a removed volume, with its watches and tokens.
     pub(super) fn forget(&self, place: &Place) {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).remove(place);
         self.changes.forget(place);
@@ -118,7 +118,7 @@ impl VolumeUses {
         Reader { uses: self, place, namespace }
     }
 
-    /// Tells a volume that a token of it is getting old.
+    /// Schedules a notification of a volume for the renewal of a token.
     pub(super) fn remind(
         &self,
         used: &mut VolumeUse,
@@ -149,7 +149,7 @@ impl VolumeUses {
     }
 }
 
-/// Reads for one volume.
+/// Reads objects for one volume.
 pub(super) struct Reader<'a> {
     uses: &'a VolumeUses,
     place: &'a Place,
@@ -157,10 +157,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A ConfigMap as it is; none when it is not there.
+    /// Reads a ConfigMap; none when it does not exist.
     ///
     /// # Errors
-    /// The server does not tell.
+    /// The server does not answer.
     pub(super) async fn config_map(
         &self,
         used: &mut VolumeUse,
@@ -171,10 +171,10 @@ impl Reader<'_> {
         known.ok_or_else(|| late("configmap"))
     }
 
-    /// A Secret as it is; none when it is not there.
+    /// Reads a Secret; none when it does not exist.
     ///
     /// # Errors
-    /// The server does not tell.
+    /// The server does not answer.
     pub(super) async fn secret(
         &self,
         used: &mut VolumeUse,
@@ -188,7 +188,7 @@ impl Reader<'_> {
     /// A token of the pod.
     ///
     /// # Errors
-    /// There is none that is good.
+    /// There is no valid token.
     pub(super) async fn token(
         &self,
         used: &mut VolumeUse,
@@ -201,7 +201,7 @@ impl Reader<'_> {
         Ok(token)
     }
 
-    /// None: it is not known.
+    /// None: the object is not known.
     async fn look<K>(
         &self,
         held: &mut HashMap<String, UsedObject<K>>,
@@ -221,7 +221,7 @@ impl Reader<'_> {
             None => {
                 let mut object = follow.follow(self.namespace, name);
                 let seen = tokio::time::timeout(PATIENCE, object.known()).await.unwrap_or(Observed::Unknown);
-                // Whatever comes after what was just seen is told.
+                // Every change after the version just read is reported.
                 let (kept, end) = (object.clone(), self.uses.shutdown.child_token());
                 let (changes, place) = (self.uses.changes.clone(), self.place.clone());
                 let told = end.clone().drop_guard();

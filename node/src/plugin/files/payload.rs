@@ -1,10 +1,10 @@
-//! Helpers for the files of a volume: their paths, their modes and the errors of several sources. Pure.
+//! Helpers for the files of a volume: paths, modes, and the aggregated errors of several sources. Pure.
 
 use k8s_openapi::api::core::v1::KeyToPath;
 
 use super::atomic_writer::{Content, Payload, cleaned};
 
-/// Puts a file where it is asked for. A later one replaces one of the same path.
+/// Adds a file at the requested path. A later file replaces an earlier one at the same path.
 ///
 /// # Errors
 /// The path leads out of the volume.
@@ -13,7 +13,7 @@ pub(super) fn put(into: &mut Payload, path: &str, content: Content) -> Result<()
     Ok(())
 }
 
-/// Several errors as upstream shows them: one as it is, more in a list, each once.
+/// Aggregates errors like upstream: a single one unchanged, several as a list without duplicates.
 pub(super) fn aggregate(errors: Vec<String>) -> Result<(), String> {
     let mut seen: Vec<String> = Vec::new();
     for error in errors {

@@ -1,5 +1,6 @@
-//! What a volume is made of: every kind of volume here is a projected one (upstream: pkg/volume/projected), most with one source. The
-//! decisions are pure; [`collect`] reads what they need.
+//! Collects the content of a volume: every kind of volume here is handled as a projected one (upstream:
+//! pkg/volume/projected), most with one source. The decisions are pure; [`collect`] reads the objects that they
+//! need.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
@@ -14,12 +15,12 @@ use super::{config_map, downward, secret};
 use crate::host::Host;
 use crate::objects::Objects;
 
-/// Mode of files that nobody says anything about.
+/// Default mode of files.
 const MODE: u32 = 0o644;
-/// Mode of tokens where not everybody in the container is the same user: the group of the pod is given its part of it.
+/// Mode of tokens when the containers run as different users: the pod's group gets additional rights.
 const TOKEN_MODE: u32 = 0o600;
 
-/// The kinds of volumes that are made of what the API holds.
+/// The kinds of volumes with content from the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContentKind {
     ConfigMap,
@@ -31,7 +32,7 @@ pub(super) enum ContentKind {
 impl ContentKind {
     pub(super) const ALL: [Self; 4] = [Self::ConfigMap, Self::Secret, Self::DownwardApi, Self::Projected];
 
-    /// Upstream's name of the plugin.
+    /// The name of the plugin, as upstream.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::ConfigMap => "kubernetes.io/configmap",
@@ -41,7 +42,7 @@ impl ContentKind {
         }
     }
 
-    /// Whether its content must not get onto a disk.
+    /// Whether the content must not be written to a disk.
     pub(super) fn is_in_memory(self) -> bool {
         match self {
             Self::Secret | Self::Projected => true,
@@ -87,7 +88,7 @@ impl ContentKind {
     }
 }
 
-/// The user of all containers of a pod, where it is one and the pod says which (upstream: FsUserFrom).
+/// The common user of all containers of a pod, if the pod specifies one (upstream: FsUserFrom).
 pub(super) fn user_of(pod: &Pod) -> Option<u32> {
     let spec = pod.spec.as_ref()?;
     let of_pod = spec.security_context.as_ref().and_then(|context| context.run_as_user);
@@ -106,17 +107,17 @@ pub(super) fn group_of(pod: &Pod) -> Option<u32> {
     u32::try_from(group).ok()
 }
 
-/// The content of a volume, and when it has to be looked at again because a token gets old.
+/// The content of a volume, and the time of the next set-up, when a token must be renewed.
 #[derive(Debug)]
 pub(super) struct Collected {
     pub(super) files: Payload,
     pub(super) renewal: Option<Timestamp>,
 }
 
-/// Reads everything that a volume shows. What is read is followed from then on, also when this fails.
+/// Reads all objects of a volume. They are watched from then on, also when this fails.
 ///
 /// # Errors
-/// Something is missing; the text says all of it. Nothing of the content is in it.
+/// Some objects are missing; the text lists all of them, and contains none of the content.
 pub(super) async fn collect(
     host: &Host,
     reader: &Reader<'_>,
@@ -204,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_of_volumes() {
+    fn each_kind_of_volume_has_its_sources() {
         for (kind, volume, want, mode) in [
             (
                 ContentKind::ConfigMap,
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_user_of_a_pod() {
+    fn common_user_of_all_containers_is_found() {
         let pod = |of_pod: Value, containers: Value| -> Pod {
             serde_json::from_value(
                 json!({"metadata": {}, "spec": {"securityContext": of_pod, "containers": containers}}),

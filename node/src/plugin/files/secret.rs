@@ -1,14 +1,14 @@
-//! Files of a Secret (upstream: pkg/volume/secret). Pure. What is in them is in no error.
+//! Computes the files of a Secret volume (upstream: pkg/volume/secret). Pure. No error contains their content.
 
 use k8s_openapi::api::core::v1::{KeyToPath, Secret};
 
 use super::atomic_writer::{Content, Payload};
 use super::payload::{mode_of, put};
 
-/// The files that a volume shows of a Secret: all keys, or those that are asked for.
+/// The files of a Secret volume: all keys, or the requested ones.
 ///
 /// # Errors
-/// A key is not there, or a path leads out of the volume. The text is upstream's.
+/// A key is missing, or a path leads out of the volume. The text is upstream's.
 pub(super) fn files(
     into: &mut Payload,
     secret: &Secret,

@@ -1,4 +1,5 @@
-//! The four kinds of volumes with a fake API: what a pod finds, what it is told of changes, and that secrets stay in memory.
+//! The four kinds of volumes with a fake API server: the pod's files, notifications of changes, and secrets that
+//! stay in memory.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -139,7 +140,7 @@ fn of(files: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn names_and_abilities() {
+async fn plugin_names_and_capabilities() {
     let room = Fixture::new();
     for (volume, name) in [
         (json!({"name": "v", "configMap": {"name": "m"}}), "kubernetes.io/configmap"),
@@ -163,7 +164,7 @@ async fn names_and_abilities() {
 }
 
 #[tokio::test]
-async fn a_pod_sees_what_becomes_of_its_config_map() {
+async fn pod_sees_changes_of_its_config_map() {
     let room = Fixture::new();
     let volume = || json!({"name": "v", "configMap": {"name": "m"}});
     let place = given(&pod(), volume()).1;
@@ -189,7 +190,7 @@ async fn a_pod_sees_what_becomes_of_its_config_map() {
     room.tear_down(&pod(), volume()).await.unwrap();
     assert!(!path.exists());
     room.tear_down(&pod(), volume()).await.unwrap();
-    // Another pod follows it: when that one is told this one would have been, too.
+    // Another pod watches the object: once it is notified, this one would have been notified, too.
     let mut other = pod();
     other["metadata"]["uid"] = json!("u-2");
     room.api.create(map("m", "k", "4"));
@@ -230,7 +231,7 @@ async fn secrets_are_in_memory_and_in_no_error() {
 }
 
 #[tokio::test]
-async fn a_mount_that_fails_leaves_nothing_of_a_secret() {
+async fn failed_mount_leaves_no_secret() {
     let room = Fixture::new();
     let volume = || json!({"name": "v", "secret": {"secretName": "s"}});
     room.api.create(secret("s"));
@@ -244,7 +245,7 @@ async fn a_mount_that_fails_leaves_nothing_of_a_secret() {
 }
 
 #[tokio::test]
-async fn on_a_virtual_node_no_secret_is_written() {
+async fn virtual_node_writes_no_secret() {
     let mut room = Fixture::new();
     let mut config = NodeConfig::clone(&room.host.config);
     config.is_virtual = true;
@@ -257,7 +258,7 @@ async fn on_a_virtual_node_no_secret_is_written() {
 }
 
 #[tokio::test]
-async fn what_cannot_change_is_not_followed() {
+async fn immutable_objects_are_not_watched() {
     let room = Fixture::new();
     let mut fixed = map("fixed", "k", "1");
     fixed["immutable"] = json!(true);
@@ -266,7 +267,7 @@ async fn what_cannot_change_is_not_followed() {
     let volume = json!({"name": "v", "configMap": {"name": "fixed"}});
     let path = room.set_up(&pod(), volume.clone()).await.unwrap();
     room.set_up(&pod(), json!({"name": "w", "configMap": {"name": "m"}})).await.unwrap();
-    // No server lets this happen; it shows that nobody listens.
+    // No server allows this change; it shows that there is no watch.
     room.api.patch("configmaps", "ns/fixed", "", json!({"data": {"k": "2"}}));
     room.api.patch("configmaps", "ns/m", "", json!({"data": {"k": "2"}}));
     assert_eq!(room.next().await.dir_name, "w");
@@ -276,7 +277,7 @@ async fn what_cannot_change_is_not_followed() {
 }
 
 #[tokio::test]
-async fn several_sources_in_one_volume() {
+async fn several_sources_share_one_volume() {
     let room = Fixture::new();
     room.api.create(
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "sa"}}),
@@ -333,7 +334,7 @@ async fn several_sources_in_one_volume() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_are_renewed_in_time() {
+async fn tokens_are_renewed_before_they_expire() {
     let api = FakeApi::new();
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "sa"}});
@@ -358,12 +359,12 @@ async fn tokens_are_renewed_in_time() {
         assert_eq!(uses.changes().next().await, place);
         let after = clock.now().duration_since(start).as_secs();
         assert!((life - 11..=life + 1).contains(&after), "{seconds}: {after}");
-        // A reminder is a moment early at most; then the token is old.
+        // A notification is at most one second early; then the renewal is due.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let second = reader.token(&mut used, &volume.pod, &key(seconds), clock.now()).await.unwrap();
         assert_ne!(first, second, "{seconds}");
     }
-    // Without an answer an old token is used as long as it lives.
+    // Without an answer the old token is used until it expires.
     let last = reader.token(&mut used, &volume.pod, &key(3600), clock.now()).await.unwrap();
     api.delete("serviceaccounts", "ns/sa");
     tokio::time::sleep(Duration::from_secs(3000)).await;
@@ -373,7 +374,7 @@ async fn tokens_are_renewed_in_time() {
     assert!(error.contains("expired and refresh failed") && !error.contains(&last.text), "{error}");
     api.create(account);
     assert_ne!(reader.token(&mut used, &volume.pod, &key(3600), clock.now()).await.unwrap(), last);
-    // Nobody is reminded of a volume that is gone.
+    // A removed volume gets no notification.
     uses.remind(&mut used, &place, Some(clock.now()), clock);
     drop(used);
     drop(shared);
@@ -383,7 +384,7 @@ async fn tokens_are_renewed_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_an_error_and_told_later() {
+async fn unresponsive_server_is_an_error_and_later_a_notification() {
     let api = FakeApi::new();
     api.create(map("m", "k", "1"));
     api.set_away(true);
@@ -399,7 +400,7 @@ async fn a_server_that_does_not_answer_is_an_error_and_told_later() {
 }
 
 #[tokio::test]
-async fn other_volumes_find_their_places() {
+async fn other_volumes_have_their_mount_points() {
     let room = Fixture::new();
     room.api.create(map("m", "k", "1"));
     let mut pod = pod();
@@ -411,14 +412,14 @@ async fn other_volumes_find_their_places() {
         assert!(path.join("deep/w").is_dir() && path.join("k").is_dir());
         assert_eq!(fs::read_to_string(path.join("x")).unwrap(), "1");
     }
-    // Content that is there leads there by itself.
+    // Existing content already provides the path.
     let content = json!({"name": "v", "configMap": {"name": "m", "items": [{"key": "k", "path": "x"}]}});
     pod["spec"]["containers"][0]["volumeMounts"][1]["mountPath"] = json!("/etc/v/x/y");
     room.set_up(&pod, content).await.unwrap();
     room.tear_down(&pod, volume).await.unwrap();
 }
 
-/// Takes away what is mounted below a directory, also when a test fails.
+/// Unmounts everything below a directory, also when a test fails.
 struct Unmount(PathBuf);
 
 impl Drop for Unmount {
@@ -431,7 +432,7 @@ impl Drop for Unmount {
 }
 
 #[tokio::test]
-async fn secrets_are_in_real_memory() {
+async fn secrets_are_in_a_real_tmpfs() {
     let room = Fixture::with(|root| (Arc::new(LinuxMounter::new(root.to_owned())), None));
     room.api.create(secret("s"));
     let mut pod = pod();
@@ -466,7 +467,7 @@ async fn secrets_are_in_real_memory() {
     let error = room.tear_down(&pod, volume.clone()).await.unwrap_err();
     assert!(error.contains("busy"), "{error}");
     drop(open);
-    // A pod that is torn down is set up again when it comes back before its end.
+    // A pod that was torn down is set up again when it returns before its end.
     room.set_up(&pod, volume.clone()).await.unwrap();
     room.tear_down(&pod, volume).await.unwrap();
     assert_eq!(points().len(), 0);

@@ -1,5 +1,5 @@
-//! Tokens of service accounts for pods (upstream: pkg/kubelet/token). A token is asked for when a volume is set up, and again when it has lived
-//! 80 % of its life or a day. It is good for one pod alone: the server binds it to it.
+//! Service account tokens for pods (upstream: pkg/kubelet/token). A token is requested when a volume is set up,
+//! and again after 80 % of its lifetime or a day. It is valid for one pod only: the server binds it to the pod.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use kube::api::PostParams;
 use orlop_client::api::Api;
 use orlop_client::client::message_of;
 
-/// No token is used for longer.
+/// The longest time that a token is used.
 const MOST: SignedDuration = SignedDuration::from_hours(24);
-/// Life of a token that nobody says anything about, seconds. The server has the same default.
+/// Default lifetime of a token in seconds. The server has the same default.
 const SECONDS: i64 = 3600;
-/// Tokens are renewed up to so much before their time, seconds: those that were made together are not renewed together.
+/// Jitter of the renewal in seconds, so that tokens that were issued together are renewed at different times.
 const SPREAD: f64 = 10.0;
 
-/// What makes one token another: for whom it is, and how long it lives.
+/// The identity of a token: audience and lifetime.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct TokenKey {
     audience: Option<String>,
@@ -28,7 +28,7 @@ pub(super) struct TokenKey {
 /// A token.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Token {
-    /// The secret.
+    /// The token as text, which is secret.
     pub(super) text: String,
     made: Timestamp,
     expires: Timestamp,
@@ -42,7 +42,7 @@ impl fmt::Debug for Token {
 }
 
 impl TokenKey {
-    /// The token that a volume asks for.
+    /// The token that a volume requests.
     pub(super) fn of(projection: &ServiceAccountTokenProjection) -> Self {
         let audience = projection.audience.clone().filter(|audience| !audience.is_empty());
         Self { audience, seconds: projection.expiration_seconds.unwrap_or(SECONDS) }
@@ -60,7 +60,7 @@ impl Token {
         }
     }
 
-    /// When it has to be renewed.
+    /// The time of the renewal.
     pub(super) fn renewal(&self) -> Timestamp {
         let life = self.expires.duration_since(self.made);
         let early = self.expires.saturating_sub(life / 5).unwrap_or(self.made);
@@ -68,7 +68,7 @@ impl Token {
         early.min(day).saturating_sub(self.spread).unwrap_or(self.made)
     }
 
-    /// Whether it has to be renewed. One that is from the future was made before somebody set the clock.
+    /// Whether it must be renewed. A token issued in the future was issued before the clock was changed.
     pub(super) fn is_old(&self, now: Timestamp) -> bool {
         now > self.renewal() || now < self.made
     }
@@ -83,10 +83,11 @@ fn millis(spread: f64) -> i64 {
     (spread * SPREAD * 1000.0) as i64
 }
 
-/// A token of the pod's account: the one at hand while it is young, else a new one, else the one at hand while it lives.
+/// A token of the pod's account: the cached one until its renewal, then a new one; if none is issued, the cached
+/// one until it expires.
 ///
 /// # Errors
-/// There is none that is still good. The text is upstream's.
+/// There is no valid token. The text is upstream's.
 pub(super) async fn fetch(
     client: &Client,
     pod: &Pod,

@@ -1,5 +1,5 @@
-//! Directories, files and devices of the machine, used as they are (upstream: pkg/volume/hostpath). Nothing is mounted, and nothing is taken away:
-//! what was made because the pod asked for it stays too.
+//! The hostPath plugin: directories, files and devices of the machine, used in place (upstream:
+//! pkg/volume/hostpath). Nothing is mounted or removed: a path that was created for a pod also stays.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -19,17 +19,17 @@ use crate::volume::{Source, VolumeSpec};
 #[cfg(test)]
 mod tests;
 
-/// Its name.
+/// The plugin's name.
 pub const NAME: &str = "kubernetes.io/host-path";
 
-/// The plugin. It remembers where volumes are that were set up: there is nothing on disk that says it, and after a restart they are set
-/// up again before anybody asks.
+/// The hostPath plugin. It stores the paths of set-up volumes in memory: nothing on disk records them, and after
+/// a restart the volumes are set up again before any use.
 #[derive(Default)]
 pub struct HostPathPlugin {
     known: Mutex<HashMap<(String, String), PathBuf>>,
 }
 
-/// What has to be there.
+/// The expected type of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExpectedType {
     Anything,
@@ -55,7 +55,7 @@ impl ExpectedType {
         })
     }
 
-    /// Upstream's words for what it is not.
+    /// Upstream's text for a path of another type.
     fn words(self) -> &'static str {
         match self {
             Self::Anything => "there",
@@ -110,7 +110,7 @@ impl Plugin for HostPathPlugin {
         VolumeCapabilities::default()
     }
 
-    /// What the machine has there, once the volume is set up.
+    /// The path on the machine, once the volume is set up.
     fn path(&self, host: &Host, place: &Place) -> PathBuf {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let path = known.get(&(place.uid.clone(), place.dir_name.clone())).cloned();
@@ -123,7 +123,7 @@ impl Plugin for HostPathPlugin {
         let path = machine_path(&source.path)
             .map_err(|why| PluginError::plain(format!("invalid HostPath `{}`: {why}", source.path)))?;
         let wanted = ExpectedType::parse(source.type_.as_deref().unwrap_or_default())?;
-        // A virtual node has no files of its own; those of the machine below it are not its.
+        // A virtual node has no files of its own, and does not check those of the machine.
         if wanted != ExpectedType::Anything && !host.config.is_virtual {
             let (looked_at, shown) = (path.clone(), source.path.clone());
             let what = format!("looking at {}", path.display());
@@ -145,7 +145,7 @@ impl Plugin for HostPathPlugin {
     }
 }
 
-/// Makes what is to be made, and looks whether it is what is wanted. Links of the machine's administrator are followed.
+/// Creates the path if requested, and checks its type. Symbolic links of the administrator are followed.
 fn check(path: &Path, shown: &str, wanted: ExpectedType) -> Result<(), String> {
     let is_missing = matches!(fs::metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound);
     if is_missing {
@@ -179,7 +179,7 @@ fn check(path: &Path, shown: &str, wanted: ExpectedType) -> Result<(), String> {
     }
 }
 
-/// A directory with those above it, each 0755 whatever the umask is.
+/// Creates a directory and its parents, each with mode 0755 independent of the umask.
 fn make_dirs(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = path.ancestors().take_while(|above| fs::metadata(above).is_err()).collect();
     for dir in missing.into_iter().rev() {

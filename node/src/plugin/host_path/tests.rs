@@ -1,4 +1,4 @@
-//! Everything that may stand at a path, and every type that may be asked for.
+//! Every type of file at a path, with every requested type.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::symlink;
@@ -19,7 +19,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn types_are_checked_with_upstreams_words() {
+async fn types_are_checked_with_upstreams_errors() {
     let (rig, plugin) = (Fixture::recorded(), HostPathPlugin::default());
     let dir = rig.base.join("things");
     fs::create_dir(&dir).unwrap();
@@ -64,7 +64,7 @@ async fn types_are_checked_with_upstreams_words() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_made_and_stays() {
+async fn missing_paths_are_created_and_stay() {
     let (rig, plugin) = (Fixture::recorded(), HostPathPlugin::default());
     let (dir, file) = (rig.base.join("new/deep"), rig.base.join("new/file"));
     for _ in 0..2 {
@@ -84,7 +84,7 @@ async fn what_is_missing_is_made_and_stays() {
 }
 
 #[tokio::test]
-async fn paths_that_are_none() {
+async fn invalid_paths_are_rejected() {
     let (rig, plugin) = (Fixture::recorded(), HostPathPlugin::default());
     for (path, expected) in [
         ("/a/../b", "invalid HostPath `/a/../b`: must not contain '..'"),
@@ -103,7 +103,7 @@ async fn paths_that_are_none() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_made_is_told() {
+async fn failed_creation_is_reported() {
     let (rig, plugin) = (Fixture::recorded(), HostPathPlugin::default());
     symlink("nowhere/at/all", rig.base.join("link")).unwrap();
     for (name, wanted, part) in [
@@ -131,7 +131,7 @@ async fn what_cannot_be_made_is_told() {
 }
 
 #[tokio::test]
-async fn a_virtual_node_has_no_files() {
+async fn virtual_node_checks_no_files() {
     let (mut rig, plugin) = (Fixture::recorded(), HostPathPlugin::default());
     std::sync::Arc::make_mut(&mut rig.host.config).is_virtual = true;
     let path = rig.base.join("new");

@@ -1,4 +1,5 @@
-//! `iscsiadm`: run with a deadline, and killed when that is over. Its status says what went wrong (iscsiadm(8), EXIT STATUS).
+//! Runs `iscsiadm` with a deadline, and kills it afterwards. The exit status identifies the error (iscsiadm(8),
+//! EXIT STATUS).
 
 use std::io;
 use std::process::Stdio;
@@ -9,14 +10,14 @@ use tokio::process::Command;
 
 use crate::mount::Programs;
 
-/// There is such a session already.
+/// The session exists already.
 pub(super) const SESSION_EXISTS: i32 = 15;
 /// There is no such record, target or session.
 pub(super) const NOTHING_FOUND: i32 = 21;
-/// Of what it says, so much is told.
+/// The maximum of its output in an error.
 const MOST_WORDS: usize = 1024;
 
-/// It failed.
+/// Why a call of `iscsiadm` failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdminError {
     /// It is not installed.
@@ -24,22 +25,22 @@ pub enum AdminError {
         "the program iscsiadm is not installed on this node; it is in the package open-iscsi (Debian, Ubuntu, SUSE) or iscsi-initiator-utils (Fedora, RHEL)"
     )]
     Missing,
-    /// It said no.
+    /// It exited with an error.
     #[error("{command}: {said}")]
     Failed {
-        /// What was run, without secrets.
+        /// The command line, without secrets.
         command: String,
-        /// Its status; none when a signal ended it.
+        /// The exit status; none when a signal ended it.
         code: Option<i32>,
-        /// What it said.
+        /// The output.
         said: String,
     },
-    /// It did not end in time, and was killed.
+    /// It did not exit in time and was killed.
     #[error(
         "{command}: no answer for {seconds} s; see to it that the portal can be reached from this node, and that iscsid runs"
     )]
     Late {
-        /// What was run, without secrets.
+        /// The command line, without secrets.
         command: String,
         /// The deadline.
         seconds: u64,
@@ -47,7 +48,7 @@ pub enum AdminError {
 }
 
 impl AdminError {
-    /// Whether its status is this one.
+    /// Whether it has this exit status.
     pub(super) fn is(&self, status: i32) -> bool {
         match self {
             Self::Failed { code, .. } => *code == Some(status),
@@ -56,17 +57,17 @@ impl AdminError {
     }
 }
 
-/// Who runs `iscsiadm`.
+/// Runs `iscsiadm`.
 #[async_trait]
 pub trait Admin: Send + Sync {
-    /// Runs it with these arguments, and returns what it said.
+    /// Runs it with these arguments, and returns its output.
     ///
     /// # Errors
-    /// It did not end well, or not in time.
+    /// It failed, or did not exit in time.
     async fn run(&self, args: &[&str]) -> Result<String, AdminError>;
 }
 
-/// The program of this machine.
+/// The `iscsiadm` of this machine.
 #[derive(Clone, Debug)]
 pub struct Iscsiadm {
     programs: Programs,
@@ -80,7 +81,7 @@ impl Default for Iscsiadm {
 }
 
 impl Iscsiadm {
-    /// Looked for in these places, and killed after the deadline.
+    /// Searches the program in these directories, and kills it after the deadline.
     pub fn new(programs: Programs, deadline: Duration) -> Self {
         Self { programs, deadline }
     }
@@ -111,13 +112,13 @@ impl Admin for Iscsiadm {
             said = readable(&output.stdout, args);
         }
         if said.is_empty() {
-            said = format!("it said nothing and ended with {}", output.status);
+            said = format!("it failed without output ({})", output.status);
         }
         Err(failed(output.status.code(), said))
     }
 }
 
-/// What it said, in one line, without the secrets that it was told.
+/// Formats its output as one line, without the secrets in the arguments.
 fn readable(said: &[u8], args: &[&str]) -> String {
     let said = String::from_utf8_lossy(said);
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -128,7 +129,7 @@ fn readable(said: &[u8], args: &[&str]) -> String {
     said.chars().take(MOST_WORDS).collect()
 }
 
-/// The command for people.
+/// Formats the command line for messages.
 fn shown(args: &[&str]) -> String {
     let secret: Vec<usize> = secrets(args).map(|(at, _)| at).collect();
     let mut text = "iscsiadm".to_owned();
@@ -139,7 +140,7 @@ fn shown(args: &[&str]) -> String {
     text
 }
 
-/// Values that nobody may see, and where they are: those of `-n <name with password in it> -v <value>`.
+/// Secret values with their positions: those of `-n <name with password in it> -v <value>`.
 fn secrets<'a>(args: &'a [&'a str]) -> impl Iterator<Item = (usize, &'a str)> {
     let is_secret = |words: &[&str]| words[0] == "-n" && words[1].contains("password") && words[2] == "-v";
     let found = args.windows(4).enumerate().filter(move |(_, words)| is_secret(words));
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn secrets_are_redacted() {
         let args = ["-o", "update", "-n", "node.session.auth.password", "-v", "geheim"];
         assert_eq!(shown(&args), "iscsiadm -o update -n node.session.auth.password -v ***");
         assert_eq!(readable(b"bad value geheim\n\n twice\n", &args), "bad value ***; twice");

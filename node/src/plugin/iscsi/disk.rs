@@ -1,4 +1,4 @@
-//! Finding the disk that a login has brought: by its name in /dev/disk/by-path, and the multipath device on top of it.
+//! Finds the disk of a login: its name in /dev/disk/by-path, and the multipath device on top of it.
 
 use std::fs;
 use std::io;
@@ -10,16 +10,16 @@ use super::source::Disk;
 use crate::plugin::PluginError;
 use crate::plugin::volume_queue::VolumeQueue;
 
-/// Where disks are looked for, and for how long.
+/// Where and for how long to search disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looks {
-    /// Names of disks by how they are reached.
+    /// The directory of disks by connection path.
     pub by_path: PathBuf,
-    /// What the kernel tells of disks.
+    /// The kernel's directory of disks.
     pub sys_block: PathBuf,
-    /// So often (upstream: 10).
+    /// Number of attempts (upstream: 10).
     pub tries: u32,
-    /// With so much time between.
+    /// Pause between attempts.
     pub pause: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Default for Looks {
 }
 
 impl IscsiPlugin {
-    /// Waits until it is there; none when it does not come.
+    /// Waits until the disk appears; none when it does not.
     pub(super) async fn wait(
         &self,
         queue: &VolumeQueue<'_>,
@@ -52,7 +52,7 @@ impl IscsiPlugin {
         Ok(None)
     }
 
-    /// Looks whether it is there.
+    /// Searches the disk once.
     pub(super) async fn find(
         &self,
         queue: &VolumeQueue<'_>,
@@ -82,12 +82,12 @@ fn find(looks: &Looks, wanted: &[String]) -> io::Result<Option<PathBuf>> {
     let mut found = Vec::new();
     for entry in entries {
         let Ok(name) = entry?.file_name().into_string() else { continue };
-        // Adapters that speak iSCSI themselves stand in front.
+        // Hardware iSCSI adapters put a prefix in front.
         let rank = wanted.iter().position(|wanted| {
             name == *wanted || name.starts_with("pci-") && name.ends_with(&format!("-{wanted}"))
         });
         let path = looks.by_path.join(name);
-        // A link whose disk went is none.
+        // A link to a removed disk does not count.
         if let Some(rank) = rank.filter(|_| path.exists()) {
             found.push((rank, path));
         }
@@ -101,7 +101,7 @@ fn find(looks: &Looks, wanted: &[String]) -> io::Result<Option<PathBuf>> {
     Ok(found.into_iter().next().map(|(_, path)| path))
 }
 
-/// The multipath device that a disk is a path of.
+/// The multipath device that has this disk as a path.
 fn multipath(looks: &Looks, path: &Path) -> io::Result<Option<PathBuf>> {
     let device = fs::canonicalize(path)?;
     let Some(name) = device.file_name() else { return Ok(None) };

@@ -1,9 +1,10 @@
-//! Disks of iSCSI targets (upstream: pkg/volume/iscsi), by `iscsiadm` of open-iscsi. A disk is logged in to and mounted once for the node, and bound into
-//! pods from there. What is logged in to stands in a record on disk first, and the record goes when everything else is gone; so a crash
-//! between any two steps leaves what [`Plugin::unmount_device`] takes away.
+//! The iSCSI plugin: disks of iSCSI targets (upstream: pkg/volume/iscsi), through `iscsiadm` of open-iscsi. The
+//! agent logs in to a disk and mounts it once per node, and binds it into pods from there. Before each login a
+//! record is written to disk, and it is removed after everything else; [`Plugin::unmount_device`] can therefore
+//! clean up after a crash between any two steps.
 //!
-//! * [`source`], [`record`]: what a volume says, what is written of it. Pure.
-//! * [`admin`]: `iscsiadm`, and a double's place. [`session`]: what it is asked for. [`disk`]: the disk that comes of it.
+//! * [`source`], [`record`]: the fields of a volume, and its record. Pure.
+//! * [`admin`]: `iscsiadm`, replaceable in tests. [`session`]: its commands. [`disk`]: the resulting disk.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -31,15 +32,15 @@ pub use disk::Looks;
 use record::DiskRecord;
 use source::Disk;
 
-/// Its name.
+/// The plugin's name.
 pub const NAME: &str = "kubernetes.io/iscsi";
 
-/// The plugin.
+/// The iSCSI plugin.
 pub struct IscsiPlugin {
     admin: Arc<dyn Admin>,
     looks: Looks,
     devices: Devices,
-    /// Disks of one target share its session: who logs in or out is alone.
+    /// Locks per target: disks of one target share its sessions, so logins and logouts are serialized.
     targets: Mutex<HashMap<String, Target>>,
 }
 
@@ -52,7 +53,7 @@ impl Default for IscsiPlugin {
 }
 
 impl IscsiPlugin {
-    /// With somebody who logs in, and places where disks are looked for.
+    /// Uses this `iscsiadm`, and searches disks in these places.
     pub fn new(admin: Arc<dyn Admin>, looks: Looks, devices: Devices) -> Self {
         Self { admin, looks, devices, targets: Mutex::default() }
     }
@@ -63,7 +64,7 @@ impl IscsiPlugin {
         Arc::clone(targets.entry(iqn.to_owned()).or_default())
     }
 
-    /// Logs in and mounts. `namespace` has the secret of a volume that does not say where its secret is.
+    /// Logs in and mounts. `namespace` is that of the secret, for a volume that does not name one.
     async fn mount(
         &self,
         host: &Host,
@@ -78,7 +79,7 @@ impl IscsiPlugin {
             return Ok(());
         }
         let secret = disk.secret(host, namespace).await?;
-        // Whoever logs out writes records of others, too.
+        // A logout also writes records of other disks.
         let target = self.target(&disk.iqn);
         let alone = target.lock().await;
         if let Some(before) = DiskRecord::read(host, &queue, &disk.name).await? {
@@ -112,7 +113,7 @@ fn lane_of<'a>(host: &'a Host, volume_name: &str) -> VolumeQueue<'a> {
     VolumeQueue::of_volume(host, NAME, volume_name)
 }
 
-/// Where it is written which volume a pod has at a place.
+/// The directory of the file that names the volume of a place.
 fn mark_dir(host: &Host, place: &Place) -> PathBuf {
     let name = if place.block { format!("{}.device", place.dir_name) } else { place.dir_name.clone() };
     host.paths.pod_plugin(&place.uid, NAME).join(name)
@@ -132,7 +133,7 @@ impl Plugin for IscsiPlugin {
         Ok(Disk::of(spec)?.name)
     }
 
-    /// The attach/detach controller says of every node that it is attached.
+    /// The attach/detach controller reports it as attached on every node.
     fn abilities(&self, _: &Host, spec: &VolumeSpec) -> VolumeCapabilities {
         VolumeCapabilities {
             attach: true,
@@ -210,7 +211,7 @@ impl Plugin for IscsiPlugin {
         if matches!(&bound, Err(error) if error.outcome == Outcome::Final)
             && let Err(left) = forget_mark(&queue, &mark).await
         {
-            tracing::warn!(%left, "what is written of a volume that could not be bound stays");
+            tracing::warn!(%left, "cannot remove the record of a volume that could not be bound");
         }
         bound
     }
@@ -231,7 +232,7 @@ impl Plugin for IscsiPlugin {
         match queue.read_file(&at).await? {
             Some(name) => Ok(Some(String::from_utf8_lossy(&name).into_owned())),
             None => Err(PluginError::plain(format!(
-                "{} is not there, so nobody knows which disk it is",
+                "{} is missing, so the disk of the volume is unknown",
                 at.display()
             ))),
         }

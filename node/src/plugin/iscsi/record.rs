@@ -1,4 +1,4 @@
-//! What is written of a disk before it is logged in to.
+//! The record of a disk, written before the login.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::paths::{Paths, hex};
 use crate::plugin::PluginError;
 use crate::plugin::volume_queue::VolumeQueue;
 
-/// What logging out needs.
+/// The data that a logout needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DiskRecord {
@@ -21,20 +21,20 @@ pub(super) struct DiskRecord {
     pub(super) portals: Vec<String>,
     pub(super) iqn: String,
     pub(super) lun: i32,
-    /// The interface that sessions are made with.
+    /// The interface of the sessions.
     pub(super) iface: String,
-    /// The interface that it was copied from, because the volume has an initiator name of its own.
+    /// The interface that it was copied from, because the volume has its own initiator name.
     pub(super) copied_from: Option<String>,
-    /// Interfaces of sessions that other disks made, which went before this one and left them to it.
+    /// Interfaces of sessions that removed disks created and that this disk still uses.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) inherited: BTreeMap<String, Iface>,
 }
 
-/// What is known of an interface besides its name.
+/// The properties of an interface besides its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Iface {
-    /// It was made for a disk, and goes with it.
+    /// It was created for a disk, and is deleted with it.
     pub(super) is_copy: bool,
 }
 
@@ -58,14 +58,14 @@ impl DiskRecord {
         }
     }
 
-    /// All interfaces that sessions may have been made with.
+    /// All interfaces that the sessions may use.
     pub(super) fn ifaces(&self) -> BTreeMap<String, Iface> {
         let mut all = self.inherited.clone();
         all.insert(self.iface.clone(), Iface { is_copy: self.copied_from.is_some() });
         all
     }
 
-    /// Where it is mounted for the node (upstream: makePDNameInternal).
+    /// The path of the global mount (upstream: makePDNameInternal).
     pub(super) fn global(&self, paths: &Paths) -> PathBuf {
         let portal = self.portals.first().map(String::as_str).unwrap_or_default();
         let disk = format!("{portal}-{}-lun-{}", self.iqn, self.lun);
@@ -103,7 +103,7 @@ impl DiskRecord {
         })
     }
 
-    /// All that are there.
+    /// Reads all records.
     pub(super) async fn all(host: &Host, queue: &VolumeQueue<'_>) -> Result<Vec<Self>, PluginError> {
         let dir = host.paths.plugin(NAME).join("records");
         let mut all = Vec::new();

@@ -1,5 +1,5 @@
-//! Logging in to the portals of a target and out of them, in upstream's order of commands (pkg/volume/iscsi, iscsi_util.go). Whoever
-//! calls this has the target's lock.
+//! Logs in to the portals of a target and out of them, in upstream's order of commands (pkg/volume/iscsi,
+//! iscsi_util.go). The caller must hold the target's lock.
 
 use super::admin::{AdminError, NOTHING_FOUND, SESSION_EXISTS};
 use super::record::DiskRecord;
@@ -11,7 +11,7 @@ use crate::plugin::volume_queue::VolumeQueue;
 
 const DISCOVERY: &str = "discovery.sendtargets.auth.";
 const SESSION: &str = "node.session.auth.";
-/// Keys of the secret, behind one of the two.
+/// Keys of the secret, each after one of the two prefixes.
 const KEYS: [&str; 4] = ["username", "password", "username_in", "password_in"];
 
 /// A portal of a target.
@@ -33,7 +33,8 @@ impl Portal<'_> {
         self.admin.run(&[&begin, rest].concat()).await
     }
 
-    /// Whether there is a session with it, as `iscsiadm -m session` tells: `tcp: [1] 192.0.2.1:3260,1 iqn.x (non-flash)`.
+    /// Whether there is a session with it in the output of `iscsiadm -m session`: `tcp: [1] 192.0.2.1:3260,1 iqn.x
+    /// (non-flash)`.
     async fn has_session(&self) -> Result<bool, AdminError> {
         let said = match self.admin.run(&["-m", "session"]).await {
             Err(error) if error.is(NOTHING_FOUND) => return Ok(false),
@@ -46,7 +47,7 @@ impl Portal<'_> {
         }))
     }
 
-    /// Logs in, or looks for new disks where that is done already.
+    /// Logs in, or rescans an existing session for new disks.
     async fn log_in(&self, disk: &Disk, secret: &Words) -> Result<(), AdminError> {
         if self.has_session().await? {
             return self.admin.run(&["-m", "node", "-p", self.portal, "-T", self.iqn, "-R"]).await.map(drop);
@@ -61,7 +62,7 @@ impl Portal<'_> {
             self.discovery(&["--discover"]).await
         };
         if let Err(error) = found.await {
-            // Tried again from the beginning; what the record has may be what is wrong.
+            // The next attempt starts from the beginning, because the record may be wrong.
             if let Err(left) = self.discovery(&["-o", "delete"]).await {
                 tracing::debug!(%left, "a record of a discovery stays");
             }
@@ -84,14 +85,14 @@ impl Portal<'_> {
             }
             return Err(error);
         }
-        // Nobody but the agent logs in, also not when the machine starts.
+        // Only the agent logs in; the machine does not at boot.
         if let Err(error) = self.node(&["-o", "update", "-n", "node.startup", "-v", "manual"]).await {
             tracing::warn!(%error, "the target may be logged in to when the machine starts");
         }
         Ok(())
     }
 
-    /// Logs out. No session is fine.
+    /// Logs out. A portal without a session is no error.
     async fn log_out(&self) -> Result<(), AdminError> {
         for rest in [&["--logout"][..], &["-o", "delete"]] {
             match self.node(rest).await {
@@ -103,7 +104,7 @@ impl Portal<'_> {
     }
 }
 
-/// What is told of names and passwords, CHAP first.
+/// The settings of names and passwords, CHAP first.
 fn chap(prefix: &str, secret: &Words) -> Vec<[String; 2]> {
     let mut all = vec![[format!("{prefix}authmethod"), "CHAP".to_owned()]];
     all.extend(KEYS.iter().filter_map(|key| {
@@ -139,7 +140,7 @@ impl IscsiPlugin {
         for portal in &disk.portals {
             match self.portal(portal, &record.iqn, &record.iface).log_in(disk, secret).await {
                 Ok(()) => reached.push(portal.clone()),
-                // The others are not asked what there is nobody to ask.
+                // Without the program the other portals fail too.
                 Err(error @ AdminError::Missing) => return Err(told(error)),
                 Err(error) => last = Some(error.to_string()),
             }
@@ -160,7 +161,7 @@ impl IscsiPlugin {
         Err(PluginError::uncertain(format!("failed to get any path for iscsi disk, last err seen:\n{last}")))
     }
 
-    /// An interface like another, with a name of its own for the initiator.
+    /// Copies an interface, with another initiator name.
     async fn copy_iface(&self, from: &str, to: &str, initiator: &str) -> Result<(), AdminError> {
         let shown = self.admin.run(&["-m", "iface", "-I", from, "-o", "show"]).await?;
         match self.admin.run(&["-m", "iface", "-I", to, "-o", "new"]).await {
@@ -178,8 +179,8 @@ impl IscsiPlugin {
         Ok(())
     }
 
-    /// Logs out of the portals that no other disk of the node is reached by. A session with another interface serves a disk as well as its own, so
-    /// those that stay are left to the disks that use them.
+    /// Logs out of the portals that no other disk of the node uses. A disk can also use a session of another
+    /// interface, so remaining sessions are passed on to the disks that use them.
     pub(super) async fn log_out(
         &self,
         host: &Host,

@@ -1,4 +1,4 @@
-//! What a source says of a disk, and the secret that it names. Reading the secret is the only effect.
+//! Reads the iSCSI source of a volume and the secret that it names. Reading the secret is the only effect.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -11,34 +11,34 @@ use crate::plugin::PluginError;
 use crate::plugin::volume_queue::shown;
 use crate::volume::{Source, VolumeSpec};
 
-/// The port where portals are, when nothing else is said.
+/// The default port of portals.
 const PORT: &str = "3260";
 
-/// A disk.
+/// A disk of an iSCSI target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Disk {
-    /// `<portal>:<iqn>:<lun>`, as the attach/detach controller names it.
+    /// `<portal>:<iqn>:<lun>`, the attach/detach controller's name for it.
     pub(super) name: String,
     /// Addresses with ports; at least one.
     pub(super) portals: Vec<String>,
     pub(super) iqn: String,
     pub(super) lun: i32,
-    /// `default`, unless another is named.
+    /// The interface, by default `default`.
     pub(super) iface: String,
-    /// The name that the node has for the target, when it is not its own one.
+    /// The initiator name, when it differs from the node's own.
     pub(super) initiator: Option<String>,
     pub(super) chap_discovery: bool,
     pub(super) chap_session: bool,
-    /// Name of the secret, and its namespace where that is said.
+    /// The secret.
     secret: Option<SecretName>,
     pub(super) fs_type: Option<String>,
     pub(super) read_only: bool,
 }
 
-/// Name of a secret, and its namespace where that is said.
+/// Name of a secret, and its namespace if the volume specifies one.
 type SecretName = (String, Option<String>);
 
-/// What is in the secret.
+/// The data of the secret.
 pub(super) type Words = BTreeMap<String, String>;
 
 impl Disk {
@@ -49,7 +49,7 @@ impl Disk {
         }
     }
 
-    /// The one of a volume.
+    /// Reads the disk of a volume.
     pub(super) fn of(spec: &VolumeSpec) -> Result<Self, PluginError> {
         let missing = || PluginError::plain(format!("{}: it has no iSCSI source", shown(spec)));
         let disk = match &spec.source {
@@ -108,7 +108,7 @@ impl Disk {
         }
     }
 
-    /// These words become names of directories and arguments of a program.
+    /// Validates the fields, which become directory names and program arguments.
     fn checked(self) -> Result<Self, String> {
         let portals = self.portals.iter().map(|portal| ("targetPortal", portal));
         let others = [("iqn", &self.iqn), ("iscsiInterface", &self.iface)];
@@ -125,22 +125,22 @@ impl Disk {
         Ok(self)
     }
 
-    /// Its name in /dev/disk/by-path, when it was reached by this portal.
+    /// Its name in /dev/disk/by-path for this portal.
     pub(super) fn by_path(&self, portal: &str) -> String {
         format!("ip-{portal}-iscsi-{}-lun-{}", self.iqn, self.lun)
     }
 
-    /// Names and passwords, when a login needs them.
+    /// Reads the names and passwords, when a login needs them.
     pub(super) async fn secret(&self, host: &Host, namespace: Option<&str>) -> Result<Words, PluginError> {
         if !self.chap_discovery && !self.chap_session {
             return Ok(Words::new());
         }
         let plain = |why: String| PluginError::plain(format!("iSCSI disk {}: {why}", self.name));
         let Some((name, own)) = &self.secret else {
-            return Err(plain("CHAP is wanted, and no secret is named (iscsi.secretRef)".to_owned()));
+            return Err(plain("CHAP is enabled, but no secret is specified (iscsi.secretRef)".to_owned()));
         };
         let Some(namespace) = own.as_deref().or(namespace) else {
-            return Err(plain(format!("in which namespace its secret {name} is, is not said")));
+            return Err(plain(format!("the namespace of its secret {name} is not specified")));
         };
         let secrets: Api<Secret> = Api::namespaced(host.client.clone(), namespace);
         let secret = secrets.get(name).await.map_err(|error| {

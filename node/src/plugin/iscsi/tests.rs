@@ -1,4 +1,5 @@
-//! With an initiator in memory whose every command may fail, and with scripts in place of `iscsiadm`.
+//! The iSCSI plugin with an in-memory initiator whose every command may fail, and with scripts in place of
+//! `iscsiadm`.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ use crate::plugin::testing::{Fixture, Side, fault, inline, persistent, place, pr
 const PORTAL: &str = "192.0.2.1:3260";
 const IQN: &str = "iqn.2001-04.com.example:st";
 
-/// What `iscsiadm` keeps, and what udev makes of it.
+/// The state of `iscsiadm`, and the disks that udev creates.
 struct Initiator {
     by_path: PathBuf,
     state: Mutex<State>,
@@ -26,11 +27,11 @@ struct Initiator {
 #[derive(Default)]
 struct State {
     sessions: BTreeSet<String>,
-    /// The interfaces that sessions were made with, by their portals.
+    /// The interfaces of the sessions, by portal.
     made_with: BTreeMap<String, String>,
     ifaces: BTreeSet<String>,
     commands: Vec<String>,
-    /// The target shows no disk.
+    /// The target exposes no disk.
     shows_nothing: bool,
 }
 
@@ -39,7 +40,7 @@ impl Initiator {
         let by_path = rig.base.join("by-path");
         fs::create_dir(&by_path).unwrap();
         for lun in 0..2 {
-            // blkid and mkfs take files for disks.
+            // blkid and mkfs accept files as disks.
             fs::File::create(rig.base.join(format!("disk-{lun}"))).unwrap().set_len(4 << 20).unwrap();
         }
         Arc::new(Self { by_path, state: Mutex::default() })
@@ -136,7 +137,7 @@ fn volume(name: &str, lun: i32, more: Value) -> PodVolume {
 }
 
 #[test]
-fn sources() {
+fn volume_sources_are_parsed() {
     let of = |more| Disk::of(&volume("pv-1", 3, more).spec);
     let disk = of(json!({})).unwrap();
     assert_eq!(
@@ -166,7 +167,7 @@ fn sources() {
 }
 
 #[tokio::test]
-async fn each_step_and_each_command_may_fail_once() {
+async fn each_step_and_each_command_recovers_from_one_failure() {
     let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
@@ -178,7 +179,7 @@ async fn each_step_and_each_command_may_fail_once() {
             assert!(points.iter().all(|point| point.fs_type == "ext4"), "{points:?}");
         };
         rig.whole_way(&plugin, &volume, &check).await;
-        // With an initiator's name there are more commands, which the device alone goes through faster.
+        // An initiator name adds commands; in that case only the block volume is tested, which is faster.
         if is_plain {
             rig.every_step(&plugin, &volume, &check).await;
         }
@@ -197,7 +198,7 @@ async fn each_step_and_each_command_may_fail_once() {
 }
 
 #[tokio::test]
-async fn a_session_stays_as_long_as_a_disk_of_it_is_used() {
+async fn session_stays_while_a_disk_uses_it() {
     let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
@@ -207,7 +208,7 @@ async fn a_session_stays_as_long_as_a_disk_of_it_is_used() {
     plugin.mount_device(&rig.host, &two.spec).await.unwrap();
     assert_eq!(initiator.commands(), ["-m session".to_owned(), format!("-m node -p {PORTAL} -T {IQN} -R")]);
     plugin.set_up(&rig.host, &two).await.unwrap();
-    // An agent that knows nothing but what is on disk.
+    // A restarted agent, which has only the state on disk.
     let plugin = self::plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
     let names: Vec<String> = [&one, &two].map(|volume| plugin.volume_name(&volume.spec).unwrap()).into();
     let mut found = plugin.devices(&rig.host).await.unwrap();
@@ -223,9 +224,9 @@ async fn a_session_stays_as_long_as_a_disk_of_it_is_used() {
     assert!(plugin.found(&rig.host, &at).await.is_err());
 }
 
-/// A disk with another interface uses the session that is there, and must not lose it with the disk that came first.
+/// A disk with another interface uses the existing session, and must not lose it when the first disk is removed.
 #[tokio::test]
-async fn a_session_stays_for_a_disk_with_another_interface() {
+async fn session_stays_for_a_disk_with_another_interface() {
     let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
@@ -236,7 +237,7 @@ async fn a_session_stays_for_a_disk_with_another_interface() {
     plugin.mount_device(&rig.host, &second.spec).await.unwrap();
     plugin.unmount_device(&rig.host, &names[0]).await.unwrap();
     assert_eq!(initiator.sessions().len(), 1, "the disk of another volume went");
-    // It is mounted again in between, and the agent knows nothing but what is on disk.
+    // It is mounted again in between, by a restarted agent that has only the state on disk.
     let plugin = self::plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
     plugin.mount_device(&rig.host, &with(&second, |spec| spec.block = true).spec).await.unwrap();
     plugin.unmount_device(&rig.host, &names[1]).await.unwrap();
@@ -245,7 +246,7 @@ async fn a_session_stays_for_a_disk_with_another_interface() {
 }
 
 #[tokio::test]
-async fn a_login_with_passwords() {
+async fn login_sets_names_and_passwords() {
     let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
@@ -255,7 +256,7 @@ async fn a_login_with_passwords() {
     assert!(error.message.starts_with("couldn't get secret ns/chap error: "), "{error}");
     assert_eq!(plugin.devices(&rig.host).await.unwrap(), Vec::<String>::new());
     let error = plugin.mount_device(&rig.host, &volume.spec).await.unwrap_err();
-    assert!(error.message.contains("in which namespace its secret chap is"), "{error}");
+    assert!(error.message.contains("the namespace of its secret chap is not specified"), "{error}");
     // me, geheim.
     let data = json!({"node.session.auth.username": "bWU=", "node.session.auth.password": "Z2VoZWlt",
         "discovery.sendtargets.auth.username": "bWU="});
@@ -282,7 +283,7 @@ async fn a_login_with_passwords() {
 }
 
 #[tokio::test]
-async fn a_disk_that_does_not_come_is_told() {
+async fn missing_disk_is_reported() {
     let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
@@ -305,7 +306,7 @@ async fn a_disk_that_does_not_come_is_told() {
 }
 
 #[tokio::test]
-async fn a_multipath_device_goes_before_its_paths() {
+async fn multipath_device_is_removed_before_its_paths() {
     let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, initiator.clone() as Arc<dyn Admin>);
@@ -325,7 +326,7 @@ async fn a_multipath_device_goes_before_its_paths() {
 }
 
 #[tokio::test]
-async fn the_program_and_its_answers() {
+async fn iscsiadm_output_and_errors_are_returned() {
     let dir = tempfile::tempdir().unwrap();
     let programs = |dir: &Path| Programs { mount: PathBuf::from("mount"), search: vec![dir.to_owned()] };
     let missing = Iscsiadm::new(programs(dir.path()), Duration::from_secs(9)).run(&["-m", "session"]).await;
@@ -338,7 +339,7 @@ async fn the_program_and_its_answers() {
     assert_eq!(error.to_string(), "iscsiadm -m node -n a.password -v ***: no -m node -n a.password -v ***");
     assert!(error.is(24));
     let error = admin.run(&["-m", "iface"]).await.unwrap_err();
-    assert!(error.is(7) && error.to_string().contains("it said nothing and ended with"), "{error}");
+    assert!(error.is(7) && error.to_string().contains("it failed without output"), "{error}");
     let start = Instant::now();
     let error = Iscsiadm::new(programs(dir.path()), Duration::from_millis(300))
         .run(&["-m", "hang"])
@@ -351,7 +352,7 @@ async fn the_program_and_its_answers() {
 }
 
 #[tokio::test]
-async fn a_virtual_node_logs_in_to_nothing() {
+async fn virtual_node_does_not_log_in() {
     let mut rig = Fixture::recorded();
     Arc::make_mut(&mut rig.host.config).is_virtual = true;
     let initiator = Initiator::new(&rig);

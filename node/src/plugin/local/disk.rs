@@ -1,5 +1,5 @@
-//! A disk, or an image file on a loop device: mounted once for the node. That an image has a loop device is written down before it gets one, and
-//! until it is detached.
+//! Mounts a disk, or an image file on a loop device, once per node. The agent records each image file before it
+//! attaches a loop device, and removes the record after the device is detached.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::plugin::volume_queue::{VolumeQueue, told};
 use crate::plugin::{Outcome, PluginError};
 
 impl LocalPlugin {
-    /// Mounts it, with a file system when it is empty.
+    /// Mounts the disk, and formats it first when it is empty.
     pub(super) async fn mount_disk(
         &self,
         host: &Host,
@@ -71,7 +71,7 @@ impl LocalPlugin {
         queue.run(what, move || devices.attach(&image, is_read_only)).await
     }
 
-    /// Detaches an image that nothing of which is mounted any more.
+    /// Detaches an image that is no longer mounted.
     pub(super) async fn forget_image(
         &self,
         host: &Host,
@@ -85,7 +85,7 @@ impl LocalPlugin {
         let what = format!("detaching {} from its loop device", image.display());
         queue
             .run(what, move || {
-                // Another volume may be the same file: whoever is the last detaches it.
+                // Another volume may use the same file: its last user detaches it.
                 let attached = devices.attached(&image)?;
                 if points.iter().any(|point| attached.iter().any(|device| Path::new(&point.source) == device))
                 {
@@ -97,7 +97,7 @@ impl LocalPlugin {
         queue.remove_link(&link).await
     }
 
-    /// The file system as large as the disk is.
+    /// Grows the file system to the size of the disk.
     pub(super) async fn grow_disk(
         &self,
         host: &Host,

@@ -1,8 +1,9 @@
-//! Directories and disks of the machine itself, as PersistentVolumes (upstream: pkg/volume/local). A directory is bound into the pod; a disk is
-//! formatted when it is empty, mounted once for the node, and bound from there. What is on them is never touched.
+//! The local plugin: directories and disks of this machine as PersistentVolumes (upstream: pkg/volume/local). A
+//! directory is bound into the pod; an empty disk is formatted, then mounted once per node and bound from there.
+//! Their data is never changed.
 //!
-//! Laboratories without disks to spare have image files: a PersistentVolume with the annotation [`ANN_IMAGE_FILE`] may name one, and is then a disk
-//! on a loop device.
+//! For test environments without spare disks, a PersistentVolume with the annotation [`ANN_IMAGE_FILE`] may name
+//! an image file, which becomes a disk on a loop device.
 
 use std::path::{Path, PathBuf};
 
@@ -25,31 +26,31 @@ mod tests;
 
 use path_kind::PathKind;
 
-/// Its name.
+/// The plugin's name.
 pub const NAME: &str = "kubernetes.io/local-volume";
 
-/// The plugin.
+/// The local plugin.
 #[derive(Debug, Default)]
 pub struct LocalPlugin {
     devices: Devices,
 }
 
 impl LocalPlugin {
-    /// With tools for devices from elsewhere.
+    /// Uses these tools for devices.
     pub fn new(devices: Devices) -> Self {
         Self { devices }
     }
 }
 
-/// What a volume says.
+/// The fields of a local volume.
 struct Local<'a> {
-    /// Of the PersistentVolume.
+    /// The name of the PersistentVolume.
     name: &'a str,
     source: &'a LocalVolumeSource,
     path: PathBuf,
-    /// A regular file may be a disk.
+    /// Whether a regular file may be used as a disk.
     takes_images: bool,
-    /// Nobody may write, whichever pod has it.
+    /// Whether the volume is read-only in all pods.
     is_read_only: bool,
 }
 
@@ -83,7 +84,7 @@ impl<'a> Local<'a> {
         })
     }
 
-    /// What is at its path.
+    /// The kind of file at its path.
     async fn kind(&self, host: &Host, queue: &VolumeQueue<'_>) -> Result<PathKind, PluginError> {
         if host.config.is_virtual {
             return Ok(PathKind::Virtual);
@@ -97,12 +98,12 @@ impl<'a> Local<'a> {
     }
 }
 
-/// Where a disk is mounted for the node.
+/// The path of a disk's global mount.
 fn global(paths: &Paths, name: &str) -> PathBuf {
     paths.plugin(NAME).join("mounts").join(name)
 }
 
-/// Where it is written which image file has a loop device.
+/// The path of the record of the image file that has a loop device.
 fn image_link(paths: &Paths, name: &str) -> PathBuf {
     paths.plugin(NAME).join("images").join(name)
 }
@@ -128,7 +129,8 @@ impl Plugin for LocalPlugin {
         Ok(Local::of(spec)?.name.to_owned())
     }
 
-    /// A directory has nothing for the node; that it is none is known only when it was looked at.
+    /// A directory needs no mount for the node, but whether the path is a directory is known only after it was
+    /// checked.
     fn abilities(&self, _: &Host, spec: &VolumeSpec) -> VolumeCapabilities {
         let has_files = !spec.block;
         VolumeCapabilities {
@@ -243,7 +245,7 @@ impl Plugin for LocalPlugin {
     }
 }
 
-/// Gives a pod the device itself.
+/// Links the device itself into a pod.
 async fn link_device(
     queue: &VolumeQueue<'_>,
     target: &Path,

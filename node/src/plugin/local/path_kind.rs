@@ -1,4 +1,4 @@
-//! What is at the path of a local volume.
+//! Determines the kind of file at the path of a local volume.
 
 use std::fs;
 use std::io;
@@ -7,19 +7,20 @@ use std::path::Path;
 
 use crate::plugin::volume_queue::advice;
 
-/// What it is.
+/// The kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathKind {
     Dir,
     /// A block device.
     Device,
-    /// A regular file that may be taken for a disk.
+    /// A regular file that may be used as a disk.
     Image,
-    /// The node is virtual, and so is whatever it has there.
+    /// The node is virtual, so the path is not checked.
     Virtual,
 }
 
-/// Looks, through links: disks have stable names that are links (`/dev/disk/by-id`). The words are upstream's.
+/// Determines the kind, following symbolic links: the stable names of disks are links (`/dev/disk/by-id`). The
+/// texts are upstream's.
 pub(super) fn look(path: &Path, shown: &str, takes_images: bool) -> Result<PathKind, String> {
     let found = match fs::metadata(path) {
         Ok(found) => found.file_type(),

@@ -1,4 +1,4 @@
-//! Directories with recorded and real mounts; image files on real loop devices.
+//! The local plugin: directories with recorded and real mounts, and image files on real loop devices.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -28,7 +28,7 @@ fn image_volume(image: &Image, spec: Value) -> PodVolume {
     })
 }
 
-/// An image file, which is detached in the end whatever happens.
+/// An image file that is detached on drop, even when the test panics.
 struct Image {
     path: PathBuf,
 }
@@ -54,7 +54,7 @@ impl Drop for Image {
 }
 
 #[tokio::test]
-async fn each_step_may_fail_once() {
+async fn each_step_recovers_from_one_failure() {
     let (rig, plugin) = (Fixture::recorded(), LocalPlugin::default());
     let dir = rig.base.join("disk");
     fs::create_dir(&dir).unwrap();
@@ -66,7 +66,7 @@ async fn each_step_may_fail_once() {
 }
 
 #[tokio::test]
-async fn paths_that_cannot_be_mounted() {
+async fn unmountable_paths_are_rejected() {
     let (rig, plugin) = (Fixture::recorded(), LocalPlugin::default());
     fs::write(rig.base.join("file"), "x").unwrap();
     let file = rig.base.join("file").display().to_string();
@@ -101,7 +101,7 @@ async fn paths_that_cannot_be_mounted() {
 }
 
 #[tokio::test]
-async fn abilities_and_names() {
+async fn capabilities_and_volume_names() {
     let (rig, plugin) = (Fixture::recorded(), LocalPlugin::default());
     let files = volume("/x");
     let can = plugin.abilities(&rig.host, &files.spec);
@@ -116,7 +116,7 @@ async fn abilities_and_names() {
 }
 
 #[tokio::test]
-async fn a_real_directory_is_bound_read_only_too() {
+async fn directory_is_bound_read_write_or_read_only() {
     let Some(rig) = Fixture::real() else { return };
     let plugin = LocalPlugin::default();
     let dir = rig.base.join("disk");
@@ -139,7 +139,7 @@ async fn a_real_directory_is_bound_read_only_too() {
 }
 
 #[tokio::test]
-async fn a_real_image_is_formatted_once_and_keeps_what_is_on_it() {
+async fn image_is_formatted_once_and_keeps_its_data() {
     let Some(rig) = Fixture::real() else { return };
     let (plugin, image) = (LocalPlugin::default(), Image::new(&rig));
     let volume = image_volume(&image, json!({}));
@@ -162,7 +162,7 @@ async fn a_real_image_is_formatted_once_and_keeps_what_is_on_it() {
 }
 
 #[tokio::test]
-async fn two_pods_share_a_disk_and_a_restart_finds_it() {
+async fn two_pods_share_a_disk_across_a_restart() {
     let Some(rig) = Fixture::real() else { return };
     let (plugin, image) = (LocalPlugin::default(), Image::new(&rig));
     let volume = image_volume(&image, json!({"local": {"fsType": "ext4"}}));
@@ -177,7 +177,7 @@ async fn two_pods_share_a_disk_and_a_restart_finds_it() {
     fs::write(one.join("shared"), "x").unwrap();
     assert_eq!(fs::read(two.join("shared")).unwrap(), b"x");
     assert_eq!(plugin.devices(&rig.host).await.unwrap(), ["pv-1"]);
-    // An agent that knows nothing but the disk.
+    // A restarted agent, which has only the state on disk.
     let plugin = LocalPlugin::default();
     let first = place(&plugin, "pv-1");
     plugin.tear_down(&rig.host, &first).await.unwrap();
@@ -188,7 +188,7 @@ async fn two_pods_share_a_disk_and_a_restart_finds_it() {
 }
 
 #[tokio::test]
-async fn a_disk_is_written_to_only_when_that_is_wanted() {
+async fn disk_is_written_only_when_requested() {
     let Some(rig) = Fixture::real() else { return };
     let (plugin, image) = (LocalPlugin::default(), Image::new(&rig));
     let read_only = image_volume(&image, json!({"accessModes": ["ReadOnlyMany"]}));
@@ -202,9 +202,9 @@ async fn a_disk_is_written_to_only_when_that_is_wanted() {
     assert_eq!((image.attached(), plugin.devices(&rig.host).await.unwrap()), (Vec::new(), Vec::new()));
 }
 
-/// An image that was deleted while it was mounted has its loop device, and its blocks, until that is detached.
+/// An image that was deleted while it was mounted retains its loop device and its blocks until it is detached.
 #[tokio::test]
-async fn an_image_that_was_deleted_keeps_no_loop_device() {
+async fn deleted_image_is_detached_from_its_loop_device() {
     let Some(rig) = Fixture::real() else { return };
     let (plugin, image) = (LocalPlugin::default(), Image::new(&rig));
     let volume = image_volume(&image, json!({}));
@@ -226,7 +226,7 @@ async fn an_image_that_was_deleted_keeps_no_loop_device() {
 }
 
 #[tokio::test]
-async fn a_device_is_linked() {
+async fn block_volume_is_a_link_to_the_device() {
     let Some(rig) = Fixture::real() else { return };
     let (plugin, image) = (LocalPlugin::default(), Image::new(&rig));
     let device = Devices::default().attach(&image.path, false).unwrap();
@@ -249,7 +249,7 @@ async fn a_device_is_linked() {
 }
 
 #[tokio::test]
-async fn a_virtual_node_records_it() {
+async fn virtual_node_records_the_mount() {
     let (mut rig, plugin) = (Fixture::recorded(), LocalPlugin::default());
     std::sync::Arc::make_mut(&mut rig.host.config).is_virtual = true;
     let check = |rig: &Fixture| assert_eq!(rig.points()[0].source, "/no/such");

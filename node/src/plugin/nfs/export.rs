@@ -1,4 +1,4 @@
-//! What a source says of an export of a server. Pure.
+//! Reads the NFS export of a volume source. Pure.
 
 use std::net::Ipv6Addr;
 
@@ -8,14 +8,14 @@ use crate::plugin::PluginError;
 use crate::plugin::volume_queue::shown;
 use crate::volume::{Source, VolumeSpec};
 
-/// An export of a server.
+/// An export of an NFS server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Export<'a> {
-    /// Name or address.
+    /// The server's name or address.
     pub(super) server: &'a str,
-    /// Its directory.
+    /// The exported directory.
     pub(super) path: &'a str,
-    /// The source says so.
+    /// Whether the source is read-only.
     pub(super) read_only: bool,
 }
 
@@ -27,12 +27,12 @@ fn source(source: &Source) -> Option<&NFSVolumeSource> {
 }
 
 impl<'a> Export<'a> {
-    /// Whether a source is one.
+    /// Whether a source is an NFS export.
     pub(super) fn is_in(from: &Source) -> bool {
         source(from).is_some()
     }
 
-    /// The one of a volume.
+    /// Reads the export of a volume.
     pub(super) fn of(spec: &'a VolumeSpec) -> Result<Self, PluginError> {
         let wrong = |why: String| PluginError::plain(format!("{}: {why}", shown(spec)));
         let Some(nfs) = source(&spec.source) else {
@@ -52,9 +52,9 @@ impl<'a> Export<'a> {
         Ok(Self { server: &nfs.server, path: &nfs.path, read_only: nfs.read_only.unwrap_or(false) })
     }
 
-    /// For mount(8): `server:path`, an IPv6 address in brackets.
+    /// The source for mount(8): `server:path`, with an IPv6 address in brackets.
     pub(super) fn source(&self) -> String {
-        // Link-local addresses have the interface behind them.
+        // Link-local addresses end with the interface.
         let address = self.server.split_once('%').map_or(self.server, |(address, _)| address);
         match address.parse::<Ipv6Addr>() {
             Ok(_) => format!("[{}]:{}", self.server, self.path),

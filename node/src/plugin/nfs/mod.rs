@@ -1,5 +1,6 @@
-//! Directories of NFS servers (upstream: pkg/volume/nfs). Each pod has a mount of its own. A server that is gone holds up its own volumes: what is
-//! there is looked at in the volume's queue, and what does not go is taken away by force.
+//! The NFS plugin: directories of NFS servers (upstream: pkg/volume/nfs). Each pod has a mount of its own. An
+//! unreachable server blocks only its own volumes: existing mounts are checked in the volume's queue, and an
+//! unmount that does not finish is forced.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,15 +24,15 @@ mod tests;
 
 use export::Export;
 
-/// Its name.
+/// The plugin's name.
 pub const NAME: &str = "kubernetes.io/nfs";
-/// After so long an unmount is forced (upstream: CleanupMountWithForce, 1 min).
+/// The time after which an unmount is forced (upstream: CleanupMountWithForce, 1 min).
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Looks whether the server still knows what is mounted at a path below the root.
+/// Checks whether the server still knows the mount at a path below the root.
 type Probe = dyn Fn(&Path, &Path) -> io::Result<()> + Send + Sync;
 
-/// The plugin.
+/// The NFS plugin.
 pub struct NfsPlugin {
     patience: Duration,
     probe: Arc<Probe>,
@@ -44,30 +45,30 @@ impl Default for NfsPlugin {
 }
 
 impl NfsPlugin {
-    /// With another time after which an unmount is forced.
+    /// With another time before an unmount is forced.
     pub fn with_patience(patience: Duration) -> Self {
         Self { patience, ..Self::default() }
     }
 
-    /// Whether what is mounted there is of use.
+    /// Whether the existing mount is usable.
     async fn is_alive(&self, queue: &VolumeQueue<'_>, path: &Path) -> Result<bool, PluginError> {
         let (probe, looked_at) = (Arc::clone(&self.probe), path.to_owned());
         let what = format!("looking at {}, which is mounted already", path.display());
         let found = queue.below(what, move |root| Ok(probe(root, &looked_at))).await?;
         let Err(error) = found else { return Ok(true) };
         match error.raw_os_error().map(Errno::from_raw_os_error) {
-            // The server is there and says that root may not look.
+            // The server is reachable, but denies access to root.
             Some(Errno::ACCESS | Errno::PERM) => Ok(true),
             Some(Errno::STALE | Errno::NOTCONN) => Ok(false),
             _ => Err(PluginError::uncertain(format!(
-                "{} is mounted, but the server does not answer well: {error}; see to the server, then it goes on by itself",
+                "{} is mounted, but the server returns an error: {error}; fix the server, then the agent continues automatically",
                 path.display()
             ))
             .caused(error)),
         }
     }
 
-    /// Unmounts, and does so by force when that takes long; it tells which.
+    /// Unmounts, with force when that takes too long; returns whether it was forced.
     async fn unmount(&self, queue: &VolumeQueue<'_>, target: &Path) -> Result<Force, PluginError> {
         match tokio::time::timeout(self.patience, queue.unmount_once(target, Force::No)).await {
             Ok(Ok(())) => return Ok(Force::No),
@@ -76,7 +77,7 @@ impl NfsPlugin {
         }
         let target_shown = target.display();
         tracing::warn!(target = %target_shown, "the server does not answer; it is unmounted by force");
-        // The queue is taken by the call that hangs, which this one ends.
+        // The hung call occupies the queue; this call ends it.
         queue.beside().unmount_once(target, Force::Yes).await.map_err(|error| {
             let message = format!(
                 "{error}; the unmount takes more than {} s and cannot be forced: bring the server back, or restart the node",
@@ -120,7 +121,7 @@ impl Plugin for NfsPlugin {
             if self.is_alive(&queue, &target).await? {
                 return Ok(());
             }
-            tracing::info!(target = %target.display(), "the handle of the mount is stale; it is made anew");
+            tracing::info!(target = %target.display(), "the file handle of the mount is stale; remounting");
             queue.unmount_once(&target, Force::Yes).await.map_err(told)?;
             if queue.mounted(&target)?.is_some() {
                 return Err(still_mounted(&target));
@@ -138,15 +139,16 @@ impl Plugin for NfsPlugin {
             None => Force::No,
         };
         if forced == Force::Yes && queue.mounted(&target)?.is_none() {
-            // The first call may hang on, in the kernel's farewell to the server (NFSv4 takes minutes). Nothing is mounted there any more.
+            // The first call may still hang while the kernel closes the session with the server (minutes for NFSv4). Nothing
+            // is mounted there any more.
             return queue.beside().clear(&target).await;
         }
-        // What is below the topmost mount was not made by the agent, and is no reason to leave it.
+        // The mounts below the topmost one are not the agent's, but they are unmounted too.
         queue.clear(&target).await
     }
 }
 
-/// Opens it as a place and asks the server about it.
+/// Opens the path with O_PATH and queries the server.
 fn look(root: &Path, path: &Path) -> io::Result<()> {
     let opened = rooted_fs::open_path_below(root, path).map_err(|error| match error {
         RootedFsError::Refused { source, .. } => source,

@@ -1,4 +1,5 @@
-//! With recorded mounts, and with a mount helper that binds directories of this machine in place of a server.
+//! The NFS plugin with recorded mounts, and with a mount helper that binds directories of this machine instead of
+//! an export.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -19,7 +20,7 @@ fn volume(server: &str) -> PodVolume {
 }
 
 #[test]
-fn sources() {
+fn volume_sources_are_parsed() {
     let plugin = NfsPlugin::default();
     for (server, name, source) in [
         ("nas", "nas//export", "nas:/export"),
@@ -48,7 +49,7 @@ fn sources() {
 }
 
 #[tokio::test]
-async fn each_step_may_fail_once() {
+async fn each_step_recovers_from_one_failure() {
     let (rig, plugin) = (Fixture::recorded(), NfsPlugin::default());
     let is_there = |rig: &Fixture| assert_eq!(rig.points()[0].source, "nas:/export");
     rig.whole_way(&plugin, &volume("nas"), &is_there).await;
@@ -56,7 +57,7 @@ async fn each_step_may_fail_once() {
 }
 
 #[tokio::test]
-async fn it_is_mounted_once_with_its_options() {
+async fn volume_is_mounted_once_with_its_options() {
     let (rig, plugin) = (Fixture::recorded(), NfsPlugin::default());
     for (read_only, in_source, options) in [
         (false, false, ["rw", "hard", "nfsvers=4.2"]),
@@ -79,7 +80,7 @@ async fn it_is_mounted_once_with_its_options() {
 }
 
 #[tokio::test]
-async fn a_mount_that_fails_leaves_nothing_and_says_why() {
+async fn failed_mount_leaves_nothing_and_reports_the_reason() {
     let (rig, plugin) = (Fixture::recorded(), NfsPlugin::default());
     rig.record().fail_next_mount("mount.nfs: access denied by server while mounting nas:/export");
     let error = plugin.set_up(&rig.host, &volume("nas")).await.unwrap_err();
@@ -89,7 +90,7 @@ async fn a_mount_that_fails_leaves_nothing_and_says_why() {
 }
 
 #[tokio::test]
-async fn what_is_mounted_is_looked_at() {
+async fn existing_mount_is_checked() {
     for (errno, is_good, calls) in [
         (Some(Errno::STALE), true, 3),
         (Some(Errno::NOTCONN), true, 3),
@@ -115,14 +116,14 @@ async fn what_is_mounted_is_looked_at() {
 }
 
 #[tokio::test]
-async fn a_mount_that_hangs_is_uncertain_and_taken_up_when_it_is_done() {
+async fn hung_mount_is_uncertain_and_adopted_when_it_finishes() {
     let (mut rig, plugin) = (Fixture::recorded(), NfsPlugin::default());
     rig.set_deadline(Duration::from_millis(50));
     let release = rig.record().hang_next_mount();
     let error = plugin.set_up(&rig.host, &volume("nas")).await.unwrap_err();
     assert_eq!(error.outcome, Outcome::Uncertain);
     assert!(error.message.contains("no answer"), "{error}");
-    // Others go on.
+    // Other volumes are not blocked.
     let other = inline(json!({"name": "v", "nfs": {"server": "other", "path": "/"}}));
     while plugin.set_up(&rig.host, &other).await.is_err() {}
     assert!(plugin.set_up(&rig.host, &volume("nas")).await.is_err(), "its queue is taken");
@@ -132,12 +133,12 @@ async fn a_mount_that_hangs_is_uncertain_and_taken_up_when_it_is_done() {
 }
 
 #[tokio::test]
-async fn an_unmount_that_hangs_is_forced() {
+async fn hung_unmount_is_forced() {
     let (rig, plugin) = (Fixture::recorded(), NfsPlugin::with_patience(Duration::from_millis(50)));
     plugin.set_up(&rig.host, &volume("nas")).await.unwrap();
     let release = rig.record().hang_next_unmount();
     let end = async {
-        // The forced call ends the one that hangs.
+        // The forced unmount ends the hung one.
         while rig.record().calls().len() < 3 {
             tokio::task::yield_now().await;
         }
@@ -150,9 +151,9 @@ async fn an_unmount_that_hangs_is_forced() {
     assert_eq!(rig.points(), []);
 }
 
-/// The kernel takes the mount away at once and speaks with the server afterwards; the pod does not wait for that.
+/// The kernel removes the mount immediately and contacts the server afterwards; the pod does not wait for that.
 #[tokio::test]
-async fn an_unmount_that_hangs_on_after_it_was_forced_is_not_waited_for() {
+async fn unmount_that_hangs_after_force_is_not_waited_for() {
     let (mut rig, plugin) = (Fixture::recorded(), NfsPlugin::with_patience(Duration::from_millis(50)));
     rig.set_deadline(Duration::from_secs(5));
     plugin.set_up(&rig.host, &volume("nas")).await.unwrap();
@@ -163,13 +164,16 @@ async fn an_unmount_that_hangs_on_after_it_was_forced_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn what_is_busy_or_in_the_way_stays_and_is_told() {
+async fn busy_or_obstructed_mounts_stay_and_are_reported() {
     let (rig, plugin) = (Fixture::recorded(), NfsPlugin::default());
     let target = rig.target(&plugin, "pv-1");
     plugin.set_up(&rig.host, &volume("nas")).await.unwrap();
     rig.record().set_busy(&target, true);
     let error = plugin.tear_down(&rig.host, &place(&plugin, "pv-1")).await.unwrap_err();
-    assert!(error.message.contains("is busy") && error.message.contains("end what uses it"), "{error}");
+    assert!(
+        error.message.contains("is busy") && error.message.contains("stop the processes that use it"),
+        "{error}"
+    );
     rig.record().set_busy(&target, false);
     fs::write(target.join("file"), "x").unwrap();
     let error = plugin.tear_down(&rig.host, &place(&plugin, "pv-1")).await.unwrap_err();
@@ -187,7 +191,7 @@ async fn what_is_busy_or_in_the_way_stays_and_is_told() {
     assert!(error.message.contains("is a link; links are not followed"), "{error}");
 }
 
-/// mount(8) and a helper with the contract of mount.nfs.
+/// mount(8) and a helper that behaves like mount.nfs.
 fn helper(base: &Path) -> Programs {
     let dir = base.join("sbin");
     let mount = "shift 3; [ \"$1\" = -o ] && { options=$2; shift 2; }\nexec \"${0%/*}/mount.nfs\" \"$1\" \"$2\" -n -o \"$options\"";
@@ -203,7 +207,7 @@ fn helper(base: &Path) -> Programs {
 }
 
 #[tokio::test]
-async fn a_real_mount_by_a_helper() {
+async fn real_mount_by_a_helper() {
     let Some(rig) = Fixture::with_programs(helper) else { return };
     let plugin = NfsPlugin::default();
     fs::create_dir(rig.base.join("export")).unwrap();
@@ -215,17 +219,20 @@ async fn a_real_mount_by_a_helper() {
     rig.every_step(&plugin, &volume("nas"), &is_there).await;
     let read_only = with(&volume("nas"), |spec| spec.read_only = true);
     plugin.set_up(&rig.host, &read_only).await.unwrap();
-    // What is open keeps it there.
+    // The open file keeps the mount busy.
     let open = fs::File::open(target.join("dear")).unwrap();
     let error = plugin.tear_down(&rig.host, &place(&plugin, "pv-1")).await.unwrap_err();
-    assert!(error.message.contains("open in") && error.message.contains("end what uses it"), "{error}");
+    assert!(
+        error.message.contains("open in") && error.message.contains("stop the processes that use it"),
+        "{error}"
+    );
     drop(open);
     plugin.tear_down(&rig.host, &place(&plugin, "pv-1")).await.unwrap();
     assert_eq!(fs::read(rig.base.join("export/dear")).unwrap(), b"dear");
 }
 
 #[tokio::test]
-async fn servers_that_are_not_known_or_never_answer() {
+async fn unknown_and_unresponsive_servers_are_reported() {
     let Some(mut rig) = Fixture::with_programs(helper) else { return };
     let plugin = NfsPlugin::default();
     let error = plugin.set_up(&rig.host, &volume("172.16.51.58.1")).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! A node whose volumes and containers do as they are told.
+//! A node with fake volumes and a fake runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -25,16 +25,16 @@ use crate::paths::Paths;
 use crate::runtime::{PodPath, PodState, Runtime, RuntimeError};
 use crate::volumes::{Finding, Pending, PodVolumes, Waiting};
 
-/// What was asked for, in order.
+/// The calls, in order.
 pub(super) type Log = Arc<Mutex<Vec<String>>>;
 
-/// Mounts at once, and lets go at once, unless it is told otherwise.
+/// Mounts and releases immediately, except for the pods named in it.
 pub(super) struct FakeVolumes {
     log: Log,
     pods: Mutex<BTreeMap<String, watch::Sender<PodVolumes>>>,
-    /// Pods whose volumes do not come, or do not go.
+    /// Pods whose volumes do not get mounted or released.
     pub(super) stuck: Mutex<BTreeSet<String>>,
-    /// Pods for whose volumes the node has no room.
+    /// Pods whose volumes exceed the attachment limit of the node.
     pub(super) full: Mutex<BTreeSet<String>>,
 }
 
@@ -50,7 +50,7 @@ impl FakeVolumes {
         self.stuck.lock().unwrap().contains(uid)
     }
 
-    /// What was stuck goes on.
+    /// Unblocks the volumes of a pod.
     pub(super) fn go_on(&self, uid: &str) {
         self.stuck.lock().unwrap().remove(uid);
         let state = self.pods.lock().unwrap()[uid].borrow().clone();
@@ -113,13 +113,13 @@ impl VolumeManager for FakeVolumes {
     }
 }
 
-/// Runs nothing, and says what it is told to say.
+/// Runs nothing, and reports the states that a test sets.
 pub(super) struct Containers {
     log: Log,
     pods: Mutex<BTreeMap<String, watch::Sender<PodState>>>,
     /// Pods that do not stop.
     pub(super) stubborn: Mutex<BTreeSet<String>>,
-    /// So many starts fail.
+    /// The number of starts that fail.
     pub(super) failures: Mutex<u32>,
 }
 
@@ -199,13 +199,13 @@ pub(super) struct Fixture {
     pub(super) containers: Arc<Containers>,
     log: Log,
     stop: CancellationToken,
-    /// Goes on when the agent is started again.
+    /// Continues across restarts of the agent.
     clock: Clock,
     _dir: TempDir,
 }
 
 impl Fixture {
-    /// A node that has not begun.
+    /// A node whose agent is not started.
     pub(super) fn new() -> Self {
         let log = Log::default();
         let room = FakeVolumes {
@@ -226,7 +226,7 @@ impl Fixture {
         Self { api: FakeApi::new(), room, containers, log, stop, clock, _dir: tempfile::tempdir().unwrap() }
     }
 
-    /// The agent begins; one that ran before ends.
+    /// Starts the agent; an earlier one ends.
     pub(super) fn start(&mut self) {
         self.stop.cancel();
         self.stop = CancellationToken::new();
@@ -268,7 +268,7 @@ impl Fixture {
         self.api.settle().await;
     }
 
-    /// A pod that is bound here; its UID.
+    /// Creates a pod that is bound to this node, and returns its UID.
     pub(super) fn pod(&self, name: &str, more: Value) -> String {
         let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "d", "uid": name},
             "spec": {"nodeName": "n", "restartPolicy": "Always", "terminationGracePeriodSeconds": 30,
@@ -286,7 +286,7 @@ impl Fixture {
         self.get(name).unwrap()["status"].clone()
     }
 
-    /// What was asked for since the last time.
+    /// The calls since the last time.
     pub(super) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.lines())
     }
@@ -302,7 +302,7 @@ impl Drop for Fixture {
     }
 }
 
-/// The condition of a type: its status and its reason.
+/// Status and reason of the condition of a type.
 pub(super) fn condition(status: &Value, type_: &str) -> (String, String) {
     let list = status["conditions"].as_array().unwrap();
     let found = list.iter().find(|condition| condition["type"] == type_).unwrap();

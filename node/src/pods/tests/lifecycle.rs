@@ -1,4 +1,4 @@
-//! Lives.
+//! Tests of the pod lifecycle.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::fixture::{Fixture, condition, state};
 
 #[tokio::test(start_paused = true)]
-async fn a_whole_life() {
+async fn pod_runs_from_waiting_for_volumes_to_deletion() {
     let rig = Fixture::started().await;
     assert_eq!(rig.asked(), ["synced"]);
     rig.room.stuck.lock().unwrap().insert("a".to_owned());
@@ -34,7 +34,7 @@ async fn a_whole_life() {
         assert_eq!(condition(&status, type_).0, "True", "{type_}");
     }
 
-    // Its volumes are the last to go, and its object after them.
+    // The volumes are released after the containers stop, and the object is deleted after them.
     rig.room.stuck.lock().unwrap().insert("a".to_owned());
     rig.api.delete("pods", "d/a");
     rig.settle().await;
@@ -52,7 +52,7 @@ async fn a_whole_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_ends_by_itself_stays_ended() {
+async fn finished_pod_is_not_started_again_after_a_restart() {
     let mut rig = Fixture::started().await;
     for (name, kind, phase, reason) in
         [("a", "well", "Succeeded", "PodCompleted"), ("b", "ill", "Failed", "PodFailed")]
@@ -67,7 +67,7 @@ async fn a_pod_that_ends_by_itself_stays_ended() {
         assert_eq!(condition(&status, "PodReadyToStartContainers").0, "False", "{name}");
     }
     rig.asked();
-    // The next agent lets it be, and lets it go when it is deleted.
+    // The next agent does not start it again, and finishes its deletion.
     rig.start();
     rig.settle().await;
     assert_eq!(rig.status("b")["phase"], "Failed");
@@ -78,7 +78,7 @@ async fn a_pod_that_ends_by_itself_stays_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_hangs_holds_up_nobody() {
+async fn pod_that_hangs_does_not_delay_other_pods() {
     let rig = Fixture::started().await;
     rig.room.stuck.lock().unwrap().insert("a".to_owned());
     rig.containers.stubborn.lock().unwrap().insert("b".to_owned());
@@ -89,12 +89,12 @@ async fn one_that_hangs_holds_up_nobody() {
     rig.asked();
     rig.api.delete("pods", "d/b");
     rig.api.delete("pods", "d/c");
-    // Less than the grace of the one that does not stop.
+    // Less than the grace period of the pod that does not stop.
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(rig.status("a")["phase"], "Pending");
     assert!(rig.get("b").is_some());
     assert_eq!(rig.get("c"), None);
-    // Less time than before counts at once.
+    // A shorter grace period applies immediately.
     rig.api.delete_with("pods", "d/b", json!({"gracePeriodSeconds": 2}));
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(rig.get("b"), None);
@@ -103,13 +103,13 @@ async fn one_that_hangs_holds_up_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn vanished_pods_end_without_a_word() {
+async fn pod_deleted_from_the_api_is_stopped_and_released() {
     let mut rig = Fixture::started().await;
     rig.pod("a", json!({}));
     rig.settle().await;
     rig.asked();
     rig.api.delete_with("pods", "d/a", json!({"gracePeriodSeconds": 0}));
-    // Another one has its name at once.
+    // Another pod has the same name immediately afterwards.
     rig.pod("a", json!({"metadata": {"uid": "a2"}}));
     rig.settle().await;
     let mut asked = rig.asked();
@@ -117,7 +117,7 @@ async fn vanished_pods_end_without_a_word() {
     assert_eq!(asked, ["forget a", "release a", "start a2", "stop a 30"]);
     assert_eq!(rig.status("a")["phase"], "Running");
 
-    // While the agent was away.
+    // A pod that was deleted while the agent was not running.
     rig.containers.say("lost", state("running"));
     rig.start();
     rig.settle().await;
@@ -127,7 +127,7 @@ async fn vanished_pods_end_without_a_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_fit_fails() {
+async fn pod_that_is_not_admitted_fails_with_its_reason() {
     let rig = Fixture::started().await;
     rig.pod("a", json!({"spec": {"nodeSelector": {"disk": "hdd"}}}));
     rig.room.full.lock().unwrap().insert("v".to_owned());
@@ -169,7 +169,7 @@ async fn who_does_not_fit_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_is_away_and_others_write_too() {
+async fn status_is_written_despite_outages_and_conflicts() {
     let rig = Fixture::started().await;
     *rig.containers.failures.lock().unwrap() = 2;
     rig.pod("a", json!({"status": {"conditions": [{"type": "Mine", "status": "True"}]}}));
@@ -190,7 +190,7 @@ async fn the_server_is_away_and_others_write_too() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     rig.settle().await;
     assert_eq!(rig.status("a")["phase"], "Failed");
-    // Nothing is written when nothing is new.
+    // No write without a change.
     let before = rig.api.take_writes().len();
     rig.settle().await;
     assert!(before > 0 && rig.api.take_writes().is_empty());
@@ -199,10 +199,10 @@ async fn the_server_is_away_and_others_write_too() {
 const LATE: (&str, &str) =
     ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
 
-/// The time of a pod runs whatever it does: while its volumes do not come, while the runtime does not take it, while it runs; and over a restart of
-/// the agent.
+/// The deadline of a pod applies while it waits for its volumes, while the runtime fails to start it, while it
+/// runs, and across a restart of the agent.
 #[tokio::test(start_paused = true)]
-async fn the_time_of_a_pod_is_over() {
+async fn deadline_applies_while_waiting_running_and_across_restarts() {
     let mut rig = Fixture::started().await;
     rig.room.stuck.lock().unwrap().insert("a".to_owned());
     *rig.containers.failures.lock().unwrap() = 100;
@@ -243,9 +243,9 @@ async fn the_time_of_a_pod_is_over() {
     }
 }
 
-/// Somebody writes the pod in the moment in which it is deleted.
+/// The deletion conflicts with another write to the pod.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_collides_is_tried_again() {
+async fn conflicting_deletion_is_retried() {
     let rig = Fixture::started().await;
     rig.pod("a", json!({}));
     rig.settle().await;

@@ -1,4 +1,4 @@
-//! Whole lives against the API in memory, with doubles of whoever mounts and whoever runs.
+//! Whole pod lifecycles against an API server in memory, with fakes of the volume manager and the runtime.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;

@@ -1,4 +1,4 @@
-//! What is written, case by case.
+//! Tests of the status that the node writes, case by case.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ fn container(name: &str, state: &Value, last: &Value) -> Value {
 }
 
 #[test]
-fn phases() {
+fn phase_follows_the_container_states() {
     let (run, well, ill) = (
         json!({"running": {}}),
         json!({"terminated": {"exitCode": 0}}),
@@ -80,7 +80,7 @@ fn pod(status: Value) -> Pod {
 }
 
 #[test]
-fn what_is_told() {
+fn status_reports_each_stage_and_never_leaves_a_terminal_phase() {
     let told = |pod: &Pod, facts: &PodFacts| serde_json::to_value(status(pod, facts)).unwrap();
     let running = PodFacts { state: Some(state("running")), ..facts(PodStage::Running) };
     let first = told(&pod(json!({"phase": "Pending"})), &running);
@@ -91,13 +91,13 @@ fn what_is_told() {
         told(&pod(json!({"phase": "Pending", "conditions": [{"type": "Gate", "status": "True"}]})), &running);
     assert_eq!(condition(&gated, "Ready").0, "True");
 
-    // What was told once is no news.
+    // The same facts give no patch.
     let again = pod(first.clone());
     assert_eq!(patch(&again, &status(&again, &running)), None);
     let later = PodFacts { now: at("2026-01-03T00:00:00Z"), ..running.clone() };
     assert_eq!(patch(&again, &status(&again, &later)), None);
 
-    // A pod that is taken away before it ran has failed, one that ended well has not.
+    // A pod that is stopped before it ran has failed; one that ended successfully has not.
     let never = told(&pod(json!({"phase": "Pending"})), &facts(PodStage::Over));
     assert_eq!(never["phase"], "Failed");
     assert_eq!(never["containerStatuses"][0]["state"]["terminated"]["exitCode"], 137);
@@ -106,7 +106,7 @@ fn what_is_told() {
     let lost = told(&again, &facts(PodStage::Over));
     assert_eq!(lost["containerStatuses"][0]["state"]["terminated"]["reason"], "ContainerStatusUnknown");
 
-    // What is driven off has failed when nothing of it runs any more, and not before.
+    // An evicted pod has failed when its containers have stopped, and not before.
     let verdict = Some(PodFailure { reason: "Evicted".to_owned(), message: "m".to_owned() });
     for (what, stage, kind, expected) in [
         ("it runs", PodStage::Stopping, "running", "Running"),
@@ -119,7 +119,7 @@ fn what_is_told() {
     let refused = PodFacts { verdict, ..facts(PodStage::Making) };
     assert_eq!(told(&pod(json!({"phase": "Pending"})), &refused)["phase"], "Failed");
 
-    // A terminal phase stays, with its words.
+    // A terminal phase stays, with its reason and message.
     let over = pod(json!({"phase": "Failed", "reason": "Evicted", "message": "m"}));
     let verdict = Some(PodFailure { reason: "Other".to_owned(), message: "o".to_owned() });
     let after = told(&over, &PodFacts { verdict, ..running });
@@ -130,7 +130,7 @@ fn what_is_told() {
 }
 
 #[test]
-fn phases_with_sidecars() {
+fn sidecar_exit_does_not_change_the_phase() {
     let (run, well, ill, wait, none) = (
         json!({"running": {}}),
         json!({"terminated": {"exitCode": 0}}),

@@ -1,5 +1,6 @@
-//! The life of one pod: want its volumes, wait for them, start it, tell how it is; then stop it, let its volumes go, wait until they are
-//! gone, say the last word, and let the object go. The way back (`termination`) is the same whatever ends the pod; only what is told differs.
+//! The lifecycle of one pod: request its volumes, wait for them, start it and report its status; then stop it,
+//! release its volumes, wait until they are released, write the last status, and delete the object. The shutdown
+//! (`termination`) is the same for every cause; only the reported status differs.
 
 mod termination;
 
@@ -25,31 +26,32 @@ use crate::config::RuntimeKind;
 use crate::runtime::{PodPath, PodState};
 use crate::volumes::PodVolumes;
 
-/// How long volumes are waited for before people are told (upstream: podAttachAndMountTimeout).
+/// How long to wait for volumes before the event (upstream: podAttachAndMountTimeout).
 const COMPLAIN_AFTER: Duration = Duration::from_secs(123);
-/// First and longest wait after a failure of the runtime or the server.
+/// First and longest delay after a failure of the runtime or the server.
 const WAITS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(122));
-/// Reason of pods for which the node has no room to attach (upstream: VolumeAttachmentLimitExceeded).
+/// Reason of pods whose volumes exceed the attachment limit of the node (upstream:
+/// VolumeAttachmentLimitExceeded).
 const LIMIT: &str = "VolumeAttachmentLimitExceeded";
 
-/// Why a life ends.
+/// Why a pod ends.
 #[derive(Clone, Debug)]
 pub(super) enum EndReason {
-    /// It is being deleted, or is gone.
+    /// It is being deleted, or is deleted.
     Asked,
-    /// The API says that it is over.
+    /// The API server reports a terminal phase.
     Told,
     /// Its containers have ended.
     Finished,
-    /// The node does not take it.
+    /// The node rejects it.
     Refused(PodFailure),
-    /// It is driven off.
+    /// It is evicted.
     Evicted(PodFailure),
-    /// It took too long.
+    /// It exceeded its deadline.
     Late,
 }
 
-/// What the API says about the end of a pod.
+/// The reason to end that the API server reports for a pod.
 fn over(seen: &ObservedPod) -> Option<EndReason> {
     let Some(pod) = seen.pod.as_ref().filter(|_| !seen.is_gone) else { return Some(EndReason::Asked) };
     if pod.metadata.deletion_timestamp.is_some() {
@@ -58,14 +60,14 @@ fn over(seen: &ObservedPod) -> Option<EndReason> {
     is_finished(pod).then_some(EndReason::Told)
 }
 
-/// Waits for it.
+/// Waits until the API server reports such a reason.
 async fn ends(seen: &mut watch::Receiver<ObservedPod>) -> EndReason {
     loop {
         if let Some(end) = over(&seen.borrow_and_update()) {
             return end;
         }
         if seen.changed().await.is_err() {
-            // The desk is gone: the agent ends.
+            // The sender is dropped: the agent shuts down.
             return std::future::pending().await;
         }
     }
@@ -82,7 +84,7 @@ async fn changed<T>(receiver: Option<&mut watch::Receiver<T>>) {
     }
 }
 
-/// Waits until an emptyDir of the pod is over its limit.
+/// Waits until an emptyDir of the pod exceeds its limit.
 async fn too_much(shared: &WorkerContext, uid: &str, pod: &Pod) -> PodFailure {
     if empty_dir_limit::limited(pod).is_empty() {
         return std::future::pending().await;
@@ -101,7 +103,7 @@ fn address_of(node: &Node) -> Option<String> {
     addresses.iter().find(|address| address.type_ == "InternalIP").map(|address| address.address.clone())
 }
 
-/// The pod with its addresses: its status may not have them yet, and its containers may ask for them.
+/// The pod with its addresses: its status may not have them yet, and its containers may refer to them.
 fn with_address(pod: &Arc<Pod>, address: Option<String>) -> Arc<Pod> {
     let has_one =
         pod.status.as_ref().is_some_and(|status| status.pod_ip.is_some() && status.host_ip.is_some());
@@ -120,15 +122,15 @@ pub(super) struct Worker {
     uid: String,
     seen: watch::Receiver<ObservedPod>,
     reporter: StatusWriter,
-    /// Since when it is here, as far as this agent knows.
+    /// When this agent first saw the pod.
     begun: Timestamp,
     verdict: Option<PodFailure>,
-    /// What is told of a pod whose work the agent does itself.
+    /// The state of a pod whose work the agent does itself.
     own: Option<PodState>,
 }
 
 impl Worker {
-    /// A whole life, or what is left of it.
+    /// Runs a pod from its current state to its end.
     pub(super) async fn life(shared: Arc<WorkerContext>, uid: String, seen: watch::Receiver<ObservedPod>) {
         let (reporter, writing) = StatusWriter::new(shared.host.client.clone(), seen.clone());
         let begun = shared.host.clock.now();
@@ -141,7 +143,7 @@ impl Worker {
     }
 
     async fn run(mut self) {
-        // Most of a life is rest: the room that other parts of it need is taken when they begin, and given back.
+        // A worker waits most of the time: boxed futures free the memory of each phase when it ends.
         let end = self.live().await;
         Box::pin(self.end(end)).await;
         Box::pin(self.depart()).await;
@@ -161,7 +163,7 @@ impl Worker {
         self.shared.host.clock.now()
     }
 
-    /// How long it may be here from now on.
+    /// The time until the deadline of the pod.
     fn time_left(&self, pod: &Pod) -> Option<Duration> {
         active_deadline::left(pod, self.begun, self.now())
     }
@@ -178,7 +180,7 @@ impl Worker {
         }
     }
 
-    /// Until something ends it.
+    /// Runs the pod until something ends it.
     async fn live(&mut self) -> EndReason {
         if let Some(end) = over(&self.seen.borrow()) {
             return end;
@@ -203,7 +205,7 @@ impl Worker {
         }
     }
 
-    /// Before the Node is known nobody is taken.
+    /// Waits for the Node and admits the pod.
     async fn admit(&mut self) -> Result<(), EndReason> {
         let mut node = self.shared.node.clone();
         loop {
@@ -219,7 +221,7 @@ impl Worker {
         }
     }
 
-    /// Wants the volumes and waits for them.
+    /// Requests the volumes and waits for them.
     async fn mounted(&mut self) -> Result<(Arc<Pod>, Vec<PodPath>), EndReason> {
         let mut complain_at = Instant::now() + COMPLAIN_AFTER;
         loop {
@@ -234,7 +236,7 @@ impl Worker {
             let waiting = match now {
                 PodVolumes::Ready(paths) => return Ok((pod, paths)),
                 PodVolumes::Waiting(waiting) if waiting.limit.is_some() => {
-                    // Waiting does not help: somebody else has to decide where it goes.
+                    // Waiting does not help: the pod needs another node.
                     let message = format!(
                         "Pod was rejected: Node has reached its volume attachment limit, rejecting pod. {waiting}"
                     );
@@ -246,7 +248,7 @@ impl Worker {
             self.tell(PodStage::Making);
             let left = self.time_left(&pod);
             tokio::select! {
-                // Its sender goes when the pod was released, and it is not.
+                // The sender is dropped only after a release, which has not happened.
                 () = changed(Some(&mut volumes)) => {}
                 () = changed(Some(&mut self.seen)) => {}
                 () = active_deadline::over(left) => return Err(EndReason::Late),
@@ -261,7 +263,7 @@ impl Worker {
         }
     }
 
-    /// Gives it to the runtime, until that has taken it.
+    /// Starts the pod in the runtime, with retries.
     async fn start(&mut self, pod: &Arc<Pod>, paths: Vec<PodPath>) -> Result<(), EndReason> {
         let runtime = Arc::clone(&self.shared.runtime);
         let address = self.shared.node.borrow().as_deref().and_then(address_of);
@@ -292,7 +294,7 @@ impl Worker {
         }
     }
 
-    /// Empties the volume that the pod is made for. Nobody goes on before that has ended.
+    /// Empties the volume for which the recycler pod was created. Returns only when the deletion has ended.
     async fn scrub(&mut self, pod: &Arc<Pod>, paths: Vec<PodPath>) -> EndReason {
         self.own = Some(recycler::running(pod, self.now()));
         self.tell(PodStage::Running);
@@ -313,7 +315,8 @@ impl Worker {
         over(&self.seen.borrow()).unwrap_or(EndReason::Finished)
     }
 
-    /// Tells how it is while it runs. None: it changed, or the runtime has lost it, and it has to be started again.
+    /// Reports the status while the pod runs. `None`: the spec changed or the runtime lost the pod, which must be
+    /// started again.
     async fn attend(&mut self, started: &Arc<Pod>) -> Option<EndReason> {
         let Some(mut state) = self.shared.runtime.state(&self.uid) else {
             tokio::time::sleep(WAITS.0).await;
@@ -335,7 +338,7 @@ impl Worker {
                 return Some(EndReason::Finished);
             }
             let shared = Arc::clone(&self.shared);
-            // Where processes run, their runtime sees to it: it tells what became of each.
+            // The process runtime enforces the deadline itself and reports the exit of each container.
             let left = match shared.host.config.runtime {
                 RuntimeKind::None => self.time_left(&pod),
                 RuntimeKind::Process => None,

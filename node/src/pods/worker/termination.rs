@@ -1,4 +1,4 @@
-//! The end of a pod's life: its containers are stopped, its volumes let go, its last word is said, and its object goes.
+//! Ends a pod: stops its containers, releases its volumes, writes the last status, and deletes the object.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use super::{COMPLAIN_AFTER, EndReason, WAITS, Worker, changed};
 use crate::crash_points;
 use crate::volumes::{PodVolumes, left_words};
 
-/// How long volumes of a pod that has ended may take to go before people are told for the first time.
+/// How long the volumes of an ended pod may take to unmount before the first event.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
-/// The grace of pods that are driven off (upstream: immediateEvictionGracePeriodSeconds).
+/// The grace period of evicted pods (upstream: immediateEvictionGracePeriodSeconds).
 const EVICTION_GRACE: Duration = Duration::from_secs(1);
-/// Reason of the event that volumes of a pod that has ended are still mounted (upstream: events.FailedUnMountVolume).
+/// Reason of the event for volumes of an ended pod that are still mounted (upstream: events.FailedUnMountVolume).
 const FAILED_UNMOUNT: &str = "FailedUnMount";
-/// The grace of pods that say nothing about it.
+/// The grace period of pods without one.
 const GRACE: i64 = 30;
 
-/// How long a pod has to end.
+/// The grace period of a pod.
 fn grace_of(pod: Option<&Pod>) -> Duration {
     let seconds = pod.and_then(|pod| {
         let asked = pod.metadata.deletion_grace_period_seconds;
         asked.or_else(|| pod.spec.as_ref()?.termination_grace_period_seconds)
     });
-    // Upstream gives at least a second.
+    // Upstream uses at least one second.
     Duration::from_secs(u64::try_from(seconds.unwrap_or(GRACE)).unwrap_or(0).max(1))
 }
 
-/// Waits until a pod has less time to end than before.
+/// Waits until the grace period of a pod gets shorter.
 async fn shorter(seen: &mut watch::Receiver<ObservedPod>, grace: Duration) -> Duration {
     loop {
         let now = grace_of(seen.borrow_and_update().pod.as_deref());
@@ -53,7 +53,7 @@ async fn shorter(seen: &mut watch::Receiver<ObservedPod>, grace: Duration) -> Du
 }
 
 impl Worker {
-    /// Takes everything away.
+    /// Stops the containers, releases the volumes, and reports the end.
     pub(super) async fn end(&mut self, end: EndReason) {
         let mut grace = grace_of(self.pod().as_deref());
         match end {
@@ -86,7 +86,7 @@ impl Worker {
         self.tell(PodStage::Over);
     }
 
-    /// Until nothing of it runs or holds a volume.
+    /// Stops the containers, with retries, until none runs or uses a volume.
     async fn stop(&mut self, mut grace: Duration) {
         let (runtime, uid) = (Arc::clone(&self.shared.runtime), self.uid.clone());
         let mut waits = Backoff::new(WAITS.0, WAITS.1);
@@ -112,7 +112,7 @@ impl Worker {
         }
     }
 
-    /// Until nothing of it is mounted.
+    /// Releases the volumes and waits until all are unmounted.
     async fn release(&mut self) {
         self.shared.volumes.release(&self.uid);
         let mut complain_at = Instant::now() + RELEASE_PATIENCE;
@@ -134,7 +134,7 @@ impl Worker {
                 self.event(EventType::Warning, FAILED_UNMOUNT, text);
             }
             tokio::select! {
-                // When the sender goes, all is released.
+                // The sender is dropped when everything is released.
                 _ = volumes.changed() => {}
                 () = tokio::time::sleep_until(complain_at) => {
                     complain_at = Instant::now() + COMPLAIN_AFTER;
@@ -147,7 +147,7 @@ impl Worker {
         }
     }
 
-    /// Until the API has it no more. Whoever deleted it has waited for this: the object goes when the node has let go of everything.
+    /// Deletes the object once the node has released everything, and waits until the API server has removed it.
     pub(super) async fn depart(&mut self) {
         let mut waits = Backoff::new(WAITS.0, WAITS.1);
         let mut asked = false;
@@ -195,13 +195,14 @@ impl Worker {
         match deleted {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
-            // Another one has its name, and the watch will say that this one is gone; or somebody wrote at the same time.
+            // Another pod has the name, and the watch will report that this one is deleted; or another client wrote at the
+            // same time.
             Err(error) => Err(error),
         }
     }
 }
 
-/// Waits until the API has the pod no more.
+/// Waits until the API server has removed the pod.
 async fn gone(seen: &mut watch::Receiver<ObservedPod>) {
     if seen.wait_for(|seen| seen.is_gone).await.is_err() {
         std::future::pending().await

@@ -1,6 +1,7 @@
-//! Who a server of logs is on the network: a key that is made at its start and never leaves the process. The agent writes the digest of
-//! the public half into its Node, and the API server talks to nobody who cannot sign with the other half. So there is no certificate to
-//! make, to copy, to trust or to renew: whoever may write the Node says who the node is.
+//! The TLS identity of the log server: a key that is created at startup and never leaves the process. The agent
+//! publishes the digest of the public key in its Node, and the API server connects only to a peer that can sign
+//! with the private key. No certificate has to be created, copied, trusted or renewed: write access to the Node
+//! decides the identity of the node.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use rustls::{ServerConfig, version};
 use sha2::{Digest as _, Sha256};
 use tokio_rustls::TlsAcceptor;
 
-/// A key, and TLS with it.
+/// A key and its TLS acceptor.
 pub(super) struct ServerIdentity {
     pub(super) acceptor: TlsAcceptor,
     /// SHA-256 of the public key (SubjectPublicKeyInfo, DER), 64 hexadecimal digits.
@@ -23,10 +24,10 @@ pub(super) struct ServerIdentity {
 }
 
 impl ServerIdentity {
-    /// Makes a key. TLS 1.3 with a raw public key (RFC 7250).
+    /// Creates a key, for TLS 1.3 with a raw public key (RFC 7250).
     ///
     /// # Errors
-    /// The system has no random numbers, in words.
+    /// The system has no random numbers.
     pub(super) fn make() -> Result<Self, String> {
         let pair = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new());
         let pair = pair.map_err(|_| "no key can be made: the system gives no random numbers".to_owned())?;
@@ -36,7 +37,7 @@ impl ServerIdentity {
         let public = key.public_key().ok_or("the key has no public half")?.as_ref().to_vec();
         let mut digest = String::new();
         for byte in Sha256::digest(&public) {
-            // A String takes everything.
+            // Writing to a String never fails.
             let _ = write!(digest, "{byte:02x}");
         }
         let certified = CertifiedKey::new(vec![CertificateDer::from(public)], key);
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_start_has_a_key_of_its_own() {
+    fn every_start_creates_a_new_key() {
         let (one, two) = (ServerIdentity::make().unwrap().digest, ServerIdentity::make().unwrap().digest);
         assert_eq!(one.len(), 64);
         assert_ne!(one, two);

@@ -1,5 +1,5 @@
-//! Logs of containers for people: what is asked, what is read, and the small server that the API server asks. The format on disk is that
-//! of [`process::log`](super::process); nothing here knows how containers are run.
+//! Container logs: the query, the reader, and the server that the API server calls.
+//! [`process::log`](super::process) defines the format on disk; this module is independent of the runtime.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ mod server;
 pub use query::LogQuery;
 pub use server::{AUDIENCE_PREFIX, LogConfig, LogServer, LogServerError, SERVER_USER};
 
-/// Where the log of one run of a container is.
+/// The location of the log of one container run.
 #[derive(Clone, Debug)]
 pub struct LogPlace {
     /// The directory of the container's logs.
@@ -25,12 +25,12 @@ pub struct LogPlace {
     pub restart: u32,
     /// The name of the container.
     pub container: String,
-    /// How the pod is; a log is followed until the container has ended.
+    /// The state of the pod; a log is followed until the container has exited.
     pub state: watch::Receiver<PodState>,
 }
 
 impl LogPlace {
-    /// Whether the run may still write.
+    /// Whether the container may still write to the log.
     fn is_open(&self, state: &PodState) -> bool {
         let status = of_name(state, &self.container);
         let is_this = |status: &ContainerStatus| u32::try_from(status.restart_count) == Ok(self.restart);
@@ -45,10 +45,10 @@ pub(super) fn of_name<'a>(state: &'a PodState, name: &str) -> Option<&'a Contain
     state.containers.iter().chain(&state.init).find(|status| status.name == name)
 }
 
-/// There is no log to be read; the words are upstream's.
+/// No log can be read; the messages are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// No such pod is here.
+    /// The pod is not on this node.
     #[error("pod {0:?} does not exist\n")]
     NoPod(String),
     /// The pod has no such container.
@@ -59,12 +59,12 @@ pub enum LogError {
         /// The pod.
         pod: String,
     },
-    /// The container has not written one.
+    /// The container has no log yet.
     #[error("{0}")]
     NotYet(String),
 }
 
-/// Which run of a container is meant (upstream: Kubelet.validateContainerLogStatus).
+/// The run that a query selects (upstream: Kubelet.validateContainerLogStatus).
 pub(super) fn run_of(status: &ContainerStatus, pod: &str, previous: bool) -> Result<u32, LogError> {
     let name = &status.name;
     let count = u32::try_from(status.restart_count).unwrap_or_default();
@@ -73,7 +73,7 @@ pub(super) fn run_of(status: &ContainerStatus, pod: &str, previous: bool) -> Res
     let has_last = status.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
     if previous {
         return match (has_last, waiting.is_some()) {
-            // The last run is the one that is waited after.
+            // While the container waits for its next run, the last run is the previous one.
             (true, true) => Ok(count),
             (true, false) => Ok(count.saturating_sub(1)),
             (false, _) => Err(LogError::NotYet(format!(
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_run_is_meant() {
+    fn current_or_previous_run_is_selected() {
         let missing = |text: &str| Err(LogError::NotYet(text.to_owned()));
         let none = "previous terminated container \"c\" in pod \"p\" not found";
         for (name, state, last, count, previous, want) in [

@@ -1,33 +1,33 @@
-//! What is asked of a log: upstream's PodLogOptions as a query. Pure.
+//! The query of a log request: upstream's PodLogOptions as a query string. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::runtime::process::log::Stream;
 
-/// What is asked of a log.
+/// The options of a log request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogQuery {
-    /// Goes on until the container has ended.
+    /// Follow the log until the container has exited.
     pub follow: bool,
-    /// The run before the last.
+    /// Read the previous run.
     pub previous: bool,
     /// Only lines at or after this time.
     pub since: Option<Timestamp>,
-    /// Every line begins with its time.
+    /// Prefix every line with its timestamp.
     pub timestamps: bool,
-    /// So many lines from the end.
+    /// The number of lines from the end.
     pub tail: Option<usize>,
-    /// At most so many bytes.
+    /// The maximum number of bytes.
     pub limit: Option<u64>,
     /// Lines of one stream only.
     pub(crate) stream: Option<Stream>,
 }
 
 impl LogQuery {
-    /// Reads a query.
+    /// Parses a query string.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// An option is invalid.
     pub fn parse(query: &str, now: Timestamp) -> Result<Self, String> {
         let mut all = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -53,7 +53,7 @@ impl LogQuery {
                         _ => return Err(wrong()),
                     };
                 }
-                // Upstream ignores what it does not know.
+                // Like upstream, ignores unknown options.
                 _ => {}
             }
         }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries() {
+    fn log_queries_are_parsed_or_rejected() {
         let now = Timestamp::from_second(1000).unwrap();
         let at = |second| Some(Timestamp::from_second(second).unwrap());
         let none = LogQuery::default;

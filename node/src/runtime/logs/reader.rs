@@ -1,4 +1,4 @@
-//! Reads a log from its files, which grow and are rotated meanwhile.
+//! Reads a log from its files while they grow and are rotated.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,9 +17,9 @@ use tokio::sync::mpsc;
 use super::{LogPlace, LogQuery};
 use crate::runtime::process::log::{self, Line};
 
-/// Writes a log into a channel, until its end or until nobody listens.
+/// Sends a log to a channel, until its end or until the receiver is dropped.
 pub(super) async fn read(mut place: LogPlace, query: LogQuery, to: mpsc::Sender<Bytes>) -> io::Result<()> {
-    // Before the first look at the files, so that nothing is missed after it.
+    // The watch starts before the first read, so that no change is missed.
     let changes = if query.follow { Some(Changes::of(&place.dir)?) } else { None };
     let mut writer = Writer { at_start: true, left: query.limit, query: &query, to };
     let mut at = start(&place, &query).await?;
@@ -32,7 +32,7 @@ pub(super) async fn read(mut place: LogPlace, query: LogQuery, to: mpsc::Sender<
             }
             match next(&place, file)? {
                 Some(path) => {
-                    // What was written between the last read and the rotation.
+                    // Reads lines that were written between the last read and the rotation.
                     if !file.read_on(&mut writer).await? {
                         return Ok(());
                     }
@@ -44,7 +44,7 @@ pub(super) async fn read(mut place: LogPlace, query: LogQuery, to: mpsc::Sender<
         let Some(changes) = changes.as_ref().filter(|_| was_open) else { return Ok(()) };
         tokio::select! {
             changed = changes.next() => changed?,
-            // The sender is gone when the runtime is: nothing more is written then that anybody would hear of.
+            // The sender is dropped with the runtime: no further line will be written.
             changed = place.state.changed() => if changed.is_err() { return Ok(()) },
             () = writer.to.closed() => return Ok(()),
         }
@@ -54,16 +54,16 @@ pub(super) async fn read(mut place: LogPlace, query: LogQuery, to: mpsc::Sender<
     }
 }
 
-/// A file of a log that is being read.
+/// An open log file.
 struct Reading {
     inode: u64,
     from: BufReader<File>,
-    /// The part of a line that is there so far.
+    /// The incomplete last line.
     line: Vec<u8>,
 }
 
 impl Reading {
-    /// Reads to the end of what is there. False: nobody wants more.
+    /// Reads to the current end of the file. Returns false when the receiver is dropped or the limit is reached.
     async fn read_on(&mut self, writer: &mut Writer<'_>) -> io::Result<bool> {
         loop {
             if self.from.read_until(b'\n', &mut self.line).await? == 0 {
@@ -73,7 +73,7 @@ impl Reading {
                 continue;
             }
             self.line.pop();
-            // What is no line of a log is left out: a disk that was full has cut it.
+            // Skips invalid lines, which a full disk has truncated.
             let goes_on = match log::parse(&self.line) {
                 Some(line) => writer.write(&line).await,
                 None => true,
@@ -97,7 +97,7 @@ async fn open(path: &Path, offset: u64) -> io::Result<Option<Reading>> {
     Ok(Some(Reading { inode, from: BufReader::with_capacity(64 * 1024, file), line: Vec::new() }))
 }
 
-/// Opens the first file that has something to show.
+/// Opens the log at the first line to show.
 async fn start(place: &LogPlace, query: &LogQuery) -> io::Result<Option<Reading>> {
     let files = log::files(&place.dir, place.restart);
     let Some(tail) = query.tail else {
@@ -110,7 +110,7 @@ async fn start(place: &LogPlace, query: &LogQuery) -> io::Result<Option<Reading>
     open(&path, offset).await
 }
 
-/// Where the last lines begin.
+/// The file and the offset of the first of the last `tail` lines.
 async fn tail_of(files: &[PathBuf], tail: usize, query: &LogQuery) -> io::Result<Option<(PathBuf, u64)>> {
     let mut last: VecDeque<(usize, u64)> = VecDeque::new();
     let mut end = (0, 0);
@@ -140,7 +140,7 @@ async fn tail_of(files: &[PathBuf], tail: usize, query: &LogQuery) -> io::Result
     Ok(from.and_then(|(index, offset)| Some((files.get(index)?.clone(), offset))))
 }
 
-/// The file after one that was read; none when it is the newest.
+/// The file after the one that was read; `None` for the newest.
 fn next(place: &LogPlace, reading: &Reading) -> io::Result<Option<PathBuf>> {
     let mut found = Vec::new();
     for path in log::files(&place.dir, place.restart) {
@@ -152,7 +152,7 @@ fn next(place: &LogPlace, reading: &Reading) -> io::Result<Option<PathBuf>> {
     }
     let after = match found.iter().position(|(_, inode)| *inode == reading.inode) {
         Some(index) => index + 1,
-        // It was read for so long that it is gone: the oldest that is left.
+        // The file was deleted in the meantime: continue with the oldest one.
         None => 0,
     };
     Ok(found.into_iter().nth(after).map(|(path, _)| path))
@@ -162,12 +162,12 @@ struct Writer<'a> {
     query: &'a LogQuery,
     to: mpsc::Sender<Bytes>,
     left: Option<u64>,
-    /// A line begins.
+    /// The next byte starts a line.
     at_start: bool,
 }
 
 impl Writer<'_> {
-    /// Gives a line on. False: nobody wants more.
+    /// Sends a line. Returns false when the receiver is dropped or the limit is reached.
     async fn write(&mut self, line: &Line<'_>) -> bool {
         if self.query.stream.is_some_and(|stream| stream != line.stream) {
             return true;
@@ -198,7 +198,7 @@ impl Writer<'_> {
     }
 }
 
-/// Tells when something changes in a directory.
+/// Reports changes in a directory.
 struct Changes(AsyncFd<OwnedFd>);
 
 impl Changes {
@@ -210,7 +210,7 @@ impl Changes {
         Ok(Self(AsyncFd::with_interest(fd, Interest::READABLE)?))
     }
 
-    /// Waits for the next change; several may come as one.
+    /// Waits for the next change; several changes may be merged.
     async fn next(&self) -> io::Result<()> {
         let mut ready = self.0.readable().await?;
         let mut buffer = [0_u8; 4096];
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_asked_is_read() {
+    async fn query_selects_the_lines() {
         let dir = tempfile::tempdir().unwrap();
         let lines = "2026-01-01T00:00:01.000000000Z stdout F one\n2026-01-01T00:00:02.000000000Z stderr F two\n\
                      cut\n2026-01-01T00:00:03.000000000Z stdout P thr\n2026-01-01T00:00:03.500000000Z stdout F ee\n";
@@ -291,11 +291,11 @@ mod tests {
         ] {
             assert_eq!(text(dir.path(), query).await, want, "{query}");
         }
-        assert_eq!(text(&dir.path().join("none"), "").await, "", "a container that said nothing yet");
+        assert_eq!(text(&dir.path().join("none"), "").await, "", "a container without output");
     }
 
     #[tokio::test]
-    async fn a_log_is_followed_over_rotations_until_the_end() {
+    async fn followed_log_survives_rotation_and_ends_with_the_container() {
         let dir = tempfile::tempdir().unwrap();
         let log = Log::open(dir.path(), 0, 300, 4).unwrap();
         let (place, state_of) = place(dir.path());
@@ -306,7 +306,7 @@ mod tests {
         for n in 0..60 {
             log.take(Stream::Stdout, format!("line {n}\n").as_bytes());
             let wait = tokio::time::timeout(Duration::from_secs(20), from.recv());
-            all.push_str(std::str::from_utf8(&wait.await.expect("the line comes").unwrap()).unwrap());
+            all.push_str(std::str::from_utf8(&wait.await.expect("the line arrives").unwrap()).unwrap());
         }
         assert!(dir.path().join("0.log.3").exists());
         log.take(Stream::Stdout, &b"last\n"[..]);

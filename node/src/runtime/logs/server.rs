@@ -1,6 +1,7 @@
-//! The server of logs: `/containerLogs/<namespace>/<pod>/<container>`, as a kubelet has it. It answers the API server alone: a request
-//! shows a token that the API server has signed for this node, for one minute, and the API server itself says whether that is so.
-//! On loopback it speaks plain HTTP, anywhere else TLS with a key that the Node tells ([`identity`](super::identity)).
+//! The log server: `/containerLogs/<namespace>/<pod>/<container>`, as in a kubelet. It serves only the API
+//! server: a request carries a token that the API server has signed for this node with a lifetime of one minute,
+//! and the server verifies the token with a TokenReview. On loopback it uses plain HTTP, on any other address TLS
+//! with a key whose digest is published in the Node ([`identity`](super::identity)).
 
 use std::convert::Infallible;
 use std::io;
@@ -31,35 +32,35 @@ use super::reader;
 use super::{LogError, LogQuery};
 use crate::runtime::Runtime;
 
-/// What the API server calls itself in its tokens for nodes.
+/// The user name of the API server in its tokens for nodes.
 pub const SERVER_USER: &str = "system:kube-apiserver";
-/// Before the node's name it is whom such a token is for.
+/// Prefix of the audience of such a token; the name of the node follows.
 pub const AUDIENCE_PREFIX: &str = "orlop.dev/node/";
-/// Requests that are served at the same time.
+/// Maximum number of concurrent requests.
 const REQUESTS: usize = 256;
-/// How long somebody may take to say who they are: each, the handshake of TLS and the head of the request.
+/// Timeout of the TLS handshake, and of the request header.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What a server of logs is made of.
+/// Configuration of a log server.
 pub struct LogConfig {
     /// Name of the node.
     pub node: String,
-    /// Where it listens; encrypted unless it is a loopback address.
+    /// The listen address; TLS is used unless it is a loopback address.
     pub address: IpAddr,
-    /// Its port; 0 for any that is free.
+    /// The port; 0 selects a free one.
     pub port: u16,
-    /// Asks whose token it is.
+    /// Verifies tokens.
     pub client: Client,
-    /// Knows where logs are.
+    /// Locates logs.
     pub runtime: Arc<dyn Runtime>,
-    /// Requests that are served at the same time.
+    /// Maximum number of concurrent requests.
     pub requests: usize,
 }
 
 impl LogConfig {
-    /// On `127.0.0.1`, at the kubelet's port.
+    /// Listens on `127.0.0.1`, at the kubelet's port.
     pub fn new(node: impl Into<String>, client: Client, runtime: Arc<dyn Runtime>) -> Self {
         Self {
             node: node.into(),
@@ -72,29 +73,29 @@ impl LogConfig {
     }
 }
 
-/// A server of logs cannot be started.
+/// A log server cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LogServerError {
-    /// There is nothing to encrypt with.
+    /// No TLS key can be created.
     #[error("logs cannot be served on {address}: {why}")]
     Key {
-        /// Where.
+        /// The listen address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The address is taken, or not one of this machine.
+    /// The address is in use, or does not belong to this machine.
     #[error("logs cannot be served on {address}: {source}")]
     Listen {
-        /// Where.
+        /// The listen address.
         address: SocketAddr,
-        /// Why.
+        /// The system error.
         #[source]
         source: io::Error,
     },
 }
 
-/// A server of logs, until it is dropped.
+/// A log server, which runs until it is dropped.
 pub struct LogServer {
     address: SocketAddr,
     key: Option<String>,
@@ -109,10 +110,10 @@ struct ServerState {
 }
 
 impl LogServer {
-    /// Listens, and serves beside the caller.
+    /// Starts a server that runs in the background.
     ///
     /// # Errors
-    /// The address cannot be had, or there is no key for it.
+    /// The address cannot be bound, or no key can be created.
     pub async fn start(config: LogConfig) -> Result<Self, LogServerError> {
         let address = SocketAddr::new(config.address, config.port);
         let identity = match config.address.is_loopback() {
@@ -137,12 +138,13 @@ impl LogServer {
         Ok(Self { address, key, _end: end.drop_guard() })
     }
 
-    /// Where it listens: the Node tells the port in `status.daemonEndpoints`, and the address in its annotation.
+    /// The address on which it listens: the Node publishes the port in `status.daemonEndpoints` and the address in an
+    /// annotation.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Digest of its public key, for the annotation of the Node; none where it speaks plain HTTP.
+    /// Digest of the public key, for the annotation of the Node; `None` for plain HTTP.
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
     }
@@ -156,13 +158,13 @@ async fn serve(
 ) {
     let acceptor = identity.map(|identity| identity.acceptor);
     loop {
-        // All are at work: the next one waits in the queue of the socket.
+        // When all permits are in use, the next connection waits in the listen queue.
         let Ok(seat) = shared.requests.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!("a connection for logs is lost: {error}");
-                // Without files there is nothing to do but to wait for some.
+                // Out of file descriptors: wait until some are closed.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
@@ -191,7 +193,7 @@ async fn shaken(
     shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Serves one request.
+/// Serves one connection.
 async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin, shared: Arc<ServerState>) -> io::Result<()> {
     let service = service_fn(move |request| {
         let shared = shared.clone();
@@ -234,7 +236,8 @@ async fn answer(shared: &ServerState, request: &Request<Incoming>) -> Response<B
     let place = match shared.runtime.log(namespace, pod, container, query.previous) {
         Ok(place) => place,
         Err(why @ LogError::NoContainer { .. }) => return plain(StatusCode::NOT_FOUND, why.to_string()),
-        // The API has it, or it would not ask. A status of 404 would lose the words on the way to whoever wants to know.
+        // The API server has the pod, or it would not have called. With a status of 404, the client would not get this
+        // message.
         Err(LogError::NoPod(_)) => {
             let text = format!(
                 "container {container:?} in pod {pod:?} is not available: the node has not started it; \
@@ -271,7 +274,7 @@ async fn is_allowed(shared: &ServerState, request: &Request<Incoming>) -> bool {
     match api.create(&PostParams::default(), &question).await {
         Ok(review) => is_server(&review, &audience),
         Err(error) => {
-            tracing::warn!("nobody could be asked who wants to read a log: {error}");
+            tracing::warn!("cannot verify the token of a log request: {error}");
             false
         }
     }
@@ -345,7 +348,7 @@ mod tests {
         }
     }
 
-    /// Says of the token `good` that it is the API server's.
+    /// Accepts only the token `good` as the API server's.
     async fn reviewer() -> Client {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
@@ -388,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn logs_are_for_the_server_alone() {
+    async fn only_the_api_server_reads_logs() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("0.log"), "2026-01-01T00:00:01.000000000Z stdout F secret\n").unwrap();
         let running = json!({
@@ -425,12 +428,12 @@ mod tests {
         }
         runtime.state.send_replace(PodState::default());
         followed.read_to_string(&mut text).await.unwrap();
-        assert!(text.ends_with("0\r\n\r\n"), "the end is told: {text}");
+        assert!(text.ends_with("0\r\n\r\n"), "the last chunk is sent: {text}");
     }
 
-    /// Whoever connects and says nothing must not take the seats of those who ask.
+    /// Clients that connect and send no request must not use up the permits.
     #[tokio::test(start_paused = true)]
-    async fn those_who_say_nothing_take_no_seat_for_long() {
+    async fn silent_clients_release_their_permits() {
         let dir = tempfile::tempdir().unwrap();
         let runtime = Arc::new(OneLog { dir: dir.path().to_owned(), state: watch::Sender::default() });
         let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
@@ -447,7 +450,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_said_in_the_clear_beyond_this_machine() {
+    async fn plain_http_is_refused_beyond_loopback() {
         let dir = tempfile::tempdir().unwrap();
         let runtime = Arc::new(OneLog { dir: dir.path().to_owned(), state: watch::Sender::default() });
         let config = LogConfig::new("node", reviewer().await, runtime);
@@ -457,13 +460,13 @@ mod tests {
         let mut stream = TcpStream::connect(("127.0.0.1", server.address().port())).await.unwrap();
         stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
         let mut said = Vec::new();
-        // Closed with or without a last word.
+        // The server closes the connection, with or without a TLS alert.
         let _ = stream.read_to_end(&mut said).await;
         assert!(!said.starts_with(b"HTTP"), "{said:?}");
     }
 
     #[test]
-    fn who_is_the_server() {
+    fn token_must_be_of_the_api_server_and_for_this_node() {
         let user = |name: &str| json!({"username": name});
         for (name, status, want) in [
             ("no answer", Value::Null, false),
@@ -483,7 +486,7 @@ mod tests {
                 json!({"authenticated": true, "user": user(SERVER_USER), "audiences": ["b"]}),
                 false,
             ),
-            ("for nobody", json!({"authenticated": true, "user": user(SERVER_USER)}), false),
+            ("without an audience", json!({"authenticated": true, "user": user(SERVER_USER)}), false),
         ] {
             let review = serde_json::from_value(json!({"spec": {}, "status": status})).unwrap();
             assert_eq!(is_server(&review, "a"), want, "{name}");

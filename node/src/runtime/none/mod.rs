@@ -1,8 +1,9 @@
-//! Nothing runs: somebody else uses the volumes, by links with names that stay (`by-name/<namespace>/<pod>/<volume>`), and may be told by
-//! hooks. Containers are told as running while the volumes are there, because whoever asks "is this volume used" reads that.
+//! A runtime that runs nothing: an external program uses the volumes through links with stable names
+//! (`by-name/<namespace>/<pod>/<volume>`), and hooks can notify it. Containers are reported as running while the
+//! volumes are mounted, because clients read from that whether a volume is in use.
 //!
-//! A record beside the pod's volumes says what was made; it is written before the first link and goes after the last one, so that a
-//! restarted agent finds what it has to take away.
+//! A record beside the volumes of the pod lists its links. It is written before the first link and deleted after
+//! the last one, so that a restarted agent knows what to remove.
 
 use std::collections::HashMap;
 use std::io;
@@ -30,21 +31,21 @@ use crate::volume::PodKey;
 #[cfg(test)]
 mod tests;
 
-/// Reason of an event about a hook that failed.
+/// Reason of the event for a failed hook.
 const FAILED_HOOK: &str = "FailedHook";
 
-/// What is on disk of a pod.
+/// The record of a pod on disk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct PodRecord {
     pod: Pod,
     paths: Vec<PodPath>,
-    /// When it was told as running; none before.
+    /// When it was first reported as running; `None` before.
     started_at: Option<Timestamp>,
 }
 
 struct PodEntry {
     record: Mutex<PodRecord>,
-    /// One start or stop at a time.
+    /// Serializes starts and stops.
     turn: tokio::sync::Mutex<()>,
     state: watch::Sender<PodState>,
 }
@@ -63,7 +64,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl NoRuntime {
-    /// Over what an earlier agent left in the directory.
+    /// Loads the records of an earlier agent from the directory.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -77,7 +78,7 @@ impl NoRuntime {
                     pods.insert(uid, Arc::new(entry));
                 }
                 Ok(None) => {}
-                // It was written whole, so this is a fault of the disk; the links stay until their pod comes again.
+                // Records are written atomically, so the disk is faulty; the links stay until their pod is started again.
                 Err(error) => tracing::warn!("{} cannot be read: {error}", file.display()),
             }
         }
@@ -88,7 +89,7 @@ impl NoRuntime {
         locked(&self.pods).get(uid).cloned()
     }
 
-    /// The pod that has the links of a name, when it is another one.
+    /// The other pod that owns the links of this name, if any.
     fn holder(&self, key: &PodKey) -> Option<String> {
         let pods = locked(&self.pods);
         let is_holder = |entry: &PodEntry| {
@@ -104,7 +105,7 @@ impl NoRuntime {
         self.paths.by_name().join(&key.namespace).join(&key.name)
     }
 
-    /// Runs a hook whose failure stops nothing.
+    /// Runs a hook whose failure is only reported.
     async fn tell(&self, event: HookEvent, record: &PodRecord, volume: Option<&PodPath>) {
         if let Err(error) = self.hooks.run(event, &record.pod, &record.paths, volume).await {
             self.complain(&record.pod, &error);
@@ -137,7 +138,9 @@ impl Runtime for NoRuntime {
         }
         if let Some(other) = self.holder(&key) {
             locked(&self.pods).remove(&key.uid);
-            return Err(cannot(format!("pod {other} of the same name still has the links; it goes first")));
+            return Err(cannot(format!(
+                "pod {other} of the same name still has the links; it must stop first"
+            )));
         }
         let record = {
             let mut record = locked(&entry.record);
@@ -239,7 +242,7 @@ fn save(file: &Path, record: &PodRecord) -> io::Result<()> {
     records::write(file, record)
 }
 
-/// What of the names would not be a step of a path.
+/// Rejects names that cannot be a path component.
 fn check_names(key: &PodKey, paths: &[PodPath]) -> Result<(), String> {
     let names =
         [&key.namespace, &key.name, &key.uid].into_iter().chain(paths.iter().map(|path| &path.volume));
@@ -249,7 +252,7 @@ fn check_names(key: &PodKey, paths: &[PodPath]) -> Result<(), String> {
     }
 }
 
-/// Makes the links of a pod: these and no others. A link is replaced in one step.
+/// Creates exactly these links for a pod and removes others. A link is replaced atomically.
 fn make_links(dir: &Path, paths: &[PodPath]) -> io::Result<()> {
     records::make_dir(dir)?;
     for path in paths {
@@ -257,7 +260,7 @@ fn make_links(dir: &Path, paths: &[PodPath]) -> io::Result<()> {
         if std::fs::read_link(&link).is_ok_and(|target| target == path.path) {
             continue;
         }
-        // A volume's name has no `~`.
+        // The name of a volume contains no `~`.
         let fresh = dir.join(format!("{}~new", path.volume));
         records::gone(std::fs::remove_file(&fresh))?;
         crash_points::reached("make link by name", &link);
@@ -273,13 +276,13 @@ fn make_links(dir: &Path, paths: &[PodPath]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the links of a pod away, and its namespace's directory when nothing else is in it. Only links are removed.
+/// Removes the links of a pod, and the directory of its namespace if it is empty. Only links are removed.
 fn remove_links(dir: &Path) -> io::Result<()> {
     for name in records::names(dir)? {
         let path = dir.join(name);
         if !std::fs::symlink_metadata(&path)?.is_symlink() {
             return Err(io::Error::other(format!(
-                "{} is no link; somebody else put it there",
+                "{} is not a link; another program created it",
                 path.display()
             )));
         }
@@ -287,7 +290,7 @@ fn remove_links(dir: &Path) -> io::Result<()> {
     }
     records::gone(std::fs::remove_dir(dir))?;
     if let Some(namespace) = dir.parent() {
-        // Other pods of the namespace may have links.
+        // Fails while other pods of the namespace have links.
         let _ = std::fs::remove_dir(namespace);
     }
     Ok(())
@@ -321,7 +324,8 @@ fn ended(record: &PodRecord, now: Timestamp) -> PodState {
     }
 }
 
-/// Init containers are told as done: what they prepare is the business of who uses the volumes. Sidecars run as long as the pod does.
+/// Init containers are reported as completed: the external program does the work they would do. Sidecars run as
+/// long as the pod does.
 fn init(record: &PodRecord, now: Timestamp, is_running: bool) -> Vec<ContainerStatus> {
     let containers = record.pod.spec.as_ref().and_then(|spec| spec.init_containers.as_deref());
     let now = record.started_at.unwrap_or(now);

@@ -1,4 +1,4 @@
-//! Links, records, hooks and states, with real files.
+//! Tests of links, records, hooks and states, with real files.
 
 #![allow(clippy::unwrap_used)]
 
@@ -57,7 +57,7 @@ fn pairs(links: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_pod_has_links_and_runs_until_it_is_stopped() {
+async fn pod_has_links_and_runs_until_it_is_stopped() {
     let rig = Rig::new();
     let runtime = rig.runtime();
     runtime.start(pod("u1"), vec![volume("d", "/x"), volume("e", "/y")]).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_pod_has_links_and_runs_until_it_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_restarted_agent_finds_what_was_made() {
+async fn restarted_agent_loads_its_records() {
     let rig = Rig::new();
     rig.hook(HookEvent::PodStarted, "echo start >>told");
     rig.runtime().start(pod("u1"), vec![volume("d", "/x")]).await.unwrap();
@@ -105,7 +105,7 @@ async fn a_restarted_agent_finds_what_was_made() {
 }
 
 #[tokio::test]
-async fn a_pod_of_the_same_name_waits_for_the_links() {
+async fn pod_of_the_same_name_waits_for_the_links() {
     let rig = Rig::new();
     let runtime = rig.runtime();
     runtime.start(pod("u1"), vec![volume("d", "/x")]).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_pod_of_the_same_name_waits_for_the_links() {
 }
 
 #[tokio::test]
-async fn hooks_see_the_links_and_a_bad_start_is_no_start() {
+async fn hooks_see_the_links_and_a_failed_hook_prevents_the_start() {
     let rig = Rig::new();
     let runtime = rig.runtime();
     rig.hook(HookEvent::VolumeMounted, "echo mounted $ORLOP_VOLUME $ORLOP_PATH >>told; exit 1");
@@ -140,7 +140,7 @@ async fn hooks_see_the_links_and_a_bad_start_is_no_start() {
 }
 
 #[tokio::test]
-async fn names_and_foreign_files() {
+async fn invalid_volume_names_and_foreign_files_are_refused() {
     let rig = Rig::new();
     let runtime = rig.runtime();
     let error = runtime.start(pod("u1"), vec![volume("../d", "/x")]).await.unwrap_err().to_string();
@@ -148,7 +148,7 @@ async fn names_and_foreign_files() {
     runtime.start(pod("u1"), vec![volume("d", "/x")]).await.unwrap();
     std::fs::create_dir(rig.dir.path().join("by-name/n/p/mine")).unwrap();
     let error = runtime.stop("u1", Duration::ZERO).await.unwrap_err().to_string();
-    assert!(error.contains("is no link"), "{error}");
+    assert!(error.contains("is not a link"), "{error}");
     std::fs::remove_dir(rig.dir.path().join("by-name/n/p/mine")).unwrap();
     runtime.stop("u1", Duration::ZERO).await.unwrap();
 }

@@ -1,5 +1,5 @@
-//! One run of a container as the agent sees it: its start, its end, and how it is ended. Everything here works as well on a container that
-//! an earlier agent started: what it needs is on disk, and processes are named so that no other is meant.
+//! One run of a container: its start, its exit, and its termination. All functions also work on a container that
+//! an earlier agent started: its record is on disk, and a [`ProcessId`] cannot be confused with a later process.
 
 use std::fs::File;
 use std::io;
@@ -24,17 +24,17 @@ use super::supervise::kill_cgroup;
 use crate::runtime::captured_output::CapturedOutput;
 use crate::runtime::records;
 
-/// How long a killed process may take to be gone, before the kernel is told to hold it.
+/// How long a killed process may take to exit before an error is reported.
 const GONE: Duration = Duration::from_secs(30);
-/// A container has so much between SIGTERM and SIGKILL, if its grace is as long, whatever came before (upstream:
-/// minimumGracePeriodInSeconds).
+/// Minimum time between SIGTERM and SIGKILL, unless the grace period is shorter, however long the preStop hook
+/// took (upstream: minimumGracePeriodInSeconds).
 const LAST_MOMENTS: Duration = Duration::from_secs(2);
-/// When a process that cannot be watched is looked at again.
+/// Delay before a failed watch of a process is retried.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// So much of what a program that joins a container says is kept, in bytes of each stream.
+/// The number of bytes that are kept of each output stream of a program that joins a container.
 const SAID: usize = 10 * 1024;
 
-/// Makes room for a run, and takes away what is two runs old.
+/// Prepares the directories of a run, and deletes the files of the run before the previous one.
 fn prepare(plan: &Container) -> io::Result<()> {
     records::make_dir(&plan.dir.join("rootfs"))?;
     records::make_dir(&plan.logs)?;
@@ -47,7 +47,8 @@ fn prepare(plan: &Container) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts a supervisor, which starts the container. Returns when the container's program runs or has been refused.
+/// Starts a supervisor, which starts the container. Returns when the program of the container runs or has failed
+/// to start.
 pub(super) async fn start(plan: Container) -> Result<RunRecord, String> {
     prepare(&plan).map_err(|error| format!("{}: {error}", plan.dir.display()))?;
     let (dir, restart) = (plan.dir.clone(), plan.restart);
@@ -55,7 +56,7 @@ pub(super) async fn start(plan: Container) -> Result<RunRecord, String> {
     let (mut child, mut pipe) =
         launch(&launcher, LaunchOrder::Supervise(Box::new(plan)), false, Stdio::null(), Stdio::null())
             .await?;
-    // Nobody waits for it but this: a supervisor outlives what asked for it.
+    // Only reaps the supervisor, which may outlive this agent.
     tokio::spawn(async move {
         let _ = child.wait().await;
     });
@@ -73,12 +74,13 @@ pub(super) async fn start(plan: Container) -> Result<RunRecord, String> {
     let said = String::from_utf8_lossy(&said).trim().to_owned();
     match read(&dir, restart) {
         Ok(Some(attempt)) => Ok(attempt),
-        Ok(None) => Err(format!("the supervisor of the container has ended: {said}")),
+        Ok(None) => Err(format!("the supervisor of the container has exited: {said}")),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Starts this binary in its hidden mode and gives it an order. `kept`: it goes when nobody waits for it any more.
+/// Starts this binary in its hidden mode and sends it an order. `kept`: the process is killed when its handle is
+/// dropped.
 async fn launch(
     launcher: &[String],
     order: LaunchOrder,
@@ -105,12 +107,12 @@ async fn launch(
     Ok((child, pipe))
 }
 
-/// Reads what is on disk of a run.
+/// Reads the record of a run.
 pub(super) fn read(dir: &Path, restart: u32) -> io::Result<Option<RunRecord>> {
     records::read(&attempt_file(dir, restart))
 }
 
-/// The last two runs of a container: the newest, and the one before it.
+/// The last two runs of a container, the newest first.
 pub(super) fn runs(dir: &Path) -> io::Result<Vec<(u32, RunRecord)>> {
     let number = |name: &String| name.strip_suffix(".json")?.parse::<u32>().ok();
     let mut numbers: Vec<u32> = records::names(dir)?.iter().filter_map(number).collect();
@@ -124,7 +126,8 @@ pub(super) fn runs(dir: &Path) -> io::Result<Vec<(u32, RunRecord)>> {
     Ok(runs)
 }
 
-/// Waits until a process is gone. One that cannot be watched is not gone: what is left of a container is killed after its end.
+/// Waits until a process has exited. A failed watch does not count as an exit, because the rest of a container is
+/// killed afterwards.
 pub(super) async fn gone(identity: &ProcessId) {
     while let Err(error) = watched(identity).await {
         tracing::error!("process {} cannot be watched: {error}", identity.pid);
@@ -138,7 +141,8 @@ async fn watched(identity: &ProcessId) -> io::Result<()> {
     AsyncFd::with_interest(fd, Interest::READABLE)?.readable().await.map(drop)
 }
 
-/// Waits for the end of a run and reads it. A supervisor that was killed did not write one: what is left of the container is killed then.
+/// Waits for the end of a run and returns its record. A supervisor that was killed did not write one; the
+/// remaining processes of the container are then killed.
 pub(super) async fn ended(dir: &Path, restart: u32, attempt: &RunRecord) -> Result<RunRecord, String> {
     gone(&attempt.supervisor).await;
     let mut last = read(dir, restart).map_err(|error| error.to_string())?.unwrap_or_else(|| attempt.clone());
@@ -149,7 +153,7 @@ pub(super) async fn ended(dir: &Path, restart: u32, attempt: &RunRecord) -> Resu
     last.end = Some(RunEnd {
         code: 137,
         reason: "ContainerStatusUnknown".to_owned(),
-        message: "The supervisor of the container was killed, so nobody knows how the container ended"
+        message: "The supervisor of the container was killed, so the exit code of the container is unknown"
             .to_owned(),
         at: Timestamp::now(),
     });
@@ -157,8 +161,8 @@ pub(super) async fn ended(dir: &Path, restart: u32, attempt: &RunRecord) -> Resu
     Ok(last)
 }
 
-/// Kills what a supervisor left behind: the first process, all of its session, all of its cgroup. After a restart of the machine that is nothing,
-/// and whoever has those numbers now is somebody else.
+/// Kills the processes that a supervisor left behind: the first process, its session, its cgroup. After a reboot
+/// none is left, and the process IDs belong to other processes.
 async fn kill_rest(attempt: &RunRecord) -> Result<(), String> {
     if !attempt.supervisor.is_of_this_boot().map_err(|error| error.to_string())? {
         return Ok(());
@@ -168,7 +172,8 @@ async fn kill_rest(attempt: &RunRecord) -> Result<(), String> {
     }
     let Some(main) = &attempt.main else { return Ok(()) };
     let _ = main.signal(Signal::KILL);
-    // The number of a session is not given away while it has a process; it is ours as long as its first process is, or is gone.
+    // A session ID is not reused while the session has a process: the session is the container's if its first
+    // process is still the same, or has exited.
     let is_ours = stat(main.pid).map_or(true, |now| now.start == main.start);
     let mut left = vec![main.clone()];
     if is_ours {
@@ -192,7 +197,7 @@ async fn kill_rest(attempt: &RunRecord) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits for a moment that may be moved.
+/// Waits for a deadline that may change.
 async fn passed(until: &mut watch::Receiver<Instant>) {
     loop {
         let at = *until.borrow_and_update();
@@ -205,11 +210,11 @@ async fn passed(until: &mut watch::Receiver<Instant>) {
     }
 }
 
-/// Ends a run: what comes `before` (its hook, and others that end first), SIGTERM, and SIGKILL when the time is over. Returns when its
-/// supervisor is gone.
+/// Terminates a run: waits for `before` (the preStop hook, and other containers that stop first), then sends
+/// SIGTERM, and SIGKILL at the deadline. Returns when the supervisor has exited.
 ///
 /// # Errors
-/// It does not end; it is tried again.
+/// A process does not exit; the caller retries.
 pub(super) async fn kill(
     dir: &Path,
     restart: u32,
@@ -218,15 +223,16 @@ pub(super) async fn kill(
 ) -> Result<RunRecord, String> {
     let grace = until.borrow().saturating_duration_since(Instant::now());
     let attempt = read(dir, restart).map_err(|error| error.to_string())?;
-    let attempt = attempt.ok_or_else(|| format!("{} is gone", attempt_file(dir, restart).display()))?;
-    // Who ends by itself meanwhile has nothing more to wait for.
+    let attempt =
+        attempt.ok_or_else(|| format!("{} does not exist", attempt_file(dir, restart).display()))?;
+    // If the container exits by itself, there is nothing more to wait for.
     tokio::select! {
         () = before => {}
         () = passed(&mut until) => {}
         () = gone(&attempt.supervisor) => {}
     }
     if let Some(main) = &attempt.main {
-        // It may end by itself at this moment.
+        // The process may just have exited.
         let _ = main.signal(Signal::TERM);
     }
     let least = Instant::now() + grace.min(LAST_MOMENTS);
@@ -236,7 +242,7 @@ pub(super) async fn kill(
         () = async { passed(&mut until).await; tokio::time::sleep_until(least).await } => false,
     };
     if !is_over {
-        // It may have been started after the record was read.
+        // The program may have started after the record was read.
         let attempt =
             read(dir, restart).map_err(|error| error.to_string())?.unwrap_or_else(|| attempt.clone());
         match &attempt.main {
@@ -253,19 +259,19 @@ pub(super) async fn kill(
     ended(dir, restart, &attempt).await
 }
 
-/// What a program in a container did.
+/// The result of a program that joined a container.
 #[derive(Debug)]
 pub(super) struct JoinedProgram {
-    /// Its exit code; none when it was not in time.
+    /// Its exit code; `None` when it timed out.
     pub(super) code: Option<i32>,
-    /// What it said.
+    /// Its output.
     pub(super) said: String,
 }
 
-/// Runs a program in a container that runs.
+/// Runs a program in a running container.
 ///
 /// # Errors
-/// It cannot be run.
+/// The program cannot be started.
 pub(super) async fn join(
     launcher: &[String],
     attempt: &RunRecord,
@@ -303,13 +309,13 @@ pub(super) async fn join(
     Ok(JoinedProgram { code, said: said.trim().to_owned() })
 }
 
-/// Where cgroups of containers are made: below that of this process, in the second version's tree.
+/// The parent of the cgroups of containers: the cgroup of this process, in the cgroup v2 hierarchy.
 pub(super) fn cgroup_parent() -> Option<std::path::PathBuf> {
     let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::"))?.trim_start_matches('/').to_owned();
     let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     let tree = table.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?.to_owned();
     let path = Path::new(&tree).join(own);
-    // One of the things that a tree which cannot be written refuses.
+    // Fails in a read-only hierarchy.
     File::options().write(true).open(path.join("cgroup.procs")).is_ok().then_some(path)
 }

@@ -1,20 +1,21 @@
-//! What is done next with a pod's containers. Pure (upstream: pkg/kubelet/kuberuntime computePodActions, shouldContainerBeRestarted).
+//! The next action for the containers of a pod. Pure (upstream: pkg/kubelet/kuberuntime computePodActions,
+//! shouldContainerBeRestarted).
 
 use std::time::Duration;
 
 /// When containers are started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RestartPolicy {
-    /// Whenever they end.
+    /// After every exit.
     Always,
-    /// When they fail.
+    /// After a failure.
     OnFailure,
-    /// Not.
+    /// Never.
     Never,
 }
 
 impl RestartPolicy {
-    /// Of `spec.restartPolicy`.
+    /// Parses `spec.restartPolicy`.
     pub(super) fn of(text: Option<&str>) -> Self {
         match text {
             Some("Never") => Self::Never,
@@ -32,50 +33,50 @@ impl RestartPolicy {
     }
 }
 
-/// How a container is.
+/// The progress of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContainerProgress {
     /// It was never started.
     New,
     /// It runs, or is being started or killed.
     Busy,
-    /// It ended with a code.
+    /// It exited with this code.
     Ended(i32),
 }
 
-/// A container of a pod: which list, and where in it.
+/// A container of a pod, by list and index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ContainerRef {
-    /// Of `initContainers`.
+    /// In `initContainers`.
     Init(usize),
-    /// Of `containers`.
+    /// In `containers`.
     Main(usize),
 }
 
-/// How a container of `initContainers` is.
+/// A container of `initContainers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InitContainer {
-    /// It does its work and ends.
+    /// It runs to completion.
     Once(ContainerProgress),
     /// It runs as long as the pod does (a sidecar).
     Sidecar {
-        /// How it is.
+        /// Its progress.
         now: ContainerProgress,
-        /// It has passed what asks whether it has started: the next one may begin.
+        /// It has passed its startup probe: the next container may start.
         is_started: bool,
     },
 }
 
-/// What is done next.
+/// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NextAction {
-    /// These are started, when their back-off is over; with nothing in it, something runs.
+    /// Start these containers when their back-off has expired; an empty list while containers run.
     Start(Vec<ContainerRef>),
-    /// The work is done, or cannot be done: nothing will be started. Sidecars that still run are to be ended.
+    /// The pod has completed or failed: no container is started. Running sidecars are stopped.
     Done,
 }
 
-/// Decides for a pod.
+/// The next action for a pod.
 pub(super) fn next(policy: RestartPolicy, init: &[InitContainer], main: &[ContainerProgress]) -> NextAction {
     let is_prepared = main.iter().any(|now| *now != ContainerProgress::New);
     if !is_prepared && let Some(next) = prepare(policy, init) {
@@ -95,7 +96,7 @@ pub(super) fn next(policy: RestartPolicy, init: &[InitContainer], main: &[Contai
     if due.is_empty() && !main.contains(&ContainerProgress::Busy) {
         return NextAction::Done;
     }
-    // Sidecars are started again whatever the policy of the pod says.
+    // Sidecars are restarted regardless of the restart policy of the pod.
     let ended = |one: &InitContainer| {
         matches!(
             one,
@@ -107,7 +108,8 @@ pub(super) fn next(policy: RestartPolicy, init: &[InitContainer], main: &[Contai
     NextAction::Start(sidecars.chain(due).collect())
 }
 
-/// What is done before the containers; none when all is prepared. One follows the other.
+/// The next action before the main containers may start; `None` when all init containers are done. They run one
+/// after another.
 fn prepare(policy: RestartPolicy, init: &[InitContainer]) -> Option<NextAction> {
     for (index, one) in init.iter().enumerate() {
         let start = Some(NextAction::Start(vec![ContainerRef::Init(index)]));
@@ -115,7 +117,7 @@ fn prepare(policy: RestartPolicy, init: &[InitContainer]) -> Option<NextAction> 
             InitContainer::Once(ContainerProgress::New) => return start,
             InitContainer::Once(ContainerProgress::Busy) => return Some(NextAction::Start(Vec::new())),
             InitContainer::Once(ContainerProgress::Ended(0)) => {}
-            // Init containers have done their work when they end well: Always means OnFailure.
+            // An init container is done when it succeeds: for it, Always means OnFailure.
             InitContainer::Once(ContainerProgress::Ended(_)) if policy == RestartPolicy::Never => {
                 return Some(NextAction::Done);
             }
@@ -132,19 +134,19 @@ fn prepare(policy: RestartPolicy, init: &[InitContainer]) -> Option<NextAction> 
     None
 }
 
-/// How long a container waits that fails again and again.
+/// The restart back-off of failing containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackOff {
-    /// Before the second start after a failure; the first is at once.
+    /// The delay before the second restart; the first restart has none.
     pub first: Duration,
-    /// It doubles up to this.
+    /// The delay doubles up to this maximum.
     pub max: Duration,
-    /// A container that ran so long begins anew.
+    /// A container that ran this long starts with no delay again.
     pub reset: Duration,
 }
 
 impl Default for BackOff {
-    /// Upstream's: 10 s up to 5 min, anew after 10 min.
+    /// Upstream's values: 10 s up to 5 min, reset after 10 min.
     fn default() -> Self {
         Self {
             first: Duration::from_secs(10),
@@ -155,7 +157,7 @@ impl Default for BackOff {
 }
 
 impl BackOff {
-    /// The wait after the end of a run, when `ends` runs in a row ended before this one.
+    /// The delay after the end of a run, when `ends` consecutive runs ended before it.
     pub(super) fn after(&self, ends: u32) -> Duration {
         match ends.checked_sub(1) {
             None => Duration::ZERO,
@@ -172,13 +174,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_next() {
+    fn next_action_follows_the_restart_policy() {
         use ContainerProgress::{Busy, Ended, New};
         use ContainerRef::{Init, Main};
         use RestartPolicy::{Always, Never, OnFailure};
         let start = |all: &[ContainerRef]| NextAction::Start(all.to_vec());
         for (name, policy, init, main, want) in [
-            ("all at once", Always, &[][..], &[New, New][..], start(&[Main(0), Main(1)])),
+            ("all in parallel", Always, &[][..], &[New, New][..], start(&[Main(0), Main(1)])),
             ("init first", Always, &[New, New], &[New], start(&[Init(0)])),
             ("init runs", Always, &[Busy, New], &[New], start(&[])),
             ("next init", Always, &[Ended(0), New], &[New], start(&[Init(1)])),
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_next_with_sidecars() {
+    fn next_action_with_sidecars() {
         use ContainerProgress::{Busy, Ended, New};
         use ContainerRef::{Init as I, Main};
         use RestartPolicy::{Always, Never};
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn back_off() {
+    fn back_off_doubles_up_to_its_maximum() {
         let rule = BackOff::default();
         let waits: Vec<u64> = (0..8).map(|n| rule.after(n).as_secs()).collect();
         assert_eq!(waits, [0, 10, 20, 40, 80, 160, 300, 300]);

@@ -1,5 +1,5 @@
-//! The last steps of a process before it is the container, and of a program that joins one. All of it runs in one thread of a process
-//! that does nothing else; what fails is told in words on the pipe that came with the order.
+//! The last steps of a process before it executes a container's program, and of a program that joins a container.
+//! They run in the single thread of a dedicated process; errors are written to the pipe that delivered the order.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,20 +15,20 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 use super::launch_spec::{Container, Join, Program};
 use super::rootfs;
 
-/// Where programs are looked for when the environment does not say it.
+/// The default `PATH`.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 fn at<T>(what: &str, result: rustix::io::Result<T>) -> Result<T, String> {
     result.map_err(|error| format!("{what}: {}", io::Error::from(error)))
 }
 
-/// Takes parts of what the process is apart from its parent.
+/// Moves the process into new namespaces.
 #[allow(deprecated, reason = "unsafe for the table of open files alone, which stays as it is here")]
 fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
     rustix::thread::unshare(flags)
 }
 
-/// Becomes the container; returns only what prevents that.
+/// Executes the program of a container; returns only on an error.
 pub(super) fn container(plan: &Container) -> Result<Infallible, String> {
     let parent = rustix::process::getppid();
     at("session", setsid())?;
@@ -37,13 +37,13 @@ pub(super) fn container(plan: &Container) -> Result<Infallible, String> {
     at("a mount namespace", unshare(UnshareFlags::NEWNS))?;
     rootfs::enter(plan)?;
     become_program(&plan.program, &null, || {
-        // A container whose supervisor is killed is not left alone. This is lost when the user changes, so it comes after.
+        // The container must not outlive its supervisor. A change of user resets the signal, so it is set afterwards.
         at("death signal", set_parent_process_death_signal(Some(Signal::KILL)))?;
         if rustix::process::getppid() == parent { Ok(()) } else { Err("its supervisor has ended".to_owned()) }
     })
 }
 
-/// Becomes a program in a container that runs.
+/// Executes a program in a running container; returns only on an error.
 pub(super) fn join(plan: &Join) -> Result<Infallible, String> {
     let null = null()?;
     let main = plan.main.open().map_err(|error| error.to_string())?;
@@ -57,7 +57,7 @@ pub(super) fn join(plan: &Join) -> Result<Infallible, String> {
     become_program(&plan.program, &null, || Ok(()))
 }
 
-/// What is in the container's cgroup ends with it.
+/// Moves the process into the container's cgroup, so that it is killed with the container.
 fn enter_cgroup(cgroup: Option<&Path>) -> Result<(), String> {
     let Some(cgroup) = cgroup else { return Ok(()) };
     let file = cgroup.join("cgroup.procs");
@@ -81,7 +81,7 @@ fn become_program(
         at("no new privileges", rustix::thread::set_no_new_privs(true))?;
     }
     last()?;
-    // Runtimes of containers have this one; the agent's own may be stricter.
+    // The default of container runtimes; the umask of the agent may be stricter.
     rustix::process::umask(Mode::WGRP | Mode::WOTH);
     let dir = if program.working_dir.is_empty() { "/" } else { &program.working_dir };
     at(&format!("working directory {dir}"), rustix::process::chdir(dir))?;
@@ -101,7 +101,7 @@ struct User {
     home: String,
 }
 
-/// Who the program is: what the pod says, and what the container's own `/etc/passwd` and `/etc/group` say of that user.
+/// The user of the program: from the pod, and from the container's own `/etc/passwd` and `/etc/group`.
 fn user(program: &Program) -> Result<User, String> {
     let user = program.user.unwrap_or_else(|| rustix::process::getuid().as_raw());
     if user == 0 && program.not_root {
@@ -128,7 +128,7 @@ fn user(program: &Program) -> Result<User, String> {
     })
 }
 
-/// The groups that name a user.
+/// The groups that list a user as a member.
 fn groups_of(table: &str, user: &str) -> Vec<u32> {
     let of_line = |line: &str| {
         let fields: Vec<&str> = line.split(':').collect();
@@ -145,14 +145,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_that_name_a_user() {
+    fn groups_that_list_a_user_are_found() {
         let table = "root:x:0:\nadm:x:4:a,b\nx\ndisk:x:6:b\nodd:x:y:b\n";
         assert_eq!(groups_of(table, "b"), [4, 6]);
         assert_eq!(groups_of(table, "c"), Vec::<u32>::new());
     }
 
     #[test]
-    fn root_where_root_is_forbidden() {
+    fn run_as_non_root_refuses_root() {
         let program = Program { user: Some(0), not_root: true, ..Program::default() };
         assert!(user(&program).err().unwrap().contains("runAsNonRoot"));
         let program = Program { user: Some(4321), groups: vec![7, 7, 5], ..Program::default() };

@@ -1,5 +1,5 @@
-//! The environment of a container: what the pod says, with what it refers to read from the API at every start (upstream:
-//! pkg/kubelet/kubelet_pods.go makeEnvironmentVariables).
+//! The environment of a container: the variables of the pod, with the objects they refer to read from the API at
+//! every start (upstream: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,12 +15,12 @@ use crate::resource_field::{self, Amounts};
 /// Content of a ConfigMap or Secret.
 type Data = BTreeMap<String, Vec<u8>>;
 
-/// Reads what environments refer to, each object once.
+/// Reads the objects that environment variables refer to, each once.
 pub(super) struct Sources {
     client: Client,
     namespace: String,
     read: HashMap<(SourceKind, String), Option<Data>>,
-    /// What the node has for pods, once it was read.
+    /// The node's allocatable resources, once they are read.
     allocatable: Option<Amounts>,
 }
 
@@ -31,7 +31,7 @@ enum SourceKind {
 }
 
 impl Sources {
-    /// For containers of a pod in this namespace.
+    /// For the containers of a pod in this namespace.
     pub(super) fn new(client: Client, namespace: &str) -> Self {
         Self { client, namespace: namespace.to_owned(), read: HashMap::new(), allocatable: None }
     }
@@ -43,7 +43,7 @@ impl Sources {
         self
     }
 
-    /// Content of an object; none when there is no such object.
+    /// The data of an object; `None` when it does not exist.
     async fn data(&mut self, kind: SourceKind, name: &str) -> Result<Option<&Data>, String> {
         let key = (kind, name.to_owned());
         if !self.read.contains_key(&key) {
@@ -78,7 +78,7 @@ impl Sources {
         Ok(self.read.get(&key).and_then(Option::as_ref))
     }
 
-    /// What the pod's node has for pods.
+    /// The allocatable resources of the pod's node.
     async fn allocatable(&mut self, pod: &Pod) -> Result<Option<&Amounts>, String> {
         if self.allocatable.is_none() {
             let name = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
@@ -131,7 +131,8 @@ impl SourceKind {
     }
 }
 
-/// The environment of a container, in the order in which it was given; a later variable of a name replaces the earlier.
+/// The environment of a container, in the order of the spec; a later variable replaces an earlier one of the same
+/// name.
 pub(super) async fn environment(
     sources: &mut Sources,
     pod: &Pod,
@@ -164,7 +165,7 @@ pub(super) async fn environment(
     Ok(env)
 }
 
-/// A name with `=` cannot be told to a process, nor a value with a zero byte.
+/// Sets a variable. A name with `=` or a value with a NUL byte cannot be passed to a process.
 fn set(env: &mut Vec<(String, String)>, name: String, value: String) {
     if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
         return;
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn variables() {
+    async fn environment_resolves_values_and_references() {
         let from = |from: Value| json!([{"name": "X", "valueFrom": from}]);
         let field = |path: &str| from(json!({"fieldRef": {"fieldPath": path}}));
         let resource = |name: &str, divisor: &str| {

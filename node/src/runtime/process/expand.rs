@@ -1,6 +1,8 @@
-//! `$(NAME)` in texts of a container. Pure (upstream: third_party/forked/golang/expansion).
+//! Expands `$(NAME)` references in the strings of a container. Pure (upstream:
+//! third_party/forked/golang/expansion).
 
-/// Replaces `$(NAME)` by what `value` says; `$$` is one `$`. What `value` does not know, and what is no reference, stays as it is.
+/// Replaces `$(NAME)` by the result of `value`; `$$` is one `$`. Unknown names and malformed references stay
+/// unchanged.
 pub(super) fn expand(text: &str, mut value: impl FnMut(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -29,7 +31,7 @@ pub(super) fn expand(text: &str, mut value: impl FnMut(&str) -> Option<String>) 
     out
 }
 
-/// As [`expand`] with an environment; names that it does not have are the error.
+/// Like [`expand`] with an environment; returns the unknown names as the error.
 pub(super) fn expand_all(text: &str, env: &[(String, String)]) -> Result<String, Vec<String>> {
     let mut missing = Vec::new();
     let out = expand(text, |name| {
@@ -42,7 +44,7 @@ pub(super) fn expand_all(text: &str, env: &[(String, String)]) -> Result<String,
     if missing.is_empty() { Ok(out) } else { Err(missing) }
 }
 
-/// A variable's value; the last one of a name counts.
+/// The value of a variable; of several with one name, the last one.
 pub(super) fn look_up(env: &[(String, String)], name: &str) -> Option<String> {
     env.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone())
 }
@@ -52,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references() {
+    fn references_expand_like_upstream() {
         let value = |name: &str| match name {
             "VAR_A" => Some("A".to_owned()),
             "VAR_B" => Some("B".to_owned()),
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_missing() {
+    fn unknown_names_are_an_error() {
         let env = [("A".to_owned(), "1".to_owned()), ("A".to_owned(), "2".to_owned())];
         assert_eq!(expand_all("$(A)/x", &env), Ok("2/x".to_owned()));
         assert_eq!(expand_all("$(B)/$(C)", &env), Err(vec!["B".to_owned(), "C".to_owned()]));

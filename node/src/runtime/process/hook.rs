@@ -1,5 +1,5 @@
-//! What a container wants to be done after its start and before its end: a program that joins it, a request, or a rest (upstream:
-//! pkg/kubelet/lifecycle).
+//! The postStart and preStop hooks of a container: a program that joins the container, an HTTP request, or a
+//! sleep (upstream: pkg/kubelet/lifecycle).
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::container_run;
 use super::launch_spec::Program;
 use super::probe::{self, JoinTarget};
 
-/// Does it, for as long as `limit`.
+/// Runs a hook with the timeout `limit`.
 ///
 /// # Errors
-/// It could not be done, in words.
+/// The hook failed.
 pub(super) async fn run(
     handler: &LifecycleHandler,
     container: &Container,
@@ -36,5 +36,5 @@ pub(super) async fn run(
         tokio::time::sleep(rest.min(limit)).await;
         return Ok(());
     }
-    Err("the hook says nothing that this runtime knows (exec, httpGet or sleep)".to_owned())
+    Err("the hook has no handler that this runtime supports (exec, httpGet or sleep)".to_owned())
 }

@@ -1,5 +1,5 @@
-//! What the agent, the supervisor and the container tell each other. Orders go through pipes, because the environment of a container may
-//! hold secrets; what is on disk ([`RunRecord`]) holds none.
+//! The messages between the agent, the supervisor and the container. Orders are sent through pipes, because the
+//! environment of a container may contain secrets; the records on disk ([`RunRecord`]) contain none.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::process_id::ProcessId;
 
-/// What a process that was started in the hidden mode is to do.
+/// The order for a process that was started in the hidden mode.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum LaunchOrder {
-    /// Start a container, keep its output, write down its end.
+    /// Start a container, write its logs, record its exit.
     Supervise(Box<Container>),
-    /// Become the container.
+    /// Execute the program of a container.
     Enter(Box<Container>),
-    /// Become a program in a container that runs.
+    /// Execute a program in a running container.
     Join(Box<Join>),
 }
 
@@ -24,130 +24,130 @@ pub(crate) enum LaunchOrder {
 pub(crate) struct Container {
     /// How this binary is started in its hidden mode.
     pub(crate) launcher: Vec<String>,
-    /// Where its attempts are written down.
+    /// The directory of its run records.
     pub(crate) dir: PathBuf,
-    /// How often it was started before.
+    /// The number of earlier runs.
     pub(crate) restart: u32,
-    /// Where its logs are.
+    /// The directory of its logs.
     pub(crate) logs: PathBuf,
-    /// A log is rotated when it is as long as this, in bytes.
+    /// A log is rotated at this size, in bytes.
     pub(crate) log_bytes: u64,
-    /// Files of a log that are kept.
+    /// The maximum number of files of a log.
     pub(crate) log_files: u32,
-    /// The directory of the agent: other pods' mounts below it are taken out of the container's view.
+    /// The directory of the agent: mounts of other pods below it are removed from the container's mount namespace.
     pub(crate) agent_root: PathBuf,
-    /// The root directory; none for that of the machine.
+    /// The root directory; `None` for that of the machine.
     pub(crate) image: Option<PathBuf>,
-    /// The root cannot be written.
+    /// Whether the root file system is read-only.
     pub(crate) read_only_root: bool,
-    /// Volumes.
+    /// Mounted volumes.
     pub(crate) mounts: Vec<MountPlan>,
-    /// Who it is and what it runs.
+    /// The program and its identity.
     pub(crate) program: Program,
-    /// Where it may leave a message.
+    /// The path of its termination message.
     pub(crate) message_path: String,
-    /// When it fails without a message, the end of its log is one.
+    /// When it fails without a message, the end of its log is the message.
     pub(crate) log_as_message: bool,
-    /// Below this cgroup it has its own.
+    /// The parent of its cgroup.
     pub(crate) cgroup: Option<PathBuf>,
 }
 
-/// A program with its identity.
+/// A program and its identity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Program {
     /// The program and its arguments.
     pub(crate) args: Vec<String>,
-    /// All of its environment.
+    /// The complete environment.
     pub(crate) env: Vec<(String, String)>,
-    /// Where it is started.
+    /// The working directory.
     pub(crate) working_dir: String,
-    /// Its user; none for that of the agent.
+    /// The user ID; `None` for that of the agent.
     pub(crate) user: Option<u32>,
-    /// Its group; none for that of the user.
+    /// The group ID; `None` for that of the user.
     pub(crate) group: Option<u32>,
-    /// Further groups.
+    /// Supplementary groups.
     pub(crate) groups: Vec<u32>,
-    /// Those of the container's own `/etc/group` do not count.
+    /// Ignore the groups of the container's own `/etc/group`.
     pub(crate) strict_groups: bool,
-    /// It must not be root.
+    /// Refuse to run as root.
     pub(crate) not_root: bool,
-    /// It cannot get more rights than it has.
+    /// Set `no_new_privs`.
     pub(crate) no_new_privileges: bool,
 }
 
-/// A volume in a container.
+/// A volume mount of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MountPlan {
-    /// The volume on this machine.
+    /// The path of the volume on this machine.
     pub(crate) volume: PathBuf,
-    /// A part of it.
+    /// A path inside the volume.
     pub(crate) sub_path: Option<PathBuf>,
-    /// Where it is seen.
+    /// The mount point in the container.
     pub(crate) at: PathBuf,
-    /// Nothing can be written through it.
+    /// Whether the mount is read-only.
     pub(crate) read_only: bool,
-    /// Nor through what is mounted in it.
+    /// Whether mounts below it are read-only too.
     pub(crate) read_only_below: bool,
-    /// How later mounts are seen.
+    /// The propagation of later mounts.
     pub(crate) propagation: Propagation,
 }
 
-/// How mounts that are made later are seen.
+/// The propagation of mounts that are made later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Propagation {
-    /// Not at all.
+    /// None.
     None,
-    /// Those of the machine in the container.
+    /// From the machine to the container.
     HostToContainer,
-    /// Both ways.
+    /// In both directions.
     Bidirectional,
 }
 
-/// A program in a container that runs.
+/// A program that joins a running container.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Join {
     /// The container's first process.
     pub(crate) main: ProcessId,
     /// The container's cgroup.
     pub(crate) cgroup: Option<PathBuf>,
-    /// What is run.
+    /// The program.
     pub(crate) program: Program,
 }
 
-/// One run of a container, as it is on disk: `<restart>.json`.
+/// The record of one container run on disk: `<restart>.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
-    /// Who writes this.
+    /// The process that writes the record.
     pub(crate) supervisor: ProcessId,
-    /// The container's first process, once there is one.
+    /// The container's first process; `None` before its start.
     pub(crate) main: Option<ProcessId>,
-    /// All its processes are in it.
+    /// The cgroup of all its processes.
     pub(crate) cgroup: Option<PathBuf>,
-    /// When its program was started; none before.
+    /// When its program was started; `None` before.
     pub(crate) started_at: Option<Timestamp>,
-    /// Its end.
+    /// How the run ended; `None` before.
     pub(crate) end: Option<RunEnd>,
 }
 
-/// The end of a container.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunEnd {
-    /// Exit code; 128 and the number of a signal.
+    /// The exit code; 128 plus the signal number after a signal.
     pub(crate) code: i32,
     /// `Completed`, `Error`, `StartError`, `ContainerStatusUnknown`.
     pub(crate) reason: String,
-    /// What it left as its message, or why it could not be started.
+    /// The termination message, or why the container could not be started.
     pub(crate) message: String,
-    /// When.
+    /// The time of the exit.
     pub(crate) at: Timestamp,
 }
 
-/// The file of an attempt.
+/// The record file of a run.
 pub(crate) fn attempt_file(dir: &Path, restart: u32) -> PathBuf {
     dir.join(format!("{restart}.json"))
 }
 
-/// The file of an attempt's message.
+/// The file of the termination message of a run.
 pub(crate) fn message_file(dir: &Path, restart: u32) -> PathBuf {
     dir.join(format!("{restart}.message"))
 }

@@ -1,5 +1,6 @@
-//! Logs of containers on disk, in the format of the container runtime interface: `TIME STREAM P|F TEXT`, where P is a part of a line that
-//! goes on. A log is bounded: `0.log` becomes `0.log.1` when it is full, and the oldest file goes.
+//! Container logs on disk, in the format of the container runtime interface: `TIME STREAM P|F TEXT`, where P
+//! marks a partial line. The size is bounded: a full `0.log` is renamed to `0.log.1`, and the oldest file is
+//! deleted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write as _};
@@ -9,10 +10,10 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 
-/// A part of a line is not longer than this, in bytes.
+/// The maximum length of a partial line, in bytes.
 const PART: usize = 16 * 1024;
 
-/// Of which stream a line is.
+/// An output stream of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     /// Standard output.
@@ -22,7 +23,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// The word in the log.
+    /// Its name in the log.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
@@ -31,7 +32,7 @@ impl Stream {
     }
 }
 
-/// The files of a log that are there, the oldest first.
+/// The existing files of a log, the oldest first.
 pub(crate) fn files(dir: &Path, restart: u32) -> Vec<PathBuf> {
     let older = (1..).map(|n| rotated(dir, restart, n)).take_while(|path| path.exists());
     let mut files: Vec<PathBuf> = older.collect();
@@ -40,7 +41,7 @@ pub(crate) fn files(dir: &Path, restart: u32) -> Vec<PathBuf> {
     files
 }
 
-/// The file that is written.
+/// The file that is being written.
 pub(crate) fn current(dir: &Path, restart: u32) -> PathBuf {
     dir.join(format!("{restart}.log"))
 }
@@ -49,7 +50,7 @@ fn rotated(dir: &Path, restart: u32, n: u32) -> PathBuf {
     dir.join(format!("{restart}.log.{n}"))
 }
 
-/// Writes the log of one attempt.
+/// Writes the log of one run.
 pub(crate) struct Log {
     dir: PathBuf,
     restart: u32,
@@ -64,14 +65,15 @@ struct Open {
 }
 
 impl Log {
-    /// Opens a log; at most `files` files of about `bytes` bytes are kept.
+    /// Opens a log of at most `files` files of about `bytes` bytes each.
     pub(crate) fn open(dir: &Path, restart: u32, bytes: u64, files: u32) -> io::Result<Self> {
         super::super::records::make_dir(dir)?;
         let open = open(&current(dir, restart))?;
         Ok(Self { dir: dir.to_owned(), restart, bytes, files: files.max(1), open: Mutex::new(open) })
     }
 
-    /// Takes a stream until its end. What cannot be written is lost: a full disk must not stop the container.
+    /// Copies a stream to the log until its end. Lines that cannot be written are lost: a full disk must not block
+    /// the container.
     pub(crate) fn take(&self, stream: Stream, mut from: impl Read) {
         let mut parts = Parts::default();
         let mut buffer = [0; PART];
@@ -101,7 +103,7 @@ impl Log {
         }
         match open.file.write_all(&line) {
             Ok(()) => open.len += len,
-            // A part of it would become one line with the next.
+            // Remove the partial write; otherwise it would merge with the next line.
             Err(_) => drop(open.file.set_len(open.len)),
         }
     }
@@ -112,7 +114,7 @@ impl Log {
             super::super::records::gone(std::fs::remove_file(&newest))?;
             return open(&newest);
         }
-        // It is not there when the last rotation came no further.
+        // Missing when the last rotation failed after renaming it.
         if newest.exists() {
             for n in (1..self.files - 1).rev() {
                 let from = rotated(&self.dir, self.restart, n);
@@ -132,7 +134,7 @@ fn open(path: &Path) -> io::Result<Open> {
     Ok(Open { file, len })
 }
 
-/// Cuts a stream into lines, and long lines into parts.
+/// Splits a stream into lines, and long lines into parts.
 #[derive(Default)]
 struct Parts {
     held: Vec<u8>,
@@ -169,17 +171,17 @@ impl Parts {
 /// A line of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
-    /// When, as it is written.
+    /// The timestamp, as written.
     pub(crate) time: &'a str,
-    /// From where.
+    /// The stream.
     pub(crate) stream: Stream,
-    /// It ends a line.
+    /// Whether it ends a line.
     pub(crate) is_whole: bool,
-    /// The text, without the end of the line.
+    /// The text, without the newline.
     pub(crate) text: &'a [u8],
 }
 
-/// Reads a line, without its end.
+/// Parses a line without its newline.
 pub(crate) fn parse(line: &[u8]) -> Option<Line<'_>> {
     let mut fields = line.splitn(4, |byte| *byte == b' ');
     let time = std::str::from_utf8(fields.next()?).ok()?;
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_parts() {
+    fn long_and_unterminated_lines_are_split_into_parts() {
         let dir = tempfile::tempdir().unwrap();
         let log = Log::open(dir.path(), 0, 1 << 20, 5).unwrap();
         let long = "x".repeat(PART + 3);
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_bounded() {
+    fn log_size_is_bounded_by_rotation() {
         let dir = tempfile::tempdir().unwrap();
         let log = Log::open(dir.path(), 0, 200, 3).unwrap();
         for n in 0..100 {
@@ -244,7 +246,7 @@ mod tests {
         assert!(files(dir.path(), 0).iter().all(|file| std::fs::metadata(file).unwrap().len() <= 200));
     }
 
-    /// A small file system, taken away at the end; none without root.
+    /// A small tmpfs, unmounted on drop; `None` without root.
     struct Small(tempfile::TempDir);
 
     impl Small {
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_was_full_leaves_no_half_lines() {
+    fn full_disk_leaves_no_truncated_lines() {
         let Some(small) = Small::new(c"size=64k") else { return };
         let (dir, filler) = (small.0.path(), small.0.path().join("filler"));
         std::fs::write(&filler, vec![0; 32 << 10]).unwrap();
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_that_failed_half_way_is_done_later() {
+    fn failed_rotation_is_completed_later() {
         let Some(small) = Small::new(c"nr_inodes=3") else { return };
         let (dir, filler) = (small.0.path(), small.0.path().join("filler"));
         std::fs::write(&filler, "").unwrap();
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line() {
+    fn malformed_lines_are_rejected() {
         for line in ["", "2026-01-01T00:00:00Z", "t stdout", "t other F x", "t stdout F"] {
             assert_eq!(parse(line.as_bytes()), None, "{line:?}");
         }

@@ -1,8 +1,9 @@
-//! Containers as processes of this machine, each with a mount namespace of its own in which its volumes are. Images are not read: a
-//! container sees the files of the machine, or a directory that its image names.
+//! The process runtime: containers as processes of this machine, each in a mount namespace with its volumes. It
+//! pulls no images: a container sees the files of the machine, or a directory that its image names.
 //!
-//! [`decide`] and [`plan`] say what is done, `pod` does it for one pod, `container_run` for one run of a container. What runs beside or in the place of
-//! a container is this binary again, in its [`reexec`] mode: `supervise`, `enter`, `rootfs`. No agent is needed for a container to go on.
+//! [`decide`] and [`plan`] compute what to do, `pod` does it for one pod, `container_run` for one run of a
+//! container. The supervisor and the first process of a container are this binary again, in its [`reexec`] mode:
+//! `supervise`, `enter`, `rootfs`. Containers keep running without an agent.
 
 use std::collections::HashMap;
 use std::io;
@@ -49,26 +50,26 @@ use super::{PodPath, PodState, Runtime, RuntimeError, records};
 use crate::paths::Paths;
 use crate::volume::PodKey;
 
-/// What a runtime of processes is made of.
+/// Configuration of a process runtime.
 pub struct ProcessConfig {
-    /// Where everything is.
+    /// The directories of the agent.
     pub paths: Paths,
-    /// Reads ConfigMaps and Secrets for environments.
+    /// Reads ConfigMaps and Secrets for environment variables.
     pub client: Client,
-    /// Takes events about containers.
+    /// Records container events.
     pub events: Option<Recorder>,
-    /// How this binary is started in its hidden mode: a program and its arguments.
+    /// The command that starts this binary in its hidden mode: a program and its arguments.
     pub launcher: Vec<String>,
-    /// How long failing containers wait.
+    /// The back-off of failing containers.
     pub back_off: BackOff,
-    /// A log is rotated at this length, in bytes.
+    /// A log is rotated at this size, in bytes.
     pub log_bytes: u64,
-    /// Files of a log that are kept.
+    /// The maximum number of files of a log.
     pub log_files: u32,
 }
 
 impl ProcessConfig {
-    /// The defaults: upstream's back-off and log sizes, and this binary, whatever its path is by now.
+    /// The defaults: upstream's back-off and log sizes, and this binary, even if its path has changed.
     pub fn new(paths: Paths, client: Client) -> Self {
         Self {
             paths,
@@ -88,9 +89,9 @@ struct PodHandle {
     state: watch::Receiver<PodState>,
 }
 
-/// A runtime of processes.
+/// The process runtime.
 ///
-/// When it is dropped its containers go on, and nobody here starts or ends one any more.
+/// After a drop its containers keep running, but are no longer started or stopped.
 pub struct ProcessRuntime {
     shared: Arc<RuntimeContext>,
     end: CancellationToken,
@@ -99,7 +100,8 @@ pub struct ProcessRuntime {
 }
 
 impl ProcessRuntime {
-    /// Over what an earlier agent left in the directory: its containers are followed from here on. Call it in a tokio runtime.
+    /// Loads the records of an earlier agent from the directory and monitors its containers. Call it in a tokio
+    /// runtime.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -127,7 +129,7 @@ impl ProcessRuntime {
             match records::found::<PodRecord>(&file) {
                 Ok(Some(record)) => runtime.add(&uid, record),
                 Ok(None) => {}
-                // It was written whole, so this is a fault of the disk.
+                // Records are written atomically, so the disk is faulty.
                 Err(error) => tracing::warn!("{} cannot be read: {error}", file.display()),
             }
         }
@@ -186,7 +188,7 @@ impl Runtime for ProcessRuntime {
             self.add(&key.uid, record);
         }
         if let Some(entry) = self.pods().get(&key.uid) {
-            // A pod that was stopped takes no more messages, and is not started again.
+            // The task of a stopped pod receives no messages, and the pod is not started again.
             let _ = entry.messages.send(PodMessage::Start(pod, paths));
         }
         Ok(())
@@ -204,7 +206,7 @@ impl Runtime for ProcessRuntime {
         }
         match answer.await {
             Ok(result) => result.map_err(|why| RuntimeError::Stop { uid: uid.to_owned(), why }),
-            // Another stop came first, and the task has ended with it.
+            // An earlier stop succeeded and ended the task.
             Err(_) => Ok(()),
         }
     }
@@ -223,7 +225,7 @@ impl Runtime for ProcessRuntime {
     fn log(&self, namespace: &str, pod: &str, container: &str, previous: bool) -> Result<LogPlace, LogError> {
         let pods = self.pods();
         let is_named = |entry: &&PodHandle| entry.key.namespace == namespace && entry.key.name == pod;
-        // Of two with one name the one that is not stopped is meant.
+        // Of two pods with the same name, prefer the one that is not stopped.
         let found = pods.values().filter(is_named).min_by_key(|entry| entry.messages.is_closed());
         let entry = found.ok_or_else(|| LogError::NoPod(pod.to_owned()))?;
         let no_container = || LogError::NoContainer { container: container.to_owned(), pod: pod.to_owned() };

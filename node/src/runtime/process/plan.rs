@@ -1,4 +1,5 @@
-//! From a pod to the order for a container. Pure, but for a look at the root directory that an image names.
+//! Builds the launch order of a container from its pod. Pure, except that it checks the root directory of the
+//! image.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +10,18 @@ use super::launch_spec::{Container, MountPlan, Program, Propagation};
 use crate::paths::Paths;
 use crate::runtime::{PodPath, records};
 
-/// What is the same for all containers of an agent.
+/// Settings that all containers of an agent share.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// Where everything is.
+    /// The directories of the agent.
     pub(super) paths: Paths,
-    /// How the hidden mode is started.
+    /// The command of the hidden mode.
     pub(super) launcher: Vec<String>,
-    /// A log is rotated at this length, in bytes.
+    /// A log is rotated at this size, in bytes.
     pub(super) log_bytes: u64,
-    /// Files of a log.
+    /// The maximum number of files of a log.
     pub(super) log_files: u32,
-    /// Where cgroups of containers are made; none where they cannot be.
+    /// The parent of the cgroups of containers; `None` where cgroups cannot be created.
     pub(super) cgroup: Option<PathBuf>,
 }
 
@@ -34,7 +35,7 @@ pub(super) fn log_dir(paths: &Paths, namespace: &str, pod: &str, uid: &str, cont
     paths.logs().join(format!("{namespace}_{pod}_{uid}")).join(container)
 }
 
-/// What of a pod this runtime cannot do, in words.
+/// The feature of a pod that this runtime does not support, if any.
 pub(super) fn unsupported(pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let is_own = |one: &ApiContainer, is_init: bool| {
@@ -75,15 +76,15 @@ pub(super) fn unsupported(pod: &Pod) -> Option<String> {
         .map(|one| format!("{:?} cannot be the name of a file", one.name))
 }
 
-/// Whether a container of `initContainers` runs as long as the pod does.
+/// Whether a container of `initContainers` is a sidecar, which runs as long as the pod does.
 pub(super) fn is_sidecar(init: &ApiContainer) -> bool {
     init.restart_policy.as_deref() == Some("Always")
 }
 
-/// The order for a container.
+/// The launch order of a container.
 ///
 /// # Errors
-/// What is wrong with it, in words: the container waits with `CreateContainerConfigError`.
+/// Its spec is invalid; the container waits with `CreateContainerConfigError`.
 pub(super) fn plan(
     settings: &Settings,
     pod: &Pod,
@@ -134,7 +135,7 @@ pub(super) fn plan(
     })
 }
 
-/// Who runs what.
+/// The program of a container, with its identity.
 pub(super) fn program(
     pod: &Pod,
     container: &ApiContainer,
@@ -145,7 +146,7 @@ pub(super) fn program(
     let args: Vec<String> = words.map(expanded).collect();
     if container.command.as_ref().is_none_or(Vec::is_empty) {
         return Err(
-            "no command specified: this runtime reads no images, so the container has to say its command"
+            "no command specified: this runtime reads no images, so the container must set its command"
                 .to_owned(),
         );
     }
@@ -176,7 +177,8 @@ pub(super) fn program(
     })
 }
 
-/// The root directory that an image names: `dir:///path`, or an absolute path. Others are those of registries, which are not read.
+/// The root directory that an image names: `dir:///path`, or an absolute path. Any other image is one of a
+/// registry and is ignored.
 fn image(image: &str) -> Result<Option<PathBuf>, String> {
     let path = image.strip_prefix("dir://").unwrap_or(image);
     if !path.starts_with('/') {
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts() {
+    fn volume_mounts_are_planned_or_rejected() {
         let mount = |more: Value| {
             let mut all = json!({"name": "v", "mountPath": "/m"});
             all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -301,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn programs() {
+    fn program_has_its_arguments_and_identity() {
         let pod = json!({"containers": [], "securityContext": {"runAsUser": 5, "fsGroup": 7, "supplementalGroups": [8]}});
         let container = json!({"name": "c", "command": ["a", "$(A)"], "args": ["$$(A)"], "securityContext": {"runAsUser": 6}});
         let plan = planned(pod.clone(), container).unwrap();
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn images() {
+    fn directory_images_are_resolved() {
         assert_eq!(image("nginx:1"), Ok(None));
         assert_eq!(image("dir:///"), Ok(None));
         assert_eq!(image("dir:///usr"), Ok(Some("/usr".into())));
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done() {
+    fn unsupported_features_are_named() {
         let said = |spec: Value| {
             unsupported(&serde_json::from_value(json!({"spec": spec})).unwrap()).unwrap_or_default()
         };

@@ -1,5 +1,5 @@
-//! Probes of containers: a program that joins the container, a connection, or a request over HTTP. Containers use the network of the
-//! machine, so that connections go to this machine unless the pod names a host (upstream: pkg/kubelet/prober).
+//! Container probes: a program that joins the container, a TCP connection, or an HTTP request. Containers use the
+//! host network, so connections go to this machine unless the probe names a host (upstream: pkg/kubelet/prober).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::container_run;
 use super::launch_spec::{Program, RunRecord};
 
-/// What a program needs to join the container.
+/// The container that a program joins.
 #[derive(Clone)]
 pub(super) struct JoinTarget {
     pub(super) launcher: Vec<String>,
@@ -21,16 +21,16 @@ pub(super) struct JoinTarget {
     pub(super) program: Program,
 }
 
-/// What probes say of a container.
+/// The state of a container according to its probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ProbeResult {
     pub(super) is_started: bool,
     pub(super) is_ready: bool,
-    /// It is to be ended: why.
+    /// Why the container must be stopped, if so.
     pub(super) failed: Option<String>,
-    /// Which kind of probe failed.
+    /// The type of the probe that failed.
     pub(super) probe: &'static str,
-    /// How long it may take to end; none for the pod's own time.
+    /// The grace period for that; `None` for that of the pod.
     pub(super) grace: Option<Duration>,
 }
 
@@ -40,7 +40,8 @@ impl ProbeResult {
     }
 }
 
-/// Starts to probe a container that was just started. Returns what is to be thought of it first, and what ends the probes.
+/// Starts the probes of a container that was just started. Returns the initial result and the guard that stops
+/// the probes.
 pub(super) fn start(
     container: &Container,
     target: JoinTarget,
@@ -125,7 +126,7 @@ fn seconds_of(value: Option<i64>, default: u64) -> Duration {
     Duration::from_secs(value.and_then(|value| u64::try_from(value).ok()).unwrap_or(default))
 }
 
-/// How many results in a row it takes to change one's mind.
+/// Counts consecutive results up to the threshold of a probe.
 struct ResultCounter {
     successes: i32,
     failures: i32,
@@ -146,7 +147,7 @@ impl ResultCounter {
         }
     }
 
-    /// The new mind, when it has changed.
+    /// Counts a result; returns the new state when it has changed.
     fn take(&mut self, is_good: bool) -> Option<bool> {
         self.row = if self.last == Some(is_good) { self.row.saturating_add(1) } else { 1 };
         self.last = Some(is_good);
@@ -159,7 +160,7 @@ impl ResultCounter {
     }
 }
 
-/// Probes again and again until `judge` has something to say.
+/// Probes periodically until `judge` returns a value.
 async fn repeat<T>(
     container: &Container,
     probe: &Probe,
@@ -181,7 +182,7 @@ async fn repeat<T>(
     }
 }
 
-/// Probes once.
+/// Runs a probe once.
 async fn check(container: &Container, probe: &Probe, target: &JoinTarget) -> Result<(), String> {
     let limit = seconds_of(probe.timeout_seconds.filter(|limit| *limit > 0).map(i64::from), 1);
     let ports = container.ports.as_deref().unwrap_or_default();
@@ -207,10 +208,10 @@ async fn check(container: &Container, probe: &Probe, target: &JoinTarget) -> Res
             Err(_) => Err(format!("dial tcp {host}:{port}: i/o timeout")),
         };
     }
-    Err("the probe says nothing that this runtime knows".to_owned())
+    Err("the probe has no handler that this runtime supports".to_owned())
 }
 
-/// A request; an answer from 200 to 399 is good.
+/// Sends an HTTP request; a status from 200 to 399 is a success.
 pub(super) async fn http(
     get: &HTTPGetAction,
     ports: &[ContainerPort],
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn minds() {
+    fn thresholds_count_consecutive_results() {
         let probe = Probe { success_threshold: Some(2), failure_threshold: Some(3), ..Default::default() };
         for (name, first, results, want) in [
             ("ready after two", Some(false), "11", "..1"),
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests() {
+    async fn http_probe_succeeds_below_status_400() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let number = listener.local_addr().unwrap().port();
         tokio::spawn(async move {

@@ -1,5 +1,5 @@
-//! Which process is meant: a pid is used again, so it is named with the time of its start and the boot. Signals go through a pidfd that
-//! was opened first and compared afterwards, so that they reach this process or none.
+//! Identifies processes: a pid is reused, so the start time and the boot ID belong to the identity. A pidfd is
+//! opened first and compared afterwards, so a signal reaches this process or none.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 /// A process of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessId {
-    /// Its number.
+    /// Its pid.
     pub(crate) pid: i32,
     /// Clock ticks between the boot and its start.
     pub(crate) start: u64,
-    /// The boot.
+    /// The boot ID.
     pub(crate) boot: String,
 }
 
 impl ProcessId {
-    /// The process that has this number now.
+    /// The process that has this pid now.
     pub(crate) fn of(pid: i32) -> io::Result<Self> {
         Ok(Self { pid, start: stat(pid)?.start, boot: boot()? })
     }
@@ -29,15 +29,15 @@ impl ProcessId {
         Self::of(rustix::process::getpid().as_raw_pid())
     }
 
-    /// Whether it can still run: nothing outlives its boot, and numbers begin anew with the next one.
+    /// Whether it was started since the last boot; an earlier process no longer exists.
     pub(crate) fn is_of_this_boot(&self) -> io::Result<bool> {
         Ok(self.boot == boot()?)
     }
 
-    /// A handle to it; none when it is gone.
+    /// A pidfd of it; `None` when it no longer exists.
     ///
     /// # Errors
-    /// Nobody knows whether it is gone: this process has too many files open, for one.
+    /// It is unknown whether the process exists, for example because too many files are open.
     pub(crate) fn open(&self) -> io::Result<Option<OwnedFd>> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(None) };
         let fd = match pidfd_open(pid, PidfdFlags::NONBLOCK) {
@@ -52,7 +52,7 @@ impl ProcessId {
         }
     }
 
-    /// Sends a signal; whether there was somebody to take it.
+    /// Sends a signal; returns whether the process exists.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<bool> {
         let Some(fd) = self.open()? else { return Ok(false) };
         match pidfd_send_signal(&fd, signal) {
@@ -67,22 +67,22 @@ fn boot() -> io::Result<String> {
     Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// What reading about a process says when there is none (any more).
+/// Whether an error from /proc means that the process does not exist.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
-/// What the kernel tells of a process, as far as it is needed.
+/// The required fields of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
-    /// Its parent.
+    /// The parent pid.
     pub(crate) parent: i32,
-    /// Its session.
+    /// The session ID.
     pub(crate) session: i32,
     /// Clock ticks between the boot and its start.
     pub(crate) start: u64,
-    /// It has ended, and its parent has not asked how.
+    /// It is a zombie.
     pub(crate) is_over: bool,
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn stat(pid: i32) -> io::Result<Stat> {
     parse(&text).ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat is not understood")))
 }
 
-/// The second field is the name of the program in parentheses, with whatever is in it.
+/// Parses the file. The second field is the program name in parentheses, which may contain any character.
 fn parse(text: &str) -> Option<Stat> {
     let fields: Vec<&str> = text.get(text.rfind(')')? + 1..)?.split_whitespace().collect();
     Some(Stat {
@@ -103,13 +103,13 @@ fn parse(text: &str) -> Option<Stat> {
     })
 }
 
-/// All processes for which `wanted` says yes.
+/// The pids of all processes for which `wanted` returns true.
 pub(crate) fn find(wanted: impl Fn(&Stat) -> bool) -> io::Result<Vec<i32>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        // It may have ended by now.
+        // It may have exited in the meantime.
         if stat(pid).is_ok_and(|stat| wanted(&stat)) {
             found.push(pid);
         }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_program_may_look_like_anything() {
+    fn program_name_with_parentheses_is_parsed() {
         let text = "7 (a) R 1 (b) S 3 7 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 0 0";
         assert_eq!(parse(text), Some(Stat { parent: 3, session: 9, start: 12345, is_over: false }));
         for text in ["", "7 (a", "7 (a) R", "7 (a) R x 7 9"] {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_was_used_again_is_another_process() {
+    fn reused_pid_is_another_process() {
         let own = ProcessId::own().unwrap();
         assert!(own.open().unwrap().is_some());
         let earlier = ProcessId { start: own.start - 1, ..own.clone() };

@@ -1,5 +1,5 @@
-//! The hidden mode of the binary: what it does when it is started by itself, beside or in the place of a container. The order comes on
-//! the standard input, so that what is secret in it is seen nowhere.
+//! The hidden mode of the binary, in which it starts itself as a supervisor or as the first process of a
+//! container. The order arrives on standard input, so that its secrets are visible nowhere.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -15,14 +15,15 @@ use super::{enter, supervise};
 /// The first argument of the hidden mode; `-` follows it.
 pub const HIDDEN: &str = "container-main";
 
-/// The standard input, as the name of an order.
+/// The argument that selects standard input as the order.
 const STDIN: &str = "-";
 
-/// Does what an order says: `-` is the standard input, which is also where the answer goes. Call it before any thread is started.
+/// Executes an order: `-` is standard input, which is also where the response goes. Call it before any thread is
+/// started.
 pub fn container_main(spec: &Path) -> ExitCode {
     match obey(spec) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever gave the order reads why on the pipe.
+        // The sender reads the reason from the pipe.
         Err(_) => ExitCode::from(126),
     }
 }
@@ -30,7 +31,7 @@ pub fn container_main(spec: &Path) -> ExitCode {
 fn obey(spec: &Path) -> io::Result<()> {
     let mut text = Vec::new();
     if spec != Path::new(STDIN) {
-        return Err(io::Error::other("an order comes on the standard input"));
+        return Err(io::Error::other("the order must come from standard input"));
     }
     io::stdin().lock().read_to_end(&mut text)?;
     let answer: OwnedFd = rustix::io::fcntl_dupfd_cloexec(io::stdin().as_fd(), 3)?;
@@ -42,7 +43,7 @@ fn obey(spec: &Path) -> io::Result<()> {
             let mut told = answer.try_clone()?;
             let result = supervise::run(*plan, answer);
             if let Err(error) = &result {
-                // The agent may have gone.
+                // The agent may have exited.
                 let _ = told.write_all(error.to_string().as_bytes());
             }
             result
@@ -52,7 +53,7 @@ fn obey(spec: &Path) -> io::Result<()> {
     }
 }
 
-/// Only a refusal comes back.
+/// Writes the error: the call returns only on failure.
 fn refused(answer: &mut UnixStream, result: Result<Infallible, String>) -> io::Result<()> {
     let Err(why) = result;
     answer.write_all(why.as_bytes())?;

@@ -1,4 +1,4 @@
-//! The parts of the runtime that all its pods share.
+//! The state that all pods of the process runtime share.
 
 use kube::Client;
 use orlop_client::recorder::Recorder;
@@ -6,7 +6,7 @@ use orlop_client::recorder::Recorder;
 use super::decide::BackOff;
 use super::plan;
 
-/// What all pods of a runtime share.
+/// The state that all pods of a runtime share.
 pub(super) struct RuntimeContext {
     pub(super) settings: plan::Settings,
     pub(super) client: Client,

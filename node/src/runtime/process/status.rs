@@ -1,4 +1,4 @@
-//! Statuses of containers as the API has them. Pure.
+//! Builds the API statuses of containers. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
@@ -9,24 +9,24 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::launch_spec::RunRecord;
 
-/// What is known of a container.
+/// The known state of a container.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ContainerView<'a> {
     /// UID of its pod.
     pub(super) uid: &'a str,
-    /// It prepares the pod, and has done its work when it has ended.
+    /// It is an init container, done when it exits successfully.
     pub(super) is_init: bool,
-    /// The pod has containers that prepare it.
+    /// The pod has init containers.
     pub(super) has_init: bool,
-    /// Its last run, with its number.
+    /// The last run, with its number.
     pub(super) run: Option<&'a (u32, RunRecord)>,
-    /// The run before that.
+    /// The run before it.
     pub(super) before: Option<&'a (u32, RunRecord)>,
-    /// Why it does not run, reason and message; none when that is no wonder.
+    /// Reason and message of the waiting state; `None` for the default.
     pub(super) waiting: Option<&'a (String, String)>,
-    /// It passed what asks whether it has started.
+    /// It has passed its startup probe.
     pub(super) is_started: bool,
-    /// It passed what asks whether it is ready.
+    /// It has passed its readiness probe.
     pub(super) is_ready: bool,
 }
 
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses() {
+    fn container_status_reports_the_last_two_runs() {
         let container = Container { name: "c".into(), ..Default::default() };
         let fresh = status(&container, &seen(None, None));
         assert_eq!(fresh.state.unwrap().waiting.unwrap().reason.as_deref(), Some("ContainerCreating"));

@@ -1,9 +1,10 @@
-//! A small process that stays beside a container: it starts it, keeps its output, and writes down how it ended. It needs nothing of
-//! the agent, which may be killed and come again.
+//! The supervisor, a small process beside each container: it starts the container, writes its logs, and records
+//! its exit. It does not depend on the agent, which may be killed and restarted.
 //!
-//! All processes that come of the container end with it. As long as the supervisor lives, each of them is its descendant (it takes
-//! orphans as its own), whatever session or group it made for itself, and is killed and waited for; a cgroup, where one can be made, does
-//! the same for a supervisor that was killed itself. Hooks and probes, which are no descendants, are known by the container's mount namespace.
+//! All processes of a container end with it. While the supervisor lives, each of them is its descendant (the
+//! supervisor is a subreaper), whatever session or group it creates, and is killed and reaped. A cgroup, where
+//! one can be created, covers the case that the supervisor itself is killed. Hooks and probes are not
+//! descendants; they are identified by the container's mount namespace.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
@@ -25,16 +26,17 @@ use super::launch_spec::{Container, LaunchOrder, RunEnd, RunRecord, attempt_file
 use super::log::{Log, Stream, current, parse};
 use super::process_id::{ProcessId, find};
 
-/// What a container may leave as its message, in bytes (upstream: MaxContainerTerminationMessageLength).
+/// Maximum size of a termination message, in bytes (upstream: MaxContainerTerminationMessageLength).
 const MESSAGE: u64 = 4096;
-/// The end of a log that is a message: lines, and bytes (upstream: MaxContainerTerminationMessageLogLines, ...LogLength).
+/// The size of a message from the end of the log: lines and bytes (upstream:
+/// MaxContainerTerminationMessageLogLines, ...LogLength).
 const TAIL: (usize, usize) = (80, 2048);
-/// How long output is still read when all processes have ended: another process may have got the pipe.
+/// How long output is still read after all processes have exited: another process may have the pipe open.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How long somebody who was killed may take before it is looked again.
+/// Delay between checks whether killed processes have exited.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Runs a container to its end. `told` is where the agent hears that it runs; it may be gone.
+/// Runs a container until it ends. `told` notifies the agent of the start; the agent may be gone.
 pub(super) fn run(plan: Container, mut told: UnixStream) -> io::Result<()> {
     setsid()?;
     set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -45,14 +47,14 @@ pub(super) fn run(plan: Container, mut told: UnixStream) -> io::Result<()> {
     plan.cgroup = plan.cgroup.as_deref().and_then(|parent| cgroup(parent, &plan));
     attempt.cgroup.clone_from(&plan.cgroup);
     records::write(&file, &attempt)?;
-    // Nobody who has it open prevents the next attempt.
+    // The open file of an earlier run does not prevent the next run.
     drop(std::fs::File::create(message_file(&plan.dir, plan.restart))?);
     set_mode(&message_file(&plan.dir, plan.restart))?;
 
     let log = Arc::new(Log::open(&plan.logs, plan.restart, plan.log_bytes, plan.log_files)?);
     let end = match start(&plan, &log, &mut attempt, &file) {
         Ok(Running { main, readers, namespace }) => {
-            // The agent may have gone; the record says the same.
+            // The agent may be gone; the record has the same information.
             let _ = told.write_all(b"\n");
             drop(told);
             let status = until_end(main)?;
@@ -77,7 +79,7 @@ pub(super) fn run(plan: Container, mut told: UnixStream) -> io::Result<()> {
         }
     };
     if let Some(cgroup) = &plan.cgroup {
-        // It is empty; what is left of it harms nobody.
+        // The cgroup is empty; leaving it behind is harmless.
         let _ = std::fs::remove_dir(cgroup);
     }
     attempt.end = Some(end);
@@ -86,13 +88,13 @@ pub(super) fn run(plan: Container, mut told: UnixStream) -> io::Result<()> {
 
 struct Running {
     main: Pid,
-    /// None when it has ended already; nobody can join it any more then.
+    /// `None` when the process has already exited; nothing can join it then.
     namespace: Option<Namespace>,
-    /// Gets a word from each of the two readers of output at its end.
+    /// Receives one message from each of the two output readers at its end.
     readers: mpsc::Receiver<()>,
 }
 
-/// Starts the container's first process; it runs its own program when this returns.
+/// Starts the container's first process; the program runs when this function returns.
 fn start(plan: &Container, log: &Arc<Log>, attempt: &mut RunRecord, file: &Path) -> Result<Running, String> {
     let words = |error: io::Error| error.to_string();
     let (program, args) = plan.launcher.split_first().ok_or("no way to start a process")?;
@@ -107,7 +109,7 @@ fn start(plan: &Container, log: &Arc<Log>, attempt: &mut RunRecord, file: &Path)
     let raw = i32::try_from(child.id()).map_err(|error| error.to_string())?;
     let main = Pid::from_raw(raw).ok_or("a process without a number")?;
     attempt.main = Some(ProcessId::of(raw).map_err(words)?);
-    // From here on somebody else can kill it, also when it hangs in a mount.
+    // From here on the agent can kill it, even when it hangs in a mount.
     records::write(file, attempt).map_err(words)?;
     let (done, readers) = mpsc::channel();
     let out =
@@ -126,7 +128,7 @@ fn start(plan: &Container, log: &Arc<Log>, attempt: &mut RunRecord, file: &Path)
     ours.write_all(&order).map_err(words)?;
     ours.shutdown(Shutdown::Write).map_err(words)?;
     let mut refusal = String::new();
-    // Ends when the pipe is closed by the start of the program, or with words.
+    // Ends when exec closes the pipe, or after an error message.
     ours.read_to_string(&mut refusal).map_err(words)?;
     if !refusal.is_empty() {
         return Err(refusal);
@@ -136,11 +138,11 @@ fn start(plan: &Container, log: &Arc<Log>, attempt: &mut RunRecord, file: &Path)
     Ok(Running { main, readers, namespace: Namespace::of(raw) })
 }
 
-/// The mount namespace of a container, held so that its number is nobody else's.
+/// The mount namespace of a container, kept open so that its inode number is not reused.
 struct Namespace(std::fs::File);
 
 impl Namespace {
-    /// None when the process is gone.
+    /// `None` when the process has exited.
     fn of(pid: i32) -> Option<Self> {
         std::fs::File::open(Self::file(pid)).ok().map(Self).filter(|found| !found.has(std::process::id()))
     }
@@ -155,7 +157,7 @@ impl Namespace {
         matches!((std::fs::metadata(Self::file(pid)).map(number), own), (Ok(its), Ok(own)) if its == own)
     }
 
-    /// Kills everybody who is in it, until nobody is.
+    /// Kills all processes in the namespace, until none is left.
     fn clear(self) -> io::Result<()> {
         loop {
             let mut is_empty = true;
@@ -164,7 +166,7 @@ impl Namespace {
                     continue;
                 }
                 is_empty = false;
-                // The number may be another's by now: it is looked again at the one that is killed.
+                // The pid may have been reused: check again for the process that is killed.
                 if let Ok(one) = ProcessId::of(pid)
                     && self.has(pid)
                 {
@@ -181,11 +183,11 @@ impl Namespace {
 
 fn set_mode(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
-    // Every user of the container may write it, as upstream has it.
+    // Writable by every user of the container, like upstream.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))
 }
 
-/// A cgroup for the container, when one can be made.
+/// Creates a cgroup for the container, if possible.
 fn cgroup(parent: &Path, plan: &Container) -> Option<PathBuf> {
     let pod = plan.dir.ancestors().nth(2)?.file_name()?.to_str()?;
     let name = plan.dir.file_name()?.to_str()?;
@@ -194,7 +196,7 @@ fn cgroup(parent: &Path, plan: &Container) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Waits for the first process; others that end are taken as they come.
+/// Waits for the first process and reaps others.
 fn until_end(main: Pid) -> io::Result<WaitStatus> {
     loop {
         match wait(WaitOptions::empty()) {
@@ -205,7 +207,7 @@ fn until_end(main: Pid) -> io::Result<WaitStatus> {
     }
 }
 
-/// Kills every descendant and waits for all of them.
+/// Kills all descendants and waits for them.
 fn clear(cgroup: Option<&Path>) -> io::Result<()> {
     if let Some(cgroup) = cgroup {
         kill_cgroup(cgroup);
@@ -213,7 +215,7 @@ fn clear(cgroup: Option<&Path>) -> io::Result<()> {
     let own = rustix::process::getpid().as_raw_pid();
     loop {
         for pid in find(|stat| stat.parent == own)?.into_iter().filter_map(Pid::from_raw) {
-            // A child that was not waited for keeps its number.
+            // The pid of a child is not reused before the child is reaped.
             let _ = kill_process(pid, Signal::KILL);
         }
         match wait(WaitOptions::empty()) {
@@ -224,9 +226,9 @@ fn clear(cgroup: Option<&Path>) -> io::Result<()> {
     }
 }
 
-/// Kills everything in a cgroup, when the kernel can.
+/// Kills all processes in a cgroup, if the kernel supports it.
 pub(super) fn kill_cgroup(cgroup: &Path) {
-    // Kernels before 5.14 have no such file.
+    // The file does not exist before kernel 5.14.
     let _ = std::fs::write(cgroup.join("cgroup.kill"), "1");
 }
 
@@ -240,7 +242,7 @@ fn ended(status: WaitStatus, message: String) -> RunEnd {
     RunEnd { code, reason: reason.to_owned(), message, at: Timestamp::now() }
 }
 
-/// The end of the container's log, without the times.
+/// The end of the container's log, without timestamps.
 fn tail(plan: &Container) -> String {
     let text = std::fs::read(current(&plan.logs, plan.restart)).unwrap_or_default();
     let lines: Vec<&[u8]> =

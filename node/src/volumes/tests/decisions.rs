@@ -1,4 +1,4 @@
-//! The pure decisions as tables.
+//! Table tests of the pure decisions.
 
 use std::time::Duration;
 
@@ -44,9 +44,9 @@ fn facts(device: Option<MountState>, pods: Vec<PodFacts>, now: Instant) -> Volum
     }
 }
 
-/// Every pair of states of device and pod, for every wish.
+/// Every combination of device state, pod state and demand.
 #[tokio::test(start_paused = true)]
-async fn i10_every_pair_of_states() {
+async fn i10_decision_for_every_pair_of_states() {
     use MountState::{Mounted, NotMounted, Uncertain};
     let now = Instant::now();
     let table: [(Demand, Option<MountState>, MountState, &str); 36] = [
@@ -122,7 +122,7 @@ async fn i10_every_pair_of_states() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_first() {
+async fn unmounts_precede_mounts_and_earlier_pods_come_first() {
     use MountState::{Mounted, NotMounted, Uncertain};
     let now = Instant::now();
     let later = now + Duration::from_secs(7);
@@ -226,7 +226,7 @@ fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
 }
 
 #[test]
-fn what_a_claim_has_to_say() {
+fn claim_must_be_bound_and_owned() {
     let pod =
         typed(json!({"metadata": {"namespace": "ns", "name": "p", "uid": "u"}, "spec": {"containers": []}}));
     let changed = |change: fn(&mut Value)| {
@@ -284,7 +284,7 @@ fn what_a_claim_has_to_say() {
 }
 
 #[test]
-fn what_a_volume_has_to_say() {
+fn volume_must_refer_to_the_claim() {
     let ours = typed(claim("a"));
     let say = |value: Value| {
         check_owner(&typed(value), &ours).map_or_else(|error| error.to_string(), |()| "ours".to_owned())
@@ -311,7 +311,7 @@ fn what_a_volume_has_to_say() {
 }
 
 #[test]
-fn which_volumes_are_wanted_and_as_what() {
+fn only_used_volumes_are_requested_in_their_mode() {
     let mount = |name: &str| json!([{"name": name, "mountPath": "/m"}]);
     let pod = typed(json!({"metadata": {"namespace": "ns", "name": "p", "uid": "u"}, "spec": {
         "volumes": [{"name": "init", "persistentVolumeClaim": {"claimName": "c1"}}, {"name": "late", "ephemeral": {}},
@@ -337,7 +337,7 @@ fn which_volumes_are_wanted_and_as_what() {
 }
 
 #[test]
-fn names_that_never_become_a_path() {
+fn unsafe_names_never_become_a_path() {
     for name in ["", ".", "..", "a/b", "/", "a\0b", "a\nb", "a\u{7f}", &"x".repeat(256)] {
         assert!(!is_component(name), "{name:?}");
     }

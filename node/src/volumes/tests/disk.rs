@@ -1,4 +1,4 @@
-//! What agents leave on disk for the next one, and what nobody knows.
+//! Tests of what an agent finds on disk at its start, and of unknown directories.
 
 use std::fs;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::fixture::{Bench, pod, tell};
 use crate::volumes::{Fate, Left, LeftVolume, PodVolumes, Survey, purge, quarantined};
 
-/// An agent that has mounted a disk and a directory for a pod, and is gone.
+/// An agent that has mounted a disk and an own directory for a pod, and crashed.
 async fn leave(bench: &Bench) {
     bench.disk("a", "ReadWriteOnce", "d");
     let agent = bench.agent().await;
@@ -40,10 +40,10 @@ async fn nothing_is_unmounted_before_pods_and_node_are_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wanted_is_mounted_again_and_never_taken_away_in_between() {
+async fn requested_volumes_are_remounted_without_an_unmount() {
     let bench = Bench::new();
     leave(&bench).await;
-    // The claim cannot be read at first: what is there stays all the same.
+    // The claim cannot be read at first: the existing mounts stay all the same.
     let claim = bench.api.get("persistentvolumeclaims", "ns/a").unwrap();
     bench.api.delete("persistentvolumeclaims", "ns/a");
     let agent = bench.quiet_agent().await;
@@ -61,7 +61,7 @@ async fn what_is_wanted_is_mounted_again_and_never_taken_away_in_between() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_runtime_still_uses_is_held() {
+async fn held_volumes_stay_until_they_are_released() {
     let bench = Bench::new();
     leave(&bench).await;
     let agent = bench.quiet_agent().await;
@@ -79,7 +79,7 @@ async fn what_a_runtime_still_uses_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn directories_that_nobody_knows_go_when_empty_and_into_quarantine_when_not() {
+async fn unknown_directories_are_removed_or_quarantined() {
     let bench = Bench::new();
     let paths = bench.paths();
     fs::create_dir_all(paths.pod_volumes("empty").join("test~gone")).unwrap();
@@ -105,7 +105,7 @@ async fn directories_that_nobody_knows_go_when_empty_and_into_quarantine_when_no
     let wanted =
         [("empty", "removed"), ("full", "quarantined"), ("linked", "quarantined"), ("mounted", "mounted")]
             .map(|(uid, fate)| (uid.to_owned(), fate));
-    // Before pods and Node are known nothing is touched in any case.
+    // Before pods and Node are known, nothing is touched in either mode.
     for (dry_run, findings) in [(true, &wanted[..]), (false, &[])] {
         assert_eq!(fates(agent.volumes.gc(dry_run).await), findings);
         assert!(full.exists() && !paths.quarantine().exists());
@@ -129,7 +129,7 @@ async fn directories_that_nobody_knows_go_when_empty_and_into_quarantine_when_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_mounted_while_it_is_moved_away_is_moved_back() {
+async fn directory_with_a_new_mount_is_moved_back() {
     let bench = Bench::new();
     let paths = bench.paths();
     fs::create_dir_all(paths.pod("u").join("late")).unwrap();
@@ -142,13 +142,13 @@ async fn what_is_mounted_while_it_is_moved_away_is_moved_back() {
     assert_eq!(fs::read_to_string(paths.pod("u").join("file")).unwrap(), "data");
     assert_eq!(fs::read_dir(paths.quarantine()).unwrap().count(), 0);
     assert_eq!(bench.events("OrphanedPodVolume"), Vec::<String>::new());
-    // Nothing is mounted in it any more.
+    // No mount is left in it.
     let findings = agent.volumes.gc(false).await;
     assert!(matches!(&findings[..], [one] if matches!(one.fate, Fate::Quarantined(_))), "{findings:?}");
 }
 
 #[tokio::test]
-async fn what_is_in_quarantine_is_listed_and_goes_only_when_nothing_is_mounted_in_it() {
+async fn quarantine_is_listed_and_purged_only_without_mounts() {
     let bench = Bench::new();
     let (paths, outside) = (bench.paths(), bench.root.path().join("outside"));
     fs::create_dir_all(&outside).unwrap();
@@ -178,7 +178,7 @@ async fn what_is_in_quarantine_is_listed_and_goes_only_when_nothing_is_mounted_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_from_outside_leaves_volumes_to_the_agent() {
+async fn survey_leaves_volumes_to_the_agent() {
     let bench = Bench::new();
     leave(&bench).await;
     let paths = bench.paths();
@@ -222,9 +222,9 @@ async fn a_look_from_outside_leaves_volumes_to_the_agent() {
     assert_eq!(bench.machine.take_calls(), Vec::<String>::new(), "no driver was asked");
 }
 
-/// Mounts of places that no plugin understands go in a thread of their own, so time is real here.
+/// Unrecognized mounts are removed in a separate thread, so this test runs in real time.
 #[tokio::test]
-async fn places_that_no_plugin_understands_are_unmounted_if_nobody_wants_them() {
+async fn unrecognized_mounts_are_removed_when_unrequested() {
     let bench = Bench::new();
     let paths = bench.paths();
     let places = [

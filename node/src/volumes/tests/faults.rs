@@ -1,4 +1,5 @@
-//! Every call fails once in every way, and the agent is ended in the midst of every call: things end where they end without that.
+//! Fault injection: every call fails once in every way, and the agent crashes during every call. The final state
+//! must equal that of a run without faults.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use crate::volumes::PodVolumes;
 
 const CALLS: usize = 7;
 
-/// Two pods share a disk, one has a directory of its own; then both go.
+/// Two pods share a disk, and one has its own directory.
 async fn come(agent: &Agent) {
     agent.volumes.want(pod("p", "u1", &["a", "+x"]));
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -49,7 +50,7 @@ fn all_gone(bench: &Bench, agent: &Agent, what: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_call_fails_once_in_every_way() {
+async fn every_call_recovers_from_every_fault() {
     for nth in 0..CALLS {
         for fault in [Fault::Final, Fault::Lost, Fault::Done, Fault::Panics] {
             let what = format!("call {nth} {fault:?}");
@@ -70,7 +71,7 @@ async fn every_call_fails_once_in_every_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_call_fails_for_minutes_and_is_tried_less_and_less() {
+async fn failing_call_is_retried_with_back_off() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "d");
     bench.machine.always("stage a", Fault::Final);
@@ -89,9 +90,9 @@ async fn every_call_fails_for_minutes_and_is_tried_less_and_less() {
     assert_eq!(agent.in_use(), Vec::<String>::new());
 }
 
-/// The agent ends in the midst of a call, before or after its effect, and another one begins.
+/// The agent crashes during a call, before or after its effect, and another one starts.
 #[tokio::test(start_paused = true)]
-async fn a_crash_in_every_call() {
+async fn crash_during_every_call_is_recovered() {
     for nth in 0..CALLS {
         for fault in [Fault::HangsBefore, Fault::HangsAfter] {
             let what = format!("crash in call {nth} {fault:?}");
@@ -115,7 +116,7 @@ async fn a_crash_in_every_call() {
             go(&agent);
             bench.settle().await;
             if !crashed_before {
-                // The pods are gone when the next one begins.
+                // The pods are deleted before the next agent starts.
                 agent.crash().await;
                 agent = bench.agent().await;
                 bench.rest().await;
@@ -127,9 +128,9 @@ async fn a_crash_in_every_call() {
     }
 }
 
-/// The same with the pods gone when the next agent begins, whatever was under way.
+/// The same, but the pods are deleted before the next agent starts, whatever operation was in progress.
 #[tokio::test(start_paused = true)]
-async fn a_crash_while_pods_come_and_they_are_gone_then() {
+async fn crash_during_mounts_of_deleted_pods_is_recovered() {
     for nth in 0..4 {
         for fault in [Fault::HangsBefore, Fault::HangsAfter] {
             let what = format!("crash in call {nth} {fault:?}");

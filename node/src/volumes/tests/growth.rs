@@ -1,4 +1,4 @@
-//! Volumes that grew: while they are mounted, before they are, and when that fails.
+//! Tests of volume expansion: while mounted, before the mount, and with failures.
 
 use orlop_csi::error::{CallError, Code};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::fixture::{Bench, pod};
 use crate::plugin::PluginError;
 
-/// The controller has made the volume larger; the node has to follow.
+/// The controller has expanded the volume; the node must follow.
 fn grow(bench: &Bench) {
     bench.api.patch("persistentvolumes", "pv-a", "", json!({"spec": {"capacity": {"storage": "2Gi"}}}));
     let status = json!({"status": {"allocatedResources": {"storage": "2Gi"},
@@ -30,7 +30,7 @@ fn is_finished(status: &Value) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_grows_while_it_is_mounted() {
+async fn mounted_volume_is_expanded_once() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "d");
     let agent = bench.agent().await;
@@ -50,7 +50,7 @@ async fn a_volume_grows_while_it_is_mounted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_grew_before_is_expanded_before_the_pod_sees_it() {
+async fn expanded_volume_grows_before_the_pod_sees_it() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "d");
     grow(&bench);
@@ -63,7 +63,7 @@ async fn a_volume_that_grew_before_is_expanded_before_the_pod_sees_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_write_of_an_expansion_fails_once() {
+async fn expansion_recovers_from_every_failed_write() {
     use orlop_test_support::FaultKind;
     for nth in 0..2 {
         for kind in [FaultKind::Broken, FaultKind::AnswerLost, FaultKind::Status(409, "Conflict", "changed")]
@@ -90,7 +90,7 @@ async fn every_write_of_an_expansion_fails_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expansion_that_cannot_be_is_told_and_the_pod_gets_its_volume() {
+async fn infeasible_expansion_is_reported_and_the_pod_starts() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "d");
     grow(&bench);
@@ -117,7 +117,7 @@ async fn an_expansion_that_cannot_be_is_told_and_the_pod_gets_its_volume() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expansion_that_is_refused_now_keeps_the_pod_from_nothing_and_is_tried_again() {
+async fn refused_expansion_is_retried_and_the_pod_starts() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "d");
     grow(&bench);

@@ -1,4 +1,4 @@
-//! The volume manager against a server in memory and a plugin that does as it is told.
+//! The volume manager against an API server in memory and a fake plugin.
 #![allow(clippy::unwrap_used)]
 
 mod decisions;

@@ -1,4 +1,4 @@
-//! Mounting and unmounting when all goes well, and who waits for whom.
+//! Tests of mounting and unmounting without faults, and of the order between pods.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::fixture::{Bench, Fault, pod, pod_json, tell};
 use crate::volumes::PodVolumes;
 
 #[tokio::test(start_paused = true)]
-async fn volumes_come_and_go_in_order() {
+async fn volumes_are_mounted_and_unmounted_in_order() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "d");
     let agent = bench.agent().await;
@@ -46,7 +46,7 @@ async fn volumes_come_and_go_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i7_nothing_is_mounted_before_it_is_attached() {
+async fn i7_volume_is_not_mounted_before_it_is_attached() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "d");
     bench.disk("loose", "ReadWriteOnce", "unattached");
@@ -61,7 +61,7 @@ async fn i7_nothing_is_mounted_before_it_is_attached() {
     );
     let attached = json!([{"name": "test/disk/a", "devicePath": ""}]);
     let status = |in_use: &[&str]| json!({"status": {"volumesInUse": in_use, "volumesAttached": attached}});
-    // An agent before this one has left it in both lists.
+    // An earlier agent has left the volume in both lists.
     bench.api.patch("nodes", "n", "status", status(&["test/disk/a"]));
     tell(&bench.api, &agent.volumes);
     bench.settle().await;
@@ -96,7 +96,7 @@ async fn i7_nothing_is_mounted_before_it_is_attached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_pods_share_a_mount_for_the_node() {
+async fn two_pods_share_a_device_mount() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteMany", "d");
     let agent = bench.agent().await;
@@ -116,7 +116,7 @@ async fn two_pods_share_a_mount_for_the_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_for_one_pod_is_refused_to_the_second_until_the_first_is_gone() {
+async fn single_pod_volume_is_refused_until_the_first_pod_is_gone() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOncePod", "d");
     let agent = bench.agent().await;
@@ -135,7 +135,7 @@ async fn a_volume_for_one_pod_is_refused_to_the_second_until_the_first_is_gone()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_replaced_by_one_of_the_same_name() {
+async fn pod_is_replaced_by_one_of_the_same_name() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOncePod", "d");
     let agent = bench.agent().await;
@@ -154,7 +154,7 @@ async fn a_pod_is_replaced_by_one_of_the_same_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i12_a_volume_that_hangs_delays_its_own_pod_alone() {
+async fn i12_hanging_volume_delays_only_its_own_pod() {
     let bench = Bench::new();
     for name in ["a", "b", "c"] {
         bench.disk(name, "ReadWriteOnce", "d");
@@ -185,7 +185,7 @@ async fn i12_a_volume_that_hangs_delays_its_own_pod_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn content_that_changes_is_shown_again_and_a_failure_of_that_unmounts_nothing() {
+async fn changed_content_is_refreshed_and_a_failed_refresh_unmounts_nothing() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "d");
     let agent = bench.agent().await;
@@ -215,7 +215,7 @@ async fn content_that_changes_is_shown_again_and_a_failure_of_that_unmounts_noth
     agent.volumes.refresh(&place);
     bench.settle().await;
     assert_eq!(bench.machine.take_calls(), ["publish x u"], "a ConfigMap has changed");
-    // A container that comes later uses one more volume.
+    // An ephemeral container uses one more volume.
     value["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": "y", "emptyDir": {}}));
     value["spec"]["ephemeralContainers"] =
         json!([{"name": "e", "image": "i", "volumeMounts": [{"name": "y", "mountPath": "/y"}]}]);
@@ -227,7 +227,7 @@ async fn content_that_changes_is_shown_again_and_a_failure_of_that_unmounts_noth
 }
 
 #[tokio::test(start_paused = true)]
-async fn fs_group_belongs_to_the_set_up() {
+async fn failed_fs_group_delays_the_pod_and_the_first_group_wins() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteMany", "once");
     let agent = bench.agent().await;
@@ -264,7 +264,7 @@ async fn fs_group_belongs_to_the_set_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_driver_is_told_the_pod_and_may_set_its_group_itself() {
+async fn driver_with_group_support_gets_the_pod_and_no_chown() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "group");
     let agent = bench.agent().await;
@@ -279,7 +279,7 @@ async fn a_driver_is_told_the_pod_and_may_set_its_group_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_agent_writes_is_only_read() {
+async fn content_written_by_the_agent_is_read_only() {
     let bench = Bench::new();
     let agent = bench.agent().await;
     agent.volumes.want(pod("p", "u", &["+shown", "+x"]));
@@ -290,7 +290,7 @@ async fn what_the_agent_writes_is_only_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_goes_while_its_volume_cannot_be_mounted() {
+async fn pod_is_released_while_a_mount_fails() {
     for call in ["stage a", "publish a", "publish x", "unpublish a"] {
         let bench = Bench::new();
         bench.disk("a", "ReadWriteOnce", "d");
@@ -310,7 +310,7 @@ async fn a_pod_that_goes_while_its_volume_cannot_be_mounted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_at_rest_does_nothing_and_reads_no_table() {
+async fn idle_agent_makes_no_calls_and_reads_no_mount_table() {
     let bench = Bench::new();
     let agent = bench.agent().await;
     let uids: Vec<String> = (0..20).map(|number| format!("u{number}")).collect();
@@ -326,7 +326,7 @@ async fn an_agent_at_rest_does_nothing_and_reads_no_table() {
     let before = (bench.machine.state().readings, asked());
     for _ in 0..60 {
         tokio::time::sleep(Duration::from_secs(60)).await;
-        // As the room of pods does every minute.
+        // The pod workers do this every minute.
         assert!(agent.volumes.gc(false).await.is_empty());
     }
     assert_eq!((bench.machine.state().readings, asked()), before, "readings of the table, requests");

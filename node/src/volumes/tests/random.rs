@@ -1,5 +1,6 @@
-//! Random histories: pods come and go, calls fail and hang, agents end and begin. What must never be is watched at every call; in the
-//! end everything is as it should be. `ORLOP_VOLUMES_SEED` plays one history, `ORLOP_VOLUMES_HISTORIES` says how many others are played.
+//! Random histories: pods are created and deleted, calls fail and hang, agents crash and restart. The invariants
+//! are checked at every call, and the final state must be correct. `ORLOP_VOLUMES_SEED` runs one history,
+//! `ORLOP_VOLUMES_HISTORIES` sets the number of random ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,10 +29,10 @@ const SETS: [&[&str]; 6] = [&["many"], &["once"], &["+x"], &["many", "+x"], &["m
 
 type Pods = BTreeMap<String, Arc<Pod>>;
 
-/// Another agent takes over; some pods come before all are known, some claims cannot be read at first.
+/// Another agent takes over; some pods arrive before all are known, and some claims cannot be read at first.
 async fn again(bench: &Bench, agent: Agent, pods: &Pods, rng: &mut StdRng) -> Agent {
     agent.crash().await;
-    // What hung has ended with its agent.
+    // Hanging calls ended with their agent.
     bench.machine.state().plans.clear();
     let agent = bench.quiet_agent().await;
     let node_first = rng.random_bool(0.5);
@@ -130,7 +131,7 @@ async fn play(seed: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i7_i12_random_histories_end_well() {
+async fn i7_i12_random_histories_reach_the_desired_state() {
     let seeds = match std::env::var("ORLOP_VOLUMES_SEED") {
         Ok(seed) => vec![seed.parse().unwrap()],
         Err(_) => {

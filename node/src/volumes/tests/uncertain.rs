@@ -1,4 +1,4 @@
-//! What is in doubt is not relied on: undoings that failed, records that cannot be read, drivers whose wishes are not known yet.
+//! Tests of uncertain states: failed unmounts, unreadable records, drivers whose capabilities are not known yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ fn grouped(name: &str, uid: &str, volume: &str, group: i64) -> Arc<Pod> {
     Arc::new(serde_json::from_value(value).unwrap())
 }
 
-/// A driver that has unmounted a volume and then fails answers with an error that says nothing of that.
+/// A driver may unmount a volume and then fail with an error that does not tell.
 #[tokio::test(start_paused = true)]
-async fn what_could_not_be_undone_is_made_anew_for_the_next_pod() {
+async fn device_is_remounted_after_a_failed_unmount() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "d");
     let agent = bench.agent().await;
@@ -36,9 +36,9 @@ async fn what_could_not_be_undone_is_made_anew_for_the_next_pod() {
     bench.nothing_wrong();
 }
 
-/// The record of what a pod has is damaged; that of the mount for the node is not.
+/// The record of a pod's mount is damaged; that of the device mount is not.
 #[tokio::test(start_paused = true)]
-async fn i7_a_mount_for_the_node_stays_while_something_of_a_pod_is_not_understood() {
+async fn i7_device_mount_stays_while_a_pod_mount_is_unrecognized() {
     for runs in [true, false] {
         let bench = Bench::new();
         bench.disk("a", "ReadWriteOnce", "d");
@@ -52,9 +52,9 @@ async fn i7_a_mount_for_the_node_stays_while_something_of_a_pod_is_not_understoo
         bench.api.delete("persistentvolumeclaims", "ns/a");
         let agent = bench.quiet_agent().await;
         match runs {
-            // The API has it no more, and it still runs.
+            // The API server no longer has the pod, but its containers run.
             true => agent.volumes.hold("u"),
-            // It is wanted, and cannot be looked up yet.
+            // The pod is requested, but its claim cannot be read yet.
             false => agent.volumes.want(pod("p", "u", &["a"])),
         }
         agent.volumes.synced();
@@ -70,7 +70,7 @@ async fn i7_a_mount_for_the_node_stays_while_something_of_a_pod_is_not_understoo
             assert_eq!(bench.machine.take_calls(), ["stage a", "publish a u"]);
             bench.nothing_wrong();
         }
-        // What nobody understands is unmounted as it is; then the mount for the node goes.
+        // The unrecognized mount is removed first, then the device mount.
         bench.machine.state().places.clear();
         agent.volumes.release("u");
         bench.rest().await;
@@ -80,15 +80,15 @@ async fn i7_a_mount_for_the_node_stays_while_something_of_a_pod_is_not_understoo
     }
 }
 
-/// Drivers that set the group themselves have to be told of it.
+/// A driver that applies the group itself needs it when the volume is staged.
 #[tokio::test(start_paused = true)]
-async fn a_volume_is_staged_for_the_group_of_its_first_pod() {
+async fn volume_is_staged_with_the_group_of_its_first_pod() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteMany", "grouped");
     bench.machine.state().unsynced = true;
     let agent = bench.agent().await;
     agent.volumes.want(grouped("p", "u", "a", 7));
-    // The driver is asked when it is needed, after the pod was looked up.
+    // The driver is called when it is needed, after the lookup of the pod.
     tokio::time::sleep(Duration::from_millis(20)).await;
     bench.machine.state().unsynced = false;
     bench.settle().await;
@@ -97,9 +97,9 @@ async fn a_volume_is_staged_for_the_group_of_its_first_pod() {
     assert_eq!(bench.machine.state().owned, Vec::<String>::new(), "the driver has done it");
 }
 
-/// CSIDriver objects may come later than the pod.
+/// CSIDriver objects may arrive later than the pod.
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_needs_no_attachment_says_so_late() {
+async fn driver_without_attachment_is_recognized_late() {
     let bench = Bench::new();
     bench.disk("loose", "ReadWriteOnce", "unattached");
     bench.machine.state().unsynced = true;
@@ -114,9 +114,9 @@ async fn a_driver_that_needs_no_attachment_says_so_late() {
     assert_eq!(agent.in_use(), Vec::<String>::new());
 }
 
-/// Of two pods that share a volume the first has decided about its group, and a restart makes no new first.
+/// Of two pods that share a volume, the first one decides its group, even after a restart.
 #[tokio::test(start_paused = true)]
-async fn a_restart_gives_a_shared_volume_to_no_other_group() {
+async fn restart_keeps_the_group_of_a_shared_volume() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteMany", "once");
     let agent = bench.agent().await;
@@ -135,9 +135,9 @@ async fn a_restart_gives_a_shared_volume_to_no_other_group() {
     assert_eq!(bench.machine.state().owned, ["test/disk/a 7"]);
 }
 
-/// `requiresRepublish`: the content of such volumes changes without anybody saying so.
+/// `requiresRepublish`: the content of such volumes changes without a notification.
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_wants_to_be_asked_again_is() {
+async fn republish_runs_about_once_a_minute() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "again");
     bench.disk("b", "ReadWriteOnce", "d");

@@ -1,4 +1,4 @@
-//! What keeps a pod waiting, in words, and what ends it.
+//! Tests of the messages about waiting pods, and of what ends the wait.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::fixture::{Bench, claim, pod, pod_json, volume};
 use crate::volumes::PodVolumes;
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_not_ready_is_told_and_waited_for() {
+async fn unbound_claim_is_reported_until_it_is_bound() {
     let bench = Bench::new();
     let agent = bench.agent().await;
     agent.volumes.want(pod("p", "u", &["a", "+x"]));
@@ -30,7 +30,7 @@ async fn a_claim_that_is_not_ready_is_told_and_waited_for() {
     bench.api.patch("persistentvolumeclaims", "ns/a", "status", bound);
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert!(agent.is_ready("u"));
-    // What a pod has it keeps.
+    // A mounted volume stays mounted without its claim.
     bench.api.delete("persistentvolumeclaims", "ns/a");
     bench.api.delete("persistentvolumes", "pv-a");
     bench.rest().await;
@@ -42,7 +42,7 @@ async fn a_claim_that_is_not_ready_is_told_and_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_of_another_node_and_options_that_cannot_be_are_refused() {
+async fn node_affinity_and_mount_options_can_refuse_a_volume() {
     let bench = Bench::new();
     let mut far = volume("far", "ReadWriteOnce", "d");
     let term = |zone: &str| json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]}});
@@ -79,7 +79,7 @@ async fn a_volume_of_another_node_and_options_that_cannot_be_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn devices_and_claims_that_may_only_be_read() {
+async fn block_mode_and_read_only_claims_are_honored() {
     let bench = Bench::new();
     let mut device = volume("a", "ReadWriteOnce", "d");
     device["spec"]["volumeMode"] = json!("Block");
@@ -108,7 +108,7 @@ async fn devices_and_claims_that_may_only_be_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn why_a_volume_is_not_attached_comes_from_its_attachment() {
+async fn attach_error_is_read_from_the_volume_attachment() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "real");
     let agent = bench.quiet_agent().await;

@@ -1,4 +1,4 @@
-//! Both backends run the suite.
+//! Runs the conformance suite on both backends.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,11 +31,11 @@ impl Backend for OnDisk {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory() {
+async fn memory_backend_conforms() {
     run_all(&InMemory).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn embedded() {
+async fn embedded_backend_conforms() {
     run_all(&OnDisk::default()).await;
 }

@@ -1,4 +1,4 @@
-//! A process is killed under load, again and again. What it had acknowledged is there.
+//! A process is killed under load repeatedly, and every acknowledged write is there afterwards.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
@@ -15,12 +15,12 @@ use crate::{Embedded, Kv, Options, Retention, Revision};
 
 const DIR: &str = "ORLOP_STORE_CRASH_DIR";
 const WRITERS: usize = 8;
-/// Kills of one run; `ORLOP_KILLS` asks for more.
+/// The number of kills in a run; `ORLOP_KILLS` overrides it.
 const KILLS: usize = 12;
 
 fn options() -> Options {
     Options {
-        // So little that compaction, snapshots and rotation run all the time.
+        // So small that compaction, snapshots and rotation run all the time.
         retention: Retention { age: Duration::ZERO, revisions: 3000, ..Retention::default() },
         retain_every: Duration::from_millis(10),
         segment_bytes: 256 << 10,
@@ -30,9 +30,9 @@ fn options() -> Options {
     }
 }
 
-/// What the killed process does: every writer counts up its key, and tells every acknowledgement.
+/// The process to kill: every writer increments its key and prints every acknowledgement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "is started and killed by `killed_under_load`"]
+#[ignore = "is started and killed by `acknowledged_writes_survive_kills_under_load`"]
 async fn child() {
     let Ok(dir) = std::env::var(DIR) else { return };
     let store = Arc::new(Embedded::<Sum>::open(dir, options()).unwrap());
@@ -60,7 +60,7 @@ async fn child() {
     }
 }
 
-/// Runs a child until it is killed, and gives the last acknowledgement of each key.
+/// Runs a child until it is killed, and returns the last acknowledgement of each key.
 fn run_child(dir: &Path, after: Duration) -> BTreeMap<String, (u64, u64)> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "embedded::tests::crash::child", "--ignored", "--nocapture"])
@@ -78,7 +78,7 @@ fn run_child(dir: &Path, after: Duration) -> BTreeMap<String, (u64, u64)> {
     let mut acknowledged = BTreeMap::new();
     for line in BufReader::new(output).lines() {
         let line = line.unwrap();
-        // The harness writes the name of the test in front of the first line.
+        // The test harness prints the test's name in front of the first line.
         let Some(at) = line.find("ack ") else { continue };
         let words: Vec<_> = line[at..].split(' ').collect();
         if let [_, key, count, revision] = words[..] {
@@ -90,7 +90,7 @@ fn run_child(dir: &Path, after: Duration) -> BTreeMap<String, (u64, u64)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_under_load() {
+async fn acknowledged_writes_survive_kills_under_load() {
     let dir = tempfile::tempdir().unwrap();
     let mut newest: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let kills = std::env::var("ORLOP_KILLS").map_or(KILLS, |text| text.parse().unwrap());
@@ -109,7 +109,7 @@ async fn killed_under_load() {
             assert!(record.mod_revision >= Revision(*revision));
             assert!(there > *count || record.mod_revision == Revision(*revision), "{key}");
         }
-        // The log is dense, and each key counts up by one.
+        // The log is dense, and each key is incremented by one.
         let mut counts = BTreeMap::new();
         for event in events(&store).await {
             let (name, value) = event.split(" <- ").next().unwrap().split_once('=').unwrap();

@@ -1,4 +1,4 @@
-//! Files that are not what they were: what is repaired, what is rebuilt, what is refused.
+//! Damaged files: what is repaired, what is rebuilt, what is refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,14 +35,14 @@ impl Made {
             .collect()
     }
 
-    /// The only segment, and where its frames end.
+    /// The only segment, and the end of its frames.
     fn end(&self) -> (PathBuf, usize) {
         let path = self.segments().pop().unwrap();
         let end = super::super::files::without_zeros(&fs::read(&path).unwrap());
         (path, end)
     }
 
-    /// Cuts so much off the end of the journal, at the last frame or with the file itself.
+    /// Removes bytes from the end of the journal: from the last frame, or from the file itself.
     fn cut(&self, bytes: usize, with_the_file: bool) {
         let (path, end) = self.end();
         let mut all = fs::read(&path).unwrap();
@@ -57,7 +57,7 @@ impl Made {
         names(self.path()).iter().filter(|name| name.starts_with("sled.broken-")).count()
     }
 
-    /// Opens it, and checks that every acknowledged write is there and that it can go on.
+    /// Opens the store, and checks that every acknowledged write is there and that it accepts writes.
     async fn check(&self, name: &str) {
         let store = open(self.path());
         assert_eq!(records(&store), self.records, "{name}");
@@ -77,7 +77,7 @@ impl Made {
     }
 }
 
-/// A store with a story behind it, closed.
+/// A closed store with a history.
 async fn made(options: Options, revisions: u64) -> Made {
     let dir = super::scratch();
     let store = Embedded::open(dir.path(), options).unwrap();
@@ -99,13 +99,13 @@ async fn covered() -> Made {
     made
 }
 
-/// One segment, no snapshots: nothing but the journal and sled.
+/// One segment and no snapshots: only the journal and sled.
 fn plain() -> Options {
     Options { segment_bytes: 1 << 30, snapshot_bytes: 1 << 30, ..small() }
 }
 
 #[tokio::test]
-async fn torn_ends_are_cut() {
+async fn torn_ends_are_truncated() {
     for (name, garbage) in [
         ("a few bytes", vec![7; 5]),
         ("zeros", vec![0; 4096]),
@@ -127,7 +127,7 @@ async fn torn_ends_are_cut() {
 }
 
 #[tokio::test]
-async fn a_cut_last_group_comes_back_from_the_served_copy() {
+async fn truncated_last_group_is_restored_from_the_served_copy() {
     for (cut, with_the_file) in [(1, true), (40, false), (150, true), (150, false)] {
         let made = made(plain(), 20).await;
         made.cut(cut, with_the_file);
@@ -135,9 +135,9 @@ async fn a_cut_last_group_comes_back_from_the_served_copy() {
     }
 }
 
-/// Bringing the end back needs room, and may fail: that is no damage, and it can be tried again.
+/// Restoring the end needs disk space and may fail. That is not damage, and it can be retried.
 #[tokio::test]
-async fn a_cut_last_group_waits_for_room() {
+async fn restoring_a_truncated_group_waits_for_disk_space() {
     for is_full in [true, false] {
         for op in [Op::Write, Op::Sync] {
             let made = made(plain(), 20).await;
@@ -161,11 +161,11 @@ async fn a_cut_last_group_waits_for_room() {
 }
 
 #[tokio::test]
-async fn a_cut_last_group_that_was_not_fed_was_never_acknowledged() {
+async fn truncated_group_absent_from_the_served_copy_counts_as_unacknowledged() {
     let made = made(plain(), 20).await;
     made.cut(1, false);
     fs::remove_dir_all(made.path().join("sled")).unwrap();
-    // The power went before the mark was written.
+    // As if the power had failed before the mark was written.
     fs::remove_file(made.path().join("high-water")).unwrap();
     let store = open(made.path());
     assert_eq!(store.head().revision(), Revision(19));
@@ -186,7 +186,7 @@ async fn damage_in_the_middle_is_refused() {
 }
 
 #[tokio::test]
-async fn a_damaged_older_segment_is_refused_and_can_be_moved_away() {
+async fn damaged_older_segment_is_refused_and_can_be_removed() {
     let made = made(Options { snapshot_bytes: 1 << 30, ..small() }, 100).await;
     let segments = made.segments();
     assert!(segments.len() > 3);
@@ -194,7 +194,7 @@ async fn a_damaged_older_segment_is_refused_and_can_be_moved_away() {
     flip(&segments[1], length - 1);
     let told = made.refused("the end of an older segment");
     assert!(told.contains(&*segments[1].file_name().unwrap().to_string_lossy()), "{told}");
-    // The way on that the message tells.
+    // The fix that the message names.
     fs::remove_file(&segments[0]).unwrap();
     fs::remove_file(&segments[1]).unwrap();
     made.check("without the older segments").await;
@@ -212,7 +212,7 @@ async fn a_missing_segment_is_refused() {
 }
 
 #[tokio::test]
-async fn an_unfinished_rotation_is_forgotten() {
+async fn interrupted_rotation_is_discarded() {
     for (name, bytes) in [("nothing", &b""[..]), ("half a header", b"ORLOPJNL\x01\x00")] {
         let made = made(plain(), 20).await;
         fs::write(made.path().join("journal/00000000000000000021.wal"), bytes).unwrap();
@@ -222,13 +222,13 @@ async fn an_unfinished_rotation_is_forgotten() {
 }
 
 #[tokio::test]
-async fn headers_and_names_are_checked() {
+async fn segment_format_and_store_id_are_checked() {
     let made = made(plain(), 20).await;
     let path = made.segments()[0].clone();
     flip(&path, 33);
     drop(open(made.path()));
     flip(&path, 33);
-    // A newer format, with a checksum that fits.
+    // A newer format, with a valid checksum.
     let good = fs::read(&path).unwrap();
     let mut newer = good.clone();
     newer[8] = 9;
@@ -247,7 +247,7 @@ async fn headers_and_names_are_checked() {
 }
 
 #[tokio::test]
-async fn a_served_copy_that_cannot_be_used_is_rebuilt() {
+async fn unusable_served_copy_is_rebuilt() {
     type Harm = fn(&Path);
     let harms: [(&str, usize, Harm); 7] = [
         ("gone", 0, |sled| fs::remove_dir_all(sled).unwrap()),
@@ -278,7 +278,7 @@ async fn a_served_copy_that_cannot_be_used_is_rebuilt() {
 }
 
 #[tokio::test]
-async fn every_flipped_bit_of_the_served_copy_is_survived() {
+async fn every_flipped_bit_of_the_served_copy_is_recovered() {
     let made = made(small(), 60).await;
     let sled = made.path().join("sled");
     let mut random: u64 = rand::random();
@@ -298,14 +298,14 @@ async fn every_flipped_bit_of_the_served_copy_is_survived() {
 }
 
 #[tokio::test]
-async fn a_damaged_snapshot_gives_way_to_the_older_one() {
+async fn older_snapshot_replaces_a_damaged_one() {
     let made = covered().await;
     let snapshots = made.snapshots();
     fs::remove_dir_all(made.path().join("sled")).unwrap();
     flip(&snapshots[1], 100);
     made.check("the newest").await;
     fs::remove_dir_all(made.path().join("sled")).unwrap();
-    // The damaged one is out of the way, and another was taken in its place.
+    // The damaged snapshot is renamed, and a new one was taken.
     let snapshots: Vec<_> =
         made.snapshots().into_iter().filter(|path| path.extension().unwrap() == "snap").collect();
     assert_eq!(snapshots.len(), 2, "{:?}", made.snapshots());
@@ -321,7 +321,7 @@ async fn a_damaged_snapshot_gives_way_to_the_older_one() {
 }
 
 #[tokio::test]
-async fn an_existing_store_is_never_taken_for_an_empty_one() {
+async fn existing_store_is_never_treated_as_empty() {
     for (name, harm) in [
         ("the journal is gone", (|dir| fs::remove_dir_all(dir.join("journal")).unwrap()) as fn(&Path)),
         ("the journal is empty", |dir| {
@@ -347,7 +347,7 @@ async fn an_existing_store_is_never_taken_for_an_empty_one() {
 }
 
 #[tokio::test]
-async fn the_identity_is_written_again() {
+async fn missing_or_damaged_identity_is_rewritten() {
     let made = made(small(), 60).await;
     fs::remove_file(made.path().join("STORE")).unwrap();
     made.check("STORE is missing").await;
@@ -361,7 +361,7 @@ async fn the_identity_is_written_again() {
 }
 
 #[tokio::test]
-async fn a_second_opener_is_told_who_holds_it() {
+async fn second_opener_gets_the_holder_of_the_lock() {
     let dir = super::scratch();
     let store = open(dir.path());
     let error =
@@ -378,10 +378,10 @@ async fn a_second_opener_is_told_who_holds_it() {
 }
 
 #[tokio::test]
-async fn segments_go_when_they_are_covered_twice() {
+async fn segments_are_removed_once_two_snapshots_cover_them() {
     let dir = super::scratch();
     let store = open(dir.path());
-    // The thread that makes snapshots may be slower than this one.
+    // The snapshot thread may be slower than this one.
     let start = std::time::Instant::now();
     while names(&dir.path().join("snapshot")).iter().filter(|name| name.ends_with(".snap")).count() < 2 {
         assert!(start.elapsed() < Duration::from_secs(60), "there are no two snapshots");
@@ -393,7 +393,7 @@ async fn segments_go_when_they_are_covered_twice() {
     assert_eq!(snapshots.len(), 2, "{snapshots:?}");
     let segments = names(&dir.path().join("journal"));
     let older: u64 = snapshots[0].trim_end_matches(".snap").parse().unwrap();
-    // There is one alone when the older snapshot covers all the others whole.
+    // There is only one segment when the older snapshot covers all others completely.
     let second = segments.get(1).map_or(u64::MAX, |name| name.trim_end_matches(".wal").parse().unwrap());
     assert!(second > older + 1, "the first segment holds something after the older snapshot");
     let first: u64 = segments[0].trim_end_matches(".wal").parse().unwrap();

@@ -1,9 +1,9 @@
-//! Every operation on the file system fails in turn: once or for good, with an input/output error
-//! or for want of room, and after it the disk heals or the power goes and takes any pages with it.
-//! What was acknowledged is there afterwards, and no revision is used twice.
+//! Fault injection: every file system operation fails in turn, once or permanently, with an I/O error or for
+//! lack of space; then the disk recovers, or the power fails and drops any unsynced pages. Every
+//! acknowledged write must be there afterwards, and no revision is used twice.
 //!
-//! The normal run takes a sample. `ORLOP_FAULT_ROUNDS=N` runs everything N times;
-//! `ORLOP_FAULT_SEED` repeats a run.
+//! The normal run takes a sample. `ORLOP_FAULT_ROUNDS=N` runs everything N times; `ORLOP_FAULT_SEED` repeats
+//! a run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,13 +16,13 @@ use crate::testing::faulty::{Dice, Fault, Faulty, OPS, Op};
 use crate::testing::{Sum, put, told_event};
 use crate::{CheckOptions, CommitError, Embedded, Kv, OpenError, Options, Revision, check};
 
-/// How many cases of a normal run.
+/// The number of cases in a normal run.
 const SAMPLE: usize = 60;
 
-/// What a panic of one of the store's own threads has said.
+/// The panic messages of the store's own threads.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Panics of the store's threads are noted. That of the thread in which sled is opened is expected.
+/// Records panics of the store's threads. A panic in the thread that opens sled is expected.
 pub(super) fn note_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -55,16 +55,16 @@ fn on(files: &Faulty) -> Options {
     Options { files: Arc::new(files.clone()), segment_bytes: 1 << 10, snapshot_bytes: 3 << 10, ..small() }
 }
 
-/// Everything that anybody was shown: what is shown once stays.
+/// Everything that readers have seen: it must not change later.
 #[derive(Default)]
 struct Seen {
     events: BTreeMap<Revision, String>,
-    /// The newest state that was acknowledged.
+    /// The newest acknowledged state.
     acknowledged: Revision,
 }
 
 impl Seen {
-    /// Compares a store that was just opened with what was seen.
+    /// Compares a store that was just opened with what readers have seen.
     async fn check(&mut self, store: &Embedded<Sum>, name: &str) {
         let (oldest, head) = (store.oldest(), store.head().revision());
         let wanted = self.acknowledged;
@@ -75,7 +75,7 @@ impl Seen {
             let known = self.events.entry(at).or_insert_with(|| event.clone());
             assert_eq!(*known, event, "{name}: revision {at} was something else");
         }
-        // The records are what the events tell, those before the oldest included.
+        // The records match the events, including the records before the oldest event.
         let mut newest: BTreeMap<String, String> = BTreeMap::new();
         for event in self.events.range(..=head).map(|(_, event)| event) {
             let left = event.split_once(": ").unwrap().1.split(" <- ").next().unwrap();
@@ -88,7 +88,7 @@ impl Seen {
     }
 }
 
-/// Opens, writes, compacts and closes, twice. Whatever fails, fails as it should.
+/// Opens, writes, compacts and closes, twice. Every failure must be of an expected kind.
 async fn work(dir: &Path, files: &Faulty, seen: &mut Seen, name: &str) {
     for session in 0..2 {
         let store = match Embedded::<Sum>::open(dir, on(files)) {
@@ -109,7 +109,7 @@ async fn work(dir: &Path, files: &Faulty, seen: &mut Seen, name: &str) {
                     }
                     seen.acknowledged = done.revision();
                 }
-                // Nothing of it was written, and nothing is unknown.
+                // Nothing was written, and the outcome is known.
                 Err(CommitError::Full { .. }) => {
                     assert_eq!(store.head().revision(), seen.acknowledged, "{name}");
                     assert_eq!(store.poisoned(), None, "{name}");
@@ -128,7 +128,7 @@ async fn work(dir: &Path, files: &Faulty, seen: &mut Seen, name: &str) {
                 Err(error) => panic!("{name}: {error:?}"),
             }
             if n == 10 {
-                // May fail when the store is poisoned meanwhile; on a full disk there may be nothing yet.
+                // May fail when the store is poisoned meanwhile; on a full disk there may be nothing to compact yet.
                 let _ = store.compact(Revision(seen.acknowledged.0.saturating_sub(5))).await;
             }
         }
@@ -141,7 +141,7 @@ async fn work(dir: &Path, files: &Faulty, seen: &mut Seen, name: &str) {
 enum End {
     Healed,
     PowerCut,
-    /// With the served copy gone too.
+    /// A power failure that also removes the served copy.
     PowerCutAndNoCopy,
 }
 
@@ -181,7 +181,7 @@ async fn case(fault: Fault, end: End, seed: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_operation_fails_in_turn() {
+async fn acknowledged_writes_survive_a_failure_of_every_operation() {
     note_panics();
     let (seed, rounds) = seed_and_rounds();
     let mut dice = Dice::new(seed);
@@ -225,7 +225,7 @@ async fn every_operation_fails_in_turn() {
 }
 
 #[tokio::test]
-async fn a_failed_preparation_harms_nobody() {
+async fn failed_preallocation_is_harmless() {
     for op in [Op::Allocate, Op::Create] {
         let dir = super::scratch();
         let files = Faulty::new(u64::MAX);
@@ -233,7 +233,7 @@ async fn a_failed_preparation_harms_nobody() {
         let store =
             Embedded::<Sum>::open(dir.path(), Options { segment_bytes: 1 << 30, ..options() }).unwrap();
         files.fail_op_after(op, 0);
-        // One segment of 1 MiB, and more than it takes.
+        // More than one segment of 1 MiB.
         for n in 0..12 {
             let write = put(&store, &format!("/r/p/{n}"), &"x".repeat(200_000));
             store.commit(vec![write]).await.unwrap();
@@ -258,7 +258,7 @@ async fn segments_grow_and_a_fresh_store_is_small() {
     for n in 0..60 {
         let write = put(&store, &format!("/r/p/{n}"), &"x".repeat(100_000));
         store.commit(vec![write]).await.unwrap();
-        // The next segment is made while this one fills.
+        // The next segment is preallocated while this one fills.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     store.close().await;
@@ -270,9 +270,9 @@ async fn segments_grow_and_a_fresh_store_is_small() {
     drop(Embedded::<Sum>::open(dir.path(), Options::default()).unwrap());
 }
 
-/// The next opener prepares segments under the same name.
+/// The next process to open the directory preallocates segments under the same name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_prepared_any_more_when_the_directory_is_free() {
+async fn close_leaves_no_preallocated_segment() {
     let dir = super::scratch();
     let options = || Options { snapshot_bytes: 1 << 30, ..small() };
     for round in 0..100 {
@@ -287,7 +287,7 @@ async fn nothing_is_prepared_any_more_when_the_directory_is_free() {
 }
 
 #[test]
-fn a_failed_snapshot_leaves_nothing() {
+fn failed_snapshot_leaves_no_file() {
     use crate::embedded::{StoreId, snapshot};
     for op in [Op::Create, Op::Write, Op::Sync, Op::Rename] {
         let dir = super::scratch();

@@ -1,8 +1,7 @@
-//! A bit flips in a file, or its end is gone: the store is as it was, or says what is wrong. What
-//! never happens is that it opens with something else.
+//! Random damage: a bit flips in a file, or its end is missing. The store must have the same contents or
+//! report the damage; it must never open with other contents.
 //!
-//! The normal run takes a sample. `ORLOP_FAULT_ROUNDS=N` tries N thousand; `ORLOP_FAULT_SEED`
-//! repeats a run.
+//! The normal run takes a sample. `ORLOP_FAULT_ROUNDS=N` tries N thousand; `ORLOP_FAULT_SEED` repeats a run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,14 +15,14 @@ use crate::testing::Sum;
 use crate::testing::faulty::Dice;
 use crate::{CheckOptions, Embedded, Kv, OpenError, Options, check};
 
-/// How many harms a normal run tries.
+/// The number of damages that a normal run tries.
 const SAMPLE: usize = 40;
 
-/// What came of it.
+/// The outcome of opening the damaged store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Intact,
-    /// Everything is there, after the served copy was rebuilt or a file was written again.
+    /// Everything is there, after a rebuild of the served copy or a rewrite of a file.
     Repaired,
     Refused,
 }
@@ -45,7 +44,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// A store with two snapshots that was not closed properly: its last events are in the journal.
+/// A store with two snapshots that was not closed properly: its last events are only in the journal.
 async fn made() -> (tempfile::TempDir, Vec<String>, Vec<String>) {
     let dir = super::scratch();
     for _ in 0..2 {
@@ -61,7 +60,7 @@ async fn made() -> (tempfile::TempDir, Vec<String>, Vec<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn harm_to_any_file_is_survived_or_told() {
+async fn damage_to_any_file_is_repaired_or_reported() {
     note_panics();
     let (seed, rounds) = seed_and_rounds();
     let mut dice = Dice::new(seed);
@@ -70,7 +69,7 @@ async fn harm_to_any_file_is_survived_or_told() {
     for round in 0..rounds.map_or(SAMPLE, |rounds| rounds as usize * 1000) {
         let dir = super::scratch();
         copy_tree(made.path(), dir.path());
-        // Sometimes there is no served copy that could help.
+        // In some cases there is no served copy to recover from.
         let without_copy = dice.below(3) == 0;
         if without_copy {
             fs::remove_dir_all(dir.path().join("sled")).unwrap();
@@ -139,8 +138,8 @@ async fn harm_to_any_file_is_survived_or_told() {
 }
 
 #[tokio::test]
-async fn a_flip_in_the_journal_alone_is_never_silent() {
-    // Nothing but journal and mark: every byte of the last frames counts.
+async fn flipped_bit_in_the_journal_alone_is_always_detected() {
+    // Only journal and mark: every byte of the last frames counts.
     let dir = super::scratch();
     let options = || Options { segment_bytes: 1 << 14, snapshot_bytes: 1 << 30, ..small() };
     let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();

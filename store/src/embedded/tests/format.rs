@@ -1,4 +1,4 @@
-//! The bytes on the disk do not change unnoticed: what they look like, and that older ones are read.
+//! The on-disk format: the bytes do not change by accident, and older formats can be read.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ fn frame() -> Vec<u8> {
 }
 
 #[test]
-fn segment_header() {
+fn segment_header_bytes_are_stable() {
     let header = SegmentHeader { format: 1, store: STORE, first: Revision(258) };
     let bytes = header.encode();
     let told = concat!(
@@ -61,7 +61,7 @@ fn segment_header() {
 }
 
 #[test]
-fn frames() {
+fn frame_bytes_are_stable() {
     let bytes = frame();
     let told = concat!(
         "47525550",
@@ -111,7 +111,7 @@ fn frames() {
 }
 
 #[test]
-fn served_rows() {
+fn served_row_bytes_are_stable() {
     let (revision, create, prior) = (Revision(258), Revision(5), Revision(6));
     let long = vec![b'v'; 150_000];
     for (name, value, rows_wanted) in [
@@ -176,7 +176,7 @@ fn fixture(format: u32) -> PathBuf {
 const FILES: [&str; 4] =
     ["STORE", "journal/00000000000000000001.wal", "snapshot/00000000000000000004.snap", "high-water"];
 
-/// What is in the fixtures.
+/// Writes the contents of the fixtures.
 async fn tell(store: &dyn Kv<Sum>) {
     put_one(store, "/r/p/a", "one").await;
     put_one(store, "/r/p/b", "two").await;
@@ -184,8 +184,8 @@ async fn tell(store: &dyn Kv<Sum>) {
     delete_one(store, "/r/p/b").await;
 }
 
-/// Directories that earlier versions have written are opened, from the journal and from the
-/// snapshot. To write that of a new format: UPDATE_EXPECT=1.
+/// Opens directories written by earlier versions, from the journal and from the snapshot. To write those of
+/// a new format: UPDATE_EXPECT=1.
 #[tokio::test]
 async fn all_formats_are_read() {
     if std::env::var("UPDATE_EXPECT").is_ok() {
@@ -217,7 +217,7 @@ async fn all_formats_are_read() {
         assert_eq!(records(&store), wanted, "{name}");
         assert_eq!(store.head().revision(), Revision(4), "{name}");
         assert_eq!(events(&store).await.len(), known, "{name}");
-        // It goes on in the newest format.
+        // The store continues in the newest format.
         for n in 0..100 {
             put_one(&store, "/r/p/more", &format!("{n} {}", "x".repeat(100))).await;
         }

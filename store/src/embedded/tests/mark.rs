@@ -1,4 +1,4 @@
-//! The high-water mark: the loss of a whole end of the journal is noticed, and can be accepted.
+//! The high-water mark: the loss of the journal's end is detected, and can be accepted.
 
 use std::fs;
 use std::path::Path;
@@ -39,8 +39,8 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// A directory of 60 revisions whose journal and served copy went back to revision 40: everything
-/// in it fits together, only the mark does not.
+/// A directory of 60 revisions whose journal and served copy were reset to revision 40: all its files are
+/// consistent, except for the mark.
 async fn gone_back() -> (tempfile::TempDir, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let options = || Options { segment_bytes: 1 << 30, snapshot_bytes: 1 << 30, ..small() };
@@ -59,7 +59,7 @@ async fn gone_back() -> (tempfile::TempDir, Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_silently_lost_end_is_refused_and_can_be_accepted() {
+async fn lost_journal_end_is_refused_and_can_be_accepted() {
     let (dir, wanted) = gone_back().await;
     let before = bytes_of(dir.path());
     let report = check(dir.path(), &CheckOptions::default());
@@ -96,7 +96,7 @@ async fn a_silently_lost_end_is_refused_and_can_be_accepted() {
 }
 
 #[tokio::test]
-async fn an_interrupted_acceptance_is_undone() {
+async fn interrupted_acceptance_is_reverted() {
     use crate::testing::faulty::Faulty;
     use std::sync::Arc;
     let (made, wanted) = gone_back().await;
@@ -125,7 +125,7 @@ async fn an_interrupted_acceptance_is_undone() {
 }
 
 #[tokio::test]
-async fn a_snapshot_ahead_of_the_journal_can_be_accepted() {
+async fn snapshot_newer_than_the_journal_can_be_accepted() {
     let dir = tempfile::tempdir().unwrap();
     let store = Embedded::open(dir.path(), one_snapshot()).unwrap();
     story(&store, 150).await;
@@ -143,7 +143,7 @@ async fn a_snapshot_ahead_of_the_journal_can_be_accepted() {
 }
 
 #[tokio::test]
-async fn a_mark_that_is_missing_or_damaged_is_written_anew() {
+async fn missing_or_damaged_mark_is_rewritten() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     story(&store, 30).await;
@@ -169,7 +169,7 @@ async fn a_mark_that_is_missing_or_damaged_is_written_anew() {
 }
 
 #[tokio::test]
-async fn a_mark_that_cannot_be_written_keeps_nobody_from_writing() {
+async fn unwritable_mark_does_not_block_writers() {
     use crate::testing::faulty::{Fault, Faulty, Op};
     let dir = tempfile::tempdir().unwrap();
     let options = || Options { segment_bytes: 1 << 30, snapshot_bytes: 1 << 30, ..small() };
@@ -193,7 +193,7 @@ async fn a_mark_that_cannot_be_written_keeps_nobody_from_writing() {
 }
 
 #[tokio::test]
-async fn a_check_tells_who_has_it_open_and_what_is_no_store() {
+async fn check_reports_the_holder_and_directories_without_a_store() {
     let dir = tempfile::tempdir().unwrap();
     let report = check(dir.path().join("none"), &CheckOptions::default());
     assert_eq!(report.verdict, Verdict::Empty);
@@ -203,7 +203,7 @@ async fn a_check_tells_who_has_it_open_and_what_is_no_store() {
     store.close().await;
     let report = check(dir.path(), &CheckOptions::default());
     assert_eq!(report.verdict, Verdict::Sound { head: Revision::ZERO }, "{report}");
-    // What is left when the creation of a store is interrupted is no store yet.
+    // The leftovers of an interrupted creation are not a store yet.
     let begun = tempfile::tempdir().unwrap();
     fs::create_dir(begun.path().join("journal")).unwrap();
     for header in [0, 24] {
@@ -222,7 +222,7 @@ async fn a_check_tells_who_has_it_open_and_what_is_no_store() {
 }
 
 #[tokio::test]
-async fn marks_of_other_stores_and_other_pasts_are_refused() {
+async fn marks_of_other_stores_and_histories_are_refused() {
     let (dir, _) = gone_back().await;
     let other = tempfile::tempdir().unwrap();
     let store = open(other.path());
@@ -232,7 +232,7 @@ async fn marks_of_other_stores_and_other_pasts_are_refused() {
     let good = fs::read(&mark).unwrap();
     fs::copy(other.path().join("high-water"), &mark).unwrap();
     assert!(refused(dir.path()).contains("high-water mark belongs to the store"));
-    // The same store went on from revision 40 in another way.
+    // The same store continued from revision 40 with other writes.
     fs::remove_file(&mark).unwrap();
     let store = open(dir.path());
     for n in 0..25 {
@@ -247,7 +247,7 @@ async fn marks_of_other_stores_and_other_pasts_are_refused() {
 }
 
 #[tokio::test]
-async fn a_check_refuses_what_opening_refuses() {
+async fn check_refuses_whatever_open_refuses() {
     for (name, wanted) in [
         ("no segment", "the journal has no segment"),
         ("the first one has no header", "the journal has no segment"),
@@ -263,13 +263,13 @@ async fn a_check_refuses_what_opening_refuses() {
         store.close().await;
         drop(store);
         let _ = fs::remove_dir_all(dir.path().join("snapshot"));
-        // The mark would tell as well.
+        // The mark would reveal it too.
         fs::remove_file(dir.path().join("high-water")).unwrap();
         let segment = dir.path().join("journal/00000000000000000001.wal");
         match name {
             "no segment" => fs::remove_file(&segment).unwrap(),
             "the first one has no header" => fs::write(&segment, b"ORLOP").unwrap(),
-            // The header, and nothing behind it.
+            // Only the header.
             _ => fs::OpenOptions::new().write(true).open(&segment).unwrap().set_len(48).unwrap(),
         }
         let report = check(dir.path(), &CheckOptions::default());
@@ -281,7 +281,7 @@ async fn a_check_refuses_what_opening_refuses() {
 }
 
 #[tokio::test]
-async fn a_mark_without_a_store_is_no_empty_directory() {
+async fn directory_with_only_a_mark_is_not_empty() {
     let (dir, _) = gone_back().await;
     for name in ["journal", "sled"] {
         fs::remove_dir_all(dir.path().join(name)).unwrap();

@@ -1,4 +1,4 @@
-//! The embedded store against the contract, against the oracle, and against what disks do.
+//! Tests of the embedded store: against the contract, against the oracle, and against disk failures.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ use std::time::Duration;
 use crate::testing::{Sum, told, told_event};
 use crate::{Embedded, Kv, ManualClock, Options, Retention, Revision, RingLimits};
 
-/// Everything so small that every boundary is met all the time.
+/// Limits so small that every boundary is reached all the time.
 fn small() -> Options {
     Options {
         rings: RingLimits { events: 4, bytes: 1 << 20 },
@@ -39,14 +39,14 @@ fn small() -> Options {
     }
 }
 
-/// One snapshot, and that when it is closed, however slow or busy the machine is: the journal of a
-/// story of 150 revisions is kept whole.
+/// A single snapshot, taken at close, however slow the machine is: the journal of 150 revisions is retained
+/// completely.
 fn one_snapshot() -> Options {
     Options { snapshot_bytes: 128 << 10, ..small() }
 }
 
-/// A directory in memory where there is one: a sync costs nothing there, and what a disk forgets is
-/// known by the file system above it.
+/// A directory in memory where available: syncs are free there, and the file system layer above it models
+/// what a disk loses.
 fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -57,12 +57,12 @@ fn open(dir: &Path) -> Embedded<Sum> {
     Embedded::open(dir, small()).unwrap()
 }
 
-/// All current records in short.
+/// All current records in short form.
 fn records(store: &dyn Kv<Sum>) -> Vec<String> {
     store.head().range("", None).map(|record| told(record)).collect()
 }
 
-/// All events after `oldest`, in short; panics at a gap.
+/// All events after `oldest`, in short form; panics at a gap.
 async fn events(store: &dyn Kv<Sum>) -> Vec<String> {
     let (mut at, head) = (store.oldest(), store.head().revision());
     let mut watcher = store.watch("", at).unwrap();
@@ -77,14 +77,14 @@ async fn events(store: &dyn Kv<Sum>) -> Vec<String> {
     told
 }
 
-/// Waits until everything is in the served copy.
+/// Waits until all events are in the served copy.
 async fn fed(store: &Embedded<Sum>) {
     while store.past.backlog.floor() < store.head().revision() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// Names in a directory, sorted.
+/// The names in a directory, sorted.
 fn names(dir: &Path) -> Vec<String> {
     use super::files::{Disk, Files};
     Disk.list(dir).unwrap()
@@ -97,7 +97,7 @@ fn flip(path: &Path, at: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// A story of so many revisions over a few keys, deletes included.
+/// Writes a history of `revisions` revisions over a few keys, including deletes.
 async fn story(store: &dyn Kv<Sum>, revisions: u64) {
     use crate::testing::{delete_one, put_one};
     let end = store.head().revision().0 + revisions;

@@ -1,4 +1,4 @@
-//! Random operations on the embedded store and on the oracle, compared after every step.
+//! Model test: random operations on the embedded store and on the oracle, compared after every step.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ async fn follow(store: &dyn Kv<Sum>, prefix: &str, after: Revision) -> Result<Ve
     let head = store.head().revision();
     while watcher.progress() < head {
         let batch = tokio::time::timeout(std::time::Duration::from_millis(50), watcher.next()).await;
-        // Behind the ring there may be nothing for it: then it has progressed without an event.
+        // The ring may contain no matching event: then only the progress has advanced.
         let Ok(batch) = batch else { continue };
         told.extend(batch.unwrap().iter().map(|event| told_event(event)));
     }
@@ -148,7 +148,7 @@ async fn run(seed: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn agrees_with_the_oracle() {
+async fn random_operations_agree_with_the_oracle() {
     let seeds = match std::env::var("ORLOP_SEED") {
         Ok(seed) => vec![seed.parse().unwrap()],
         Err(_) => (0..6).map(|_| rand::random()).chain([1, 2]).collect(),

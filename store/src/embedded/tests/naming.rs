@@ -1,6 +1,6 @@
-//! The journal goes on in another segment, and each operation of that fails: the header of a prepared
-//! file, its sync, its name, the sync of the name; or the making of a segment when none is prepared.
-//! Then the journal goes on, or the process is killed, or the power goes, and it goes on after that.
+//! Journal rotation under faults. Each operation of a rotation fails: the header of a prepared file, its
+//! sync, its rename, the sync of the directory; or the creation of a segment when none is prepared. Then the
+//! journal continues, or the process is killed, or the power fails, and the journal continues after that.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,34 +14,34 @@ use crate::embedded::journal::{Journal, Refused};
 use crate::embedded::scan::{self, Scan};
 use crate::testing::faulty::{Fault, Faulty};
 
-/// Segments are as long as this, and filled to it beforehand.
+/// The size of a segment, which is also preallocated.
 const SEGMENT: u64 = 4096;
 
 /// Why the next group starts a segment.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
-    /// It was asked for, and the old one has zeros left; one is prepared.
+    /// A rotation was requested and the old segment has zeros left; a segment is prepared.
     Asked,
-    /// The frame does not fit into the zeros; one is prepared.
+    /// The frame does not fit into the zeros; a segment is prepared.
     TooLong,
-    /// It was asked for, and none is prepared.
+    /// A rotation was requested; no segment is prepared.
     AskedUnprepared,
-    /// The segment is as long as it may be, and none is prepared.
+    /// The segment has its maximum size; no segment is prepared.
     Full,
 }
 
 const TURNS: [Turn; 4] = [Turn::Asked, Turn::TooLong, Turn::AskedUnprepared, Turn::Full];
 
-/// What comes after the failure.
+/// The event after the failure.
 #[derive(Clone, Copy, Debug)]
 enum End {
-    /// The disk is well again, and the same process goes on (where it may).
+    /// The disk recovers, and the same process continues (where allowed).
     Healed,
     /// The process is killed.
     Killed,
-    /// Nothing stays that was not synced.
+    /// All unsynced data is lost.
     PowerCut,
-    /// Of what was not synced anything stays.
+    /// Any subset of the unsynced pages survives.
     AnyPages,
 }
 
@@ -63,7 +63,7 @@ fn scanned(dir: &Path, files: &Faulty, store: StoreId, name: &str) -> Scan {
         .unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The entries that are there.
+/// The entries in the journal.
 fn held(files: &Faulty, scan: &Scan, store: StoreId) -> Vec<Entry> {
     let mut entries = Vec::new();
     scan::replay(files, scan, store, Revision::ZERO, |entry| {
@@ -82,7 +82,7 @@ fn wait_for_the_next(journal: &Journal) {
     }
 }
 
-/// A journal whose next group starts a segment, the entries that it has, and the length of the next.
+/// A journal whose next group starts a segment, its entries, and the length of the next frame.
 fn before(turn: Turn, dir: &Path, files: &Faulty, store: StoreId) -> (Journal, Vec<Entry>, usize) {
     let made = Journal::create(Arc::new(files.clone()), dir.join("journal"), store, SEGMENT);
     let mut journal = made.unwrap();
@@ -108,7 +108,7 @@ fn before(turn: Turn, dir: &Path, files: &Faulty, store: StoreId) -> (Journal, V
         Turn::Asked | Turn::TooLong => wait_for_the_next(&journal),
         Turn::AskedUnprepared => {}
         Turn::Full => {
-            // It was tried, and the half of it is gone again.
+            // The attempt was made, and its partial file is removed.
             let start = Instant::now();
             while files.count(crate::testing::faulty::Op::Remove) == 0 {
                 assert!(start.elapsed() < Duration::from_secs(30), "no segment is tried");
@@ -123,7 +123,7 @@ fn before(turn: Turn, dir: &Path, files: &Faulty, store: StoreId) -> (Journal, V
     (journal, entries, next)
 }
 
-/// What came of the group that met the failure.
+/// The outcome of the group that met the failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Taken,
@@ -150,7 +150,7 @@ fn case(turn: Turn, end: End, at: u64, for_good: bool, is_full: bool) -> Outcome
         entries.push(next.clone());
     }
     if outcome == Outcome::NoRoom {
-        // Without waiting for a restart: its room is wanted.
+        // Without waiting for a restart, because the space is needed.
         let names = super::names(&dir.path().join("journal"));
         let all_named = names.iter().all(|name| name.ends_with(".wal"));
         assert!(all_named || for_good, "{name}: {names:?}");
@@ -164,7 +164,7 @@ fn case(turn: Turn, end: End, at: u64, for_good: bool, is_full: bool) -> Outcome
     }
     match end {
         End::Healed | End::Killed => drop(journal),
-        // What a thread still does beside it is cut off too.
+        // This also cuts off the work of a thread that is still running.
         End::PowerCut => {
             files.cut().unwrap();
             files.fail(Fault { op: None, nth: 0, for_good: true, is_full: false });
@@ -183,7 +183,7 @@ fn case(turn: Turn, end: End, at: u64, for_good: bool, is_full: bool) -> Outcome
         entries.push(next);
     }
     assert_eq!(found, entries, "{name}");
-    // And it goes on, over the border of another segment.
+    // The journal continues, across another rotation.
     let opened = Journal::open(Arc::new(files.clone()), dir.path().join("journal"), store, SEGMENT, &scan);
     let mut journal = opened.unwrap_or_else(|error| panic!("{name}: {error}"));
     for _ in 0..6 {
@@ -198,7 +198,7 @@ fn case(turn: Turn, end: End, at: u64, for_good: bool, is_full: bool) -> Outcome
 }
 
 #[test]
-fn a_segment_that_cannot_begin() {
+fn failed_rotation_loses_no_acknowledged_group() {
     let mut outcomes = std::collections::BTreeMap::new();
     for turn in TURNS {
         for end in ENDS {
@@ -214,13 +214,13 @@ fn a_segment_that_cannot_begin() {
 }
 
 #[test]
-fn without_room_for_another_segment_the_old_one_goes_on() {
+fn full_disk_at_rotation_continues_the_old_segment() {
     for turn in [Turn::Asked, Turn::AskedUnprepared] {
         let dir = super::scratch();
         let files = Faulty::new(u64::MAX);
         let store = StoreId::new();
         let (mut journal, entries, length) = before(turn, dir.path(), &files, store);
-        // Neither the header of a prepared segment nor that of a new one can be written.
+        // The header can be written neither for a prepared segment nor for a new one.
         files.fail(Fault { op: None, nth: files.done(), for_good: false, is_full: true });
         let next = entries.len() as u64 + 1;
         journal.append_entries(&[entry(next, length)]).unwrap();
@@ -234,7 +234,7 @@ fn without_room_for_another_segment_the_old_one_goes_on() {
 }
 
 #[test]
-fn a_prepared_segment_that_cannot_be_named_is_not_needed() {
+fn failed_rename_of_a_prepared_segment_is_harmless() {
     let dir = super::scratch();
     let files = Faulty::new(u64::MAX);
     let store = StoreId::new();
@@ -251,7 +251,7 @@ fn a_prepared_segment_that_cannot_be_named_is_not_needed() {
 }
 
 #[test]
-fn a_segment_that_just_began_is_not_cut() {
+fn segment_without_entries_is_not_rotated() {
     let dir = super::scratch();
     let files = Faulty::new(u64::MAX);
     let made = Journal::create(Arc::new(files.clone()), dir.path().join("journal"), StoreId::new(), SEGMENT);

@@ -1,5 +1,5 @@
-//! Every operation on the file system fails once, and the power goes with it. What was acknowledged
-//! is there afterwards, and nothing was half done.
+//! Power failures at every file system operation. Every acknowledged write must be there afterwards, and no
+//! write may be half done.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn on(files: &Faulty) -> Options {
     Options { files: Arc::new(files.clone()), segment_bytes: 1 << 10, snapshot_bytes: 3 << 10, ..small() }
 }
 
-/// Opens and writes until something fails. Gives what was acknowledged last, and its revision.
+/// Opens and writes until an operation fails. Returns the last acknowledged state and its revision.
 async fn write_until_failure(dir: &Path, files: &Faulty, limit: usize) -> Option<(Vec<String>, Revision)> {
     let store = Embedded::<Sum>::open(dir, on(files)).ok()?;
     let mut acknowledged = (records(&store), store.head().revision());
@@ -38,8 +38,8 @@ async fn write_until_failure(dir: &Path, files: &Faulty, limit: usize) -> Option
 }
 
 #[tokio::test]
-async fn the_power_goes_at_every_operation() {
-    // So many operations a whole run has.
+async fn acknowledged_writes_survive_a_power_failure_at_every_operation() {
+    // The number of operations in a complete run.
     let whole = Faulty::new(u64::MAX);
     let dir = super::scratch();
     write_until_failure(dir.path(), &whole, 40).await;
@@ -67,7 +67,7 @@ async fn the_power_goes_at_every_operation() {
 }
 
 #[tokio::test]
-async fn the_power_goes_while_recovering() {
+async fn acknowledged_writes_survive_a_power_failure_during_recovery() {
     let made = super::scratch();
     let store = super::open(made.path());
     story(&store, 60).await;
@@ -90,34 +90,34 @@ async fn the_power_goes_while_recovering() {
 }
 
 #[tokio::test]
-async fn a_failed_sync_poisons() {
+async fn failed_sync_poisons_the_store() {
     let dir = super::scratch();
     let files = Faulty::new(u64::MAX);
     let store =
         Embedded::<Sum>::open(dir.path(), Options { files: Arc::new(files.clone()), ..small() }).unwrap();
     put_one(&store, "/r/p/a", "1").await;
     let mut watcher = store.watch("/r/p/", Revision(1)).unwrap();
-    // The append goes through, its sync does not.
+    // The append succeeds, its sync fails.
     files.fail_after(1);
     let error = store.commit(vec![put(&store, "/r/p/a", "2")]).await.unwrap_err();
     assert!(matches!(&error, CommitError::Poisoned(why) if why.contains("cannot sync")), "{error:?}");
     assert!(store.poisoned().unwrap().contains("cannot sync"));
     let error = store.commit(vec![put(&store, "/r/p/b", "2")]).await.unwrap_err();
     assert!(matches!(error, CommitError::Poisoned(_)), "{error:?}");
-    // Reads go on, and show what was acknowledged.
+    // Reads continue, and show only what was acknowledged.
     assert_eq!(records(&store), ["/r/p/a=1 1..1"]);
     assert_eq!(store.history(&"/r/p/a".into(), 9).await.unwrap().len(), 1);
     let silent = tokio::time::timeout(Duration::from_millis(20), watcher.next()).await;
     assert!(silent.is_err());
     store.close().await;
-    // The outcome was unknown; now it is known. Here the bytes had got to the file.
+    // The outcome was unknown and is known now: here, the bytes had reached the file.
     let store = Embedded::<Sum>::open(dir.path(), small()).unwrap();
     assert_eq!(records(&store), ["/r/p/a=2 1..2"]);
     assert_eq!(put_one(&store, "/r/p/a", "3").await, Revision(3));
 }
 
 #[tokio::test]
-async fn what_a_failed_sync_dropped_is_written_again() {
+async fn data_dropped_by_a_failed_sync_is_written_again() {
     let dir = super::scratch();
     let files = Faulty::new(u64::MAX);
     let options = || Options { files: Arc::new(files.clone()), ..small() };
@@ -127,12 +127,12 @@ async fn what_a_failed_sync_dropped_is_written_again() {
     assert!(store.commit(vec![put(&store, "/r/p/a", "2")]).await.is_err());
     store.close().await;
     files.heal();
-    // It is read from the page cache, and from then on it counts.
+    // The entry is read from the page cache, and counts from then on.
     let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
     assert_eq!(put_one(&store, "/r/p/b", "3").await, Revision(3));
     store.close().await;
     files.cut().unwrap();
-    // The served copy must not be what saves it.
+    // Without the served copy, which could restore the entry.
     std::fs::remove_dir_all(dir.path().join("sled")).unwrap();
     let store = Embedded::<Sum>::open(dir.path(), small()).unwrap();
     assert_eq!(records(&store), ["/r/p/a=2 1..2", "/r/p/b=3 3..3"]);

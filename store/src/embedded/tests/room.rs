@@ -1,4 +1,5 @@
-//! The disk fills up: what is taken then, and that everything goes on when there is room again.
+//! A disk that fills up: which writes are accepted then, and that the store recovers when space is free
+//! again.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::embedded::files::{Disk, File, Files};
 use crate::testing::{Sum, delete, delete_one, put, put_one};
 use crate::{CommitError, Embedded, Kv, Options, Room, Space};
 
-/// A disk that has as much room as is said.
+/// A disk with a configurable amount of free space.
 #[derive(Clone)]
 struct Told(Arc<AtomicU64>);
 
@@ -60,7 +61,7 @@ fn is_full(result: &Result<(), CommitError<Sum>>) -> bool {
 }
 
 #[tokio::test]
-async fn events_go_first_and_deletes_last() {
+async fn full_disk_refuses_events_first_and_deletes_last() {
     let dir = tempfile::tempdir().unwrap();
     let room = Told::new(1 << 30);
     let store = Embedded::<Sum>::open(dir.path(), on(&room)).unwrap();
@@ -107,7 +108,7 @@ async fn events_go_first_and_deletes_last() {
 }
 
 #[tokio::test]
-async fn the_ballast_makes_room_and_is_made_again() {
+async fn ballast_is_released_and_recreated() {
     let dir = tempfile::tempdir().unwrap();
     let ballast = dir.path().join("BALLAST");
     let room = Told::new(1 << 30);
@@ -123,13 +124,13 @@ async fn the_ballast_makes_room_and_is_made_again() {
         !ballast.exists()
     })
     .await;
-    // What it took is free, and owed.
+    // The space of the ballast is free, and reserved for its return.
     room.set(1 << 20);
     until("deletes and small updates", async || try_put(&store, "/r/p/a", "y").await.is_ok()).await;
     assert!(is_full(&try_put(&store, "/r/p/c", "x").await));
     store.close().await;
 
-    // Opening makes room too, when there is none.
+    // Opening also releases the ballast on a full disk.
     std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
     room.set(0);
     let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
@@ -144,7 +145,7 @@ async fn the_ballast_makes_room_and_is_made_again() {
 }
 
 #[tokio::test]
-async fn what_is_prepared_is_given_up() {
+async fn preallocated_segment_is_removed_when_space_is_short() {
     let dir = tempfile::tempdir().unwrap();
     let next = dir.path().join("journal/next.tmp");
     let room = Told::new(1 << 30);
@@ -155,7 +156,7 @@ async fn what_is_prepared_is_given_up() {
             crate::embedded::space::allocated_file(&next) >= 64 << 10
         })
         .await;
-        // Whether the writer is taken or not.
+        // Whether the writer is accepted or not.
         room.set(if round % 2 == 0 { LEAST - 1 } else { 2 * LEAST - 1 });
         until("it goes", async || {
             let _ = try_put(&store, "/r/p/b", &format!("{round} {}", "x".repeat(100 + round))).await;
@@ -168,7 +169,7 @@ async fn what_is_prepared_is_given_up() {
     store.close().await;
 }
 
-/// A disk that refuses what is written, for want of room, and may refuse to take it back.
+/// A disk that fails writes for lack of space, and may fail to undo them.
 #[derive(Clone, Default)]
 struct Scarce {
     full: Arc<AtomicBool>,
@@ -218,7 +219,7 @@ impl File for ScarceFile {
         }
         self.0.append(bytes)
     }
-    // As on a file system that copies on write, which needs room for zeros that are written over.
+    // As on a copy-on-write file system, which needs space to overwrite zeros.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if self.1.full.load(Ordering::SeqCst) {
             self.0.write_at(offset, &bytes[..bytes.len() / 2])?;
@@ -244,10 +245,10 @@ impl File for ScarceFile {
 }
 
 #[tokio::test]
-async fn a_refused_group_is_taken_back() {
+async fn group_refused_by_a_full_disk_is_reverted() {
     let dir = tempfile::tempdir().unwrap();
     let files = Scarce::default();
-    // Segments are small, so that the refusal also meets the creation of one.
+    // Segments are small, so that the failure also hits the creation of one.
     let options = || Options { files: Arc::new(files.clone()), segment_bytes: 600, ..small() };
     let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
     for n in 0..40 {
@@ -265,11 +266,11 @@ async fn a_refused_group_is_taken_back() {
     assert_eq!(records(&store).len(), 40);
     store.close().await;
     drop(store);
-    // Not at the border of a segment: one that cannot be made can be removed.
+    // Not at a segment boundary: a segment that could not be created can be removed.
     stuck(dir.path(), &files, Options { segment_bytes: 1 << 20, ..options() }).await;
 }
 
-/// What cannot be taken back has an unknown outcome.
+/// A write that cannot be undone has an unknown outcome.
 async fn stuck(dir: &Path, files: &Scarce, options: Options) {
     let store = Embedded::<Sum>::open(dir, options.clone()).unwrap();
     let before = records(&store);
@@ -284,11 +285,12 @@ async fn stuck(dir: &Path, files: &Scarce, options: Options) {
     assert_eq!(records(&store), before);
 }
 
-/// A small file system of its own. Only the superuser can make one.
+/// A small file system of its own, which only the superuser can create.
 struct Mount(tempfile::TempDir);
 
 impl Mount {
-    /// Nothing where it cannot be made: then this is told, or is a failure when ORLOP_REQUIRE_LOOP is set.
+    /// `None` where it cannot be created: the test then prints a message, or fails when ORLOP_REQUIRE_LOOP is
+    /// set.
     fn new(megabytes: u32) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let size = format!("size={megabytes}m");
@@ -298,7 +300,7 @@ impl Mount {
             return Some(Mount(dir));
         }
         assert!(std::env::var_os("ORLOP_REQUIRE_LOOP").is_none(), "a tmpfs cannot be mounted");
-        // Nobody hears what a test prints that passes.
+        // The test harness hides the output of a test that passes.
         let _ = io::Write::write_all(
             &mut io::stderr(),
             b"\nSKIPPED: a disk that is really full: a tmpfs can only be mounted by the superuser. \
@@ -314,14 +316,14 @@ impl Drop for Mount {
     }
 }
 
-/// Somebody else fills the disk to the last byte, again and again, while it is written to: journal
-/// and served copy both meet the end of it. Nobody restarts anything.
+/// Another program fills the disk completely, repeatedly, during writes: journal and served copy both run
+/// out of space. Nothing is restarted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_is_really_full() {
+async fn store_recovers_from_a_completely_full_disk() {
     let Some(mount) = Mount::new(48) else { return };
     let dir = mount.0.path().join("store");
     let filler = mount.0.path().join("filler");
-    // No line is drawn, so that the file system itself has to refuse.
+    // No thresholds, so that the file system itself fails the writes.
     let options = || Options {
         min_free_bytes: Some(0),
         snapshot_bytes: 1 << 20,

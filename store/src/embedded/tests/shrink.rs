@@ -1,5 +1,5 @@
-//! A fresh served copy while the store is used: nothing is missing, whoever looks and whenever the
-//! power goes.
+//! Replacing the served copy while the store is in use: no reader misses an event, and nothing is lost
+//! whenever the power fails.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::{Embedded, Kv, Options, Retention, Revision};
 
 fn options() -> Options {
     Options {
-        // So small a limit makes writers wait for the copy all the time; that is not what is tested.
+        // So small a limit makes writers wait for the copy all the time, which is not under test here.
         backlog_bytes: 1 << 20,
         renew_every: Duration::ZERO,
         ..small()
     }
 }
 
-/// Waits until a fresh copy is in use.
+/// Waits until a new copy is in use.
 async fn renewed(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let inode = || std::fs::metadata(dir.join("sled/db")).map_or(0, |data| data.ino());
@@ -31,7 +31,7 @@ async fn renewed(dir: &Path) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_holds_what_the_old_one_held() {
+async fn new_copy_has_the_contents_of_the_old_one() {
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(Embedded::<Sum>::open(dir.path(), options()).unwrap());
     story(&*store, 300).await;
@@ -68,7 +68,7 @@ async fn it_holds_what_the_old_one_held() {
     assert!(!super::names(dir.path()).iter().any(|name| name.starts_with("sled.")), "nothing is set aside");
 }
 
-/// A copy of the directory, file by file, as somebody would find it after a kill at that moment.
+/// Copies the directory file by file, as a kill at that time would leave it.
 fn frozen(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
@@ -84,14 +84,14 @@ fn frozen(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 #[tokio::test]
-async fn an_unfinished_one_is_thrown_away() {
+async fn unfinished_copy_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let store = Embedded::<Sum>::open(dir.path(), small()).unwrap();
     story(&store, 200).await;
     let told = (records(&store), events(&store).await);
     store.close().await;
     drop(store);
-    // Each state in which the power may go. `sled` moves last and in one step.
+    // Each state in which the power may fail. `sled` is renamed last and atomically.
     for (name, states) in [
         ("half copied", &[("sled", "sled.next", true)][..]),
         ("exchanged, the old one still there", &[("sled", "sled.next", false)]),
@@ -118,7 +118,7 @@ async fn an_unfinished_one_is_thrown_away() {
 }
 
 #[tokio::test]
-async fn a_closed_directory_is_made_small() {
+async fn closed_directory_is_compacted() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {
         retention: Retention { age: Duration::ZERO, revisions: 50, bytes: 1 << 30 },

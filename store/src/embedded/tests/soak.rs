@@ -1,8 +1,8 @@
-//! What days of writing leave on the disk.
+//! Disk usage after days of writes.
 //!
-//! The plan: 5000 volumes, 200 updates in a second, 24 hours kept, at most 256 MiB and at least
-//! 10,000 revisions of them. Here everything that has a size is divided by the same number, so that
-//! proportions stay; the clock of the store tells what the plan's would, and two days pass.
+//! The scenario: 5000 volumes, 200 updates per second, a retention of 24 hours, at most 256 MiB and at least
+//! 10,000 revisions. Every size is divided by the same number, so that the proportions are the same; the
+//! store's clock runs at the scenario's time, and two days pass.
 //!
 //! | `ORLOP_SOAK` | divided by | updates | |
 //! |---|---|---|---|
@@ -10,9 +10,9 @@
 //! | `1` | 16 | 2,160,000 | minutes |
 //! | `full` | 1 | 34,560,000 | hours |
 //!
-//! There are never fewer than 100 volumes, so that they make groups. Held are the live values and the
-//! log. The directory must stay below `8 x held + 64 MiB` while it is written as fast as the served
-//! copy follows, which X served copy is not worth it.
+//! There are at least 100 volumes, so that commits form groups. Live data is the current values and the log.
+//! The directory must stay below `8 x live data + 64 MiB` while it is written as fast as the served copy can be
+//! fed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::testing::{Sum, put};
 use crate::{Embedded, Kv, ManualClock, Options, Retention};
 
 const VALUE: usize = 700;
-/// What an event takes beside its value: its key and its fields.
+/// The bytes of an event besides its value: its key and its fields.
 const BESIDE: usize = 80;
 const PER_SECOND: i64 = 200;
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -30,7 +30,7 @@ const START: i64 = 1_700_000_000_000;
 const MIB: u64 = 1 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_directory_stays_bounded() {
+async fn directory_size_stays_bounded() {
     let part = match std::env::var("ORLOP_SOAK").as_deref() {
         Ok("full") => 1,
         Ok(_) => 16,
@@ -59,7 +59,7 @@ async fn the_directory_stays_bounded() {
     let store = Embedded::<Sum>::open(dir.path(), options.clone()).unwrap();
     let (mut largest, mut done, start) = (0, 0, Instant::now());
     while done < updates {
-        // A group is as large as many writers make it.
+        // A group is as large as with many concurrent writers.
         let group = 0..keys.min(500);
         let writes = group.clone().map(|n| {
             let (key, nth) = ((done + n) % keys, done + n);
@@ -67,7 +67,7 @@ async fn the_directory_stays_bounded() {
         });
         store.commit(writes.collect()).await.unwrap();
         done += group.len();
-        // As fast as the served copy follows; at 200 in a second it always does.
+        // As fast as the served copy can be fed; at 200 updates per second it always keeps up.
         while store.past.backlog.bytes() > MIB as usize {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -81,7 +81,7 @@ async fn the_directory_stays_bounded() {
         largest as f64 / MIB as f64
     );
     assert!(largest < 8 * held + 64 * MIB, "{largest} bytes on disk for {held}");
-    // Half of what was written is older than a day, and most is more than is kept.
+    // Half of the updates are older than a day, and most exceed the retention.
     let most = (retention.bytes / VALUE as u64).max(retention.revisions) + 5000;
     let rests = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Directories that are no store of ours, clocks that jump, and copies that were set aside.
+//! Foreign directories, jumping clocks, and unusable served copies.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn refused(dir: &Path, options: Options) -> OpenError {
 }
 
 #[test]
-fn directories_of_others_are_refused_and_left_alone() {
+fn foreign_directories_are_refused_and_left_unchanged() {
     for (name, files) in [
         ("pictures", &["holiday.jpg", "notes/todo.txt"][..]),
         ("another sled", &["db", "conf", "blobs/1", "snap.0000000000000001"]),
@@ -40,21 +40,21 @@ fn directories_of_others_are_refused_and_left_alone() {
             assert!(!dir.path().join(ours).exists(), "{name}: {ours}");
         }
     }
-    // What a file system of its own has at its top is no stranger.
+    // The files that a file system keeps in its root directory do not count as foreign.
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("lost+found")).unwrap();
     drop(open(dir.path()));
 }
 
 #[tokio::test]
-async fn no_directory_or_one_that_cannot_be_written() {
+async fn missing_or_unwritable_directory_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, b"text").unwrap();
     assert!(matches!(refused(&file, small()), OpenError::Io { action: "create", .. }));
     assert_eq!(fs::read(&file).unwrap(), b"text");
     assert!(matches!(refused(Path::new("/proc/orlop"), small()), OpenError::Io { action: "create", .. }));
-    // A medium that takes no change: the store is told apart from a damaged one, and not harmed.
+    // A read-only medium: the error differs from that of a damaged store, and nothing is changed.
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     story(&store, 30).await;
@@ -67,7 +67,7 @@ async fn no_directory_or_one_that_cannot_be_written() {
 }
 
 #[tokio::test]
-async fn newer_formats_are_refused_by_name() {
+async fn newer_formats_are_refused_with_their_number() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     story(&store, 60).await;
@@ -104,7 +104,7 @@ async fn newer_formats_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_copy_that_was_set_aside_makes_room_for_the_next() {
+async fn newer_unusable_copy_replaces_the_older_one() {
     let dir = tempfile::tempdir().unwrap();
     let mut broken = Vec::new();
     for round in 0..3 {
@@ -125,7 +125,7 @@ async fn a_copy_that_was_set_aside_makes_room_for_the_next() {
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_moves_no_stamp_back_and_spares_the_newest() {
+async fn clock_jump_keeps_time_stamps_monotonic_and_spares_the_newest_events() {
     const YEAR: i64 = 365 * 24 * 3600 * 1000;
     let start = 1_700_000_000_000;
     let clock = Arc::new(ManualClock::new(start));

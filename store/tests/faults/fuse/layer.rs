@@ -1,9 +1,9 @@
-//! The mounted file system. All requests go through one thread and one lock, so the record is the order in which
-//! things have happened.
+//! The mounted file system. All requests pass through one thread and one lock, so the record has the order in
+//! which the operations happened.
 //!
-//! It holds everything in memory, writes nothing back by itself, and hears every write at once (the kernel writes
-//! through). `sync_file_range` never gets here, so it guarantees nothing, as its manual says. What a process appends to
-//! [`MARKS`] becomes a mark between the operations.
+//! It stores everything in memory, never writes back by itself, and receives every write immediately (the
+//! kernel writes through). `sync_file_range` is never forwarded to it, so it guarantees nothing, as its
+//! manual says. Text that a process appends to [`MARKS`] becomes a mark between the operations.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -24,16 +24,16 @@ use super::tree::{Ino, Op, ROOT, Tree};
 /// The name of the file that takes marks.
 pub(crate) const MARKS: &str = ".marks";
 const MARKS_INO: Ino = 2;
-/// Makes a machine without FUSE a failure.
+/// Makes a machine without FUSE a test failure.
 const REQUIRED: &str = "ORLOP_REQUIRE_FUSE";
 
-/// Nobody else changes the tree, so the kernel may remember.
+/// The tree has no other writers, so the kernel may cache it.
 const TTL: Duration = Duration::from_secs(3600);
 const O_DSYNC: i32 = 0o10000;
 const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
 
-/// Which changes a plan counts.
+/// The kind of changes that a plan counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Any,
@@ -41,7 +41,7 @@ pub(crate) enum What {
     Sync,
 }
 
-/// Where a plan counts.
+/// The location of the changes that a plan counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Anywhere,
@@ -51,15 +51,15 @@ pub(crate) enum Place {
     NotIn(&'static str),
 }
 
-/// What is to happen at a later change.
+/// A planned event at a later change.
 pub(crate) enum Plan {
     Go,
-    /// This process is killed at the n-th change from now (from 0), which is still carried out.
+    /// The process is killed at the n-th change from now (from 0), which is still applied.
     Kill {
         after: u64,
         child: Arc<Mutex<Child>>,
     },
-    /// The n-th change of this kind and there fails from now on with EIO, and so many in all.
+    /// From the n-th change of this kind and place on, this many fail with EIO.
     Fail {
         what: What,
         place: Place,
@@ -77,7 +77,7 @@ struct State {
     failed: u64,
 }
 
-/// A mounted tree. Dropped, it is unmounted.
+/// A mounted tree. It is unmounted on drop.
 pub(crate) struct Layer {
     state: Arc<Mutex<State>>,
     session: Option<BackgroundSession>,
@@ -85,8 +85,8 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// Mounts a tree; with `record`, every change is kept. Nothing where there is no FUSE: what is left out then is
-    /// told, or is a failure when [`REQUIRED`] is set.
+    /// Mounts a tree; with `record`, every change is recorded. `None` where there is no FUSE: the skipped test
+    /// then prints a message, or fails when [`REQUIRED`] is set.
     pub(crate) fn mount(tree: Tree, record: bool) -> Option<Layer> {
         let next =
             tree.dirs.keys().chain(tree.files.keys()).max().copied().unwrap_or_default().max(MARKS_INO) + 1;
@@ -107,22 +107,22 @@ impl Layer {
         Some(Layer { state, session: Some(session), dir })
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub(crate) fn path(&self) -> PathBuf {
         self.dir.path().to_owned()
     }
 
-    /// What happens next.
+    /// Sets the plan.
     pub(crate) fn plan(&self, plan: Plan) {
         lock(&self.state).plan = plan;
     }
 
-    /// How many changes were made to fail.
+    /// The number of changes that failed as planned.
     pub(crate) fn failed(&self) -> u64 {
         lock(&self.state).failed
     }
 
-    /// The marks behind so many operations of the record, and how many operations there are now.
+    /// The marks after the first `start` operations of the record, and the number of operations now.
     pub(crate) fn marks_behind(&self, start: usize) -> (Vec<String>, usize) {
         let state = lock(&self.state);
         let trace = state.trace.as_deref().unwrap_or_default();
@@ -139,7 +139,7 @@ impl Layer {
         (marks.collect(), trace.len())
     }
 
-    /// Unmounts it, and gives the record.
+    /// Unmounts the tree, and returns the record.
     pub(crate) fn end(mut self) -> Vec<Op> {
         self.unmount();
         lock(&self.state).trace.take().unwrap_or_default()
@@ -160,7 +160,8 @@ impl Drop for Layer {
     }
 }
 
-/// Nobody hears what a test prints that passes; what is written to the standard error itself is heard.
+/// Reports a skipped test on the standard error stream itself, because the test harness hides the output of a
+/// test that passes.
 fn left_out(error: &std::io::Error) {
     use std::io::Write as _;
     let test = std::thread::current();
@@ -179,13 +180,13 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl State {
-    /// Carries out a change, or what the plan says.
+    /// Applies a change, or follows the plan.
     fn change(&mut self, op: Op) -> Result<(), Errno> {
         let counts = self.counts(&op);
         match &mut self.plan {
             Plan::Go => {}
             Plan::Kill { after: 0, child } => {
-                // It may have ended by itself in this moment.
+                // The process may just have ended by itself.
                 let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
                 self.plan = Plan::Go;
             }
@@ -208,7 +209,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether a plan to fail means this change.
+    /// Whether a failure plan counts this change.
     fn counts(&self, op: &Op) -> bool {
         let Plan::Fail { what, place, .. } = self.plan else { return false };
         let (is, ino) = match op {
@@ -298,7 +299,7 @@ impl State {
     }
 }
 
-/// What the kernel talks to.
+/// The handler of the kernel's requests.
 struct Served(Arc<Mutex<State>>);
 
 impl Served {

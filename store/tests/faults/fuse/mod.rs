@@ -1,7 +1,7 @@
-//! A file system of our own below the store: it is mounted, records every change in order, and does at a chosen one
-//! what disks and machines do.
+//! A recording file system below the store: it is mounted, records every change in order, and injects disk and
+//! machine failures at a chosen change.
 //!
-//! `tree` is what it holds, `layer` is how it is mounted.
+//! `tree` is its contents, `layer` is the mount.
 
 // The store's tests and the end-to-end tests use different parts of it.
 #![allow(dead_code)]

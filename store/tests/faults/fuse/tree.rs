@@ -1,8 +1,8 @@
-//! A directory tree in memory, and the operations that change it: what the mounted layer serves and records, and what
-//! is played again to find out what a disk would hold. Pure.
+//! A directory tree in memory and the operations that change it: the mounted layer serves and records it, and
+//! replaying the operations computes what a disk would contain. Pure.
 //!
-//! Inode numbers are never used twice, and an operation says everything about itself. So a part of the operations can
-//! be applied without the others, as a power cut does.
+//! Inode numbers are never reused, and an operation is self-contained. So a subset of the operations can be
+//! applied, as after a power failure.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,35 +11,35 @@ use std::path::Path;
 
 pub(crate) type Ino = u64;
 
-/// The inode of the topmost directory.
+/// The inode of the root directory.
 pub(crate) const ROOT: Ino = 1;
 
-/// What a page cache writes back as one.
+/// The unit that a page cache writes back.
 pub(crate) const PAGE: usize = 4096;
 
-/// What happened to a file system.
+/// An operation on a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// A file or a directory got its first name.
+    /// A file or a directory was created.
     Create { dir: Ino, name: String, ino: Ino, is_dir: bool },
-    /// A name is gone.
+    /// A name was removed.
     Remove { dir: Ino, name: String, ino: Ino },
-    /// Another name, over one that was there.
+    /// A file or directory was renamed, replacing an existing one.
     Rename { from: Ino, name: String, to: Ino, new_name: String, ino: Ino },
-    /// Bytes.
+    /// Bytes were written.
     Write { ino: Ino, offset: u64, bytes: Vec<u8> },
-    /// Cut, or lengthened by zeros.
+    /// A file was truncated, or extended with zeros.
     Resize { ino: Ino, length: u64 },
     /// An fsync or fdatasync of a file or a directory has returned.
     Sync { ino: Ino },
-    /// An fsync or fdatasync has failed: what it was to write is readable and never written by a later one.
+    /// An fsync or fdatasync has failed: its data is readable and never written by a later one.
     SyncFailed { ino: Ino },
-    /// What the process has told, in its place between the operations.
+    /// A report of the process, at its position between the operations.
     Mark(String),
 }
 
 impl Op {
-    /// The file whose bytes it changes.
+    /// The file whose bytes the operation changes.
     pub(crate) fn changes(&self) -> Option<Ino> {
         match self {
             Op::Write { ino, .. } | Op::Resize { ino, .. } => Some(*ino),
@@ -52,7 +52,7 @@ impl Op {
         }
     }
 
-    /// The directories whose names it changes; the same one twice unless it moves between two.
+    /// The directories whose names the operation changes; the same one twice unless it moves a file between two.
     pub(crate) fn names(&self) -> Option<(Ino, Ino)> {
         match self {
             Op::Create { dir, .. } | Op::Remove { dir, .. } => Some((*dir, *dir)),
@@ -68,7 +68,7 @@ impl Op {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree {
     pub(crate) dirs: BTreeMap<Ino, BTreeMap<String, Ino>>,
-    /// Also of files that have no name (any more).
+    /// Including files without a name.
     pub(crate) files: BTreeMap<Ino, Vec<u8>>,
 }
 
@@ -78,7 +78,7 @@ impl Tree {
         Tree { dirs: BTreeMap::from([(ROOT, BTreeMap::new())]), files: BTreeMap::new() }
     }
 
-    /// Carries out one operation, whatever of those before it was carried out.
+    /// Applies one operation, whichever of the earlier ones were applied.
     pub(crate) fn apply(&mut self, op: &Op) {
         match op {
             Op::Create { dir, name, ino, is_dir } => {
@@ -118,7 +118,7 @@ impl Tree {
         Some(at)
     }
 
-    /// Every directory and file that has a name, with its path; directories before what is in them.
+    /// Every directory and file that has a name, with its path; directories before their contents.
     pub(crate) fn walk(&self) -> Vec<(String, Ino)> {
         let mut found = Vec::new();
         let mut dirs = vec![(String::new(), ROOT)];
@@ -135,7 +135,7 @@ impl Tree {
         found
     }
 
-    /// Operations that make this tree, all of it synced.
+    /// The operations that create this tree, all of it synced.
     pub(crate) fn made_by(&self) -> Vec<Op> {
         let mut ops = Vec::new();
         for (path, ino) in self.walk() {
@@ -152,7 +152,7 @@ impl Tree {
         ops
     }
 
-    /// Puts it into a real directory. Pages of zeros become holes.
+    /// Writes the tree into a real directory. Pages of zeros become holes.
     pub(crate) fn write_to(&self, dir: &Path) -> io::Result<()> {
         for (path, ino) in self.walk() {
             let path = dir.join(path);
@@ -172,7 +172,7 @@ impl Tree {
     }
 }
 
-/// Writes into bytes, with zeros where nothing was.
+/// Writes into a buffer, with zeros in gaps.
 pub(crate) fn write(file: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     let end = offset + bytes.len();
     if file.len() < end {

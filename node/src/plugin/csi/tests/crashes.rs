@@ -1,4 +1,4 @@
-//! The agent dies between every two steps, and the next one takes away what it finds.
+//! The agent crashes between every two steps, and the next one cleans up.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use super::*;
 
-/// Polls a future so often and then drops it. Whether it had ended.
+/// Polls a future at most that often and then drops it. Returns whether it had completed.
 pub(super) async fn cut(future: impl Future<Output = ()>, polls: usize) -> bool {
     let mut future = pin!(future);
     let mut left = polls;
@@ -20,7 +20,7 @@ pub(super) async fn cut(future: impl Future<Output = ()>, polls: usize) -> bool 
     .await
 }
 
-/// Waits until what a dead agent had begun on disk has ended. A crash of the process would end it too.
+/// Waits until disk operations of a crashed agent have ended. A real crash of the process would end them too.
 pub(super) async fn quiet(host: &Host, volume: &PodVolume, plugin: &CsiPlugin) {
     let place = place_of(volume);
     let handle = CsiSource::of(&volume.spec).unwrap().handle(&place.uid, &volume.spec.name);
@@ -31,7 +31,7 @@ pub(super) async fn quiet(host: &Host, volume: &PodVolume, plugin: &CsiPlugin) {
     }
 }
 
-/// Takes everything away, as an agent does that wants nothing of it.
+/// Tears everything down, like an agent that no longer needs any of the volumes.
 pub(super) async fn clean_up(plugin: &CsiPlugin, host: &Host, when: &str) {
     let mut devices: BTreeSet<String> = plugin.devices(host).await.unwrap().into_iter().collect();
     for place in places(host) {
@@ -46,7 +46,7 @@ pub(super) async fn clean_up(plugin: &CsiPlugin, host: &Host, when: &str) {
 }
 
 #[tokio::test]
-async fn a_crash_anywhere_leaves_nothing_that_is_not_found() {
+async fn crash_at_any_step_leaves_nothing_undiscovered() {
     for form in FORMS {
         let mut crashes = 0;
         loop {
@@ -77,7 +77,7 @@ async fn a_crash_anywhere_leaves_nothing_that_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_volume_that_is_still_wanted_is_mounted_again_after_a_crash_anywhere() {
+async fn wanted_volume_is_mounted_again_after_a_crash_at_any_step() {
     for form in FORMS {
         let mut crashes = 0;
         loop {
@@ -106,7 +106,7 @@ async fn a_volume_that_is_still_wanted_is_mounted_again_after_a_crash_anywhere()
 }
 
 #[tokio::test]
-async fn what_is_damaged_holds_up_nothing_else() {
+async fn damaged_record_does_not_block_other_volumes() {
     let rig = Fixture::new(both_lives()).await;
     let (good, bad) = (volume(Form::Block), volume(Form::Files));
     for volume in [&good, &bad] {
@@ -128,7 +128,7 @@ async fn what_is_damaged_holds_up_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_mount_without_a_record_is_no_volume() {
+async fn mount_without_a_record_is_not_reported_as_a_volume() {
     let rig = Fixture::new(both_lives()).await;
     let place = place_of(&volume(Form::Files));
     let target = rig.plugin.path(&rig.host, &place);
@@ -138,7 +138,7 @@ async fn a_mount_without_a_record_is_no_volume() {
     assert!(rig.plugin.found(&rig.host, &place).await.is_err());
     assert!(rig.plugin.tear_down(&rig.host, &place).await.is_err());
     assert!(target.is_dir());
-    // Content that nobody knows is not deleted.
+    // Unknown content is not deleted.
     rig.mounts.0.lock().unwrap().clear();
     std::fs::write(target.join("dear"), "x").unwrap();
     assert!(rig.plugin.tear_down(&rig.host, &place).await.is_err());
@@ -146,20 +146,20 @@ async fn a_mount_without_a_record_is_no_volume() {
 }
 
 #[tokio::test]
-async fn another_volume_in_the_place_of_one_that_is_not_gone_is_refused() {
+async fn another_volume_at_an_occupied_path_is_refused() {
     let rig = Fixture::new(both_lives()).await;
     let first = volume(Form::Block);
     for step in [Step::MountDevice, Step::SetUp] {
         take(&rig.plugin, &rig.host, &first, step).await.unwrap();
     }
-    // The PersistentVolume was made anew, for another volume.
+    // The PersistentVolume was recreated for another volume.
     let second = persistent("pvb", json!({"csi": {"driver": DRIVER, "volumeHandle": "h"}}), true);
     let error = take(&rig.plugin, &rig.host, &second, Step::MountDevice).await.unwrap_err().to_string();
     assert!(
-        error.contains("is of volume d.example^b, which has to be taken away before d.example^h"),
+        error.contains("belongs to volume d.example^b, which must be unmounted before d.example^h"),
         "{error}"
     );
-    // Nor is it unstaged below a pod that has it.
+    // Nor is it unstaged while a pod uses it.
     let error = take(&rig.plugin, &rig.host, &first, Step::UnmountDevice).await.unwrap_err().to_string();
     assert_eq!(error, "volume d.example^b is still published for the pod with UID u1");
 }

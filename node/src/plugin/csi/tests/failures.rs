@@ -1,4 +1,4 @@
-//! Every call fails in every way once.
+//! Every call fails once in every way.
 
 use orlop_csi::error::Code;
 use orlop_test_support::Failing;
@@ -30,7 +30,7 @@ fn ways() -> Vec<(Failing, Outcome)> {
     ]
 }
 
-/// All steps, one of which fails once and is taken again.
+/// Runs all steps; one of them fails once and is repeated.
 async fn scenario(form: Form, rpc: &'static str, failing: Step, way: Failing, expected: Outcome) {
     let rig = Fixture::new(both_lives()).await;
     let volume = volume(form);
@@ -57,7 +57,7 @@ async fn scenario(form: Form, rpc: &'static str, failing: Step, way: Failing, ex
 }
 
 #[tokio::test]
-async fn every_call_fails_in_every_way_once() {
+async fn every_call_recovers_from_every_failure() {
     let mut all = Vec::new();
     for form in FORMS {
         for (rpc, step) in CALLS {
@@ -72,7 +72,7 @@ async fn every_call_fails_in_every_way_once() {
 }
 
 #[tokio::test]
-async fn a_driver_that_does_not_say_what_it_can_do_was_asked_for_nothing() {
+async fn failed_capability_query_causes_no_other_call() {
     for (way, _) in ways().into_iter().filter(|(way, _)| !matches!(way, Failing::NoAnswer)) {
         for step in [Step::MountDevice, Step::SetUp, Step::UnmountDevice] {
             scenario(Form::Files, "NodeGetCapabilities", step, way.clone(), Outcome::Final).await;
@@ -81,7 +81,7 @@ async fn a_driver_that_does_not_say_what_it_can_do_was_asked_for_nothing() {
 }
 
 #[tokio::test]
-async fn every_step_may_be_taken_twice() {
+async fn every_step_is_idempotent() {
     for form in FORMS {
         let rig = Fixture::new(both_lives()).await;
         let volume = volume(form);
@@ -91,7 +91,7 @@ async fn every_step_may_be_taken_twice() {
             rig.check_records(&format!("{form:?} {step:?}"));
         }
         assert_eq!(rig.left(), Vec::<PathBuf>::new(), "{form:?}");
-        // Without the driver there is nothing to be done, so nothing fails.
+        // The repeated step does not call the driver, so it succeeds without one.
         rig.host.drivers.remove(DRIVER);
         take(&rig.plugin, &rig.host, &volume, Step::TearDown).await.unwrap();
         if form != Form::Inline {
@@ -101,7 +101,7 @@ async fn every_step_may_be_taken_twice() {
 }
 
 #[tokio::test]
-async fn a_refusal_does_not_forget_what_an_earlier_call_may_have_done() {
+async fn refused_call_keeps_the_record_of_an_earlier_call() {
     for form in FORMS {
         let rig = Fixture::new(both_lives()).await;
         let volume = volume(form);
@@ -122,13 +122,13 @@ async fn a_refusal_does_not_forget_what_an_earlier_call_may_have_done() {
 }
 
 #[tokio::test]
-async fn a_driver_that_hangs_holds_up_its_volume_alone() {
+async fn hung_driver_blocks_only_its_own_volume() {
     let rig = Fixture::new(both_lives()).await;
     rig.double.fail("NodeStageVolume", 0, Failing::NoAnswer);
     let (hanging, other) = (volume(Form::Files), volume(Form::Block));
     let hangs = take(&rig.plugin, &rig.host, &hanging, Step::MountDevice);
     let goes_on = async {
-        // The first call is on its way.
+        // Until the first call is in progress.
         while rig.double.pending_faults() > 0 {
             tokio::task::yield_now().await;
         }
@@ -143,7 +143,7 @@ async fn a_driver_that_hangs_holds_up_its_volume_alone() {
 }
 
 #[tokio::test]
-async fn a_driver_that_is_not_there() {
+async fn missing_driver_is_an_error() {
     let rig = Fixture::new(both_lives()).await;
     rig.host.drivers.remove(DRIVER);
     for form in FORMS {
@@ -161,7 +161,7 @@ async fn a_driver_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_driver_that_lies_about_unpublishing_is_not_believed() {
+async fn false_unpublish_success_is_detected() {
     let rig = Fixture::new(both_lives()).await;
     let volume = volume(Form::Files);
     for step in [Step::MountDevice, Step::SetUp] {

@@ -1,4 +1,5 @@
-//! The laboratory driver on a socket, with real mounts. Without root it registers and is told to the cluster, no more.
+//! The hostpath driver on a socket, with real mounts. Without root it only registers and is published in the
+//! cluster.
 
 use std::os::unix::fs::FileTypeExt;
 
@@ -15,9 +16,9 @@ use super::*;
 use crate::csi_drivers;
 use crate::mount::LinuxMounter;
 
-/// A machine with the laboratory driver.
+/// A machine with the hostpath driver.
 struct Lab {
-    /// The last that goes: until then everything is unmounted.
+    /// Dropped last: until then everything is unmounted.
     mounts: MountsBelow,
     api: FakeApi,
     host: Host,
@@ -29,7 +30,7 @@ struct Lab {
     _end: DropGuard,
 }
 
-/// A directory whose mounts and loop devices go when it goes.
+/// A directory whose mounts and loop devices are removed on drop.
 struct MountsBelow(TempDir);
 
 impl Drop for MountsBelow {
@@ -108,7 +109,7 @@ impl Lab {
         tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("the cluster as expected");
     }
 
-    /// Makes a volume of a form, and the PersistentVolume for it.
+    /// Creates a volume of a form, and its PersistentVolume.
     async fn volume(&self, name: &str, form: &str) -> PodVolume {
         let block = form == "block";
         let access_mode = Some(v1::volume_capability::AccessMode { mode: Mode::SingleNodeWriter.into() });
@@ -148,7 +149,7 @@ impl Lab {
 }
 
 #[tokio::test]
-async fn it_registers_and_leaves() {
+async fn driver_registers_and_unregisters() {
     let mut lab = Lab::new().await;
     lab.until(|api| {
         api.get("csinodes", "n1").is_some_and(|node| node["spec"]["drivers"][0]["nodeID"] == "n1")
@@ -162,7 +163,7 @@ async fn it_registers_and_leaves() {
 }
 
 #[tokio::test]
-async fn files_are_written_and_stay() {
+async fn written_files_survive_republishing() {
     if !is_root() {
         return;
     }
@@ -190,7 +191,7 @@ async fn files_are_written_and_stay() {
 }
 
 #[tokio::test]
-async fn a_block_volume_is_a_device() {
+async fn block_volume_is_a_device() {
     if !is_root() {
         return;
     }
@@ -218,7 +219,7 @@ async fn a_block_volume_is_a_device() {
     assert_eq!(lab.plugin.devices(&lab.host).await.unwrap(), Vec::<String>::new());
 }
 
-/// Whether the kernel lets us grow a file system that is mounted: CAP_SYS_RESOURCE.
+/// Whether the kernel allows growing a mounted file system: CAP_SYS_RESOURCE.
 fn may_grow() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
@@ -229,7 +230,7 @@ fn may_grow() -> bool {
     may
 }
 
-/// The size of what a pod has.
+/// The size of a pod's volume.
 fn size(path: &Path) -> u64 {
     use std::io::Seek;
     match std::fs::metadata(path).unwrap().is_dir() {
@@ -239,7 +240,7 @@ fn size(path: &Path) -> u64 {
 }
 
 #[tokio::test]
-async fn volumes_grow_while_they_are_used() {
+async fn volumes_grow_while_in_use() {
     if !is_root() {
         return;
     }
@@ -266,7 +267,7 @@ async fn volumes_grow_while_they_are_used() {
 }
 
 #[tokio::test]
-async fn an_inline_volume_goes_with_its_pod() {
+async fn inline_volume_is_deleted_with_its_pod() {
     if !is_root() {
         return;
     }
@@ -288,12 +289,12 @@ async fn an_inline_volume_goes_with_its_pod() {
 }
 
 #[tokio::test]
-async fn a_crash_anywhere_leaves_no_directory_mounted() {
+async fn crash_at_any_step_leaves_no_directory_mounted() {
     crash_anywhere("directory").await;
 }
 
 #[tokio::test]
-async fn a_crash_anywhere_leaves_no_device_mounted() {
+async fn crash_at_any_step_leaves_no_device_mounted() {
     crash_anywhere("block").await;
 }
 

@@ -1,4 +1,5 @@
-//! The plugin with two drivers: one in memory that fails in every way, and the hostpath driver with real mounts.
+//! The CSI plugin with two drivers: an in-memory driver that fails in every way, and the hostpath driver with
+//! real mounts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +30,7 @@ use crate::paths::Paths;
 
 const DRIVER: &str = "d.example";
 
-/// Mounts that are only remembered.
+/// A mounter that only remembers mounts.
 #[derive(Default)]
 struct Remembered(Mutex<BTreeSet<PathBuf>>);
 
@@ -57,7 +58,7 @@ impl Mounter for Remembered {
     }
 }
 
-/// A machine with a driver in memory.
+/// A machine with an in-memory driver.
 struct Fixture {
     _dir: TempDir,
     api: FakeApi,
@@ -83,7 +84,7 @@ fn host(
         client: api.client(),
         drivers,
         events: api.event_sink(end).recorder("kubelet"),
-        // As the fake API server has it.
+        // The start time of the fake API server.
         clock: Clock::following_tokio(1_767_225_600),
     }
 }
@@ -96,7 +97,7 @@ fn known(spec: Value) -> DriverRegistry {
     DriverRegistry::new(objects)
 }
 
-/// A directory in memory where there is one: every record is synced, and disks are slow.
+/// A temporary directory, in memory if possible: every record is synced, and disks are slow.
 fn scratch() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -122,7 +123,7 @@ impl Fixture {
         Self { _dir: dir, api, double, mounts, host, known, plugin, _end: end.drop_guard() }
     }
 
-    /// Everything on disk below the agent's directory that is no directory, and directories of volumes.
+    /// Everything below the agent's directory that is not a directory, and the directories of volumes.
     fn left(&self) -> Vec<PathBuf> {
         let paths = &self.host.paths;
         let mut left = Vec::new();
@@ -142,7 +143,7 @@ impl Fixture {
         left
     }
 
-    /// Whatever the driver holds is named by a record (I9).
+    /// Checks that a record describes everything that the driver has published or staged (I9).
     fn check_records(&self, when: &str) {
         let state = self.double.state();
         for (id, path) in &state.staged {
@@ -187,7 +188,7 @@ fn pod() -> Arc<Pod> {
     Arc::new(serde_json::from_value(pod).unwrap())
 }
 
-/// The three forms in which a pod may have a volume of a driver.
+/// The three forms of CSI volumes in a pod.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
     Files,
@@ -227,7 +228,7 @@ fn both_lives() -> Value {
     json!({"volumeLifecycleModes": ["Persistent", "Ephemeral"]})
 }
 
-/// One thing that is asked of the plugin.
+/// A call of the plugin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
     MountDevice,
@@ -260,7 +261,7 @@ async fn take(plugin: &CsiPlugin, host: &Host, volume: &PodVolume, step: Step) -
     }
 }
 
-/// What a restart finds in the directories of pods.
+/// The places that a restarted agent finds in the pods' directories.
 fn places(host: &Host) -> Vec<Place> {
     let mut found = Vec::new();
     let names = |dir: PathBuf| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What drivers are told.
+//! Requests to drivers.
 
 use orlop_csi::v1::volume_capability::AccessType;
 use orlop_csi::v1::{NodeExpandVolumeRequest, NodePublishVolumeRequest, NodeStageVolumeRequest};
@@ -13,7 +13,7 @@ fn secret(namespace: &str, name: &str, value: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_persistent_volume() {
+async fn persistent_volume_requests_have_all_fields() {
     let rig = Fixture::new(json!({"podInfoOnMount": true})).await;
     rig.double.state().node_rpcs.push(NodeRpc::VolumeMountGroup);
     rig.api.seed(secret("infra", "stage", "c3Q="));
@@ -59,7 +59,7 @@ async fn a_persistent_volume() {
         assert_eq!(mount.mount_flags, ["noatime"]);
     }
     assert!(!rig.plugin.abilities(&rig.host, &volume.spec).owned, "the driver sets the group");
-    // In memory nothing is mounted for the pod, so it grows where it is staged.
+    // The in-memory driver mounts nothing for the pod, so the volume grows at its staging path.
     let expand = rig.double.requests::<NodeExpandVolumeRequest>().remove(0);
     assert_eq!((expand.volume_path, expand.staging_target_path), (staging.clone(), staging));
     assert_eq!((expand.capacity_range.unwrap().required_bytes, expand.secrets["key"].as_str()), (5, "st"));
@@ -74,7 +74,7 @@ async fn a_persistent_volume() {
 }
 
 #[tokio::test]
-async fn an_inline_volume_with_tokens() {
+async fn inline_volume_request_includes_tokens() {
     for hidden in [false, true] {
         let spec = json!({"volumeLifecycleModes": ["Ephemeral"], "requiresRepublish": true,
             "serviceAccountTokenInSecrets": hidden, "podInfoOnMount": true,
@@ -125,7 +125,7 @@ async fn an_inline_volume_with_tokens() {
 }
 
 #[tokio::test]
-async fn a_block_volume() {
+async fn block_volume_requests_have_all_fields() {
     let rig = Fixture::new(json!({"podInfoOnMount": true})).await;
     let volume = volume(Form::Block);
     for step in [Step::MountDevice, Step::SetUp, Step::Expand] {
@@ -154,7 +154,7 @@ async fn a_block_volume() {
 }
 
 #[tokio::test]
-async fn a_driver_that_neither_attaches_nor_stages_nor_grows() {
+async fn driver_without_attach_stage_and_expand_is_only_asked_to_publish() {
     let rig = Fixture::new(json!({"attachRequired": false})).await;
     rig.double.state().node_rpcs.clear();
     for form in [Form::Files, Form::Block] {
@@ -180,7 +180,7 @@ async fn a_driver_that_neither_attaches_nor_stages_nor_grows() {
 }
 
 #[tokio::test]
-async fn what_has_to_be_there_first() {
+async fn missing_prerequisites_are_reported() {
     let rig = Fixture::new(json!({})).await;
     let files = volume(Form::Files);
     let name = attachment::name(DRIVER, "h", "n1");
@@ -221,7 +221,7 @@ async fn what_has_to_be_there_first() {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_missing() {
+async fn missing_secret_is_reported() {
     let rig = Fixture::new(json!({})).await;
     let csi = json!({"driver": DRIVER, "volumeHandle": "h", "nodeStageSecretRef": {"name": "s", "namespace": "infra"}});
     let volume = persistent("pv", json!({"csi": csi}), false);
@@ -233,7 +233,7 @@ async fn a_secret_that_is_missing() {
 }
 
 #[tokio::test]
-async fn an_expansion_that_is_refused_says_why() {
+async fn refused_expansion_reports_the_reason() {
     use orlop_csi::error::Code;
     use orlop_test_support::Failing;
     let rig = Fixture::new(json!({})).await;

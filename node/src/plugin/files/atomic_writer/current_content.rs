@@ -1,4 +1,4 @@
-//! What is in a volume now. Nothing of it is believed: it is compared, byte by byte, with what there should be.
+//! Reads the current content of a volume. It is never trusted: every byte is compared with the desired content.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -16,7 +16,7 @@ use super::{Content, DATA, Payload, WriteError, Writer, refused};
 use crate::rooted_fs::{Resolver, Stay};
 
 impl Writer<'_> {
-    /// The name of the directory that is shown, if it is one of ours.
+    /// The name of the directory that `..data` refers to, if the writer created it.
     pub(super) fn current(&self) -> Result<Option<OsString>, WriteError> {
         match readlinkat(self.volume, DATA, Vec::new()) {
             Ok(name) => {
@@ -25,13 +25,13 @@ impl Writer<'_> {
                     is_own(&name) && !name.as_bytes().contains(&b'/') && name != ".." && name != DATA;
                 Ok(is_ours.then_some(name))
             }
-            // No link: the swap replaces it, or says what is wrong.
+            // Not a link: the swap replaces it, or reports the error.
             Err(Errno::NOENT | Errno::INVAL) => Ok(None),
             Err(errno) => Err(refused("reading the link to the content")(errno)),
         }
     }
 
-    /// Whether a directory has exactly these files. What cannot be read is not there.
+    /// Whether a directory has exactly these files. An unreadable file counts as missing.
     pub(super) fn holds(&self, name: &OsStr, payload: &Payload) -> bool {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let Ok(dir) = Resolver::best().open(self.volume, Path::new(name), flags, Stay::InMount) else {
@@ -74,7 +74,7 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Names and kinds of what is in a directory.
+/// Names and types of the entries of a directory.
 pub(super) fn entries(dir: impl AsFd) -> Result<Vec<(OsString, FileType)>, Errno> {
     let mut dir = Dir::read_from(dir)?;
     let mut found = Vec::new();
@@ -94,7 +94,7 @@ pub(super) fn entries(dir: impl AsFd) -> Result<Vec<(OsString, FileType)>, Errno
     Ok(found)
 }
 
-/// Everything in a directory that is no directory, by its path.
+/// The paths of all entries below a directory that are not directories.
 fn files_of(top: &OwnedFd) -> Result<BTreeSet<PathBuf>, Errno> {
     let mut files = BTreeSet::new();
     let mut left = vec![PathBuf::new()];

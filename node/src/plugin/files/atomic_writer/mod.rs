@@ -1,4 +1,5 @@
-//! Files of a volume that change all at once (upstream: pkg/volume/util/atomic_writer.go). What is seen in the volume are links:
+//! Writes the files of a volume atomically (upstream: pkg/volume/util/atomic_writer.go). The visible entries of
+//! the volume are links:
 //!
 //! ```text
 //! key      -> ..data/key
@@ -6,11 +7,13 @@
 //! ..2026_01_31_10_00_00.0123456789abcdef/key
 //! ```
 //!
-//! A new directory is filled, with the group and the modes of its files, and then `..data` is renamed to it: whoever opens a file has the old
-//! or the new one, whole. Names that begin with `..` are the writer's; all other links of the volume that no file has are stale.
+//! A new directory is filled, with the group and the modes of its files, and then `..data` is renamed to it: a
+//! process that opens a file gets either the complete old or the complete new version. Names that begin with `..`
+//! belong to the writer; all other links of the volume without a file are stale.
 //!
-//! Everything is done below the opened directory of the volume, and nothing is reached through a link. Nothing is synced to the disk: after
-//! the machine was without power no pod runs that could see it, and the next set-up compares all content before it believes it.
+//! All operations are relative to the opened directory of the volume, and follow no links. Nothing is synced to
+//! disk: after a power loss no pod that could read it is running, and the next set-up compares all content before
+//! using it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -39,19 +42,19 @@ use current_content::entries;
 pub(super) use paths::cleaned;
 use paths::{is_own, tops};
 
-/// The link to the files.
+/// The link to the current files.
 const DATA: &str = "..data";
-/// The link that becomes it.
+/// The temporary link that is renamed to it.
 const NEXT: &str = "..data_tmp";
 
-/// A file to be.
+/// The desired content of a file.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Content {
-    /// What is in it. It may be a secret, and is never shown.
+    /// The bytes. They may be a secret, and are never printed.
     pub(super) bytes: Vec<u8>,
-    /// Permissions.
+    /// The permissions.
     pub(super) mode: u32,
-    /// Its owner; none for root.
+    /// The owner; none for root.
     pub(super) uid: Option<u32>,
 }
 
@@ -61,21 +64,21 @@ impl fmt::Debug for Content {
     }
 }
 
-/// Files by their paths in the volume.
+/// Files by their path in the volume.
 pub(super) type Payload = BTreeMap<String, Content>;
 
-/// What a write was, for tests and logs.
+/// The result of a write, for tests and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteOutcome {
-    /// All of it was there.
+    /// Nothing was written: all content was current.
     Nothing,
-    /// The files were right; links were not.
+    /// The files were current; links were repaired.
     Links,
-    /// New files.
+    /// New files were written.
     Files,
 }
 
-/// Where a write is. Tests stop it there, or kill the agent.
+/// The steps of a write. Tests stop it there, or kill the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteStep {
     MakeDir,
@@ -88,18 +91,18 @@ pub(super) enum WriteStep {
     RemoveOld,
 }
 
-/// A volume could not be written. It has its old content, whole, or the new one.
+/// Why a volume could not be written. It has either its complete old content or the complete new one.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
-    /// A file cannot have this path; the text is upstream's.
+    /// The path of a file is invalid; the text is upstream's.
     #[error("{0}")]
     Path(String),
     /// The system refused.
     #[error("{what}: {source}")]
     Refused {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// Its error.
+        /// The error.
         source: io::Error,
     },
     /// Old content cannot be removed.
@@ -115,23 +118,23 @@ fn refused(what: &'static str) -> impl Fn(Errno) -> WriteError {
 pub(super) struct Writer<'a> {
     /// The directory of the volume, opened for reading.
     pub(super) volume: &'a OwnedFd,
-    /// `fsGroup`: all of it belongs to this group, which may read it.
+    /// `fsGroup`: all files belong to this group, which may read them.
     pub(super) group: Option<u32>,
-    /// For the name of the new directory.
+    /// The time for the name of the new directory.
     pub(super) now: Timestamp,
 }
 
 impl Writer<'_> {
-    /// Makes the volume show these files and no others. Content that is there already is not written again.
+    /// Replaces the files of the volume by these. Unchanged content is not written again.
     ///
     /// # Errors
-    /// The old content is there, or the new one with traces of the old one. The next write takes them away.
+    /// The volume has the old content, or the new content with remains of the old one, which the next write removes.
     #[cfg(test)]
     pub(super) fn write(&self, payload: &Payload) -> Result<WriteOutcome, WriteError> {
         self.write_by(payload, &mut |_| Ok(()))
     }
 
-    /// The same; `at` is told every step before it is done, and may end it.
+    /// The same; `at` is called before every step, and may cancel it.
     ///
     /// # Errors
     /// The same, and those of `at`.
@@ -180,7 +183,7 @@ impl Writer<'_> {
     }
 
     fn file_mode(&self, content: &Content) -> u32 {
-        // Upstream: what the group may at least do with a volume that is only read.
+        // Upstream: the minimum rights of the group in a read-only volume.
         if self.group.is_some() { content.mode & 0o777 | 0o440 } else { content.mode & 0o777 }
     }
 
@@ -188,7 +191,7 @@ impl Writer<'_> {
         if self.group.is_some() { 0o2755 } else { 0o755 }
     }
 
-    /// Makes a directory with the files.
+    /// Creates a directory with the files.
     fn fill(
         &self,
         payload: &Payload,
@@ -198,7 +201,7 @@ impl Writer<'_> {
         let mut make = || -> Result<(), WriteError> {
             let wrong = refused("making the directory of the new content");
             at(WriteStep::MakeDir).map_err(&wrong)?;
-            // Nobody looks into it before all of it is there.
+            // The directory is private until it is complete.
             mkdirat(self.volume, Path::new(&name), Mode::RWXU).map_err(&wrong)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             let dir =
@@ -251,7 +254,7 @@ impl Writer<'_> {
         fchmod(dir, Mode::from_raw_mode(self.dir_mode()))
     }
 
-    /// Makes the links that are seen. A directory that has the name of one stays: another volume is mounted there.
+    /// Creates the visible links. A directory with the name of a link stays: another volume is mounted there.
     fn show(
         &self,
         payload: &Payload,
@@ -279,7 +282,7 @@ impl Writer<'_> {
             .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
     }
 
-    /// A link in one step, over whatever file has the name.
+    /// Creates a link atomically, and replaces any file of that name.
     fn link(&self, name: &str, to: &Path) -> Result<(), Errno> {
         match symlinkat(to, self.volume, name) {
             Err(Errno::EXIST) => {}
@@ -292,7 +295,7 @@ impl Writer<'_> {
         })
     }
 
-    /// From here on the new content is seen.
+    /// Switches to the new content.
     fn swap(
         &self,
         new: &OsStr,
@@ -312,7 +315,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Takes away what is not part of the content: links of files that are no more, older content, and what a writer that died left.
+    /// Removes everything that is not part of the content: stale links, older content, and the temporary files of a
+    /// crashed writer.
     fn clear(
         &self,
         payload: &Payload,
@@ -345,14 +349,14 @@ impl Writer<'_> {
         Ok(is_changed)
     }
 
-    /// Content that nobody will see. What cannot be removed now is removed by the next write.
+    /// Removes content that was never visible. The next write retries a removal that fails.
     fn drop_unused(&self, name: &OsStr) {
         if let Err(error) = rooted_fs::remove_content_below(&self.place(), Path::new(name)) {
             tracing::debug!(%error, "new content that was not used stays until the next write");
         }
     }
 
-    /// The volume by its opened directory, whatever its name leads to by now.
+    /// The path of the volume's opened directory, independent of its current name.
     fn place(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.volume.as_raw_fd()))
     }

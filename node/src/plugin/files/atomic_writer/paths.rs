@@ -1,4 +1,4 @@
-//! Names of files in a volume: which are possible, and which are the writer's own. Pure.
+//! Validates names of files in a volume, and recognizes the names that the writer reserves. Pure.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -9,10 +9,10 @@ use super::{Payload, WriteError};
 const MOST_NAME: usize = 255;
 const MOST_PATH: usize = 4096;
 
-/// Checks a path that an object asks for, and gives it without what means nothing (`./a//b` is `a/b`).
+/// Validates and normalizes a path from an object (`./a//b` becomes `a/b`).
 ///
 /// # Errors
-/// It leads out of the volume, or is one of the writer's own, or is too long.
+/// It leads out of the volume, uses a reserved name, or is too long.
 pub(in crate::plugin::files) fn cleaned(path: &str) -> Result<String, WriteError> {
     let wrong = |why: String| Err(WriteError::Path(format!("invalid path: {why}")));
     if path.is_empty() {
@@ -40,19 +40,19 @@ pub(in crate::plugin::files) fn cleaned(path: &str) -> Result<String, WriteError
         }
     }
     match clean.first() {
-        // Also behind `./`, where it is one of ours all the same.
+        // Also after `./`, where the name is still reserved.
         Some(first) if first.starts_with("..") => wrong(format!("must not start with '..': {path}")),
         Some(_) => Ok(clean.join("/")),
         None => wrong(format!("must name a file: {path}")),
     }
 }
 
-/// Whether a name is one of the writer's.
+/// Whether a name is reserved for the writer.
 pub(super) fn is_own(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"..")
 }
 
-/// The names that are seen in the volume.
+/// The visible names at the top of the volume.
 pub(super) fn tops(payload: &Payload) -> BTreeSet<&str> {
     payload.keys().map(|path| path.split('/').next().unwrap_or_default()).collect()
 }

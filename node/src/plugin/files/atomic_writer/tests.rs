@@ -1,4 +1,5 @@
-//! What is in a volume after each write: whole, also when a write fails or dies at any step, while others read, and when links lie in wait.
+//! The content of a volume after each write: complete even when a write fails or crashes at any step, under
+//! concurrent reads, and in the presence of malicious links.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 use super::*;
 
 type Shown = BTreeMap<String, String>;
-/// Names and what they hold.
+/// Names and contents.
 type Files<'a> = &'a [(&'a str, &'a str)];
 type Named<F> = (&'static str, F);
 
@@ -43,7 +44,7 @@ impl Fixture {
         self.dir.path().join("v").join(name)
     }
 
-    /// What a container sees: files behind links, nothing of what begins with `..`.
+    /// The view of a container: files behind links, without names that begin with `..`.
     fn shown(&self) -> Shown {
         let mut shown = Shown::new();
         let mut left = vec![self.path("")];
@@ -53,7 +54,7 @@ impl Fixture {
                 if path.file_name().unwrap().as_bytes().starts_with(b"..") {
                     continue;
                 }
-                // A link to what is not there yet, or no more, shows nothing.
+                // A dangling link shows no file.
                 let Ok(found) = fs::metadata(&path) else { continue };
                 if found.is_dir() {
                     left.push(path);
@@ -66,7 +67,7 @@ impl Fixture {
         shown
     }
 
-    /// Names of the writer's own.
+    /// The reserved names in the volume.
     fn own(&self) -> Vec<String> {
         let names = fs::read_dir(self.path("")).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
@@ -91,7 +92,7 @@ fn shown(files: &[(&str, &str)]) -> Shown {
 }
 
 #[test]
-fn paths() {
+fn paths_are_normalized_or_rejected() {
     let (long, longer) = ("x".repeat(256), "x/".repeat(2049));
     for (path, want) in [
         ("a", Ok("a")),
@@ -122,7 +123,7 @@ fn paths() {
 }
 
 #[test]
-fn files_are_shown_through_links() {
+fn files_are_visible_through_links() {
     let room = Fixture::new();
     let files = [("a", "1"), ("d/b", "2"), ("d/e/c", ""), ("é \n", "x")];
     assert_eq!(room.write(&files), WriteOutcome::Files);
@@ -144,7 +145,7 @@ fn files_are_shown_through_links() {
 }
 
 #[test]
-fn only_what_differs_is_written() {
+fn only_changed_content_is_written() {
     let room = Fixture::new();
     let files = [("a", "1"), ("d/b", "2")];
     let data = || fs::read_link(room.path("..data")).unwrap();
@@ -152,7 +153,7 @@ fn only_what_differs_is_written() {
     let first = data();
     assert_eq!(room.write(&files), WriteOutcome::Nothing);
     assert_eq!(data(), first);
-    // What is missing beside the files comes without new files.
+    // A missing link is restored without writing new files.
     fs::remove_file(room.path("a")).unwrap();
     symlink("..data/x", room.path("stale")).unwrap();
     fs::create_dir(room.path("..left")).unwrap();
@@ -161,7 +162,7 @@ fn only_what_differs_is_written() {
     assert_eq!((data(), room.shown()), (first.clone(), shown(&files)));
     assert_eq!(room.own().len(), 2, "{:?}", room.own());
     assert!(fs::symlink_metadata(room.path("stale")).is_err());
-    // Whatever is wrong with a file is not believed.
+    // Any fault of a file makes it invalid.
     let wrongs: [Named<fn(&Path)>; 5] = [
         ("content", |dir| fs::write(dir.join("a"), "2").unwrap()),
         ("length", |dir| fs::write(dir.join("a"), "").unwrap()),
@@ -183,7 +184,7 @@ fn only_what_differs_is_written() {
 }
 
 #[test]
-fn a_group_may_read_all_of_it() {
+fn group_may_read_all_files() {
     let mut room = Fixture::new();
     let is_root = crate::testing::has_root("a group and an owner that are not our own");
     let own = rustix::process::getegid().as_raw();
@@ -207,9 +208,10 @@ fn a_group_may_read_all_of_it() {
     }
 }
 
-/// A write of the second content over the first is stopped at each of its steps, once by an error and once by the death of the writer.
+/// A write of the second content over the first stops at each of its steps, once with an error and once by a
+/// crash of the writer.
 #[test]
-fn a_write_that_stops_anywhere_leaves_old_or_new_content_whole() {
+fn write_stopped_at_any_step_leaves_one_complete_content() {
     let cases: [(Files<'_>, Files<'_>); 4] = [
         (&[], &[("a", "1"), ("d/b", "1")]),
         (&[("a", "1"), ("d/b", "1"), ("gone", "1")], &[("a", "2"), ("d/b", "2"), ("new", "2")]),
@@ -237,7 +239,7 @@ fn a_write_that_stops_anywhere_leaves_old_or_new_content_whole() {
                     if count <= number {
                         return Ok(());
                     }
-                    // The clean-up of a writer that dies does not happen.
+                    // A crashed writer does not clean up.
                     if dies { std::panic::resume_unwind(Box::new("dead")) } else { Err(Errno::NOSPC) }
                 };
                 let outcome =
@@ -265,7 +267,7 @@ fn a_write_that_stops_anywhere_leaves_old_or_new_content_whole() {
 }
 
 #[test]
-fn readers_see_all_of_one_content() {
+fn readers_see_one_complete_content() {
     let room = Fixture::new();
     let text = |number: u32| number.to_string().repeat(3000);
     room.write(&[("a", &text(0)), ("d/b", &text(0))]);
@@ -275,11 +277,11 @@ fn readers_see_all_of_one_content() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    // One file is always whole, whichever it is.
+                    // A single file is always complete, in either version.
                     if let Ok(bytes) = fs::read(room.path("a")) {
                         assert!(is_whole(&bytes), "{} bytes", bytes.len());
                     }
-                    // Files of one directory belong together. It may be removed meanwhile: then there is another.
+                    // The files of one directory belong together. The directory may be removed meanwhile: then there is a newer one.
                     let Ok(data) = rooted_fs::open_dir_below(
                         &room.path(""),
                         &fs::read_link(room.path("..data")).unwrap(),
@@ -306,7 +308,7 @@ fn readers_see_all_of_one_content() {
 }
 
 #[test]
-fn links_that_lie_in_wait_lead_nowhere() {
+fn malicious_links_are_not_followed() {
     let files = [("a", "1"), ("d/b", "2")];
     let traps: [Named<fn(&Fixture)>; 7] = [
         ("data leads out", |room| symlink("../out", room.path("..data")).unwrap()),
@@ -338,7 +340,7 @@ fn links_that_lie_in_wait_lead_nowhere() {
 }
 
 #[test]
-fn a_place_for_another_volume_stays() {
+fn mount_point_of_a_nested_volume_is_retained() {
     let room = Fixture::new();
     fs::create_dir_all(room.path("other/deep")).unwrap();
     for files in [[("a", "1"), ("other/x", "1")], [("a", "2"), ("b", "2")]] {

@@ -1,5 +1,6 @@
-//! One pod: a task that knows its containers, asks [`decide`](super::decide) what is next, and does it. It hears of ends from the processes
-//! themselves. After a restart of the agent it follows what runs and starts nothing until the pod is given to it again.
+//! The task of one pod: it tracks the containers, asks [`decide`](super::decide) for the next action, and
+//! performs it. Exits are detected by watching the processes. After a restart of the agent, the task monitors the
+//! running containers and starts none until the agent requests the pod again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,37 +28,37 @@ use crate::volume::PodKey;
 mod monitor;
 mod termination;
 
-/// How long a container waits whose environment cannot be made (upstream: the next sync of the pod).
+/// Retry delay of a container whose environment cannot be resolved (upstream: the next sync of the pod).
 const CONFIG_RETRY: Duration = Duration::from_secs(5);
 
-/// What is on disk of a pod: `pod.json` beside its containers.
+/// The record of a pod on disk: `pod.json` beside its containers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct PodRecord {
     pub(super) pod: Pod,
     pub(super) paths: Vec<PodPath>,
-    /// When it came here.
+    /// When the pod was first started here.
     pub(super) since: Timestamp,
     /// Why it failed although no container did.
     pub(super) failure: Option<(String, String)>,
 }
 
-/// What a pod's task is asked and told.
+/// A message to the task of a pod.
 pub(super) enum PodMessage {
-    /// The pod is wanted, with these volumes.
+    /// Start the pod with these volumes.
     Start(Arc<Pod>, Vec<PodPath>),
-    /// It is not wanted any more.
+    /// Stop the pod.
     Stop(Duration, oneshot::Sender<Result<(), String>>),
-    /// A start came to its end.
+    /// A start has succeeded or failed.
     Started(ContainerRef, u32, Result<RunRecord, StartError>),
-    /// A container ended.
+    /// A container has exited.
     Ended(ContainerRef, u32, Result<RunRecord, String>),
-    /// What is to be done after its start is done, or has failed.
+    /// The postStart hook has succeeded or failed.
     Hooked(ContainerRef, u32, Result<(), String>),
-    /// A probe changed its mind.
+    /// The result of a probe has changed.
     Probed(ContainerRef, u32, ProbeResult),
 }
 
-/// A container was not started at all.
+/// Why a container could not be started.
 pub(super) struct StartError {
     reason: &'static str,
     message: String,
@@ -65,19 +66,19 @@ pub(super) struct StartError {
 
 struct ContainerSlot {
     container: Container,
-    /// The last run and the one before.
+    /// The last run; `before` is the one before it.
     run: Option<(u32, RunRecord)>,
     before: Option<(u32, RunRecord)>,
-    /// A start is under way.
+    /// A start is in progress.
     is_starting: bool,
-    /// Runs in a row that ended.
+    /// The number of consecutive runs that ended.
     ends: u32,
-    /// It is not started before.
+    /// When its back-off expires.
     not_before: Option<Instant>,
     waiting: Option<(String, String)>,
     is_started: bool,
     is_ready: bool,
-    /// Ends its probes, or its postStart hook.
+    /// Stops its probes, or its postStart hook, on drop.
     probes: Option<DropGuard>,
 }
 
@@ -119,17 +120,17 @@ pub(super) struct PodTask {
     key: PodKey,
     init: Vec<ContainerSlot>,
     main: Vec<ContainerSlot>,
-    /// The pod was given to this agent.
+    /// The agent has requested the pod since its start.
     is_wanted: bool,
     has_ended: bool,
     state: watch::Sender<PodState>,
     own: mpsc::UnboundedSender<PodMessage>,
-    /// Messages that came while containers were being ended.
+    /// Messages that arrived while containers were being stopped.
     late: VecDeque<PodMessage>,
 }
 
 impl PodTask {
-    /// A pod, with what is on disk of it.
+    /// A pod with its records on disk.
     pub(super) fn new(
         shared: Arc<RuntimeContext>,
         record: PodRecord,
@@ -151,7 +152,8 @@ impl PodTask {
                     tracing::warn!(pod = %key, "runs of container {} cannot be read: {error}", container.name)
                 }
             }
-            // Nobody is left who would say that the program has started, and it is so unless its supervisor says otherwise.
+            // The report of the start is lost with the earlier agent: the program counts as started unless its supervisor
+            // recorded otherwise.
             if let Some((_, attempt)) = &mut slot.run
                 && attempt.end.is_none()
                 && attempt.started_at.is_none()
@@ -198,7 +200,7 @@ impl PodTask {
                 Some(PodMessage::Stop(grace, reply)) => {
                     let result = self.stop(grace, &mut messages).await;
                     let is_over = result.is_ok();
-                    // Who asked may have gone; the result is in the state.
+                    // The caller may be gone; the state has the result.
                     let _ = reply.send(result);
                     if is_over {
                         return;
@@ -278,12 +280,12 @@ impl PodTask {
             }
             PodMessage::Hooked(which, restart, result) => self.hooked(which, restart, result),
             PodMessage::Probed(which, restart, verdict) => self.probed(which, restart, verdict),
-            // Handled where it is received.
+            // Handled in `run`.
             PodMessage::Stop(..) => {}
         }
     }
 
-    /// Notes that a run ended.
+    /// Counts a run that ended.
     fn ended(&mut self, which: ContainerRef) {
         let rule = self.shared.back_off;
         let slot = self.slot_mut(which);
@@ -310,7 +312,7 @@ impl PodTask {
         Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30))
     }
 
-    /// Does what is next; returns when to look again.
+    /// Performs the next action; returns when to wake up.
     async fn go_on(&mut self, messages: &mut mpsc::UnboundedReceiver<PodMessage>) -> Option<Instant> {
         if !self.is_wanted || self.has_ended {
             return None;
@@ -358,7 +360,7 @@ impl PodTask {
         wake
     }
 
-    /// When the pod's time is over.
+    /// The deadline of the pod.
     fn deadline(&self) -> Option<Instant> {
         let seconds = self.record.pod.spec.as_ref()?.active_deadline_seconds?;
         let since = self.record.pod.status.as_ref().and_then(|status| status.start_time.as_ref());
@@ -386,7 +388,7 @@ impl PodTask {
         }
     }
 
-    /// A container that failed waits.
+    /// Starts the back-off of a failed container.
     fn hold_back(&mut self, which: ContainerRef) {
         let rule = self.shared.back_off;
         let key = self.key.clone();
@@ -403,7 +405,7 @@ impl PodTask {
         self.event(EventType::Warning, "BackOff", text);
     }
 
-    /// Starts a container, beside this task.
+    /// Starts a container in the background.
     fn begin(&mut self, which: ContainerRef) {
         let slot = self.slot_mut(which);
         slot.is_starting = true;
@@ -412,7 +414,7 @@ impl PodTask {
         let (shared, record, own) = (self.shared.clone(), self.record.clone(), self.own.clone());
         tokio::spawn(async move {
             let result = start(&shared, &record, &container, restart).await;
-            // The task may have ended: the record on disk says the same.
+            // If the task has ended, the record on disk has the same information.
             let _ = own.send(PodMessage::Started(which, restart, result));
         });
     }
@@ -472,12 +474,12 @@ async fn start(
     container_run::start(plan).await.map_err(|message| StartError { reason: "CreateContainerError", message })
 }
 
-/// The moment after a time. The API takes times that no clock reaches.
+/// The instant after a duration, which may be too long for the clock to represent.
 fn moment(after: Duration) -> Instant {
     Instant::now() + after.min(Duration::from_secs(365 * 24 * 3600))
 }
 
-/// `10s`, `2m40s`: as upstream prints durations.
+/// Formats a duration like upstream: `10s`, `2m40s`.
 fn in_words(wait: Duration) -> String {
     let seconds = wait.as_secs();
     match (seconds / 60, seconds % 60) {
@@ -492,7 +494,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
+    fn durations_are_formatted_like_upstream() {
         for (ms, want) in [(10_000, "10s"), (160_000, "2m40s"), (300_000, "5m0s"), (50, "50ms")] {
             assert_eq!(in_words(Duration::from_millis(ms)), want);
         }

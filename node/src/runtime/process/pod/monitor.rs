@@ -1,4 +1,4 @@
-//! What goes on beside a container that runs: its end is waited for, its postStart hook is run, and then its probes.
+//! Monitors a running container: waits for its exit, runs its postStart hook, and then its probes.
 
 use std::time::Duration;
 
@@ -13,12 +13,13 @@ use super::super::probe::{self, ProbeResult};
 use super::super::{container_run, hook, plan};
 use super::{PodMessage, PodTask, moment};
 
-/// A postStart hook may take so long; upstream has no limit.
+/// Timeout of a postStart hook; upstream has none.
 const POST_START: Duration = Duration::from_secs(3600);
 
 impl PodTask {
-    /// Waits for the end of a run, beside this task, and probes it meanwhile. `is_new`: it was just started, and its postStart hook comes
-    /// first. Whether the hook of a run has ended that an earlier agent started is not known; it is not run again.
+    /// Waits for the end of a run in the background and probes it in the meantime. `is_new`: the container was just
+    /// started, and its postStart hook runs first. After a restart of the agent it is unknown whether the hook has
+    /// completed; the hook is not run again.
     pub(super) fn follow(&mut self, which: ContainerRef, is_new: bool) {
         let dir = self.dir(which);
         let Some((restart, attempt)) = self.slot(which).run.clone() else { return };
@@ -26,7 +27,7 @@ impl PodTask {
         let to_watch = attempt.clone();
         tokio::spawn(async move {
             let result = container_run::ended(&dir, restart, &to_watch).await;
-            // The task may have ended: the record on disk says the same.
+            // If the task has ended, the record on disk has the same information.
             let _ = own.send(PodMessage::Ended(which, restart, result));
         });
         let container = &self.slot(which).container;
@@ -47,7 +48,7 @@ impl PodTask {
         }
     }
 
-    /// Probes a container from here on. Those that prepare the pod have none.
+    /// Starts the probes of a container. Init containers have none.
     fn probe(&mut self, which: ContainerRef) {
         let slot = self.slot(which);
         let Some((restart, attempt)) = slot.run.clone() else { return };
@@ -70,7 +71,7 @@ impl PodTask {
         }
     }
 
-    /// The postStart hook of a run has ended. A container whose hook fails is ended.
+    /// Handles the result of a postStart hook. A container whose hook fails is stopped.
     pub(super) fn hooked(&mut self, which: ContainerRef, restart: u32, result: Result<(), String>) {
         if self.slot(which).run.as_ref().is_none_or(|(now, attempt)| *now != restart || attempt.end.is_some())
         {
@@ -88,7 +89,7 @@ impl PodTask {
         self.end_beside(which, self.grace());
     }
 
-    /// Ends a container, beside this task.
+    /// Stops a container in the background.
     fn end_beside(&self, which: ContainerRef, grace: Duration) {
         let (until, limit) = watch::channel(moment(grace));
         let ending = self.end_one(which, limit, Vec::new());
@@ -101,7 +102,8 @@ impl PodTask {
         });
     }
 
-    /// What a program that joins the container runs as. Its environment is only what stands in the pod itself.
+    /// The identity of a program that joins the container. Its environment consists only of the literal values in the
+    /// pod.
     fn program(&self, container: &Container) -> Program {
         let plain = container.env.iter().flatten();
         let env = plain.filter_map(|one| Some((one.name.clone(), one.value.clone()?))).collect();

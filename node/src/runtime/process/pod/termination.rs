@@ -1,4 +1,5 @@
-//! The end of a pod: all containers at once and sidecars after them, with their hooks and their grace.
+//! The termination of a pod: all main containers concurrently, then the sidecars, with their hooks and their
+//! grace period.
 
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use super::super::{container_run, hook};
 use super::{ContainerRef, PodMessage, PodTask, moment};
 use crate::runtime::records;
 
-/// How long a stop waits for a container that is being started, at least: what has not begun cannot be ended.
+/// How long a stop waits at least for a container that is being started, because it cannot be killed yet.
 const STARTS: Duration = Duration::from_secs(10);
 
 impl PodTask {
-    /// Ends one container, after `others` have ended; none when it does not run.
+    /// Stops one container after `others` have exited; `None` when it does not run.
     pub(super) fn end_one(
         &self,
         which: ContainerRef,
@@ -37,7 +38,7 @@ impl PodTask {
         async move {
             let (restart, _) = run?;
             let before = async {
-                // Upstream: the hook first, then its turn.
+                // Like upstream: first the hook, then its turn.
                 if let (Some(handler), Some(target), false) = (handler, target, grace.is_zero())
                     && let Err(why) = hook::run(&handler, &container, &target, grace).await
                     && let Some(events) = &shared.events
@@ -53,8 +54,8 @@ impl PodTask {
         }
     }
 
-    /// Ends all containers: what works at once, sidecars when all that comes after them has ended. What is said meanwhile is heard later;
-    /// a stop that gives less time counts at once.
+    /// Stops all containers: main containers concurrently, each sidecar when all later containers have exited.
+    /// Messages are deferred, except that a stop with a shorter grace period applies immediately.
     pub(super) async fn end_all(
         &mut self,
         until: Instant,
@@ -131,8 +132,8 @@ impl PodTask {
         Ok(())
     }
 
-    /// Waits for containers that are being started: only what has begun can be ended. What hangs is taken as a run, so that it is killed.
-    /// Returns how long the pod has, which may be less by now.
+    /// Waits for containers that are being started, because only a started container can be killed. One that hangs
+    /// counts as running, so that it is killed. Returns the deadline, which may be earlier now.
     async fn wait_for_starts(
         &mut self,
         mut until: Instant,
@@ -152,7 +153,7 @@ impl PodTask {
                     asked.push(PodMessage::Stop(grace, reply));
                 }
                 Ok(Some(message)) => self.hear(message),
-                // This task has a sender itself.
+                // Never happens: this task has a sender itself.
                 Ok(None) => break,
                 Err(_) => {
                     self.take_what_is_there();
@@ -160,7 +161,7 @@ impl PodTask {
                 }
             }
         }
-        // Who asked again is answered when all has ended, or is the next one to try it.
+        // Later stops are answered when all containers have exited, or retry the stop.
         self.late.extend(asked);
         match is_starting(self) {
             None => Ok(until),
@@ -182,7 +183,7 @@ impl PodTask {
     }
 }
 
-/// Removes the records of a pod. Directories in which something is mounted stay, and that is an error.
+/// Removes the records of a pod. A directory with a mount stays, which is an error.
 fn remove(dir: &std::path::Path) -> std::io::Result<()> {
     for name in records::names(dir)? {
         let path = dir.join(&name);

@@ -1,6 +1,6 @@
-//! What a container sees: its root, with volumes in it, in a mount namespace of its own. Everything is opened below the directory that it
-//! has to be in (`openat2`), and mounts are moved onto what was opened, not onto names.
-//! `sub_path` opens a part of a volume, `mount_point` puts something at a mount point.
+//! The file system view of a container: its root, with its volumes, in its own mount namespace. Everything is
+//! opened below the directory that must contain it (`openat2`), and mounts are attached to open files, not to
+//! names. `sub_path` opens a path inside a volume, `mount_point` attaches a mount to a mount point.
 
 mod mount_point;
 mod sub_path;
@@ -20,12 +20,13 @@ use self::tree::{at, attach, detached, magic};
 use super::launch_spec::{Container, MountPlan, Propagation, message_file};
 use crate::mount::table;
 
-/// What a root directory of its own needs of the machine.
+/// The directories of the machine that a separate root directory needs.
 const SYSTEM: [&str; 3] = ["/proc", "/dev", "/sys"];
 
-/// Makes this process see the container's root and nothing else. The process is in a mount namespace of its own already.
+/// Changes the root of this process to that of the container. The process is already in its own mount namespace.
 pub(super) fn enter(plan: &Container) -> Result<(), RootfsError> {
-    // Before anything is made a follower of the machine: what is to be seen on both sides has to be taken as it is.
+    // Before the mounts become slaves of the machine's: a bidirectional mount must be cloned while it is still
+    // shared.
     let mut mounts = Vec::new();
     for one in &plan.mounts {
         mounts.push((one, source(one)?));
@@ -68,7 +69,7 @@ pub(super) fn enter(plan: &Container) -> Result<(), RootfsError> {
     }
     let message_at = Path::new(&plan.message_path);
     if message_at.starts_with("/dev") && !message_at.exists() {
-        // Directories of devices must show what comes later: an empty file in memory is better than a copy.
+        // A `/dev` must show devices that are added later: create an empty file in it instead of copying the directory.
         let made = std::fs::OpenOptions::new().append(true).create(true).open(message_at);
         made.map_err(|error| format!("{}: {error}", message_at.display()))?;
     }
@@ -77,7 +78,7 @@ pub(super) fn enter(plan: &Container) -> Result<(), RootfsError> {
     pivot(&root)
 }
 
-/// Opens what a mount shows: the volume, or a part of it that does not lead out of it. A part that is not there is made.
+/// Opens what a mount shows: the volume, or a path inside it that cannot leave it. A missing path is created.
 fn source(one: &MountPlan) -> Result<OwnedFd, RootfsError> {
     let name = one.volume.display();
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -96,7 +97,7 @@ fn source(one: &MountPlan) -> Result<OwnedFd, RootfsError> {
     at(format!("volume {name}"), detached(&part, ""))
 }
 
-/// Whether something is on a mount whose later mounts others see.
+/// Whether a file is on a mount with shared propagation.
 fn is_shared(fd: &OwnedFd) -> Result<bool, RootfsError> {
     let path = std::fs::read_link(magic(fd)).map_err(|error| error.to_string())?;
     let table = mounts()?;
@@ -107,14 +108,14 @@ fn is_shared(fd: &OwnedFd) -> Result<bool, RootfsError> {
     Ok(on.is_some_and(|line| line.is_shared))
 }
 
-/// All mounts of this thread's namespace, in their order.
+/// All mounts of this thread's namespace, in order.
 fn mounts() -> Result<Vec<table::MountInfo>, RootfsError> {
     const TABLE: &str = "/proc/thread-self/mountinfo";
     std::fs::read(TABLE).map(|text| table::parse(&text)).map_err(|error| format!("{TABLE}: {error}"))
 }
 
-/// Takes the agent's directory out of the container's view: it holds volumes of other pods. What is mounted there goes; what will be mounted there
-/// later comes to this namespace too, and is behind an empty directory in memory.
+/// Hides the agent's directory from the container, because it contains volumes of other pods. Existing mounts
+/// below it are unmounted; later ones propagate into this namespace but are covered by an empty tmpfs.
 fn hide_others(root: &Path, shown: &Path, agent_root: &Path) -> Result<(), RootfsError> {
     let Ok(inner) = agent_root.strip_prefix(shown) else { return Ok(()) };
     let below = root.join(inner);
@@ -133,7 +134,7 @@ fn hide_others(root: &Path, shown: &Path, agent_root: &Path) -> Result<(), Rootf
     }
 }
 
-/// Makes the mounts at and below a path read-only, but not those for which `keeps` says so.
+/// Makes the mounts at and below a path read-only, except those for which `keeps` returns true.
 fn make_read_only(root: &Path, keeps: impl Fn(&Path) -> bool) -> Result<(), RootfsError> {
     for line in mounts()? {
         let path = line.point.target;
@@ -145,7 +146,7 @@ fn make_read_only(root: &Path, keeps: impl Fn(&Path) -> bool) -> Result<(), Root
     Ok(())
 }
 
-/// What a mount forbids already is forbidden after it, too.
+/// Remounts read-only and preserves the other restrictions of the mount.
 fn remount_read_only(path: &Path) -> Result<(), RootfsError> {
     let found = at(path.display(), rustix::fs::statvfs(path))?.f_flag;
     let mut flags = MountFlags::BIND | MountFlags::RDONLY;
@@ -164,7 +165,7 @@ fn remount_read_only(path: &Path) -> Result<(), RootfsError> {
     at(format!("read-only {}", path.display()), mount_remount(path, flags, ""))
 }
 
-/// How a volume that is in its place is seen. `tree` is what was mounted there: the name of the place may be another's by now.
+/// Applies the options of a volume that is mounted. `tree` is the mount: its path may lead to another one by now.
 fn set(one: &MountPlan, tree: &OwnedFd) -> Result<(), RootfsError> {
     let how = match one.propagation {
         Propagation::None => Some(MountPropagationFlags::PRIVATE | MountPropagationFlags::REC),
@@ -185,7 +186,7 @@ fn set(one: &MountPlan, tree: &OwnedFd) -> Result<(), RootfsError> {
     Ok(())
 }
 
-/// Makes a directory the root; the old root is out of reach after it.
+/// Changes the root to this directory; the old root is unreachable afterwards.
 fn pivot(root: &Path) -> Result<(), RootfsError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let old = at("/", rustix::fs::open("/", flags, Mode::empty()))?;
@@ -195,7 +196,7 @@ fn pivot(root: &Path) -> Result<(), RootfsError> {
             at("old root", rustix::process::fchdir(&old))?;
             at("old root", unmount(".", UnmountFlags::DETACH))?;
         }
-        // The machine runs from its initial memory file system, which cannot be exchanged.
+        // The machine runs from its initramfs, which pivot_root cannot replace.
         Err(rustix::io::Errno::INVAL) => {
             at("root", rustix::mount::mount_move(".", "/"))?;
             at("root", rustix::process::chroot("."))?;

@@ -1,5 +1,6 @@
-//! Puts something at a mount point of a container. One that is not there is not made in the file system of the machine: the directory that
-//! lacks it is replaced, for this container, by one in memory which shows all that was in it and can have one entry more.
+//! Attaches a mount at a mount point of a container. A missing mount point is not created in the file system of
+//! the machine: the directory that lacks it is covered, in this container, by a tmpfs that shows its entries and
+//! takes the new one.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,10 +13,10 @@ use rustix::mount::{
 
 use super::tree::{RootfsError, at, attach, detached, magic};
 
-/// A directory with more entries than this is not shown through memory.
+/// A directory with more entries than this cannot be covered by a tmpfs.
 const ENTRIES: usize = 4096;
 
-/// Puts a tree at a path of the container, which is made when it is not there.
+/// Attaches a mount tree at a path of the container, which is created if it is missing.
 pub(super) fn place(root: &Path, path: &Path, tree: &OwnedFd, is_dir: bool) -> Result<(), RootfsError> {
     let mut target = inside(root, path);
     if matches!(target, Err(rustix::io::Errno::NOENT)) {
@@ -30,7 +31,7 @@ pub(super) fn place(root: &Path, path: &Path, tree: &OwnedFd, is_dir: bool) -> R
     at(format!("mount point {}", path.display()), attach(tree, &target))
 }
 
-/// Opens a path as the container would.
+/// Opens a path relative to the container's root.
 pub(super) fn inside(root: &Path, path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let top = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty())?;
@@ -38,7 +39,7 @@ pub(super) fn inside(root: &Path, path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat2(top, path, flags, Mode::empty(), resolve)
 }
 
-/// Makes a mount point in memory.
+/// Creates a mount point in a tmpfs.
 fn make(root: &Path, path: &Path, is_dir: bool) -> Result<(), RootfsError> {
     let name = path.display();
     let mut missing: Vec<&Path> = Vec::new();
@@ -76,7 +77,7 @@ fn empty_file(parent: &OwnedFd, name: &std::ffi::OsStr) -> rustix::io::Result<()
     rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(0o644)).map(drop)
 }
 
-/// Puts a directory in memory over another, with everything that is in that one. Returns how much that is.
+/// Covers a directory with a tmpfs that shows all its entries. Returns their number.
 fn show_through_memory(root: &Path, dir: &OwnedFd) -> Result<usize, String> {
     let words = |error: rustix::io::Errno| io::Error::from(error).to_string();
     let found = rustix::fs::fstat(dir).map_err(words)?;
@@ -109,7 +110,8 @@ fn show_through_memory(root: &Path, dir: &OwnedFd) -> Result<usize, String> {
         };
         trees.push((name, kind, tree));
     }
-    // Somewhere, because only there others can be mounted in it; and on what was opened, whatever its name leads to by now.
+    // Attached first, because nothing can be mounted in a detached tree; and to the open directory, whatever its
+    // name refers to by now.
     let fresh = memory().map_err(words)?;
     attach(&fresh, dir).map_err(words)?;
     for (name, kind, tree) in &trees {
@@ -136,7 +138,7 @@ fn show_through_memory(root: &Path, dir: &OwnedFd) -> Result<usize, String> {
     Ok(trees.len())
 }
 
-/// A small directory in memory that is nowhere yet.
+/// A small detached tmpfs.
 pub(super) fn memory() -> rustix::io::Result<OwnedFd> {
     let made = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (name, value) in [("source", "tmpfs"), ("mode", "0755"), ("size", "1m")] {
@@ -156,9 +158,10 @@ mod tests {
     use super::super::mounts;
     use super::*;
 
-    /// Who may write to a shared volume swaps a directory of it for a link, while a mount point is made there for another container.
+    /// A process with write access to a shared volume swaps a directory for a link while another container's mount
+    /// point is created in it.
     #[test]
-    fn a_directory_that_is_swapped_for_a_link_leads_nowhere() {
+    fn swapped_directory_does_not_redirect_a_mount_point() {
         use std::os::unix::fs::PermissionsExt as _;
         use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
         if !crate::testing::has_root("a directory that is swapped while a mount point is made") {
@@ -189,7 +192,7 @@ mod tests {
             while std::time::Instant::now() < end && mode() == 0o700 {
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let Ok(part) = rustix::fs::open(volume.join("part"), flags, Mode::empty()) else { continue };
-                // It may say that it was swapped.
+                // It may fail because of the swap.
                 let _ = show_through_memory(dir.path(), &part);
                 drop(part);
                 let table = mounts().unwrap();

@@ -1,4 +1,4 @@
-//! A part of a volume (`subPath`): opened below the volume and nowhere else, and made where it is missing.
+//! Opens a path inside a volume (`subPath`), and creates it if it is missing.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-/// Opens a path below a directory; links are followed as long as they stay in it. What is not there is made, with the mode of the directory:
-/// who may write to it may write there (upstream: subpath.SafeMakeDir).
+/// Opens a path below a directory; links are followed as long as they stay below it. Missing directories are
+/// created with the mode of their parent, so the same users may write to them (upstream: subpath.SafeMakeDir).
 pub(super) fn sub_path(volume: &OwnedFd, sub: &Path) -> Result<OwnedFd, String> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -38,7 +38,7 @@ pub(super) fn sub_path(volume: &OwnedFd, sub: &Path) -> Result<OwnedFd, String> 
     Ok(parent)
 }
 
-/// Makes a directory with this mode, whatever the umask is. One that came meanwhile is somebody else's.
+/// Creates a directory with this mode, regardless of the umask. A concurrently created one is left unchanged.
 fn make_part(parent: &OwnedFd, name: &std::ffi::OsStr, mode: Mode) -> rustix::io::Result<()> {
     match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
         Ok(()) => {}
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_a_volume_stays_in_it() {
+    fn sub_path_stays_in_its_volume() {
         let dir = tempfile::tempdir().unwrap();
         let volume = dir.path().join("volume");
         std::fs::create_dir_all(volume.join("in/deep")).unwrap();

@@ -1,25 +1,25 @@
-//! Mount trees that are taken out of their place and attached at another, by file descriptors.
+//! Detached mount trees, which are attached elsewhere by file descriptor.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
-/// Why a container cannot see what it should.
+/// Why the root file system of a container cannot be set up.
 pub(in crate::runtime::process) type RootfsError = String;
 
-/// Says what was tried beside why it failed.
+/// Adds the failed operation to an error.
 pub(super) fn at<T>(what: impl std::fmt::Display, result: rustix::io::Result<T>) -> Result<T, RootfsError> {
     result.map_err(|error| format!("{what}: {}", io::Error::from(error)))
 }
 
-/// The path of something that is open, also when that is a link.
+/// The `/proc` path of an open file, even if the file is a link.
 pub(super) fn magic(fd: &OwnedFd) -> String {
     use std::os::fd::AsRawFd as _;
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-/// A tree of mounts, taken out of where it is.
+/// Clones a mount tree, detached.
 pub(super) fn detached(fd: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC

@@ -1,4 +1,4 @@
-//! What containers and accidents must not be able to do.
+//! Tests that containers are isolated and that failures do not kill other processes.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -14,9 +14,10 @@ fn is_running_now(pid: i32) -> bool {
     process_id::stat(pid).is_ok_and(|stat| !stat.is_over)
 }
 
-/// After a restart of the machine the numbers of a record are those of somebody else: a daemon whose session has lost its first process.
+/// After a reboot, the process IDs of a record belong to another process: a daemon whose session leader has
+/// exited.
 #[tokio::test]
-async fn numbers_of_an_earlier_boot_are_somebody_elses() {
+async fn process_ids_of_an_earlier_boot_are_not_killed() {
     let script = "setsid /bin/sh -c 'sleep 600 >/dev/null 2>&1 & echo $$ $!'";
     let said = Command::new("/bin/sh").args(["-c", script]).output().unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
@@ -39,7 +40,7 @@ async fn numbers_of_an_earlier_boot_are_somebody_elses() {
     assert_eq!(ended.end.unwrap().reason, "ContainerStatusUnknown");
 }
 
-/// Who cannot look whether a process is there must not take it for gone: its container would be killed.
+/// A failed check must not count as an exit: the container would be killed.
 #[test]
 fn without_files_nothing_is_taken_for_gone() {
     const INNER: &str = "ORLOP_TEST_NO_FILES";
@@ -68,9 +69,9 @@ fn without_files_nothing_is_taken_for_gone() {
     }
 }
 
-/// What a hook or a probe leaves behind would hold the container's volumes for ever.
+/// A remaining process of a hook or probe would keep the container's volumes busy forever.
 #[tokio::test]
-async fn programs_that_joined_a_container_end_with_it() {
+async fn hook_processes_end_with_the_container() {
     if !can_run() {
         return;
     }
@@ -94,9 +95,9 @@ async fn programs_that_joined_a_container_end_with_it() {
     assert!(!runs, "a program of the hook runs on with the container's volumes");
 }
 
-/// A hook that says much on both of its outputs, and leaves them to another, has ended when it has ended.
+/// A hook ends when its program exits, even if it writes much output and leaves the pipes to another process.
 #[tokio::test]
-async fn what_a_hook_says_does_not_hold_it_up() {
+async fn hook_ends_when_its_program_exits_despite_open_pipes() {
     if !can_run() {
         return;
     }
@@ -121,7 +122,7 @@ async fn what_a_hook_says_does_not_hold_it_up() {
     assert_eq!(told, "told\nterm\n", "the hook came to its end, and the container had its signal");
 }
 
-/// A directory whose mounts other namespaces hear of, taken away at the end.
+/// A directory with shared mount propagation, removed on drop.
 struct RuntimeContext(PathBuf);
 
 impl RuntimeContext {
@@ -147,9 +148,9 @@ impl Drop for RuntimeContext {
     }
 }
 
-/// Volumes of pods that come later are as hidden as those that were there.
+/// Volumes that other pods mount later are hidden like earlier ones.
 #[tokio::test]
-async fn volumes_that_others_get_later_are_not_seen() {
+async fn later_volumes_of_other_pods_are_hidden() {
     if !can_run() {
         return;
     }
@@ -169,9 +170,9 @@ async fn volumes_that_others_get_later_are_not_seen() {
     assert_eq!((before, later), (false, false), "volumes of other pods are seen");
 }
 
-/// As upstream has it: who may write to the volume may write to the part of it that is made.
+/// Like upstream: users with write access to the volume have write access to a subPath that is created in it.
 #[tokio::test]
-async fn parts_of_volumes_and_files_are_for_the_containers_user() {
+async fn created_sub_paths_and_files_are_writable_for_the_container_user() {
     if !can_run() {
         return;
     }
@@ -186,7 +187,7 @@ async fn parts_of_volumes_and_files_are_for_the_containers_user() {
         "restartPolicy": "Never",
         "containers": [with(shell("c", "umask; touch /orlop-test/x && echo written"), more)],
     });
-    // The agent may keep its own files for itself.
+    // The umask of the agent may be stricter.
     let mut launcher = launcher();
     launcher[2].insert_str(0, "umask 077; ");
     let runtime = rig.runtime_with(launcher);
@@ -200,9 +201,9 @@ async fn parts_of_volumes_and_files_are_for_the_containers_user() {
     }
 }
 
-/// `supplementalGroupsPolicy: Strict`: an image gives its user no groups.
+/// With `supplementalGroupsPolicy: Strict`, the image adds no groups to the user.
 #[tokio::test]
-async fn groups_of_an_image_count_when_that_is_wanted() {
+async fn image_groups_apply_only_with_the_merge_policy() {
     if !can_run() {
         return;
     }

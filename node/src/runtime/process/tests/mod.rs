@@ -1,4 +1,5 @@
-//! Real processes with real mounts, below a temporary directory. The hidden mode is this test binary: a test of it that obeys orders.
+//! Real processes with real mounts, below a temporary directory. The hidden mode is this test binary: one of its
+//! tests executes orders.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +14,7 @@ use super::*;
 mod isolation;
 mod sidecars;
 
-/// Only a process that was started by an order obeys it; elsewhere this is a test that has nothing to do.
+/// Set when the process was started by an order; otherwise that test does nothing.
 const ORDERED: &str = "ORLOP_TEST_HIDDEN_MODE";
 
 #[test]
@@ -21,7 +22,8 @@ fn hidden_mode() {
     if std::env::var_os(ORDERED).is_none() {
         return;
     }
-    // The test harness has said something on its output already, which is not the container's (see `launcher`).
+    // The test harness has already written to the standard output, so the container's output is another file (see
+    // `launcher`).
     let out = std::fs::File::options().write(true).open("/proc/self/fd/9").unwrap();
     rustix::stdio::dup2_stdout(&out).unwrap();
     drop(out);
@@ -38,7 +40,7 @@ fn launcher() -> Vec<String> {
     ["/bin/sh".to_owned(), "-c".to_owned(), script].to_vec()
 }
 
-/// Whether containers can be made here; tells it where they cannot.
+/// Whether containers can be created here; reports a skipped test if not.
 fn can_run() -> bool {
     crate::testing::has_root("containers")
 }
@@ -86,7 +88,7 @@ impl Rig {
 }
 
 impl Drop for Rig {
-    /// Nothing of a test that failed goes on.
+    /// Stops what a failed test left running.
     fn drop(&mut self) {
         let pods = self.path("node/pods");
         for uid in records::names(&pods).unwrap_or_default() {
@@ -116,7 +118,7 @@ fn with(mut container: Value, more: Value) -> Value {
     container
 }
 
-/// Waits for a state; the test fails when it does not come.
+/// Waits for a state; fails the test on a timeout.
 async fn until(runtime: &ProcessRuntime, what: &str, is_there: impl Fn(&PodState) -> bool) -> PodState {
     let mut state = runtime.state("u").unwrap();
     let found = tokio::time::timeout(Duration::from_secs(30), state.wait_for(|state| is_there(state))).await;
@@ -137,7 +139,7 @@ fn exit(state: &PodState, index: usize) -> (i32, String, String) {
     (terminated.exit_code, terminated.reason.unwrap_or_default(), terminated.message.unwrap_or_default())
 }
 
-/// Runs a pod that ends by itself and returns its last state.
+/// Runs a pod until it ends by itself and returns its last state.
 async fn outcome(rig: &Rig, spec: Value, volumes: Vec<PodPath>) -> PodState {
     let runtime = rig.runtime();
     let spec = with(spec, json!({"restartPolicy": "Never"}));
@@ -149,7 +151,7 @@ async fn outcome(rig: &Rig, spec: Value, volumes: Vec<PodPath>) -> PodState {
 }
 
 #[tokio::test]
-async fn a_container_sees_its_volumes_and_tells_its_end() {
+async fn container_sees_its_volumes_and_reports_its_exit() {
     if !can_run() {
         return;
     }
@@ -201,7 +203,7 @@ async fn a_container_sees_its_volumes_and_tells_its_end() {
 }
 
 #[tokio::test]
-async fn users_and_links_out_of_a_volume() {
+async fn users_are_applied_and_links_do_not_leave_a_volume() {
     if !can_run() {
         return;
     }
@@ -238,7 +240,7 @@ async fn users_and_links_out_of_a_volume() {
 }
 
 #[tokio::test]
-async fn a_restarted_agent_takes_its_containers_over() {
+async fn restarted_agent_adopts_running_containers() {
     if !can_run() {
         return;
     }
@@ -265,7 +267,7 @@ async fn a_restarted_agent_takes_its_containers_over() {
     assert_eq!(exit(&state, 0).0, 7);
     assert!(!state.ended);
 
-    // A supervisor that is killed takes its container with it, and that is told.
+    // The container of a killed supervisor is killed too, and its status reports it.
     let (_, attempt) = container_run::runs(&rig.path("node/pods/u/containers/killed")).unwrap().remove(0);
     attempt.supervisor.signal(rustix::process::Signal::KILL).unwrap();
     let state = until(&second, "the other", |state| !is_running(state, 1)).await;
@@ -281,7 +283,7 @@ async fn a_restarted_agent_takes_its_containers_over() {
 }
 
 #[tokio::test]
-async fn grace_hooks_and_the_whole_container() {
+async fn stop_runs_the_hook_waits_for_the_grace_and_kills_all_processes() {
     if !can_run() {
         return;
     }
@@ -320,7 +322,7 @@ async fn grace_hooks_and_the_whole_container() {
 }
 
 #[tokio::test]
-async fn failing_containers_are_started_again_and_later() {
+async fn failing_containers_restart_with_back_off() {
     if !can_run() {
         return;
     }
@@ -354,7 +356,7 @@ async fn failing_containers_are_started_again_and_later() {
 }
 
 #[tokio::test]
-async fn deadlines_and_probes() {
+async fn deadline_ends_the_pod_and_liveness_restarts_a_container() {
     if !can_run() {
         return;
     }
@@ -384,7 +386,7 @@ async fn deadlines_and_probes() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_said_and_tried_again() {
+async fn missing_objects_and_unsupported_probes_are_reported() {
     let rig = Rig::new();
     let runtime = rig.runtime();
     let env = json!({"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}]});
@@ -408,7 +410,7 @@ async fn what_is_missing_is_said_and_tried_again() {
 }
 
 #[tokio::test]
-async fn a_directory_as_the_root() {
+async fn directory_image_is_the_root() {
     if !can_run() {
         return;
     }
@@ -418,7 +420,7 @@ async fn a_directory_as_the_root() {
         std::fs::create_dir_all(&root).unwrap();
         match std::fs::read_link(from) {
             Ok(target) => std::os::unix::fs::symlink(target, root.join(to)).unwrap(),
-            // The programs of the machine come as a volume.
+            // The programs of the machine are mounted as a volume.
             Err(_) => std::fs::create_dir(root.join(to)).unwrap(),
         }
     }
@@ -436,7 +438,7 @@ async fn a_directory_as_the_root() {
 }
 
 #[tokio::test]
-async fn logs_of_runs() {
+async fn logs_of_the_last_two_runs_are_kept() {
     if !can_run() {
         return;
     }
@@ -444,7 +446,7 @@ async fn logs_of_runs() {
     let runtime = rig.runtime();
     let spec = json!({"restartPolicy": "OnFailure", "containers": [shell("c", "echo said; exit 1")]});
     runtime.start(pod(spec), Vec::new()).await.unwrap();
-    // A run that is stopped at once may not have said anything.
+    // A run that is stopped immediately may not have written any output.
     until(&runtime, "three runs", |state| {
         state.containers.first().is_some_and(|status| status.restart_count >= 2)
             && rig.log("c", 2) == "stdout: said\n"

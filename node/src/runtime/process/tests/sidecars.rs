@@ -1,8 +1,8 @@
-//! Sidecars, hooks, and ends that are asked for sooner.
+//! Tests of sidecars, hooks, and shortened grace periods.
 
 use super::*;
 
-/// Writes its name with what it does to a file that all share, and goes when it is asked to.
+/// A container that writes its name to a shared file when it starts and ends, and exits on SIGTERM.
 fn told(name: &str) -> Value {
     let script = format!(
         "trap 'sleep 0.2; echo {name} ends >>/orlop-test/told; exit 0' TERM; echo {name} begins >>/orlop-test/told; \
@@ -30,7 +30,7 @@ async fn until_told(data: &PodPath, line: &str) {
 }
 
 #[tokio::test]
-async fn sidecars_begin_in_order_and_end_last() {
+async fn sidecars_start_in_order_and_end_last() {
     if !can_run() {
         return;
     }
@@ -64,7 +64,7 @@ async fn sidecars_begin_in_order_and_end_last() {
     assert_eq!((state.init[0].started, state.init[0].ready), (Some(true), true));
     assert_eq!(lines(&data)[..2], ["one begins", "once"]);
 
-    // One that ends is started again, whatever the policy of the pod says.
+    // A sidecar that exits is restarted regardless of the restart policy of the pod.
     let (_, attempt) = container_run::runs(&rig.path("node/pods/u/containers/two")).unwrap().remove(0);
     attempt.main.unwrap().signal(rustix::process::Signal::KILL).unwrap();
     until(&runtime, "the second sidecar again", |state| {
@@ -72,7 +72,7 @@ async fn sidecars_begin_in_order_and_end_last() {
     })
     .await;
 
-    // The work ends, and they after it: the last one first.
+    // The main container exits, then the sidecars in reverse order.
     std::fs::write(data.path.join("end"), "").unwrap();
     let state = until(&runtime, "the end", |state| state.ended).await;
     assert_eq!(exit(&state, 0).0, 3);
@@ -82,7 +82,7 @@ async fn sidecars_begin_in_order_and_end_last() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_stopped_ends_in_order() {
+async fn stopped_pod_ends_main_containers_before_sidecars() {
     if !can_run() {
         return;
     }
@@ -106,7 +106,7 @@ async fn a_pod_that_is_stopped_ends_in_order() {
 }
 
 #[tokio::test]
-async fn a_stop_with_less_time_counts_at_once() {
+async fn stop_with_a_shorter_grace_applies_immediately() {
     if !can_run() {
         return;
     }
@@ -120,14 +120,14 @@ async fn a_stop_with_less_time_counts_at_once() {
     }
     let slow = runtime.clone();
     let slow = tokio::spawn(async move { slow.stop("u", Duration::from_secs(600)).await });
-    // The first one is under way when it asks nobody any more: both orders must hold, so nothing is waited for.
+    // The order of the two stops is random and both must work, so the test does not wait.
     tokio::task::yield_now().await;
     tokio::time::timeout(Duration::from_secs(60), runtime.stop("u", Duration::ZERO)).await.unwrap().unwrap();
     tokio::time::timeout(Duration::from_secs(60), slow).await.unwrap().unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn hooks_after_the_start() {
+async fn post_start_hook_delays_readiness_and_its_failure_ends_the_container() {
     if !can_run() {
         return;
     }
@@ -144,7 +144,7 @@ async fn hooks_after_the_start() {
     assert_eq!((state.containers[0].started, state.containers[0].ready), (Some(false), false));
     std::fs::write(data.path.join("go"), "").unwrap();
     until(&runtime, "its hook is done", |state| state.containers[0].ready).await;
-    // The other one is ended, in good order, for its hook failed.
+    // The other container is terminated gracefully, because its hook failed.
     until_told(&data, "bad ends").await;
     runtime.stop("u", Duration::from_secs(20)).await.unwrap();
 }
