@@ -159,7 +159,7 @@ async fn the_api_is_told_searched_and_tried() {
     browser.until("operations", &shown("/api/v1/persistentvolumes/{name}/status")).await;
     browser.value("document.querySelector('.operation summary').click()").await;
     browser.until("parameters", &shown("labelSelector")).await;
-    browser.until("refusals", &shown("The revision or the token is older than what is remembered")).await;
+    browser.until("refusals", &shown("The revision or the token has expired")).await;
     browser.value("document.querySelector('.operation form').requestSubmit(), 0").await;
     browser.until("the answer", &shown("\"kind\": \"PersistentVolumeList\"")).await;
     browser.until("the volume", &shown("172.16.51.58.1")).await;

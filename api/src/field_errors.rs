@@ -1,16 +1,16 @@
-//! Errors of fields, collected all at once: path, reason, text. They become the causes of a
-//! `Status` with reason `Invalid` (422).
+//! Validation errors of an object's fields: path, reason and message. They become the causes of a `Status`
+//! with reason `Invalid` (422).
 
 use std::fmt::{self, Display, Write};
 
 use serde_json::Value;
 
-/// Where a field is: `spec.containers[0].name`, `spec.capacity[storage]`.
+/// The path of a field: `spec.containers[0].name`, `spec.capacity[storage]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path(String);
 
 impl Path {
-    /// The path of a top-level field; may hold dots.
+    /// The path of a top-level field; may contain dots.
     pub fn new(root: &str) -> Self {
         Path(root.to_owned())
     }
@@ -33,7 +33,7 @@ impl Path {
 
 impl Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Upstream shows the root of an object as `<nil>`.
+        // Upstream prints the root of an object as `<nil>`.
         f.write_str(if self.0.is_empty() { "<nil>" } else { &self.0 })
     }
 }
@@ -43,32 +43,32 @@ impl Display for Path {
 pub struct Cause {
     /// Upstream's cause type, such as `FieldValueRequired`.
     pub reason: &'static str,
-    /// The text without the field.
+    /// The message without the field.
     pub message: String,
-    /// The field.
+    /// The path of the field.
     pub field: String,
 }
 
-/// No more errors than this are told: an answer lists each of them twice, and a body of 3 MiB can
-/// hold several hundred thousand.
+/// The largest number of errors that are reported: a response lists each of them twice, and a body of 3 MiB
+/// can contain several hundred thousand.
 const MOST: usize = 1000;
 
-/// The errors found so far, in the order found.
+/// Validation errors in the order in which they were found.
 #[derive(Clone, Debug, Default)]
 pub struct FieldErrors(Vec<Cause>);
 
 impl FieldErrors {
-    /// None so far.
+    /// An empty collection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether nothing was found.
+    /// Whether the collection is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many were found.
+    /// The number of errors.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -78,12 +78,12 @@ impl FieldErrors {
         &self.0
     }
 
-    /// Takes over the errors of another collection.
+    /// Appends the errors of another collection.
     pub fn extend(&mut self, other: FieldErrors) {
         other.0.into_iter().for_each(|cause| self.add(cause));
     }
 
-    /// Takes over the errors of a part that was judged by itself: their fields lie below `path`.
+    /// Appends the errors of a part that was validated separately; their fields are relative to `path`.
     pub fn extend_below(&mut self, path: &Path, other: FieldErrors) {
         for mut cause in other.0 {
             cause.field = path.child(&cause.field).to_string();
@@ -101,12 +101,12 @@ impl FieldErrors {
         }
     }
 
-    /// A value is missing. `detail` may be empty.
+    /// A required value is missing. `detail` may be empty.
     pub fn required(&mut self, path: &Path, detail: &str) {
         self.push("FieldValueRequired", path, with_detail("Required value".into(), detail));
     }
 
-    /// A value is bad.
+    /// A value is invalid.
     pub fn invalid(&mut self, path: &Path, value: impl Into<Value>, detail: &str) {
         self.push(
             "FieldValueInvalid",
@@ -115,29 +115,29 @@ impl FieldErrors {
         );
     }
 
-    /// A value is bad, and too long to be shown.
+    /// A value is invalid, and too long to be printed.
     pub fn invalid_unshown(&mut self, path: &Path, detail: &str) {
         self.push("FieldValueInvalid", path, with_detail("Invalid value".into(), detail));
     }
 
-    /// A value is of another type than it should be.
+    /// A value has the wrong type.
     pub fn type_invalid(&mut self, path: &Path, value: impl Into<Value>, detail: &str) {
         let text = format!("Invalid value: {}", show(&value.into()));
         self.push("FieldValueTypeInvalid", path, with_detail(text, detail));
     }
 
-    /// A value is bad, and upstream shows it in a form of its own: a Go struct with its fields in
-    /// their order. `shown` stands in the text as it is.
+    /// A value is invalid, and upstream prints it in a special format: a Go struct with its fields in order.
+    /// `shown` is copied to the message unchanged.
     pub fn invalid_shown(&mut self, path: &Path, shown: &str, detail: &str) {
         self.push("FieldValueInvalid", path, with_detail(format!("Invalid value: {shown}"), detail));
     }
 
-    /// A value is none of those allowed; they are listed in the given order.
+    /// A value is not in the list of supported values. The message lists them in the given order.
     pub fn not_supported(&mut self, path: &Path, value: impl Into<Value>, supported: &[&str]) {
         self.not_supported_shown(path, &show(&value.into()), supported);
     }
 
-    /// The same for a value that upstream shows in a form of its own.
+    /// Like [`FieldErrors::not_supported`], for a value that upstream prints in a special format.
     pub fn not_supported_shown(&mut self, path: &Path, shown: &str, supported: &[&str]) {
         let mut list = String::new();
         for (i, one) in supported.iter().enumerate() {
@@ -147,22 +147,23 @@ impl FieldErrors {
         self.push("FieldValueNotSupported", path, text);
     }
 
-    /// A value may not be given, or may not be changed.
+    /// A value may not be set or may not be changed.
     pub fn forbidden(&mut self, path: &Path, detail: &str) {
         self.push("FieldValueForbidden", path, with_detail("Forbidden".into(), detail));
     }
 
-    /// A value stands there twice.
+    /// A value occurs twice.
     pub fn duplicate(&mut self, path: &Path, value: impl Into<Value>) {
         self.push("FieldValueDuplicate", path, format!("Duplicate value: {}", show(&value.into())));
     }
 
-    /// The same for a value that upstream shows in a form of its own, as [`FieldErrors::invalid_shown`].
+    /// Like [`FieldErrors::duplicate`], for a value that upstream prints in a special format. See
+    /// [`FieldErrors::invalid_shown`].
     pub fn duplicate_shown(&mut self, path: &Path, shown: &str) {
         self.push("FieldValueDuplicate", path, format!("Duplicate value: {shown}"));
     }
 
-    /// A value refers to something that is not in the same object.
+    /// A value refers to something that the same object does not contain.
     pub fn not_found(&mut self, path: &Path, value: impl Into<Value>) {
         self.push("FieldValueNotFound", path, format!("Not found: {}", show(&value.into())));
     }
@@ -182,7 +183,7 @@ fn with_detail(text: String, detail: &str) -> String {
     if detail.is_empty() { text } else { format!("{text}: {detail}") }
 }
 
-/// A value as upstream shows it: text in quotes, everything else as JSON.
+/// A value as upstream prints it: strings in quotes, everything else as JSON.
 fn show(value: &Value) -> String {
     value.to_string()
 }
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_have_an_end() {
+    fn reported_errors_are_limited() {
         let mut errors = FieldErrors::new();
         for number in 0..2 * MOST {
             errors.invalid(&Path::new("a").index(number), "x", "why");

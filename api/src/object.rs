@@ -1,15 +1,15 @@
-//! An API object in flight: JSON with the accessors that every kind needs.
+//! API objects in memory: JSON with the accessors that every kind needs.
 //!
-//! Objects are JSON from decoding to storing; `decode` has already refused what does not fit the
-//! kind's type, so a typed view ([`Object::typed`]) always succeeds. In flight an object carries
+//! Objects are JSON from decoding to storing; `decode` has already rejected values that do not match the
+//! kind's type, so a typed view ([`Object::typed`]) always succeeds. In memory an object has
 //! neither `kind` nor `apiVersion` (the kind is known from the path) and no `null`s except those
-//! the wire format demands.
+//! that the wire format requires.
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// The time as objects show it: RFC 3339, UTC, whole seconds.
+/// A timestamp in the format of API objects: RFC 3339, UTC, whole seconds.
 pub fn show_time(time: Timestamp) -> Value {
     Value::String(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
@@ -19,7 +19,7 @@ pub fn show_time(time: Timestamp) -> Value {
 pub struct Object(pub Map<String, Value>);
 
 impl Object {
-    /// The object's JSON from a value; anything but a JSON object gives an empty one.
+    /// Creates an object from a value; anything but a JSON object results in an empty one.
     pub fn from_value(value: Value) -> Self {
         match value {
             Value::Object(map) => Object(map),
@@ -34,8 +34,8 @@ impl Object {
         Value::Object(self.0)
     }
 
-    /// A typed copy, for rules that read many fields. `None` only when the JSON does not fit the
-    /// type, which decoding has ruled out for everything that came over the wire or from the store.
+    /// A typed copy, for rules that read many fields. `None` only if the JSON does not match the
+    /// type, which decoding rules out for every object from the wire or the store.
     pub fn typed<T: DeserializeOwned + serde::de::DeserializeOwned>(&self) -> Option<T> {
         T::deserialize(serde::de::value::MapDeserializer::new(self.0.iter().map(|(k, v)| (k.as_str(), v))))
             .ok()
@@ -47,12 +47,12 @@ impl Object {
         rest.iter().try_fold(self.0.get(*first)?, |value, key| value.get(*key))
     }
 
-    /// The text at a path; `""` when there is none.
+    /// The string at a path; `""` if there is none.
     pub fn str_at(&self, path: &[&str]) -> &str {
         self.at(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The JSON object at a path, made when absent; intermediate objects are made as well.
+    /// The JSON object at a path. Creates it, and intermediate objects, if absent.
     pub fn object_at(&mut self, path: &[&str]) -> &mut Map<String, Value> {
         let mut map = &mut self.0;
         for key in path {
@@ -65,21 +65,21 @@ impl Object {
         map
     }
 
-    /// Sets the value at a path; intermediate objects are made.
+    /// Sets the value at a path. Creates intermediate objects.
     pub fn set(&mut self, path: &[&str], value: impl Into<Value>) {
         if let Some((last, parents)) = path.split_last() {
             self.object_at(parents).insert((*last).to_owned(), value.into());
         }
     }
 
-    /// Sets the value at a path unless there is one (a `null` counts as none).
+    /// Sets the value at a path unless it already has one (`null` counts as none).
     pub fn set_default(&mut self, path: &[&str], value: impl Into<Value>) {
         if self.at(path).is_none_or(Value::is_null) {
             self.set(path, value);
         }
     }
 
-    /// Removes and gives back the value at a path.
+    /// Removes and returns the value at a path.
     pub fn remove(&mut self, path: &[&str]) -> Option<Value> {
         let (last, parents) = path.split_last()?;
         let mut map = &mut self.0;
@@ -89,7 +89,7 @@ impl Object {
         map.remove(*last)
     }
 
-    /// `metadata`, made when absent.
+    /// `metadata`, created if absent.
     pub fn meta(&mut self) -> &mut Map<String, Value> {
         self.object_at(&["metadata"])
     }
@@ -133,7 +133,7 @@ impl Object {
             .filter_map(Value::as_str)
     }
 
-    /// Adds a finalizer unless it is there.
+    /// Adds a finalizer unless it is already present.
     pub fn add_finalizer(&mut self, finalizer: &str) {
         if self.finalizers().any(|f| f == finalizer) {
             return;
@@ -144,8 +144,8 @@ impl Object {
         }
     }
 
-    /// Replaces a top-level member (`spec`, `status`) by the other object's, or removes it when
-    /// the other has none.
+    /// Replaces a top-level field (`spec`, `status`) with the other object's, or removes it if
+    /// the other object does not have it.
     pub fn copy_member(&mut self, from: &Object, member: &str) {
         match from.0.get(member) {
             Some(value) => self.0.insert(member.to_owned(), value.clone()),

@@ -1,34 +1,36 @@
-//! What readers need to know of a stored object without decoding it: made once per write.
+//! The projection of a stored object: what selectors and responses read without decoding it, computed once per
+//! write.
 
 use serde_json::Value;
 
 use crate::object::Object;
 use crate::registry::{self, Kind};
 
-/// The view that the API server keeps beside each record. There is one for every object, so it is small:
-/// all texts stand in one piece of memory.
+/// The view that the API server stores beside each record. Every object has one, so it is small:
+/// all strings share one allocation.
 #[derive(Default)]
 pub struct Projection {
-    /// Where in the value the resourceVersion is spliced in: an offset between two members of
-    /// `metadata`, with a member following.
+    /// The offset in the value where the resourceVersion is inserted: between two fields of
+    /// `metadata`, with a field after it.
     pub splice: usize,
-    /// Whose fields they are.
+    /// The kind that the fields belong to.
     kind: Option<&'static dyn Kind>,
-    /// Keys and values of the labels by turns, then the fields in the order of [`field_names`].
+    /// The keys and values of the labels, alternating, then the fields in the order of [`field_names`].
     text: Box<str>,
-    /// Where in `text` each of them ends.
+    /// The end of each of them in `text`.
     ends: Box<[u32]>,
 }
 
-/// The fields that objects of a kind are selected by.
+/// The selectable fields of a kind.
 fn field_names(kind: &dyn Kind) -> impl Iterator<Item = &'static str> {
     kind.selectable().iter().chain(kind.extra_selectable()).copied()
 }
 
 impl Projection {
-    /// The view of an object whose stored bytes have their splice point at `splice`.
+    /// The view of an object whose stored bytes have their insertion point at `splice`.
     pub fn new(kind: &dyn Kind, object: &Object, splice: usize) -> Self {
-        // Custom kinds come and go, so what they select by is read from the objects (`verbs::filter`).
+        // Custom kinds are added and removed at run time, so `verbs::filter` reads their selectable fields from the
+        // objects.
         Projection::of_stored(registry::by_storage_prefix(kind.storage_prefix()), object, splice)
     }
 
@@ -36,14 +38,14 @@ impl Projection {
     pub fn read(prefix: &str, value: &[u8]) -> Self {
         let object = serde_json::from_slice::<Value>(value).map(Object::from_value).unwrap_or_default();
         let splice = splice_point(value);
-        // A kind that is not found has no fields: the definitions' own kind, and those they bring.
+        // An unknown kind has no fields: CustomResourceDefinition and the custom kinds.
         Projection::of_stored(registry::by_storage_prefix(prefix), &object, splice)
     }
 
     fn of_stored(kind: Option<&'static dyn Kind>, object: &Object, splice: usize) -> Self {
         let mut text = String::with_capacity(128);
         let mut ends = Vec::with_capacity(16);
-        // An object is far smaller than what a u32 can count: bodies are bounded.
+        // Request bodies are bounded, so an object is far smaller than `u32::MAX` bytes.
         let mut add = |part: &str| {
             text.push_str(part);
             ends.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
@@ -66,13 +68,13 @@ impl Projection {
         labels.find(|at| self.part(*at) == key).map(|at| self.part(at + 1))
     }
 
-    /// The value of a selectable field; `None` when the kind does not select by it.
+    /// The value of a selectable field; `None` if the kind does not support the field.
     pub fn field(&self, name: &str) -> Option<&str> {
         let at = field_names(self.kind?).position(|known| known == name)?;
         Some(self.part(self.first_field() + at))
     }
 
-    /// Where the labels end and the fields begin.
+    /// The index of the first field, after the labels.
     fn first_field(&self) -> usize {
         self.ends.len() - self.kind.map_or(0, |kind| field_names(kind).count())
     }
@@ -89,15 +91,15 @@ impl std::fmt::Debug for Projection {
     }
 }
 
-/// The offset behind `"uid":"...",`, which is written right behind the names, so that the first
-/// occurrence is the object's own.
+/// The offset after `"uid":"...",`, which is written directly after the names, so that the first
+/// occurrence belongs to the object itself.
 fn splice_point(value: &[u8]) -> usize {
     const UID: &[u8] = b"\"uid\":\"";
     let start = value.windows(UID.len()).position(|window| window == UID).map(|at| at + UID.len());
     let end = start.and_then(|start| value[start..].iter().position(|b| *b == b'"').map(|len| start + len));
     match end {
         Some(quote) if value.get(quote + 1) == Some(&b',') => quote + 2,
-        // Only a record that this server did not write has no uid; put it first in the metadata.
+        // Only a record that another program wrote has no uid: insert at the start of the metadata.
         Some(_) | None => (b"{\"metadata\":{".len()).min(value.len()),
     }
 }
@@ -109,7 +111,7 @@ mod tests {
     use crate::registry::BUILTIN_KINDS;
 
     #[test]
-    fn labels_and_fields_are_found() {
+    fn labels_and_fields_are_readable() {
         let kind =
             BUILTIN_KINDS.iter().find(|kind| kind.names().plural == "persistentvolumes").copied().unwrap();
         let value = serde_json::json!({
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_splice_point_is_behind_the_uid() {
+    fn splice_point_follows_the_uid() {
         let value = br#"{"metadata":{"name":"a","uid":"u-1","creationTimestamp":"t"}}"#;
         let at = splice_point(value);
         assert_eq!(&value[at..], br#""creationTimestamp":"t"}}"#);

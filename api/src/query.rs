@@ -1,16 +1,16 @@
-//! The query part of a request.
+//! The query string of a request.
 
 use orlop_apimachinery::query::{query_bool, query_int};
 
 use crate::status::ApiError;
 
-/// Query parameters in the order given. Of repeated ones the first counts, except where a reader
-/// asks for all.
+/// Query parameters in their original order. The first of repeated parameters counts, except in
+/// [`Query::all`].
 #[derive(Clone, Debug, Default)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Parses the part behind the `?`.
+    /// Parses the part after the `?`.
     pub fn parse(raw: Option<&str>) -> Self {
         Query(form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).into_owned().collect())
     }
@@ -25,7 +25,7 @@ impl Query {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The value; `""` when absent.
+    /// The value; `""` if absent.
     pub fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
@@ -35,12 +35,12 @@ impl Query {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// A switch: absent is false.
+    /// A boolean; absent means false.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(query_bool)
     }
 
-    /// A whole number; absent or empty is `None`.
+    /// An integer; absent or empty is `None`.
     pub fn int(&self, name: &str) -> Result<Option<i64>, ApiError> {
         match self.text(name) {
             "" => Ok(None),

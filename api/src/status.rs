@@ -1,27 +1,27 @@
-//! Every error that leaves the server: a `metav1.Status` with upstream's code, reason, message and
-//! causes, made in one place. What clients act on is `reason` and `details`; the texts are
-//! upstream's where a client or a person may know them.
+//! Every error that the server returns: a `metav1.Status` with upstream's code, reason, message and
+//! causes, created in one place. Clients act on `reason` and `details`; the messages are
+//! upstream's where clients or users may depend on them.
 
 use serde_json::{Map, Value, json};
 
 use crate::field_errors::{Cause, FieldErrors};
 use crate::kind::Names;
 
-/// An error answer. Build it with one of the constructors; they are the table of errors.
+/// An error response. Create it with one of the constructors, which list every error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
     /// HTTP status code.
     pub code: u16,
-    /// `metav1.StatusReason`; `""` for plain internal errors, which carry none.
+    /// `metav1.StatusReason`; `""` for plain internal errors, which have none.
     pub reason: &'static str,
-    /// For people.
+    /// The message for users.
     pub message: String,
-    /// `details`; `None` leaves the member out, an empty one prints `{}`.
+    /// `details`; `None` omits the field, an empty one is serialized as `{}`.
     pub details: Option<Box<Details>>,
     /// `metadata.continue` of the Status, for an expired continue token.
     pub continue_token: Option<String>,
-    /// Texts for `Warning` headers: what else was odd about the request.
+    /// The texts of `Warning` headers: other problems of the request.
     pub warnings: Vec<String>,
 }
 
@@ -74,12 +74,12 @@ impl ApiError {
         self
     }
 
-    /// 400: the request makes no sense as it stands.
+    /// 400: the request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 401: who are you?
+    /// 401: the client is not authenticated.
     pub fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
@@ -95,7 +95,7 @@ impl ApiError {
         Self::new(403, "Forbidden", message).with(Details::of(names, name))
     }
 
-    /// 403 for something that is no resource.
+    /// 403 for a non-resource endpoint.
     pub fn forbidden_path(message: impl Into<String>) -> Self {
         Self::new(403, "Forbidden", message).with(Details::default())
     }
@@ -106,48 +106,48 @@ impl ApiError {
         Self::new(404, "NotFound", message).with(Details::of(names, name))
     }
 
-    /// 404 from the router: the group is known, the version or resource is not.
+    /// 404 from the router: the group exists, but the version or resource does not.
     pub fn no_such_resource() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
             .with(Details::default())
     }
 
-    /// 405: the path does not have this method.
+    /// 405: the path does not support this method.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(405, "MethodNotAllowed", message).with(Details::default())
     }
 
-    /// 406: nothing the client accepts can be served; `message` lists what can.
+    /// 406: the client accepts no supported format; `message` lists the supported ones.
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(406, "NotAcceptable", message)
     }
 
-    /// The same with texts for `Warning` headers.
+    /// The same error with texts for `Warning` headers.
     pub fn with_warnings(mut self, warnings: &[String]) -> Self {
         self.warnings = warnings.to_vec();
         self
     }
 
-    /// The same with `details: {}`, as errors of the router have it.
+    /// The same error with `details: {}`, as errors of the router have.
     pub fn with_empty_details(self) -> Self {
         self.with(Details::default())
     }
 
-    /// 409: a name is taken.
+    /// 409: the name is already in use.
     pub fn already_exists(names: &Names, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", qualified(names.plural, names.group));
         Self::new(409, "AlreadyExists", message).with(Details::of(names, name))
     }
 
-    /// 409: a name is taken by an object that is being deleted.
+    /// 409: an object that is being deleted uses the name.
     pub fn being_deleted(names: &Names, name: &str) -> Self {
         let mut error = Self::already_exists(names, name);
         error.message = format!("object is being deleted: {}", error.message);
         error
     }
 
-    /// 409: generateName found no free name.
+    /// 409: generateName found no unused name.
     pub fn no_unique_name(names: &Names, name: &str) -> Self {
         let mut error = Self::already_exists(names, name);
         error.message.push_str(", the server was not able to generate a unique name for the object");
@@ -157,25 +157,25 @@ impl ApiError {
         error
     }
 
-    /// 409: the object has moved on.
+    /// 409: the object has been modified.
     pub fn conflict(names: &Names, name: &str) -> Self {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict_because(&qualified(names.plural, names.group), Details::of(names, name), why)
     }
 
-    /// 409 with a reason of its own; `resource` is shown as given (`pods/binding`, `ConfigMap`).
+    /// 409 with a custom reason; `resource` is copied to the message unchanged (`pods/binding`, `ConfigMap`).
     pub fn conflict_because(resource: &str, details: Details, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} \"{}\": {why}", details.name);
         Self::new(409, "Conflict", message).with(details)
     }
 
-    /// 409: an apply would change what other managers own.
+    /// 409: an apply would change fields that other managers own.
     pub fn apply_conflict(message: impl Into<String>, causes: Vec<Cause>) -> Self {
         Self::new(409, "Conflict", message).with(Details { causes, ..Details::default() })
     }
 
-    /// 409: an object that is to be applied with a uid is not there.
+    /// 409: an apply with a uid refers to an object that does not exist.
     pub fn no_such_uid(names: &Names, name: &str, uid: &str) -> Self {
         let why = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
@@ -183,22 +183,22 @@ impl ApiError {
         Self::conflict_because(&qualified(names.plural, names.group), Details::of(names, name), &why)
     }
 
-    /// 410: the revision asked for is compacted.
+    /// 410: the requested revision is compacted.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// 413: the request is larger than the server takes.
+    /// 413: the request is larger than the limit.
     pub fn too_large(message: impl Into<String>) -> Self {
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    /// 415: the body is in a format that the server does not read here.
+    /// 415: the endpoint does not support the format of the body.
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// 422: fields of an object are wrong.
+    /// 422: fields of an object are invalid.
     pub fn invalid(kind: &str, group: &str, name: &str, errors: &FieldErrors) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for cause in errors.causes() {
@@ -221,24 +221,24 @@ impl ApiError {
         })
     }
 
-    /// 422: query options are wrong; `kind` is `ListOptions`, `PatchOptions` and so on.
+    /// 422: query options are invalid; `kind` is `ListOptions`, `PatchOptions` and so on.
     pub fn invalid_options(kind: &str, errors: &FieldErrors) -> Self {
         Self::invalid(kind, "meta.k8s.io", "", errors)
     }
 
-    /// 422 without fields: a patch that cannot be carried out.
+    /// 422 without fields: a patch that cannot be applied.
     pub fn unprocessable() -> Self {
         Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
             .with(Details::default())
     }
 
-    /// 429: come back later.
+    /// 429: the client should retry later.
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
         Self::new(429, "TooManyRequests", message)
             .with(Details { retry_after_seconds: Some(retry_after_seconds), ..Details::default() })
     }
 
-    /// 429: an eviction would disrupt more than a budget allows; the causes say which.
+    /// 429: an eviction would violate a disruption budget; the causes name it.
     pub fn too_many_disruptions(details: Details, retry_after_seconds: Option<u32>) -> Self {
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         Self::new(429, "TooManyRequests", message).with(Details { retry_after_seconds, ..details })
@@ -251,18 +251,18 @@ impl ApiError {
             .with(Details { causes: vec![cause], ..Details::default() })
     }
 
-    /// 500 with nothing but a text, as upstream answers errors it did not expect.
+    /// 500 with only a message, as upstream returns for unexpected errors.
     pub fn plain_internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
-    /// 503: the server cannot serve now.
+    /// 503: the server is temporarily unavailable.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", message)
             .with(Details { retry_after_seconds: Some(1), ..Details::default() })
     }
 
-    /// 503: another server cannot be reached.
+    /// 503: another server is unreachable.
     pub fn unreachable(message: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", message)
     }
@@ -272,7 +272,7 @@ impl ApiError {
         Self::new(504, "Timeout", message)
     }
 
-    /// 504: a revision from the future did not arrive in time.
+    /// 504: a requested future revision was not reached in time.
     pub fn too_large_revision(wanted: u64, current: u64) -> Self {
         let cause = Cause {
             reason: "ResourceVersionTooLarge",
@@ -283,7 +283,7 @@ impl ApiError {
             .with(Details { causes: vec![cause], retry_after_seconds: Some(1), ..Details::default() })
     }
 
-    /// 507: the store's disk is full; reads and deletes go on. Clients try again by themselves for
+    /// 507: the store's disk is full; reads and deletes still work. Clients retry automatically for
     /// some seconds.
     pub fn insufficient_storage(free: u64, needed: u64, place: &str) -> Self {
         let missing = needed.saturating_sub(free);
@@ -299,7 +299,7 @@ impl ApiError {
         })
     }
 
-    /// The `Retry-After` header's value, seconds.
+    /// The value of the `Retry-After` header in seconds.
     pub fn retry_after(&self) -> Option<u32> {
         self.details.as_ref().and_then(|d| d.retry_after_seconds)
     }

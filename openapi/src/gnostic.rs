@@ -1,12 +1,12 @@
-//! The OpenAPI v2 document in protobuf, as gnostic's `openapi.v2.Document`: kubectl before 1.27
-//! asks for this form and takes no other.
+//! Encodes the OpenAPI v2 document in protobuf, as gnostic's `openapi.v2.Document`: kubectl before 1.27
+//! requests only this format.
 //!
-//! Only what [`crate::v2`] puts into the document is written. The numbers are those of gnostic's
+//! The encoder supports only what [`crate::v2`] puts into the document. The field numbers are those of gnostic's
 //! `OpenAPIv2.proto`.
 
 use serde_json::{Map, Value};
 
-/// The bytes of a document.
+/// Encodes a document.
 pub(crate) fn encode(document: &Value) -> Vec<u8> {
     let mut out = Message::default();
     out.text(1, &document["swagger"]);
@@ -80,7 +80,7 @@ fn schema(value: &Value) -> Message {
     out
 }
 
-/// The members that begin with `x-`, as `NamedAny` with YAML in it; JSON is YAML.
+/// The fields that begin with `x-`, as `NamedAny` with YAML in it; JSON is valid YAML.
 fn extensions(value: &Value, number: u32, out: &mut Message) {
     for (name, content) in members(value) {
         if name.starts_with("x-") {
@@ -95,7 +95,7 @@ fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
 }
 
-/// A message that is being written.
+/// A message under construction.
 #[derive(Default)]
 struct Message {
     bytes: Vec<u8>,
@@ -116,7 +116,7 @@ impl Message {
         self.bytes.extend_from_slice(content);
     }
 
-    /// A text; nothing when the value is none.
+    /// Appends a string field; omits it if the value is not a string.
     fn text(&mut self, number: u32, value: &Value) {
         if let Some(text) = value.as_str() {
             self.bytes(number, text.as_bytes());
@@ -127,7 +127,7 @@ impl Message {
         self.bytes(number, &message.bytes);
     }
 
-    /// `{1: name, 2: value}`, gnostic's ordered form of a map's entry.
+    /// `{1: name, 2: value}`, gnostic's ordered representation of a map entry.
     fn named(&mut self, number: u32, name: &str, value: Message) {
         let mut entry = Message::default();
         entry.bytes(1, name.as_bytes());
@@ -135,7 +135,7 @@ impl Message {
         self.message(number, entry);
     }
 
-    /// A message that has this one as its only field.
+    /// A message with this one as its only field.
     fn within(self, number: u32) -> Message {
         let mut outer = Message::default();
         outer.message(number, self);

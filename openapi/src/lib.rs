@@ -1,7 +1,7 @@
 //! Schemas of the kinds, and the OpenAPI documents assembled from them.
 //!
-//! Reading order: [`shape`] says what a type looks like, `facts` adds what the published schemas
-//! leave out, [`load`] builds the one [`types`] arena, [`document`] assembles the documents.
+//! Reading order: [`shape`] defines the structure of a type, `facts` adds what the published schemas
+//! omit, [`load`] builds the one [`types`] arena, [`document`] assembles the documents.
 
 pub mod document;
 mod extensions;

@@ -1,8 +1,8 @@
 //! Paths and operations of the OpenAPI v3 documents.
 //!
-//! Clients look for three things in them: `x-kubernetes-group-version-kind` and
-//! `x-kubernetes-action`, which say what an operation does, and the `fieldValidation` and `dryRun`
-//! parameters, which say that the server can do it.
+//! Clients look for three parts: `x-kubernetes-group-version-kind` and
+//! `x-kubernetes-action`, which identify the operation, and the `fieldValidation` and `dryRun`
+//! parameters, which show that the server supports them.
 
 use serde_json::Value;
 use utoipa::openapi::path::{
@@ -19,7 +19,7 @@ use crate::responses::{self, Answered, MEDIA};
 use crate::schemas::DELETE_OPTIONS;
 use crate::verb::{QueryParameter, Verb};
 
-/// A list of steps; the other patches are objects.
+/// A list of operations; the other patch formats are objects.
 const JSON_PATCH: &str = "application/json-patch+json";
 const PATCHES: &[&str] = &[
     JSON_PATCH,
@@ -63,12 +63,12 @@ fn verbs(given: &'static [&'static str], wanted: &'static [Verb]) -> impl Iterat
     wanted.iter().copied().filter(move |verb| given.contains(&verb.name()))
 }
 
-/// What a path leads to.
+/// The resource or subresource at a path.
 struct Target {
     gvk: Value,
     schema: &'static str,
     list_schema: String,
-    /// What operation ids end with: `CoreV1NamespacedPodStatus`.
+    /// The suffix of its operation ids, such as `CoreV1NamespacedPodStatus`.
     id: String,
     tag: String,
     is_subresource: bool,

@@ -1,8 +1,8 @@
-//! Documents of the paths that are no resources: health, metrics, version, the documents themselves, snapshots.
+//! Documents of the non-resource endpoints: health, metrics, version, the documents themselves, snapshots.
 
 use serde_json::{Value, json};
 
-/// Their documents, by the path that the index has.
+/// The documents, by their path in the index.
 pub(crate) fn documents() -> [(&'static str, Value); 2] {
     [("orlop", document(orlop())), ("version", document(version()))]
 }
@@ -23,15 +23,15 @@ fn text() -> Value {
     json!({"type": "string"})
 }
 
-/// An operation that is read and has no body.
+/// A GET operation.
 fn get(id: &str, tag: &str, description: &str, parameters: &Value, responses: &Value) -> Value {
     let mut responses = responses.clone();
     for (code, why) in [
-        ("401", "Nobody is known by these credentials."),
-        ("403", "Whoever asks may not do this."),
-        ("429", "Too much at once. Try again after the time that is told."),
+        ("401", "The credentials do not identify a user."),
+        ("403", "The user is not permitted to perform this request."),
+        ("429", "Too many requests. Retry after the time in the Retry-After header."),
     ] {
-        // Who is refused before the path is looked at is told in JSON; who is too many, in a word.
+        // Errors that precede the lookup of the path are JSON; those of the request limits are plain text.
         let mut refusal = answer(why, "application/json", &json!({"type": "object"}));
         refusal["content"]["text/plain"] = json!({"schema": text()});
         responses[code] = refusal;
@@ -110,7 +110,7 @@ fn version() -> Value {
     let properties: serde_json::Map<String, Value> =
         fields.iter().map(|field| ((*field).to_owned(), text())).collect();
     let info = json!({"type": "object", "required": fields, "properties": properties});
-    let description = "The version of Kubernetes whose API this is.";
+    let description = "The version of Kubernetes whose API the server implements.";
     json!({"/version": get("getCodeVersion", "version", description, &json!([]),
         &json!({"200": answer("The version.", "application/json", &info)}))})
 }

@@ -1,11 +1,11 @@
-//! Resources as the documents need to know them.
+//! Descriptions of resources for the documents.
 
 use serde_json::{Value, json};
 
-/// The extension that names the kinds of a schema or an operation.
+/// The extension with the kinds of a schema or an operation.
 pub(crate) const GVK: &str = "x-kubernetes-group-version-kind";
 
-/// A resource as the documents need to know it.
+/// The description of a resource for the documents.
 #[derive(Clone, Debug)]
 pub struct ResourceDoc {
     /// API group, empty for core.
@@ -20,7 +20,7 @@ pub struct ResourceDoc {
     pub namespaced: bool,
     /// Schema name of the object, such as `io.k8s.api.core.v1.Pod`.
     pub schema: &'static str,
-    /// The schema itself, where it is in no arena: that of a custom kind, as its definition has it.
+    /// The schema itself, if it is not in the arena: that of a custom kind, copied from its definition.
     pub own_schema: Option<Value>,
     /// Verbs, as in discovery.
     pub verbs: &'static [&'static str],
@@ -28,7 +28,7 @@ pub struct ResourceDoc {
     pub subresources: Vec<SubresourceDoc>,
 }
 
-/// A subresource as the documents need to know it.
+/// The description of a subresource for the documents.
 #[derive(Clone, Copy, Debug)]
 pub struct SubresourceDoc {
     /// Name, such as `status`.
@@ -46,7 +46,7 @@ pub struct SubresourceDoc {
 }
 
 impl ResourceDoc {
-    /// `api/v1`, `apis/storage.k8s.io/v1`
+    /// The path of its document, such as `api/v1` or `apis/storage.k8s.io/v1`.
     pub(crate) fn document_path(&self) -> String {
         match self.group {
             "" => format!("api/{}", self.version),
@@ -60,13 +60,13 @@ impl ResourceDoc {
         format!("/{}/{namespace}{}", self.document_path(), self.plural)
     }
 
-    /// The kind of its objects, as the extension `x-kubernetes-group-version-kind` has it.
+    /// The kind of its objects, in the format of the extension `x-kubernetes-group-version-kind`.
     pub(crate) fn gvk(&self) -> Value {
         gvk(self.group, self.version, self.kind)
     }
 }
 
-/// `{"group": "", "version": "v1", "kind": "Pod"}`
+/// A kind in the extension's format, such as `{"group": "", "version": "v1", "kind": "Pod"}`.
 pub(crate) fn gvk(group: &str, version: &str, kind: &str) -> Value {
     json!({ "group": group, "version": version, "kind": kind })
 }

@@ -1,7 +1,7 @@
-//! What operations answer: the codes, and what is in the answers.
+//! Responses of the operations: status codes and contents.
 //!
-//! Refusals are the same everywhere, a Status with its reason, so a document has each of them once and operations point
-//! there.
+//! Error responses are the same everywhere, a Status with its reason, so a document contains each of them once
+//! and operations refer to it.
 
 use utoipa::openapi::path::OperationBuilder;
 use utoipa::openapi::schema::{AnyOfBuilder, ComponentsBuilder, Schema};
@@ -10,44 +10,44 @@ use utoipa::openapi::{Content, ContentBuilder, Ref, RefOr, Response, ResponseBui
 use crate::schemas::STATUS;
 use crate::verb::Verb;
 
-/// The forms of bodies and answers.
+/// The media types of request and response bodies.
 pub(crate) const MEDIA: &[&str] =
     &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// Codes of refusals, their names below `components/responses`, and when they come.
+/// Codes of error responses, their names below `components/responses`, and their causes.
 const REFUSALS: &[(&str, &str, &str)] = &[
     ("400", "BadRequest", "A parameter, a name or the body cannot be read."),
-    ("401", "Unauthorized", "Nobody is known by these credentials."),
-    ("403", "Forbidden", "Whoever asks may not do this, or it may not be done now."),
+    ("401", "Unauthorized", "The credentials do not identify a user."),
+    ("403", "Forbidden", "The user is not permitted to perform this request."),
     ("404", "NotFound", "There is no such object, or no such namespace."),
-    ("406", "NotAcceptable", "None of the accepted forms can be had."),
-    ("409", "Conflict", "The object is there already, or is not what the request supposes."),
-    ("410", "Expired", "The revision or the token is older than what is remembered. Begin anew."),
-    ("413", "RequestEntityTooLarge", "The body is larger than is taken, or the object than is kept."),
-    ("415", "UnsupportedMediaType", "The body is in a form that is not read."),
+    ("406", "NotAcceptable", "The server cannot produce any of the accepted media types."),
+    ("409", "Conflict", "The object already exists, or differs from what the request expects."),
+    ("410", "Expired", "The revision or the token has expired. Start again without it."),
+    ("413", "RequestEntityTooLarge", "The body or the resulting object is larger than the limit."),
+    ("415", "UnsupportedMediaType", "The server does not read bodies of this media type."),
     ("422", "Invalid", "Fields or options are invalid; the causes name each of them."),
-    ("429", "TooManyRequests", "Too much at once, or not now. Try again after the time that is told."),
-    ("500", "InternalError", "What is asked for cannot be done; the message says why."),
+    ("429", "TooManyRequests", "Too many requests. Retry after the time in Retry-After."),
+    ("500", "InternalError", "The request cannot be fulfilled; the message contains the reason."),
     ("501", "NotImplemented", "This server cannot do that."),
-    ("503", "ServiceUnavailable", "The server is about to go, or what it needs is not there."),
-    ("504", "Timeout", "It took too long, or the revision is of the future."),
-    ("507", "InsufficientStorage", "The disk has no room for it."),
+    ("503", "ServiceUnavailable", "The server is shutting down, or a dependency is unavailable."),
+    ("504", "Timeout", "The request took too long, or its revision is in the future."),
+    ("507", "InsufficientStorage", "The disk of the store is full."),
 ];
 
 const READING: &[&str] = &["400", "401", "403", "404", "406", "410", "422", "429", "503", "504"];
 const WRITING: &[&str] =
     &["400", "401", "403", "404", "406", "409", "413", "415", "422", "429", "503", "504", "507"];
-/// Upstream answers some of these subresources with an error that has no code of its own.
+/// For some of these subresources, upstream returns an error without a specific code.
 const CREATING_BELOW: &[&str] = &["500", "501"];
 
-/// All refusals, for the components of a document.
+/// Adds all error responses to the components of a document.
 pub(crate) fn components(components: ComponentsBuilder) -> ComponentsBuilder {
     REFUSALS.iter().fold(components, |components, (_, name, description)| {
         components.response(*name, with_content(description, &content(&[STATUS])))
     })
 }
 
-/// What is in an answer: an object of one of these schemas.
+/// The content of a response: an object of one of these schemas.
 fn content(schemas: &[&str]) -> Content {
     let schema: RefOr<Schema> = match schemas {
         [schema] => Ref::from_schema_name(*schema).into(),
@@ -66,19 +66,19 @@ fn with_content(description: &str, content: &Content) -> Response {
     MEDIA.iter().fold(response, |response, media| response.content(*media, content.clone())).build()
 }
 
-/// What an operation is on, as far as its answers go.
+/// The target of an operation, as far as it affects the responses.
 pub(crate) struct Answered<'a> {
-    /// The schema of the object.
+    /// The schema of an object.
     pub(crate) object: &'a str,
-    /// The schema of a list of them.
+    /// The schema of a list of objects.
     pub(crate) list: &'a str,
-    /// It is a subresource.
+    /// Whether the target is a subresource.
     pub(crate) is_subresource: bool,
 }
 
-/// Adds all answers of an operation.
+/// Adds all responses of an operation.
 pub(crate) fn add(mut operation: OperationBuilder, verb: Verb, of: &Answered<'_>) -> OperationBuilder {
-    // What is deleted at once is told with a Status or shown as it was last; what waits is shown.
+    // A completed delete returns a Status or the last state of the object; a pending one returns the object.
     let (codes, schemas): (&[(&str, &str)], &[&str]) = match verb {
         Verb::Get => (&[("200", "OK")], &[of.object]),
         Verb::List => (&[("200", "OK")], &[of.list]),
@@ -96,7 +96,7 @@ pub(crate) fn add(mut operation: OperationBuilder, verb: Verb, of: &Answered<'_>
         Verb::Get | Verb::List => READING.iter().chain(&[]),
         Verb::Create if of.is_subresource => WRITING.iter().chain(CREATING_BELOW),
         Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => WRITING.iter().chain(&[]),
-        // It lists first.
+        // The delete of a collection lists it first.
         Verb::DeleteCollection => WRITING.iter().chain(&["410"]),
     };
     for code in refusals {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_known() {
+    fn every_error_code_has_a_response() {
         for code in READING.iter().chain(WRITING).chain(CREATING_BELOW) {
             assert!(REFUSALS.iter().any(|(known, ..)| known == code), "{code}");
         }

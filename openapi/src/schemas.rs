@@ -1,4 +1,4 @@
-//! What the documents v2 and v3 share: which schemas there are, and what is said of them.
+//! Parts shared by the v2 and v3 documents: the set of schemas and their extensions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,8 @@ pub(crate) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.De
 pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 pub(crate) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
-/// The schema of a custom kind with what every object has; `reference` says where other schemas are.
+/// The schema of a custom kind with the fields that every object has; `reference` creates a reference to
+/// another schema.
 pub(crate) fn own_schema(resource: &ResourceDoc, reference: impl Fn(&str) -> Value) -> Option<Value> {
     let mut schema = resource.own_schema.clone()?;
     if !schema["properties"].is_object() {
@@ -27,7 +28,7 @@ pub(crate) fn own_schema(resource: &ResourceDoc, reference: impl Fn(&str) -> Val
     Some(schema)
 }
 
-/// The kinds that schemas stand for, by schema name: `[{"group": ..., "version": ..., "kind": ...}]`.
+/// The kinds of the schemas, by schema name: `[{"group": ..., "version": ..., "kind": ...}]`.
 pub(crate) fn kinds_of_schemas<'a>(
     resources: impl Iterator<Item = &'a ResourceDoc>,
 ) -> BTreeMap<String, Vec<Value>> {
@@ -52,7 +53,7 @@ pub(crate) fn kinds_of_schemas<'a>(
     kinds
 }
 
-/// Names of every struct type that is reachable from the resources, list kinds left out.
+/// The names of all struct types that are reachable from the resources, without list kinds.
 pub(crate) fn reachable<'a>(resources: impl Iterator<Item = &'a ResourceDoc>) -> BTreeSet<&'static str> {
     let types = types();
     let mut roots = vec![STATUS, DELETE_OPTIONS, LIST_META];
@@ -82,7 +83,7 @@ fn inner_type(shape: &Shape) -> Option<TypeId> {
     }
 }
 
-/// The extensions of a field: how patches treat it.
+/// The extensions of a field: how patches merge it.
 pub(crate) fn merge_extensions(field: &Field) -> Vec<(&'static str, Value)> {
     let mut extensions = Vec::new();
     let merge = &field.merge;
@@ -115,7 +116,7 @@ pub(crate) fn merge_extensions(field: &Field) -> Vec<(&'static str, Value)> {
     extensions
 }
 
-/// The scalars that have a schema of their own.
+/// The schema name of a scalar that has its own schema.
 pub(crate) fn scalar_schema(scalar: Scalar) -> Option<&'static str> {
     match scalar {
         Scalar::Quantity => Some("io.k8s.apimachinery.pkg.api.resource.Quantity"),
@@ -126,7 +127,7 @@ pub(crate) fn scalar_schema(scalar: Scalar) -> Option<&'static str> {
     }
 }
 
-/// The scalars with schemas of their own, and what those say about them.
+/// The scalars with their own schemas, and the descriptions in those.
 pub(crate) const NAMED_SCALARS: &[(Scalar, &str)] = &[
     (Scalar::Quantity, "A fixed-point number with an optional suffix, such as 1500m or 5Gi."),
     (Scalar::IntOrString, "A 32 bit integer or a string."),

@@ -1,8 +1,8 @@
-//! What a value of an API type looks like: the one description that decoding, field validation,
-//! patches and the OpenAPI documents share, so that they cannot drift apart.
+//! The structure of API types: the one description that decoding, field validation,
+//! patches and the OpenAPI documents share, so that they cannot diverge.
 //!
-//! The structure comes from the JSON schemas of `k8s-openapi`; what those schemas do not say
-//! (which empty values upstream leaves out, merge keys, list types, protobuf field numbers) comes
+//! The structure comes from the JSON schemas of `k8s-openapi`; what those schemas do not contain
+//! (which empty values upstream omits, merge keys, list types, protobuf field numbers) comes
 //! from the tables in [`crate::facts`].
 
 use std::collections::HashMap;
@@ -22,12 +22,12 @@ pub struct Types {
 }
 
 impl Types {
-    /// The type of that schema name, such as `io.k8s.api.core.v1.Pod`.
+    /// The type with this schema name, such as `io.k8s.api.core.v1.Pod`.
     pub fn named(&self, name: &str) -> Option<TypeId> {
         self.by_name.get(name).copied()
     }
 
-    /// The type behind an id. Ids are only made by this arena, so the lookup cannot miss.
+    /// The type with this id. Only this arena creates ids, so the lookup cannot fail.
     pub fn get(&self, id: TypeId) -> &StructType {
         &self.arena[id.0 as usize]
     }
@@ -38,46 +38,46 @@ impl Types {
     }
 }
 
-/// A struct: named fields, and nothing else allowed unless it is open.
+/// A struct: named fields, and no others unless it is open.
 #[derive(Debug)]
 pub struct StructType {
     /// Schema name, such as `io.k8s.api.core.v1.Container`.
     pub name: String,
-    /// The last part of the name, such as `Container`; error texts show it.
+    /// The last part of the name, such as `Container`, for error messages.
     pub short_name: String,
-    /// What the type is for, one paragraph, for `explain`.
+    /// A description of the type, one paragraph, for `explain`.
     pub description: String,
     /// Fields by name.
     pub fields: HashMap<String, Field>,
     /// The field names in a fixed (alphabetical) order.
     pub order: Vec<String>,
-    /// Names of the fields of [`Presence::Always`], in alphabetical order.
+    /// The names of the [`Presence::Always`] fields, in alphabetical order.
     pub always: Vec<String>,
     /// Whether server-side apply owns values of this type as a whole.
     pub atomic: bool,
-    /// What the protobuf field numbers of the type mean.
+    /// The meaning of the type's protobuf field numbers.
     pub numbers: HashMap<u32, Numbered>,
-    /// Whether members that are no fields are kept, as values of [`Shape::Deduced`].
+    /// Whether undeclared fields are retained, as values of [`Shape::Deduced`].
     pub open: bool,
 }
 
-/// What a protobuf field number stands for.
+/// The meaning of a protobuf field number.
 #[derive(Clone, Debug)]
 pub enum Numbered {
-    /// The field of that JSON name.
+    /// The field with this JSON name.
     Field(String),
-    /// A nested message whose fields JSON has in the type itself; by number within the message.
+    /// A nested message whose fields are in the type itself in JSON; by number within the message.
     Inline(HashMap<u32, String>),
 }
 
 impl StructType {
-    /// The field of that (case-sensitive) name.
+    /// The field with this (case-sensitive) name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.get(name)
     }
 
-    /// What a member of that name holds, and how patches treat it: a field, or what an open struct
-    /// takes besides its fields.
+    /// The shape and merge rules of the field with this name: a declared field, or an undeclared one of an
+    /// open struct.
     pub fn member(&self, name: &str) -> Option<(&Shape, Option<&Merge>)> {
         match self.fields.get(name) {
             Some(field) => Some((&field.shape, Some(&field.merge))),
@@ -92,22 +92,22 @@ impl StructType {
 pub struct Field {
     /// JSON name.
     pub name: String,
-    /// What it holds.
+    /// The shape of its value.
     pub shape: Shape,
-    /// What an empty value of it becomes on the wire.
+    /// How an empty value is serialized.
     pub presence: Presence,
-    /// For [`Presence::Always`]: the zero value that is written is `null`.
+    /// For [`Presence::Always`]: whether the zero value is written as `null`.
     pub nullable: bool,
-    /// How patches treat it when it is a list or a map.
+    /// How patches merge it if it is a list or a map.
     pub merge: Merge,
-    /// Protobuf field number, where there is one; `kind` and `apiVersion` have none. For a field
-    /// that protobuf keeps in a nested message, the number there (see [`StructType::numbers`]).
+    /// Protobuf field number, if any; `kind` and `apiVersion` have none. For a field
+    /// in a nested protobuf message, the number within that message (see [`StructType::numbers`]).
     pub number: Option<u32>,
-    /// What the field is for.
+    /// A description of the field.
     pub description: String,
-    /// Whether the published schema calls it required.
+    /// Whether the published schema marks it as required.
     pub required: bool,
-    /// What the field is when it is left out, where the schema says so (custom kinds).
+    /// The default value, if the schema has one (custom kinds).
     pub default: Option<Value>,
 }
 
@@ -116,26 +116,27 @@ pub struct Field {
 pub enum Shape {
     /// A struct.
     Struct(TypeId),
-    /// An object with free keys and values of one shape.
+    /// An object with arbitrary keys and values of one shape.
     Map(Box<Shape>),
     /// A list of values of one shape.
     List(Box<Shape>),
-    /// One of the scalar forms.
+    /// A scalar.
     Scalar(Scalar),
     /// Any JSON (`RawExtension`, `FieldsV1`).
     Json,
-    /// A struct, a list of such, or something else (`JSONSchemaPropsOrArray` and its like).
+    /// A struct, a list of such structs, or another type (`JSONSchemaPropsOrArray` and similar types).
     Either(TypeId),
-    /// A struct that belongs to this place alone: those of custom kinds are in no arena.
+    /// A struct that only this field uses: those of custom kinds are not in the arena.
     Inline(Arc<StructType>),
-    /// Any JSON, that server-side apply owns by what it is: objects key by key, all else as a whole.
+    /// Any JSON; server-side apply derives the ownership from the value: objects key by key, all other values as a
+    /// whole.
     Deduced,
 }
 
-/// The scalar forms on the wire (upstream: the types and their `UnmarshalJSON`).
+/// The scalars of the wire format (upstream: the types and their `UnmarshalJSON`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
-    /// Text.
+    /// A string.
     String,
     /// Padded standard base64.
     Bytes,
@@ -147,7 +148,7 @@ pub enum Scalar {
     Int64,
     /// Any number.
     Float,
-    /// A quantity such as `5Gi`; string or number in, canonical string out.
+    /// A quantity such as `5Gi`; read from a string or number, written as a canonical string.
     Quantity,
     /// An int32 or a string.
     IntOrString,
@@ -157,15 +158,15 @@ pub enum Scalar {
     MicroTime,
 }
 
-/// What happens to an empty value (`""`, `0`, `false`, `{}`, `[]`, `null`, absent).
+/// How an empty value (`""`, `0`, `false`, `{}`, `[]`, `null`, absent) is serialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// Left out when empty: a plain field with `omitempty`. The common case.
+    /// Omitted if empty: a plain field with `omitempty`. The most common case.
     OmitEmpty,
-    /// Kept when given, even when it is zero; only `null` and absence leave it out: a pointer.
+    /// Written if set, even if it is zero; omitted only if `null` or absent: a pointer.
     Pointer,
     /// Always written, as its zero value (`""`, `0`, `false`, `{}`, or `null` for lists, maps and
-    /// times) when it is empty or absent.
+    /// times) if it is empty or absent.
     Always,
 }
 
@@ -174,20 +175,20 @@ pub enum Presence {
 pub struct Merge {
     /// Strategic merge patch.
     pub strategic: Strategic,
-    /// The values of a map given with `retainKeys` are dropped when not listed.
+    /// With `retainKeys`, a patch drops the keys that it does not list.
     pub retain_keys: bool,
-    /// Server-side apply list type; `None` for fields that are no lists.
+    /// Server-side apply list type; `None` for fields that are not lists.
     pub list_type: Option<ListType>,
     /// Server-side apply owns the whole map.
     pub atomic_map: bool,
-    /// Server-side apply owns this field's members one by one although its type is atomic.
+    /// Server-side apply owns this field's members separately although its type is atomic.
     pub granular: bool,
 }
 
 /// Strategic merge of a list field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Strategic {
-    /// The patch's list takes the place of the live one.
+    /// The patch's list replaces the current one.
     #[default]
     Replace,
     /// A list of objects, merged by this key.
@@ -203,6 +204,6 @@ pub enum ListType {
     Atomic,
     /// A set of scalars.
     Set,
-    /// Items are told apart by these keys.
+    /// A list whose items are identified by these keys.
     Map(Vec<String>),
 }

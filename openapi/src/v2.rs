@@ -1,7 +1,7 @@
-//! The OpenAPI v2 document: what kubectl before 1.27 validates and explains with.
+//! The OpenAPI v2 document, with which kubectl before 1.27 validates and explains.
 //!
-//! Those clients read the definitions, and in the paths only what PATCH can do; nothing else is in
-//! there.
+//! Those clients read the definitions, and of the paths only the properties of PATCH, so the document
+//! contains nothing else.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use crate::schemas::{
 use crate::shape::{Field, Shape, StructType};
 use crate::types;
 
-/// The document.
+/// Builds the document.
 pub(crate) fn document(resources: &[ResourceDoc]) -> Value {
     json!({
         "swagger": "2.0",
@@ -81,7 +81,7 @@ fn definitions(resources: &[ResourceDoc]) -> Map<String, Value> {
     definitions
 }
 
-/// Leaves out what the old form of schemas does not have.
+/// Removes what v2 schemas do not support.
 fn only_v2(schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else { return };
     for name in ["nullable", "oneOf", "anyOf", "allOf", "not", "x-kubernetes-validations"] {

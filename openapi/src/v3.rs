@@ -1,8 +1,8 @@
 //! OpenAPI v3 documents, one per group and version.
 //!
-//! They are put together from utoipa's types. Two things are not as utoipa has them, because
-//! clients of Kubernetes read OpenAPI 3.0: the version, and references, which may have no
-//! neighbours there and so hide in an `allOf`.
+//! They are built from utoipa's types, with two differences, because
+//! Kubernetes clients read OpenAPI 3.0: the version, and references, which may have no
+//! sibling fields there and are therefore wrapped in an `allOf`.
 
 use serde_json::{Value, json};
 use utoipa::openapi::schema::{
@@ -140,7 +140,7 @@ fn plain_scalar(scalar: Scalar) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(SchemaType::new(kind)).format(format)
 }
 
-/// A field, with its description and how patches treat it.
+/// A field, with its description and merge extensions.
 fn property(field: &'static Field) -> RefOr<Schema> {
     let description = some_text(&field.description);
     let extensions = extensions(merge_extensions(field));

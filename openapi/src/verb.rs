@@ -2,7 +2,7 @@
 
 use utoipa::openapi::path::HttpMethod;
 
-/// Name, type, and what it does.
+/// Name, type and description.
 pub(crate) type QueryParameter = (&'static str, &'static str, &'static str);
 
 const DRY_RUN: QueryParameter =
@@ -11,34 +11,34 @@ const FORCE: QueryParameter =
     ("force", "boolean", "For apply patches: take over fields that other managers own.");
 const WRITING: &[QueryParameter] = &[
     DRY_RUN,
-    ("fieldManager", "string", "Who makes the change; the name under which the fields are owned."),
+    ("fieldManager", "string", "The name of the manager that will own the changed fields."),
     (
         "fieldValidation",
         "string",
-        "What is done about unknown and duplicate fields: Ignore drops them, Warn drops them and says so, \
+        "How unknown and duplicate fields are handled: Ignore drops them, Warn drops them and returns a warning, \
          Strict refuses the request.",
     ),
 ];
 const DELETING: &[QueryParameter] = &[
     DRY_RUN,
-    ("gracePeriodSeconds", "integer", "How long the object may take to end, in seconds."),
+    ("gracePeriodSeconds", "integer", "Seconds before the object is deleted; 0 deletes it immediately."),
     ("orphanDependents", "boolean", "Deprecated: whether dependents stay. Use propagationPolicy."),
-    ("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
+    ("propagationPolicy", "string", "How dependents are deleted: Orphan, Background or Foreground."),
 ];
 const LISTING: &[QueryParameter] = &[
     ("allowWatchBookmarks", "boolean", "For watches: send bookmarks."),
     ("continue", "string", "Where to go on: the token of the list's previous part."),
     ("fieldSelector", "string", "Only objects whose fields match."),
     ("labelSelector", "string", "Only objects whose labels match."),
-    ("limit", "integer", "At most so many objects at once."),
+    ("limit", "integer", "The maximum number of objects in one response."),
     ("resourceVersion", "string", "The revision to read at, or to watch from."),
     ("resourceVersionMatch", "string", "How resourceVersion is meant: Exact or NotOlderThan."),
-    ("sendInitialEvents", "boolean", "For watches: begin with what is there."),
+    ("sendInitialEvents", "boolean", "For watches: start with events for the current objects."),
     ("timeoutSeconds", "integer", "For watches: end after so many seconds."),
     ("watch", "boolean", "Stream the changes."),
 ];
 
-/// What an operation does.
+/// The action of an operation.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Verb {
     List,
@@ -78,7 +78,7 @@ impl Verb {
         }
     }
 
-    /// What operation ids begin with.
+    /// The prefix of operation ids.
     pub(crate) fn id(self) -> &'static str {
         match self {
             Verb::Get => "read",
@@ -98,7 +98,7 @@ impl Verb {
         }
     }
 
-    /// Query parameters: name, type, what it does.
+    /// The query parameters: name, type, description.
     pub(crate) fn parameters(self) -> Vec<QueryParameter> {
         match self {
             Verb::Get => Vec::new(),

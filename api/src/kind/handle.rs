@@ -11,7 +11,7 @@ use super::Kind;
 /// A kind. Cheap to clone; for built-in kinds it is a plain reference.
 #[derive(Clone)]
 pub enum KindRef {
-    /// A kind that is compiled in.
+    /// A built-in kind.
     Builtin(&'static dyn Kind),
     /// The kind of a CustomResourceDefinition.
     Custom(Arc<dyn Kind>),
@@ -43,7 +43,7 @@ impl fmt::Debug for KindRef {
 /// The type of a kind's objects.
 #[derive(Clone, Debug)]
 pub enum TypeRef {
-    /// A type of the arena.
+    /// A type of a built-in kind.
     Builtin(&'static StructType),
     /// The type of a custom kind.
     Custom(Arc<StructType>),

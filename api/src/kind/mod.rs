@@ -1,4 +1,4 @@
-//! What a kind is: its names, its scope, its policies, and the pure rules that make and judge its
+//! The [`Kind`] trait: a kind's names, scope and policies, and the pure rules that default and validate its
 //! objects. The verbs are generic over this trait; a kind is one file that implements it and one
 //! line in [`crate::registry::BUILTIN_KINDS`].
 
@@ -12,14 +12,14 @@ mod handle;
 
 pub use handle::{KindRef, TypeRef};
 
-/// The names of a kind, as discovery tells them.
+/// The names of a kind, as in discovery.
 #[derive(Debug)]
 pub struct Names {
     /// API group, `""` for core.
     pub group: &'static str,
     /// Version, such as `v1`.
     pub version: &'static str,
-    /// Kind, such as `PersistentVolume`. The list kind is this with `List` behind it.
+    /// Kind, such as `PersistentVolume`. The list kind has the suffix `List`.
     pub kind: &'static str,
     /// Resource in paths, such as `persistentvolumes`.
     pub plural: &'static str,
@@ -44,16 +44,16 @@ impl Names {
     }
 }
 
-/// Where objects of a kind live.
+/// The scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// One name space for all.
+    /// Names are unique in the cluster.
     Cluster,
-    /// A name space per namespace.
+    /// Names are unique in a namespace.
     Namespaced,
 }
 
-/// How names of objects are validated (reference: name validation).
+/// How object names are validated (reference: name validation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// RFC 1123 subdomain, at most 253 characters.
@@ -66,7 +66,7 @@ pub enum NameRule {
     PathSegment,
 }
 
-/// What a successful DELETE answers when the object is gone at once.
+/// The body of a successful DELETE that removed the object immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteAnswer {
     /// The deleted object.
@@ -75,52 +75,52 @@ pub enum DeleteAnswer {
     Status,
 }
 
-/// Whether a kind has a `/status` subresource and what it takes.
+/// Whether a kind has a `/status` subresource, and what a write to it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusSubresource {
-    /// There is none; `status`, if any, is an ordinary member.
+    /// No subresource; `status`, if any, is an ordinary field.
     None,
-    /// Takes the status and the metadata (labels, annotations, finalizers).
+    /// Changes the status and the metadata (labels, annotations, finalizers).
     WithMetadata,
-    /// Takes the status alone (VolumeAttachment).
+    /// Changes only the status (VolumeAttachment).
     StatusOnly,
 }
 
-/// When `metadata.generation` grows.
+/// When `metadata.generation` is incremented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// Never; a client's value simply persists.
+    /// Never; a client's value is stored unchanged.
     Unmanaged,
-    /// 1 at creation, one more with each change of the spec.
+    /// 1 at creation, incremented by each change of the spec.
     Spec,
-    /// 1 at creation, one more with each change of the spec or of the annotations (Deployment).
+    /// 1 at creation, incremented by each change of the spec or the annotations (Deployment).
     SpecAndAnnotations,
-    /// Absent at creation, one more with each change of the spec (CSIDriver).
+    /// Absent at creation, incremented by each change of the spec (CSIDriver).
     SpecFromZero,
-    /// 1 at creation, one more with each change of anything but the metadata, and the status where
-    /// that is a subresource (custom kinds).
+    /// 1 at creation, incremented by each change outside the metadata and, where it is a subresource, the
+    /// status (custom kinds).
     AllButMeta,
 }
 
-/// What the verbs need to know about a kind (reference: per-kind write policies, delete answers).
+/// The policies that the verbs apply to a kind (reference: per-kind write policies, delete answers).
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     /// How names are validated.
     pub names: NameRule,
-    /// Whether PUT without a resourceVersion is taken.
+    /// Whether PUT without a resourceVersion is accepted.
     pub unconditional_update: bool,
     /// Whether PUT of a missing object creates it.
     pub create_on_update: bool,
-    /// What DELETE answers.
+    /// What DELETE returns.
     pub delete_answer: DeleteAnswer,
     /// The `/status` subresource.
     pub status: StatusSubresource,
-    /// When the generation grows.
+    /// When the generation is incremented.
     pub generation: Generation,
 }
 
 impl Policy {
-    /// The commonest policy; kinds name what differs.
+    /// The most common policy; a kind names only the differences.
     pub const DEFAULT: Policy = Policy {
         names: NameRule::Subdomain,
         unconditional_update: true,
@@ -131,35 +131,35 @@ impl Policy {
     };
 }
 
-/// A kind that is never stored: its objects are questions, and a create answers them.
+/// A kind that is never stored: a create evaluates the object and returns the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Review {
-    /// Whose token this is.
+    /// TokenReview: authenticates a token.
     Token,
-    /// Who asks.
+    /// SelfSubjectReview: returns the user of the request.
     SelfSubject,
-    /// Whether somebody may do something.
+    /// SubjectAccessReview: checks whether a user may perform an action.
     SubjectAccess,
-    /// The same within a namespace.
+    /// LocalSubjectAccessReview: the same within a namespace.
     LocalSubjectAccess,
-    /// Whether who asks may do something.
+    /// SelfSubjectAccessReview: checks whether the user of the request may perform an action.
     SelfSubjectAccess,
-    /// What who asks may do in a namespace.
+    /// SelfSubjectRulesReview: lists the actions that the user of the request may perform in a namespace.
     SelfSubjectRules,
 }
 
-/// Which CustomResourceDefinition defines a kind, and which of its states.
+/// The CustomResourceDefinition that defines a kind, and its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefinitionId<'a> {
     /// Name of the definition.
     pub name: &'a str,
     /// UID of the definition.
     pub uid: &'a str,
-    /// Digest of its versions: two definitions with the same digest serve objects in the same form.
+    /// Digest of its versions: two definitions with the same digest serve objects in the same format.
     pub versions: &'a [u8; 32],
 }
 
-/// How an unknown field in a field selector is refused; upstream has two texts.
+/// How an unknown field in a field selector is rejected; upstream has two messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownField {
     /// `field label not supported: foo`
@@ -177,9 +177,9 @@ pub struct Column {
     pub kind: &'static str,
     /// `name` for the name column, else empty.
     pub format: &'static str,
-    /// What the column shows.
+    /// Description of the column.
     pub description: &'static str,
-    /// 0 is always shown, 1 with `-o wide`.
+    /// 0 for columns that are always shown, 1 for those that `-o wide` adds.
     pub priority: i32,
 }
 
@@ -187,23 +187,23 @@ pub struct Column {
 pub const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// Where an object keeps what `/scale` shows of it. A path is a list of member names.
+/// The fields of an object that `/scale` shows. A path is a list of field names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScalePaths<'a> {
-    /// The number of replicas that is wanted; the one thing that a write of `/scale` changes.
+    /// The desired number of replicas, the only field that a write to `/scale` changes.
     pub replicas: Vec<&'a str>,
-    /// The number of replicas that there are.
+    /// The current number of replicas.
     pub status_replicas: Vec<&'a str>,
-    /// What the replicas are selected by.
+    /// The selector of the replicas.
     pub selector: ScaleSelector<'a>,
 }
 
-/// Where an object keeps the selector of its replicas, and in which form.
+/// The field with the selector of an object's replicas, and its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScaleSelector<'a> {
-    /// There is none.
+    /// No selector.
     None,
-    /// Text that is a selector already (custom resources).
+    /// A selector in string form (custom resources).
     Text(Vec<&'a str>),
     /// A map of labels (ReplicationController).
     Labels(Vec<&'a str>),
@@ -211,7 +211,7 @@ pub enum ScaleSelector<'a> {
     LabelSelector(Vec<&'a str>),
 }
 
-/// A subresource besides `status` that discovery names.
+/// A subresource besides `status` that discovery lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Subresource {
     /// Name, such as `binding`.
@@ -228,22 +228,22 @@ pub struct Subresource {
     pub verbs: &'static [&'static str],
 }
 
-/// A kind of object. Every method is pure: no I/O, and time comes in as an argument.
+/// A kind of object. Every method is pure: no I/O, and the current time is an argument.
 ///
 /// The verbs call, for a create: `defaults`, (admission), `prepare_create`, `validate`,
 /// `validate_create`, `warnings`; for an update: `defaults`, (admission), `prepare_update`,
 /// `validate`, `validate_update`, `warnings`; for `/status`: `defaults`, `prepare_status`,
 /// `validate_status`.
-/// They do the metadata themselves (names, uid, generation, finalizers, resourceVersion) and copy
-/// `spec` or `status` from the stored object as the [`Policy`] says before the `prepare_` methods.
+/// The verbs themselves process the metadata (names, uid, generation, finalizers, resourceVersion) and copy
+/// `spec` or `status` from the stored object according to the [`Policy`] before they call the `prepare_` methods.
 pub trait Kind: Send + Sync {
     /// The names.
     fn names(&self) -> &Names;
-    /// Where its objects live.
+    /// The scope of its objects.
     fn scope(&self) -> Scope;
-    /// Where its objects lie in the store, as kube-apiserver lays them out: `/registry/pods/`.
+    /// The prefix of its objects' keys in the store, the same as in kube-apiserver: `/registry/pods/`.
     fn storage_prefix(&self) -> &'static str;
-    /// What the verbs need to know.
+    /// The policies that the verbs apply.
     fn policy(&self) -> Policy {
         Policy::DEFAULT
     }
@@ -256,56 +256,56 @@ pub trait Kind: Send + Sync {
         &[]
     }
 
-    /// Fills in what the client left out (reference: defaulting). Runs on every write.
+    /// Sets the fields that the client omitted (reference: defaulting). Runs on every write.
     fn defaults(&self, _object: &mut Object) {}
-    /// Makes a new object ready to be stored: drops or sets the status, system labels and the like.
+    /// Prepares a new object for the store: drops or sets the status, system labels and similar fields.
     fn prepare_create(&self, _object: &mut Object, _now: Timestamp) {}
-    /// The same for an update of the main resource; the status is already the stored one.
+    /// Prepares an update of the main resource; the status is already the stored one.
     fn prepare_update(&self, _object: &mut Object, _old: &Object, _now: Timestamp) {}
-    /// The same for an update of `/status`; the spec is already the stored one.
+    /// Prepares an update of `/status`; the spec is already the stored one.
     fn prepare_status(&self, _object: &mut Object, _old: &Object, _now: Timestamp) {}
 
-    /// The rules for a whole object, new or changed. Metadata is validated by the verbs, before.
+    /// Validates a whole object, new or changed. The verbs validate the metadata first.
     fn validate(&self, _object: &Object, _errors: &mut FieldErrors) {}
-    /// The rules for a new object, besides those of `validate`.
+    /// Validates a new object, in addition to `validate`.
     fn validate_create(&self, _object: &Object, _errors: &mut FieldErrors) {}
-    /// The rules for a change, besides those of `validate`.
+    /// Validates a change, in addition to `validate`.
     fn validate_update(&self, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
-    /// The rules for a change through `/status`.
+    /// Validates a change through `/status`.
     fn validate_status(&self, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
-    /// Takes over into `object`, which is the stored one, what a subresource other than `/status`
-    /// may change of the spec (`ephemeralcontainers` and `resize` of pods).
+    /// Copies to `object`, the stored one, the part of the spec that a subresource other than `/status`
+    /// may change (`ephemeralcontainers` and `resize` of pods).
     fn take_part(&self, _subresource: &str, _given: &Object, _object: &mut Object) {}
-    /// The rules for a change through such a subresource, besides those of `validate`.
+    /// Validates a change through such a subresource, in addition to `validate`.
     fn validate_part(&self, _subresource: &str, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
-    /// Texts for `Warning` headers.
+    /// The texts of the `Warning` headers.
     fn warnings(&self, _object: &Object, _old: Option<&Object>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Seconds that an object is given to end after a delete: `None` when the kind does not end
-    /// gracefully, so that only finalizers can hold it. `requested` is what the client asked for.
+    /// The grace period of a delete in seconds. `None` if the kind has no graceful deletion, so that only
+    /// finalizers can block the removal. `requested` is the client's value.
     fn grace_period(&self, _object: &Object, _requested: Option<i64>) -> Option<i64> {
         None
     }
-    /// Marks the object as ending (the phase of a namespace), besides its deletionTimestamp.
+    /// Marks the object as terminating (the phase of a namespace), in addition to its deletionTimestamp.
     fn begin_delete(&self, _object: &mut Object) {}
-    /// Whether something besides `metadata.finalizers` holds a terminating object
+    /// Whether something other than `metadata.finalizers` blocks the removal of a terminating object
     /// (`spec.finalizers` of a namespace).
     fn is_held(&self, _object: &Object) -> bool {
         false
     }
 
-    /// Whether objects of this kind can own others, so that a delete may ask what becomes of those.
+    /// Whether objects of this kind can own others, so that a delete may have a propagation policy.
     fn has_dependents(&self) -> bool {
         true
     }
-    /// Whether a delete that does not say what becomes of dependents leaves them without an owner.
+    /// Whether a delete without a propagation policy orphans the dependents.
     fn orphans_by_default(&self) -> bool {
         false
     }
 
-    /// What `/scale` shows and changes. A kind that has it names the subresource as well.
+    /// The fields that `/scale` shows and changes. A kind with these paths lists the subresource as well.
     fn scale(&self) -> Option<ScalePaths<'_>> {
         None
     }
@@ -315,26 +315,27 @@ pub trait Kind: Send + Sync {
     fn selectable(&self) -> &[&'static str] {
         &[]
     }
-    /// Fields that upstream cannot select by and people miss. A server that is to be exactly as
-    /// upstream refuses them (the server's `extra_field_selectors`).
+    /// Fields that upstream does not support in field selectors, although users ask for them. A server that
+    /// must match upstream rejects them (the server's `extra_field_selectors`).
     fn extra_selectable(&self) -> &'static [&'static str] {
         &[]
     }
-    /// The value of one of the [`Kind::selectable`] or [`Kind::extra_selectable`] fields; `""` when there is none.
+    /// The value of one of the [`Kind::selectable`] or [`Kind::extra_selectable`] fields; `""` if the field is
+    /// absent.
     fn field(&self, object: &Object, name: &str) -> String {
         let path: Vec<&str> = name.split('.').collect();
         object.str_at(&path).to_owned()
     }
-    /// How unknown fields in field selectors are refused.
+    /// How unknown fields in field selectors are rejected.
     fn unknown_field(&self) -> UnknownField {
         UnknownField::NotKnown
     }
 
-    /// The columns of its table as the table shows them, where they are not in [`Kind::columns`].
+    /// The columns of its table in JSON form, if they are not in [`Kind::columns`].
     fn own_columns(&self) -> Option<&Value> {
         None
     }
-    /// Columns of its table, the name first; an empty list stands for upstream's default table.
+    /// The columns of its table, the name first; an empty list stands for upstream's default table.
     fn columns(&self) -> &'static [Column] {
         &[]
     }
@@ -342,46 +343,46 @@ pub trait Kind: Send + Sync {
     fn cells(&self, _object: &Object, _now: Timestamp) -> Vec<Value> {
         Vec::new()
     }
-    /// The `conditions` of an object's row (pods that have ended).
+    /// The `conditions` of an object's row (finished pods).
     fn row_conditions(&self, _object: &Object) -> Option<Value> {
         None
     }
 
-    /// Whether the first update of an object writes even when it changes nothing. So it is upstream
-    /// where a new object is stored without something that every read fills in (a claim's phase).
+    /// Whether the first update of an object is written even if it changes nothing. Upstream does so
+    /// where it stores a new object without a field that every read defaults (a claim's phase).
     fn first_update_writes(&self) -> bool {
         false
     }
 
-    /// Whether objects of this kind have something for themselves alone ([`Kind::reserved`]).
+    /// Whether objects of this kind allocate keys ([`Kind::reserved`]).
     fn reserves(&self) -> bool {
         false
     }
-    /// What an object has for itself alone, such as an address: keys in the store that are taken and given
-    /// back in the commits that write the object.
+    /// The keys in the store that an object allocates exclusively, such as an address. The commits that write the
+    /// object also allocate and release them.
     fn reserved(&self, _object: &Object) -> Vec<String> {
         Vec::new()
     }
-    /// Why nobody should use this kind any more, for a `Warning` with every answer.
+    /// The deprecation message of this kind, for a `Warning` in every response.
     fn deprecated(&self) -> Option<&'static str> {
         None
     }
 
-    /// What a create of this kind answers, when its objects are questions and never stored.
+    /// The review that a create of this kind performs; `None` for kinds that are stored.
     fn review(&self) -> Option<Review> {
         None
     }
-    /// Whether there are objects of this kind in the store.
+    /// Whether the store contains objects of this kind.
     fn is_stored(&self) -> bool {
         self.review().is_none()
     }
 
-    /// Whether this kind is another view of the objects of a kind that is stored in its own form.
+    /// Whether this kind is a view of another kind's stored objects.
     fn is_view(&self) -> bool {
         false
     }
-    /// Whether what is read is not the stored bytes: views, and custom kinds, whose schema may say
-    /// something new about objects that are stored already.
+    /// Whether reads transform the stored bytes: views, and custom kinds, whose schema may have changed
+    /// since an object was stored.
     fn reads_through(&self) -> bool {
         self.is_view()
     }
@@ -401,7 +402,7 @@ pub trait Kind: Send + Sync {
     fn list_kind(&self) -> String {
         format!("{}List", self.names().kind)
     }
-    /// The OpenAPI schema of a custom kind, as its definition has it.
+    /// The OpenAPI schema of a custom kind, copied from its definition.
     fn openapi_schema(&self) -> Option<Value> {
         None
     }
@@ -416,16 +417,16 @@ pub trait Kind: Send + Sync {
     fn custom_sibling(&self, _api_version: &str) -> Option<KindRef> {
         None
     }
-    /// A finalizer that a delete adds, so that the kind's own cleaning up comes first.
+    /// A finalizer that a delete adds, so that the kind's own cleanup runs first.
     fn deletion_finalizer(&self) -> Option<&'static str> {
         None
     }
 
-    /// From this kind's form to the stored one. Only for views.
+    /// Converts this kind's form to the stored form. Only for views.
     fn to_stored(&self, object: Object) -> Object {
         object
     }
-    /// From the stored form to this kind's. Only for views.
+    /// Converts the stored form to this kind's form. Only for views.
     fn to_shown(&self, object: Object) -> Object {
         object
     }

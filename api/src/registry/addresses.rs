@@ -1,4 +1,4 @@
-//! Rules of addresses and ports that services and their endpoints share, in upstream's words.
+//! Validation of addresses and ports, shared by services and their endpoints, with upstream's messages.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ const NO_PORT: &str = "must be between 1 and 65535, inclusive";
 /// Transport protocols.
 pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
-/// An address. Tells whether it is one.
+/// Validates an IP address, and returns it if it is valid.
 pub(super) fn ip(value: &str, path: &Path, errors: &mut FieldErrors) -> Option<IpAddr> {
     let parsed = value.parse().ok();
     if parsed.is_none() {
@@ -23,7 +23,7 @@ pub(super) fn ip(value: &str, path: &Path, errors: &mut FieldErrors) -> Option<I
     parsed
 }
 
-/// Not one of the addresses that mean something else on every machine.
+/// Rejects addresses with a special meaning, such as loopback and link-local ones.
 pub(super) fn not_special(value: &str, path: &Path, errors: &mut FieldErrors) {
     let Ok(ip) = value.parse::<IpAddr>() else {
         return errors.invalid(path, value, "must be a valid IP address");
@@ -83,7 +83,7 @@ pub(super) fn port_or_name(value: Option<&Value>, path: &Path, errors: &mut Fiel
     }
 }
 
-/// A transport protocol, which must be there.
+/// A transport protocol; required.
 pub(super) fn protocol(value: &str, path: &Path, errors: &mut FieldErrors) {
     if checks::required(errors, path, value) {
         checks::one_of(errors, path, Some(value), &PROTOCOLS);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn special_addresses() {
+    fn special_addresses_are_rejected() {
         for (ip, want) in [
             ("10.0.0.1", None),
             ("2001:db8::1", None),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_and_addresses() {
+    fn cidr_ranges_and_ip_addresses_are_validated() {
         for (text, want) in [
             ("10.0.0.0/24", true),
             ("::/0", true),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn ports() {
+    fn ports_and_protocols_are_validated() {
         for (value, want) in [
             (Value::from(1), 0),
             (Value::from(65535), 0),

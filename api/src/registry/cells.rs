@@ -1,6 +1,6 @@
-//! What the cells of tables have in common: columns, ages, access modes.
+//! Common parts of table cells: columns, ages, access modes.
 //!
-//! Pure functions from values to text, in upstream's words (upstream: pkg/printers and
+//! Pure functions from values to text, identical to upstream's (upstream: pkg/printers and
 //! k8s.io/apimachinery/pkg/util/duration).
 
 use jiff::Timestamp;
@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use crate::kind::Column;
 use crate::object::Object;
 
-/// What the name column shows.
+/// Description of the name column.
 pub(super) const NAME_DESCRIPTION: &str =
     "Name of the object, unique among those of its kind in its namespace.";
 
-/// What the age column shows.
+/// Description of the age column.
 pub(super) const AGE_DESCRIPTION: &str = "Time since the object was created.";
 
 /// The name column.
@@ -24,12 +24,12 @@ pub(super) const NAME: Column =
 /// The age column.
 pub(super) const AGE: Column = text("Age", AGE_DESCRIPTION);
 
-/// A text column that is always shown.
+/// A string column that is always shown.
 pub(super) const fn text(name: &'static str, description: &'static str) -> Column {
     Column { name, kind: "string", format: "", description, priority: 0 }
 }
 
-/// A text column that only wide output shows.
+/// A string column that only wide output shows.
 pub(super) const fn wide(name: &'static str, description: &'static str) -> Column {
     Column { name, kind: "string", format: "", description, priority: 1 }
 }
@@ -44,12 +44,12 @@ pub(super) fn name(object: &Object) -> Value {
     object.name().into()
 }
 
-/// The age cell: how long ago the object was created.
+/// The age cell: the time since the object was created.
 pub(super) fn age(object: &Object, now: Timestamp) -> Value {
     since(object.str_at(&["metadata", "creationTimestamp"]), now).into()
 }
 
-/// How long ago an RFC 3339 time was; `<unknown>` when there is none.
+/// The time elapsed since an RFC 3339 timestamp; `<unknown>` if it is empty.
 pub(super) fn since(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => ago(time, now),
@@ -57,12 +57,12 @@ pub(super) fn since(time: &str, now: Timestamp) -> String {
     }
 }
 
-/// How long ago a time was.
+/// The time elapsed since a timestamp.
 pub fn ago(time: Timestamp, now: Timestamp) -> String {
     duration::human(now.as_millisecond().saturating_sub(time.as_millisecond()) / 1000)
 }
 
-/// Text when there is some, else `otherwise`.
+/// `text`, or `otherwise` if it is empty.
 pub(super) fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
     if text.is_empty() { otherwise } else { text }
 }
@@ -72,8 +72,8 @@ pub(super) fn entries(object: &Object, path: &[&str]) -> usize {
     object.at(path).and_then(Value::as_object).map_or(0, Map::len)
 }
 
-/// Access modes as tables show them: each once, in a fixed order, abbreviated. `modes` is a JSON
-/// list of text; what is none of the known modes is left out.
+/// Access modes in table format: each once, in a fixed order, abbreviated. `modes` is a JSON
+/// list of strings; unknown modes are omitted.
 pub(super) fn access_modes(modes: Option<&Value>) -> String {
     const SHORT: [(&str, &str); 4] = [
         ("ReadWriteOnce", "RWO"),
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages() {
+    fn ages_are_rounded_towards_zero() {
         let now: Timestamp = "2026-01-01T00:00:10Z".parse().expect("a time");
         assert_eq!(since("2026-01-01T00:00:00Z", now), "10s");
         assert_eq!(since("", now), "<unknown>");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn access_modes_in_fixed_order() {
+    fn access_modes_are_abbreviated_in_a_fixed_order() {
         for (modes, want) in [
             (json!(null), ""),
             (json!(["ReadWriteMany", "ReadWriteOnce", "ReadWriteOnce"]), "RWO,RWX"),

@@ -1,6 +1,6 @@
-//! Rules of one value that many kinds share: names, numbers, enumerations.
+//! Validation of single values, shared by many kinds: names, numbers, enumerations.
 //!
-//! Each takes the value's path and adds what is wrong with it, in upstream's words.
+//! Each function takes the value's path and adds the errors with upstream's messages.
 
 use jiff::Timestamp;
 use orlop_apimachinery::names;
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::validate::{FieldErrors, Path};
 
-/// What is said of numbers below zero.
+/// The message for negative numbers.
 pub(super) const NON_NEGATIVE: &str = "must be greater than or equal to 0";
 
-/// What is said of what may never change.
+/// The message for immutable fields.
 pub(super) const IMMUTABLE: &str = "field is immutable";
 
-/// One error per message about the value.
+/// Adds one error per message about the value.
 pub(super) fn each(errors: &mut FieldErrors, path: &Path, value: &str, messages: Vec<String>) {
     for message in messages {
         errors.invalid(path, value, &message);
@@ -32,7 +32,7 @@ pub(super) fn label(errors: &mut FieldErrors, path: &Path, value: &str) {
     each(errors, path, value, names::dns_label(value));
 }
 
-/// A label key, a finalizer and the like: an optional prefix and a name.
+/// A label key, a finalizer or similar: an optional prefix and a name.
 pub(super) fn qualified_name(errors: &mut FieldErrors, path: &Path, value: &str) {
     each(errors, path, value, names::qualified_name(value));
 }
@@ -42,7 +42,7 @@ pub(super) fn config_key(errors: &mut FieldErrors, path: &Path, value: &str) {
     each(errors, path, value, names::config_map_key(value));
 }
 
-/// Must not be empty. Tells whether it is not.
+/// Must not be empty. Returns whether the value is present.
 pub(super) fn required(errors: &mut FieldErrors, path: &Path, value: &str) -> bool {
     if value.is_empty() {
         errors.required(path, "");
@@ -50,7 +50,7 @@ pub(super) fn required(errors: &mut FieldErrors, path: &Path, value: &str) -> bo
     !value.is_empty()
 }
 
-/// Must not be below zero.
+/// Must not be negative.
 pub(super) fn non_negative(errors: &mut FieldErrors, path: &Path, value: impl Into<i64>) {
     let value = value.into();
     if value < 0 {
@@ -58,7 +58,7 @@ pub(super) fn non_negative(errors: &mut FieldErrors, path: &Path, value: impl In
     }
 }
 
-/// Must be one of a few texts, when it is there.
+/// Must be one of the supported values, if present.
 pub(super) fn one_of(errors: &mut FieldErrors, path: &Path, value: Option<&str>, supported: &[&str]) {
     if let Some(value) = value
         && !supported.contains(&value)
@@ -67,21 +67,21 @@ pub(super) fn one_of(errors: &mut FieldErrors, path: &Path, value: Option<&str>,
     }
 }
 
-/// A quantity must not be negative. What does not parse is not judged here: decoding refused it.
+/// A quantity must not be negative. Values that do not parse are skipped: decoding has already rejected them.
 pub(super) fn non_negative_quantity(errors: &mut FieldErrors, path: &Path, value: &str) {
     if Quantity::parse(value).is_ok_and(|quantity| quantity.is_negative()) {
         errors.invalid(path, value, NON_NEGATIVE);
     }
 }
 
-/// Must be what it was.
+/// Must not change.
 pub(super) fn immutable(errors: &mut FieldErrors, path: &Path, new: Option<&Value>, old: Option<&Value>) {
     if new != old {
         errors.invalid(path, new.cloned().unwrap_or_default(), IMMUTABLE);
     }
 }
 
-/// A time as objects carry it: RFC 3339, whole seconds, UTC.
+/// A timestamp in the format of API objects: RFC 3339, whole seconds, UTC.
 pub(super) fn seconds(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

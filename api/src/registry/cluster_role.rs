@@ -1,11 +1,11 @@
-//! `ClusterRole`: what may be done everywhere, or wherever a binding says.
+//! `ClusterRole`: permissions for the whole cluster, or for the namespaces of the role bindings that refer to it.
 
 use super::rbac;
 use crate::kind::{Kind, NameRule, Names, Policy, Scope};
 use crate::object::Object;
 use crate::validate::FieldErrors;
 
-/// The kind.
+/// The `ClusterRole` kind.
 pub(super) struct ClusterRole;
 
 const NAMES: Names = Names {

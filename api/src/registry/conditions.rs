@@ -1,4 +1,4 @@
-//! Rules of `metav1.Condition` (upstream: apimachinery metav1/validation).
+//! Validation of `metav1.Condition` (upstream: apimachinery metav1/validation).
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ const BAD_REASON: &str = "a condition reason must start with alphabetic characte
                           'ReasonA:ReasonB', regex used for validation is \
                           '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
-/// A list of conditions; each type stands there once.
+/// A list of conditions; each type may occur once.
 pub(super) fn validate(conditions: &[Value], path: &Path, errors: &mut FieldErrors) {
     for (i, condition) in conditions.iter().enumerate() {
         let kind = text(condition, "type");
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions() {
+    fn invalid_conditions_are_rejected() {
         let good = json!({
             "type": "Ready", "status": "True", "reason": "All_fine", "lastTransitionTime": "2026-01-01T00:00:00Z",
         });

@@ -1,4 +1,4 @@
-//! `ConfigMap`: text and bytes by key.
+//! `ConfigMap`: strings and bytes by key.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::kind::{Column, Kind, Names, Scope};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `ConfigMap` kind.
 pub(super) struct ConfigMap;
 
 const NAMES: Names = Names {
@@ -28,10 +28,10 @@ const NAMES: Names = Names {
 const COLUMNS: &[Column] =
     &[cells::NAME, cells::text("Data", "Number of keys, text and bytes together."), cells::AGE];
 
-/// The most that all values of a ConfigMap or a Secret may hold together, in bytes.
+/// The maximum total size of the values of a ConfigMap or a Secret, in bytes.
 pub(super) const MAX_BYTES: usize = 1024 * 1024;
 
-/// What is said when something changes that `immutable` has frozen.
+/// The message for a change of a field that `immutable` protects.
 pub(super) const FROZEN: &str = "field is immutable when `immutable` is set";
 
 impl Kind for ConfigMap {
@@ -65,7 +65,7 @@ impl Kind for ConfigMap {
             total += decoded_len(value.as_str().unwrap_or_default());
         }
         if total > MAX_BYTES {
-            // Upstream names the whole object by an empty path, which it shows like this.
+            // Upstream refers to the whole object by an empty path, which it prints as `[]`.
             errors.too_long(&Path::new("[]"), MAX_BYTES);
         }
     }
@@ -84,7 +84,7 @@ impl Kind for ConfigMap {
     }
 }
 
-/// The rules of `immutable`: once true it stays, and so do the members.
+/// The rules of `immutable`: once it is true, it cannot be unset and the fields cannot change.
 pub(super) fn frozen(object: &Object, old: &Object, members: &[&str], errors: &mut FieldErrors) {
     let immutable = |object: &Object| object.at(&["immutable"]).and_then(Value::as_bool) == Some(true);
     if !immutable(old) {
@@ -111,7 +111,7 @@ fn entries<'a>(object: &'a Object, member: &str) -> BTreeMap<&'a str, &'a Value>
         .collect()
 }
 
-/// How many bytes padded base64 stands for.
+/// The decoded length of padded base64 in bytes.
 pub(super) fn decoded_len(base64: &str) -> usize {
     let padding = base64.bytes().rev().take_while(|byte| *byte == b'=').count();
     (base64.len() / 4 * 3).saturating_sub(padding)
@@ -127,7 +127,7 @@ mod tests {
     const KEY: &str = "Invalid value: \"a/b\": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
     #[test]
-    fn validation() {
+    fn invalid_keys_and_sizes_are_rejected() {
         let long = "x".repeat(MAX_BYTES + 1);
         for (case, body, want) in [
             ("fine", json!({"data": {"k": "v"}, "binaryData": {"b": "eA=="}}), vec![]),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn immutable() {
+    fn immutable_config_map_cannot_change() {
         let text = "Forbidden: field is immutable when `immutable` is set";
         let old = json!({"immutable": true, "data": {"k": "v"}});
         for (case, new, want) in [

@@ -1,5 +1,5 @@
-//! References to fields and resources, which environment variables share with the files of the downward API, and the
-//! relative paths of files.
+//! References to fields and resources, which environment variables share with the files of the downward API, and
+//! validation of relative file paths.
 
 use k8s_openapi::api::core::v1 as api;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use super::checks;
 use super::json_defaults::{object, text as default_text};
 use crate::validate::{FieldErrors, Path};
 
-/// Fields that a reference may name at all; besides labels and annotations.
+/// Fields that a reference may use, besides labels and annotations.
 const KNOWN_FIELDS: [&str; 14] = [
     "metadata.annotations",
     "metadata.labels",
@@ -26,7 +26,7 @@ const KNOWN_FIELDS: [&str; 14] = [
     "status.podIPs",
 ];
 
-/// Resources that a reference may name.
+/// Resources that a reference may use.
 const RESOURCES: [&str; 6] = [
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -36,7 +36,7 @@ const RESOURCES: [&str; 6] = [
     "requests.memory",
 ];
 
-/// The API version of a `fieldRef` in an environment variable or a file of the downward API.
+/// Defaults the API version of a `fieldRef` in an environment variable or a file of the downward API.
 pub(super) fn default_api_version(holder: &mut Map<String, Value>) {
     if let Some(reference) = object(holder, "fieldRef") {
         default_text(reference, "apiVersion", "v1");
@@ -47,7 +47,7 @@ fn text(value: &Option<String>) -> &str {
     value.as_deref().unwrap_or_default()
 }
 
-/// A reference to a field of the pod; `fields` are those that may be shown here.
+/// A reference to a field of the pod; `fields` are those supported in this context.
 pub(super) fn field_ref(
     reference: &api::ObjectFieldSelector,
     fields: &[&str],
@@ -79,20 +79,20 @@ pub(super) fn field_ref(
         Some(("metadata.annotations", key)) => checks::qualified_name(errors, path, &key.to_lowercase()),
         Some((_, key)) => checks::qualified_name(errors, path, key),
         None => {
-            // The name that the field had before v1.
+            // The field's name before v1.
             let field = if field == "spec.host" { "spec.nodeName" } else { field };
             checks::one_of(errors, &at, Some(field), fields);
         }
     }
 }
 
-/// `metadata.labels['a']` as the path and the key.
+/// Splits `metadata.labels['a']` into the path and the key.
 fn subscript(field: &str) -> Option<(&str, &str)> {
     let (path, key) = field.strip_suffix("']")?.split_once("['")?;
     (!path.is_empty()).then_some((path, key))
 }
 
-/// A reference to a resource of a container; files must name the container.
+/// A reference to a resource of a container; a file's reference must name the container.
 pub(super) fn resource_field_ref(
     reference: &api::ResourceFieldSelector,
     in_file: bool,
@@ -128,7 +128,7 @@ pub(super) fn resource_field_ref(
 /// Divisors of sizes.
 const SIZES: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
-/// A path below some directory: relative, without steps back.
+/// A path below a directory: relative, without `..`.
 pub(super) fn descending_path(value: &str, path: &Path, errors: &mut FieldErrors) {
     if value.starts_with('/') {
         errors.invalid(path, value, "must be a relative path");
@@ -138,7 +138,7 @@ pub(super) fn descending_path(value: &str, path: &Path, errors: &mut FieldErrors
     }
 }
 
-/// A descending path that does not begin with two dots either; those names are the kubelet's.
+/// A descending path that does not start with `..` either; the kubelet reserves those names.
 pub(super) fn local_path(value: &str, path: &Path, errors: &mut FieldErrors) {
     descending_path(value, path, errors);
     if value.starts_with("..") && value != ".." && !value.starts_with("../") {

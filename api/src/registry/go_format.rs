@@ -1,31 +1,31 @@
-//! Values as upstream shows them in error texts: its internal structs as JSON, with Go's field
-//! names, in the order of the struct, also where they are empty.
+//! Values in the format of upstream's error messages: its internal structs as JSON, with Go's field
+//! names, in the order of the struct, including empty fields.
 
 use serde_json::Value;
 
-/// How a value is shown, and what stands for one that is missing.
+/// How a value is printed, and the substitute for a missing one.
 pub(super) enum Shape {
-    /// Text; missing is `""`.
+    /// A string; missing is `""`.
     Text,
     /// A boolean; missing is `false`.
     Flag,
-    /// A number, or a number or a share; missing is `0`.
+    /// A number, or a number or a percentage; missing is `0`.
     Count,
-    /// A pointer, a map or a list of plain values, shown as it is; missing or empty is `null`.
+    /// A pointer, a map or a list of plain values, printed unchanged; missing or empty is `null`.
     Plain,
-    /// A list of something; missing or empty is `null`.
+    /// A list; missing or empty is `null`.
     List(&'static Shape),
-    /// A struct: Go's name of each field, ours, and its shape. It is there also when it is empty.
+    /// A struct: for each field, Go's name, the JSON name, and its shape. Printed even if it is empty.
     Struct(Fields),
     /// A pointer to a struct; missing is `null`.
     Pointer(Fields),
 }
 
-/// Go's name, ours, and the shape of each field.
+/// Go's name, the JSON name, and the shape of each field.
 pub(super) type Fields = &'static [(&'static str, &'static str, Shape)];
 
 impl Shape {
-    /// The text for a value.
+    /// The printed form of a value.
     pub(super) fn show(&self, value: Option<&Value>) -> String {
         let value = value.filter(|value| !value.is_null());
         match self {
@@ -135,7 +135,7 @@ pub(super) const ATTACHMENT_SPEC: Shape = Shape::Struct(&[
     ("NodeName", "nodeName", Shape::Text),
 ]);
 
-/// A claim of devices of a pod.
+/// A pod's claim for devices.
 pub(super) const RESOURCE_CLAIM: Shape = Shape::Struct(&[
     ("Name", "name", Shape::Text),
     ("ResourceClaimName", "resourceClaimName", Shape::Plain),
@@ -186,8 +186,8 @@ pub(super) const SECURITY_CONTEXT: Shape = Shape::Struct(&[
 const SECRET: Shape =
     Shape::Pointer(&[("Name", "name", Shape::Text), ("Namespace", "namespace", Shape::Text)]);
 
-/// The spec of a volume that stands in an attachment. Of the sources only `csi` is taken there, so
-/// only that one is described; the others show as they are.
+/// The inline volume spec of an attachment. The only source that is valid there is `csi`, so
+/// only that one is described; the others are printed unchanged.
 const VOLUME_SPEC: Fields = &[
     ("Capacity", "capacity", Shape::Plain),
     ("GCEPersistentDisk", "gcePersistentDisk", Shape::Plain),
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structs_show_every_field_in_order() {
+    fn structs_print_every_field_in_order() {
         let spec = json!({"nodeName": "n2", "attacher": "a", "source": {"persistentVolumeName": "pv-1"}});
         assert_eq!(
             ATTACHMENT_SPEC.show(Some(&spec)),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inline_volume() {
+    fn inline_volume_spec_is_printed_with_all_fields() {
         let spec = json!({"source": {"inlineVolumeSpec": {"csi": {"driver": "d", "volumeHandle": "h"}}}});
         let shown = ATTACHMENT_SPEC.show(Some(&spec));
         assert!(shown.starts_with(r#"{"Attacher":"","Source":{"PersistentVolumeName":null,"#), "{shown}");

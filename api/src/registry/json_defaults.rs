@@ -1,22 +1,22 @@
-//! Defaults of single JSON members.
+//! Defaults of single JSON fields.
 
 use serde_json::{Map, Value};
 
-/// Sets a text unless there is a non-empty one.
+/// Sets a string unless the field has a non-empty one.
 pub(super) fn text(map: &mut Map<String, Value>, field: &str, default: &str) {
     if map.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
         map.insert(field.to_owned(), default.into());
     }
 }
 
-/// Sets a number unless there is one that is not zero.
+/// Sets a number unless the field has a non-zero one.
 pub(super) fn number(map: &mut Map<String, Value>, field: &str, default: i64) {
     if map.get(field).and_then(Value::as_i64).unwrap_or_default() == 0 {
         map.insert(field.to_owned(), default.into());
     }
 }
 
-/// Sets a value unless there is one, whatever it is.
+/// Sets a value unless the field already has one, whatever it is.
 pub(super) fn value(map: &mut Map<String, Value>, field: &str, default: impl Into<Value>) {
     let entry = map.entry(field.to_owned()).or_insert(Value::Null);
     if entry.is_null() {
@@ -24,12 +24,12 @@ pub(super) fn value(map: &mut Map<String, Value>, field: &str, default: impl Int
     }
 }
 
-/// A member that is an object.
+/// A field that is an object.
 pub(super) fn object<'a>(map: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
     map.get_mut(field).and_then(Value::as_object_mut)
 }
 
-/// A member that is a list; nothing when it is not there.
+/// A field that is a list; empty if absent.
 pub(super) fn list<'a>(map: &'a mut Map<String, Value>, field: &str) -> &'a mut [Value] {
     map.get_mut(field).and_then(Value::as_array_mut).map_or(&mut [], Vec::as_mut_slice)
 }

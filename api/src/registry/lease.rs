@@ -1,4 +1,4 @@
-//! `Lease`: who holds what until when.
+//! `Lease`: the holder of a resource, and the duration and renewal time of its lease.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::kind::{Column, Kind, Names, Policy, Scope};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `Lease` kind.
 pub(super) struct Lease;
 
 const NAMES: Names = Names {
@@ -22,7 +22,7 @@ const NAMES: Names = Names {
     schema: "io.k8s.api.coordination.v1.Lease",
 };
 
-const COLUMNS: &[Column] = &[cells::NAME, cells::text("Holder", "Who holds the lease."), cells::AGE];
+const COLUMNS: &[Column] = &[cells::NAME, cells::text("Holder", "Holder of the lease."), cells::AGE];
 
 impl Kind for Lease {
     fn names(&self) -> &'static Names {
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn coordination_is_dropped() {
+    fn coordinated_leader_election_fields_are_dropped() {
         let mut lease =
             object(json!({"spec": {"holderIdentity": "h", "strategy": "Oldest", "preferredHolder": "x"}}));
         Lease.prepare_create(&mut lease, kind_now());
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn validation() {
+    fn invalid_durations_are_rejected() {
         for (case, spec, want) in [
             ("fine", json!({"leaseDurationSeconds": 1, "leaseTransitions": 0, "holderIdentity": ""}), vec![]),
             (

@@ -1,6 +1,6 @@
 //! The registry of built-in kinds: by path, by name and by storage prefix.
 //!
-//! Adding a kind takes its own file and one line in [`BUILTIN_KINDS`] (docs/adding-a-kind.md).
+//! A new kind requires its own file and one line in [`BUILTIN_KINDS`] (docs/adding-a-kind.md).
 
 mod addresses;
 mod cells;
@@ -68,8 +68,8 @@ pub use crate::kind::{
 pub use crate::kind::{KindRef, TypeRef};
 pub use cells::ago;
 
-/// Every built-in kind but `CustomResourceDefinition`, whose rules are in `orlop-crd`. The registry of the API server
-/// has that one, too.
+/// Every built-in kind except `CustomResourceDefinition`, whose validation is in `orlop-crd`. The registry of
+/// the API server includes that one, too.
 pub const BUILTIN_KINDS: &[&dyn Kind] = &[
     &config_map::ConfigMap,
     &endpoints::Endpoints,
@@ -121,7 +121,7 @@ pub fn by_resource(group: &str, version: &str, plural: &str) -> Option<&'static 
     })
 }
 
-/// The kind whose objects are stored under a prefix such as `/registry/pods/`, in its stored form.
+/// The kind with a storage prefix such as `/registry/pods/`, in its stored form.
 pub fn by_storage_prefix(prefix: &str) -> Option<&'static dyn Kind> {
     BUILTIN_KINDS
         .iter()
@@ -129,7 +129,7 @@ pub fn by_storage_prefix(prefix: &str) -> Option<&'static dyn Kind> {
         .find(|kind| kind.storage_prefix() == prefix && kind.is_stored() && !kind.is_view())
 }
 
-/// The kind that shows the same objects in another version, itself included.
+/// The kind that serves the same objects in another version, itself included.
 pub fn sibling(kind: &dyn Kind, api_version: &str) -> Option<KindRef> {
     let is_sibling = |other: &&&'static dyn Kind| {
         other.storage_prefix() == kind.storage_prefix() && other.names().api_version() == api_version

@@ -1,9 +1,9 @@
-//! The owner of a pod spec: the few rules where a bare pod differs from a template ask for it.
+//! The owner of a pod spec, for the few rules that differ between bare pods and templates.
 
 /// The owner of a pod spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner<'a> {
-    /// A pod, by name; `""` when it has none yet.
+    /// A pod and its name; `""` if it has none yet.
     Pod(&'a str),
     /// A template of another kind.
     Template,

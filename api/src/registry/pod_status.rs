@@ -1,4 +1,4 @@
-//! The status of pods: what a new pod starts with, and what updates of `/status` may not lose.
+//! The status of pods: the initial status, and the fields that updates of `/status` must not remove.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use super::checks;
 use super::pod_spec::qos;
 use crate::object::Object;
 
-/// Gives a new pod its status, whatever the client sent.
+/// Sets the initial status of a new pod, regardless of the client's value.
 pub(super) fn start(pod: &mut Object, now: Timestamp) {
     let class = qos::class(pod);
     let mut status = json!({"phase": "Pending", "qosClass": class});
@@ -24,13 +24,13 @@ pub(super) fn start(pod: &mut Object, now: Timestamp) {
     pod.set(&["status"], status);
 }
 
-/// Whether something still holds the pod back from scheduling.
+/// Whether the pod has scheduling gates.
 pub(super) fn is_gated(pod: &Object) -> bool {
     pod.at(&["spec", "schedulingGates"]).and_then(Value::as_array).is_some_and(|gates| !gates.is_empty())
 }
 
-/// `podIP` and the first of `podIPs` are the same; the one wins, since older kubelets know no other.
-/// The host's addresses are not made equal but required to be.
+/// `podIP` equals the first item of `podIPs`; `podIP` takes precedence, since older kubelets set only that one.
+/// The host's addresses are not synchronized, only validated.
 pub(super) fn mirror_addresses(pod: &mut Object) {
     let address = pod.str_at(&["status", "podIP"]).to_owned();
     let first = pod
@@ -49,10 +49,10 @@ pub(super) fn mirror_addresses(pod: &mut Object) {
     }
 }
 
-/// Keeps what a status update must not clear: the class, the observed generations, the owners.
+/// Restores the fields that a status update must not clear: the QoS class, the observed generations, the owners.
 pub(super) fn keep(pod: &mut Object, old: &Object) {
     match old.at(&["metadata", "ownerReferences"]) {
-        // Old kubelets send garbage here, which would break garbage collection.
+        // Old kubelets send invalid owners, which would break garbage collection.
         Some(owners) => pod.set(&["metadata", "ownerReferences"], owners.clone()),
         None => {
             pod.remove(&["metadata", "ownerReferences"]);
@@ -72,8 +72,8 @@ pub(super) fn keep(pod: &mut Object, old: &Object) {
     keep_condition_generations(pod, old);
 }
 
-/// Conditions that do not tell their generation keep the one they had. Several conditions may
-/// have one type; they are paired in their order.
+/// Conditions without an observed generation retain the stored one. Several conditions may
+/// have the same type; they are paired in order.
 fn keep_condition_generations(pod: &mut Object, old: &Object) {
     let mut known: Vec<(&str, Option<&Value>)> = old
         .at(&["status", "conditions"])
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_pods() {
+    fn new_pod_gets_the_initial_status() {
         for (case, given, want) in [
             (
                 "client's status is dropped",
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses() {
+    fn pod_ip_and_pod_ips_are_synchronized() {
         for (case, given, want) in [
             ("one", json!({"podIP": "1.1.1.1"}), json!({"podIP": "1.1.1.1", "podIPs": [{"ip": "1.1.1.1"}]})),
             (
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn status_updates_keep() {
+    fn status_updates_retain_class_generations_and_owners() {
         let old = object(json!({
             "metadata": {"ownerReferences": [{"uid": "u"}]},
             "status": {"qosClass": "Burstable", "observedGeneration": 3, "conditions": [

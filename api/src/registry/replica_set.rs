@@ -1,4 +1,4 @@
-//! `ReplicaSet`.
+//! The `ReplicaSet` kind.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::kind::{
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `ReplicaSet` kind.
 pub(super) struct ReplicaSet;
 
 const NAMES: Names = Names {
@@ -25,7 +25,7 @@ const NAMES: Names = Names {
     schema: "io.k8s.api.apps.v1.ReplicaSet",
 };
 
-/// The numbers of a status that must not be below zero.
+/// The counters of a status, which must not be negative.
 const COUNTED: &[&str] = &[
     "replicas",
     "fullyLabeledReplicas",
@@ -35,7 +35,7 @@ const COUNTED: &[&str] = &[
     "terminatingReplicas",
 ];
 
-/// The columns, which a ReplicationController has as well.
+/// The columns, shared with ReplicationController.
 pub(super) const COLUMNS: &[Column] = &[
     cells::NAME,
     cells::typed("Desired", "integer", "Pods that there are to be."),
@@ -85,7 +85,7 @@ impl Kind for ReplicaSet {
         let path = Path::new("spec");
         let spec = spec(set);
         counts(spec, &["replicas", "minReadySeconds"], &path, errors);
-        // Upstream names the other kind here.
+        // Upstream uses the name of the other kind here.
         if let Some(selector) =
             workload::selector(spec, "deployment", "invalid label selector", &path, errors)
         {
@@ -121,12 +121,12 @@ impl Kind for ReplicaSet {
     }
 }
 
-/// A new object has no replicas yet, whatever the client says.
+/// Sets the status of a new object: no replicas, regardless of the client's value.
 pub(super) fn empty_status(object: &mut Object) {
     object.set(&["status"], serde_json::json!({"replicas": 0}));
 }
 
-/// Texts for people: about the name, once, and about the template whenever the spec changes.
+/// Warnings: about the name on creation, and about the template on every change of the spec.
 pub(super) fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
     match old {
         None => {
@@ -139,7 +139,7 @@ pub(super) fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
     }
 }
 
-/// The cells, but for how the selector is shown.
+/// The cells, with the selector already formatted.
 pub(super) fn row(object: &Object, selector: Value, now: Timestamp) -> Vec<Value> {
     let [containers, images] = table::containers(object);
     vec![

@@ -1,4 +1,4 @@
-//! `ReplicationController`: what ReplicaSets were before there were deployments.
+//! `ReplicationController`: the predecessor of ReplicaSet and Deployment.
 
 use jiff::Timestamp;
 use orlop_apimachinery::labels::Selector;
@@ -13,7 +13,7 @@ use crate::kind::{
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `ReplicationController` kind.
 pub(super) struct ReplicationController;
 
 const NAMES: Names = Names {
@@ -37,7 +37,7 @@ impl Kind for ReplicationController {
     }
 
     fn storage_prefix(&self) -> &'static str {
-        // Upstream's name from the days when there were no other controllers.
+        // Upstream's name from before other controllers existed.
         "/registry/controllers/"
     }
 
@@ -63,7 +63,7 @@ impl Kind for ReplicationController {
     fn defaults(&self, controller: &mut Object) {
         let labels = controller.at(&["spec", "template", "metadata", "labels"]).and_then(Value::as_object);
         if let Some(labels) = labels.cloned().filter(|labels| !labels.is_empty()) {
-            // Who selects nothing selects what the template makes, and is known by the same labels.
+            // An empty selector and empty labels default to the labels of the template.
             for path in [["spec", "selector"], ["metadata", "labels"]] {
                 if controller.at(&path).and_then(Value::as_object).is_none_or(Map::is_empty) {
                     controller.set(&path, labels.clone());
@@ -131,7 +131,7 @@ impl Kind for ReplicationController {
     }
 }
 
-/// The selector that a map of labels is. Labels that can be none select nothing.
+/// The selector for a map of labels. Invalid labels select nothing.
 fn exact(labels: &Map<String, Value>) -> Selector {
     let match_labels =
         labels.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()));

@@ -1,8 +1,8 @@
-//! Reviews: kinds that are never stored. A create asks a question, and its answer is the object with
+//! Reviews: kinds that are never stored. A create evaluates the object and returns it with
 //! a status.
 //!
-//! Here are their names and what makes a question a bad one (upstream: pkg/apis/authorization/validation);
-//! `verbs/review.rs` answers.
+//! This module contains their names and validation (upstream: pkg/apis/authorization/validation);
+//! `verbs/review.rs` evaluates them.
 
 use serde_json::Value;
 
@@ -97,7 +97,7 @@ impl Kind for ReviewKind {
         }
     }
 
-    /// Nothing is stored there.
+    /// Nothing is stored under this prefix.
     fn storage_prefix(&self) -> &'static str {
         "/registry/reviews/"
     }
@@ -135,7 +135,7 @@ fn given<'a>(object: &'a Object, name: &str) -> Option<&'a Value> {
     object.at(&["spec", name]).filter(|value| !value.is_null())
 }
 
-/// About a resource or about a path, not about both.
+/// Either resource or non-resource attributes must be set, not both.
 fn one_question(object: &Object, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     match (given(object, "resourceAttributes"), given(object, "nonResourceAttributes")) {
@@ -172,7 +172,7 @@ fn no_metadata(object: &Object, local: bool, errors: &mut FieldErrors) {
     }
 }
 
-/// A question within a namespace is about that namespace.
+/// A LocalSubjectAccessReview must be about a resource in its own namespace.
 fn within(object: &Object, errors: &mut FieldErrors) {
     let asked = object.str_at(&["spec", "resourceAttributes", "namespace"]);
     if given(object, "resourceAttributes").is_some() && asked != object.namespace() {
@@ -204,7 +204,7 @@ mod tests {
     );
 
     #[test]
-    fn questions() {
+    fn reviews_are_validated() {
         let pods = json!({"verb": "get", "resource": "pods", "namespace": "n"});
         let url = json!({"path": "/x", "verb": "get"});
         let named = json!({"name": "a"});
@@ -232,7 +232,7 @@ mod tests {
                 &[(INVALID, "metadata", "Invalid value: {\"name\":\"a\"}: must be empty")],
             ),
             (
-                "6 own, with who asks",
+                "6 own, with managed fields",
                 &SELF_SUBJECT_ACCESS_REVIEW,
                 json!({"metadata": {"managedFields": [{}]}, "spec": {"resourceAttributes": pods}}),
                 &[],

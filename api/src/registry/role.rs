@@ -1,11 +1,11 @@
-//! `Role`: what may be done in its namespace.
+//! `Role`: permissions in its namespace.
 
 use super::rbac;
 use crate::kind::{Kind, NameRule, Names, Policy, Scope};
 use crate::object::Object;
 use crate::validate::FieldErrors;
 
-/// The kind.
+/// The `Role` kind.
 pub(super) struct Role;
 
 const NAMES: Names = Names {

@@ -1,4 +1,4 @@
-//! `RoleBinding` and `ClusterRoleBinding`: who has a role, in a namespace or everywhere.
+//! `RoleBinding` and `ClusterRoleBinding`: grant a role to subjects, in a namespace or in the whole cluster.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub(super) struct Binding {
     prefix: &'static str,
 }
 
-/// Who has a role in a namespace.
+/// Grants a role in a namespace.
 pub(super) static ROLE_BINDING: Binding = Binding {
     names: Names {
         group: rbac::GROUP,
@@ -31,7 +31,7 @@ pub(super) static ROLE_BINDING: Binding = Binding {
     prefix: "/registry/rolebindings/",
 };
 
-/// Who has a role everywhere.
+/// Grants a role in the whole cluster.
 pub(super) static CLUSTER_ROLE_BINDING: Binding = Binding {
     names: Names {
         kind: "ClusterRoleBinding",

@@ -1,7 +1,7 @@
-//! `Scale` of `autoscaling/v1`: how many replicas an object wants and has, whatever its kind.
+//! `Scale` of `autoscaling/v1`: the desired and current number of an object's replicas, regardless of its kind.
 //!
-//! Nothing is stored as a Scale. The kind here lets a Scale be decoded, patched, owned and shown
-//! like any object; what it is made of and what becomes of a changed one is told here as well.
+//! A Scale is never stored. The kind lets a Scale be decoded, patched, tracked in managed fields and printed
+//! like any object; [`of`] creates one from an object, and [`put_into`] applies a changed one.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use orlop_apimachinery::labels::Selector;
@@ -13,7 +13,7 @@ use crate::kind::{Kind, Names, Policy, ScalePaths, ScaleSelector, Scope};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `Scale` kind.
 pub struct Scale;
 
 /// Its names.
@@ -28,7 +28,7 @@ pub static NAMES: Names = Names {
     schema: "io.k8s.api.autoscaling.v1.Scale",
 };
 
-/// Where a Scale has its replicas.
+/// The path of the replicas in a Scale.
 pub const REPLICAS: [&str; 2] = ["spec", "replicas"];
 
 impl Kind for Scale {
@@ -58,10 +58,10 @@ impl Kind for Scale {
     }
 }
 
-/// The Scale of an object. The error is upstream's text.
+/// Creates the Scale of an object. The error is upstream's message.
 ///
 /// # Errors
-/// When the object does not say how many replicas it wants, or its selector cannot be read.
+/// If the object does not contain the desired number of replicas, or its selector cannot be parsed.
 pub fn of(object: &Object, paths: &ScalePaths<'_>) -> Result<Object, String> {
     let mut scale = Object::default();
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -74,7 +74,7 @@ pub fn of(object: &Object, paths: &ScalePaths<'_>) -> Result<Object, String> {
         return Err(format!("the spec replicas field \".{path}\" does not exist"));
     };
     let there = object.at(&paths.status_replicas).and_then(Value::as_i64).unwrap_or_default();
-    // Who wants none says nothing, as everywhere where zero is left out.
+    // Zero replicas are omitted, like every zero value.
     let spec = if replicas == 0 { json!({}) } else { json!({ "replicas": replicas }) };
     let mut status = Map::new();
     status.insert("replicas".to_owned(), there.into());
@@ -105,7 +105,7 @@ fn selector(object: &Object, of: &ScaleSelector<'_>) -> Result<String, String> {
     Selector::from_label_selector(&typed).map(|selector| selector.to_string())
 }
 
-/// Puts the number of replicas and the version of a changed Scale into the object that it is of.
+/// Copies the number of replicas and the version of a changed Scale to its object.
 pub fn put_into(scale: &Object, object: &mut Object, paths: &ScalePaths<'_>) {
     let replicas = scale.at(&REPLICAS).and_then(Value::as_i64).unwrap_or_default();
     object.set(&paths.replicas, replicas);
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_that_scale_say_so_in_discovery() {
+    fn kinds_with_scale_paths_list_the_subresource() {
         for kind in BUILTIN_KINDS {
             let named = kind.subresources().iter().any(|sub| sub.name == "scale");
             assert_eq!(kind.scale().is_some(), named, "{}", kind.names().plural);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors() {
+    fn selectors_are_printed_as_text() {
         let of = |selector| ScalePaths {
             replicas: vec!["spec", "n"],
             status_replicas: vec!["status", "n"],
@@ -162,13 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn without_replicas_there_is_no_scale() {
+    fn object_without_replicas_has_no_scale() {
         let paths = ScalePaths {
             replicas: vec!["spec", "size"],
             status_replicas: vec!["status", "size"],
             selector: ScaleSelector::None,
         };
-        let error = of(&object(json!({"spec": {}})), &paths).expect_err("nothing says how many");
+        let error = of(&object(json!({"spec": {}})), &paths).expect_err("no replicas field");
         assert_eq!(error, "the spec replicas field \".spec.size\" does not exist");
         let none = of(&object(json!({"spec": {"size": 0}})), &paths).expect("a scale");
         assert_eq!(none.into_value(), json!({"spec": {}, "status": {"replicas": 0}}));

@@ -1,4 +1,4 @@
-//! `ServiceAccount`.
+//! The `ServiceAccount` kind.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::cells;
 use crate::kind::{Column, DeleteAnswer, Kind, Names, Policy, Scope, Subresource};
 use crate::object::Object;
 
-/// The kind.
+/// The `ServiceAccount` kind.
 pub(super) struct ServiceAccount;
 
 const NAMES: Names = Names {
@@ -68,7 +68,7 @@ impl Kind for ServiceAccount {
     }
 }
 
-/// Of its references to secrets an account keeps the names alone.
+/// Drops everything except the names from the account's references to secrets.
 fn keep_secret_names(object: &mut Object) {
     let Some(Value::Array(secrets)) = object.0.get_mut("secrets") else {
         return;

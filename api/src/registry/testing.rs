@@ -11,12 +11,12 @@ pub(super) fn object(value: Value) -> Object {
     Object::from_value(value)
 }
 
-/// The time that tests call now: a minute into 2026.
+/// The current time in tests: one minute into 2026.
 pub(super) fn kind_now() -> Timestamp {
     "2026-01-01T00:01:00Z".parse().expect("a time")
 }
 
-/// A cause that compares with a table's row of reason, path and text.
+/// A cause that can be compared with a row of reason, path and message.
 #[derive(Debug)]
 pub(super) struct Found(String, String, String);
 
@@ -26,7 +26,7 @@ impl PartialEq<(&str, &str, &str)> for Found {
     }
 }
 
-/// What a rule finds: reason, path and text of each cause.
+/// The errors of a rule: reason, path and message of each cause.
 pub(super) fn causes(rule: impl FnOnce(&mut FieldErrors)) -> Vec<Found> {
     let mut errors = FieldErrors::new();
     rule(&mut errors);

@@ -1,4 +1,4 @@
-//! `VolumeAttributesClass`.
+//! The `VolumeAttributesClass` kind.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use crate::kind::{Column, DeleteAnswer, Kind, Names, Policy, Scope};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `VolumeAttributesClass` kind.
 pub(super) struct VolumeAttributesClass;
 
 const NAMES: Names = Names {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn creates() {
+    fn new_classes_are_validated() {
         for (case, patch, want) in [
             ("1 good", json!({}), vec![]),
             ("2 no driver", json!({"driverName": ""}), vec!["driverName: Required value".to_owned()]),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn updates() {
+    fn driver_and_parameters_are_immutable() {
         let changed = with(&class(), &json!({"driverName": "z", "parameters": {"iops": "200"}}));
         check(
             "fixed",
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn rows() {
+    fn table_row_shows_the_driver() {
         assert_eq!(row(&VolumeAttributesClass, &class()), json!(["x", "d.example.com", "10s"]));
     }
 }

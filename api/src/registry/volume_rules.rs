@@ -1,4 +1,4 @@
-//! Rules that volumes, claims and classes share.
+//! Validation shared by volumes, claims and classes.
 
 use orlop_apimachinery::names;
 use orlop_apimachinery::quantity::Quantity;
@@ -13,37 +13,37 @@ const RWOP: &str = "ReadWriteOncePod";
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", RWOP];
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 
-/// Longest total of keys and values of a map of parameters, bytes.
+/// The maximum total size of the keys and values of a parameter map, in bytes.
 const PARAMETERS_SIZE: usize = 256 * 1024;
-/// Most entries of a map of parameters.
+/// The maximum number of entries of a parameter map.
 const PARAMETERS_COUNT: usize = 512;
 
-/// The text at a key; `""` when there is none.
+/// The string at a key; `""` if there is none.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The items at a key; none when there is no list.
+/// The items at a key; empty if there is no list.
 pub(super) fn items<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// What is at a key, unless it is missing or `null`.
+/// The value at a key, unless it is absent or `null`.
 pub(super) fn given<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     value.get(key).filter(|value| !value.is_null())
 }
 
-/// A typed copy of a part of an object; `None` when it does not fit, which decoding has ruled out.
+/// A typed copy of a part of an object; `None` if it does not match the type, which decoding rules out.
 pub(super) fn typed<T: DeserializeOwned>(value: &Value) -> Option<T> {
     T::deserialize(value).ok()
 }
 
-/// A map of text at a key; empty when there is none.
+/// The string map at a key; empty if there is none.
 pub(super) fn entries<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     value.get(key).and_then(Value::as_object).into_iter().flatten()
 }
 
-/// One error per message of a check of names.
+/// Adds one error per message of a name check.
 pub(super) fn name(path: &Path, value: &str, messages: Vec<String>, errors: &mut FieldErrors) {
     checks::each(errors, path, value, messages);
 }
@@ -53,7 +53,7 @@ pub(super) fn subdomain(path: &Path, value: &str, errors: &mut FieldErrors) {
     name(path, value, names::dns_subdomain(value), errors);
 }
 
-/// A text that must be there.
+/// A required string.
 pub(super) fn required(path: &Path, value: &Value, key: &str, errors: &mut FieldErrors) {
     if text(value, key).is_empty() {
         errors.required(&path.child(key), "");
@@ -71,7 +71,7 @@ pub(super) fn driver_name(path: &Path, value: &str, errors: &mut FieldErrors) {
     name(path, value, names::csi_driver_name(value), errors);
 }
 
-/// The access modes in a spec, besides whether there are any.
+/// Validates the access modes in a spec, but not whether there are any.
 pub(super) fn access_modes(path: &Path, spec: &Value, errors: &mut FieldErrors) {
     let (mut exclusive, mut shared) = (false, false);
     let path = path.child("accessModes");
@@ -98,14 +98,14 @@ pub(super) fn volume_mode(path: &Path, spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// An amount; decoding has let nothing else through.
+/// A quantity; decoding has rejected everything else.
 pub(super) fn quantity(value: &Value) -> Option<Quantity> {
     Quantity::parse(value.as_str()?).ok()
 }
 
-/// An amount that may be nothing but not less. Upstream shows it as a plain number.
+/// A quantity that may be zero but not negative. Upstream prints it as a plain number.
 ///
-/// Whether it was fine.
+/// Returns whether it is valid.
 pub(super) fn resource(path: &Path, value: &Value, errors: &mut FieldErrors) -> bool {
     let negative = quantity(value).filter(Quantity::is_negative);
     if let Some(amount) = &negative {
@@ -114,14 +114,14 @@ pub(super) fn resource(path: &Path, value: &Value, errors: &mut FieldErrors) -> 
     negative.is_none()
 }
 
-/// An amount of something.
+/// A quantity that must be positive.
 pub(super) fn positive(path: &Path, value: &Value, errors: &mut FieldErrors) {
     if let Some(amount) = quantity(value).filter(|amount| *amount <= Quantity::ZERO) {
         errors.invalid(path, amount.to_string(), "must be greater than zero");
     }
 }
 
-/// Parameters of a class. A map that is too large is called too long, as upstream does.
+/// Parameters of a class. As upstream, the error for a map that is too large is `TooLong`.
 pub(super) fn parameters(path: &Path, parameters: Option<&Value>, errors: &mut FieldErrors) {
     let empty = Map::new();
     let parameters = parameters.and_then(Value::as_object).unwrap_or(&empty);
@@ -137,12 +137,12 @@ pub(super) fn parameters(path: &Path, parameters: Option<&Value>, errors: &mut F
     }
 }
 
-/// Bytes of all keys and values.
+/// The total size of all keys and values in bytes.
 pub(super) fn size<'a>(entries: impl Iterator<Item = (&'a String, &'a Value)>) -> usize {
     entries.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
 }
 
-/// The name of a provisioner or driver of a class. It is judged, and shown, in small letters.
+/// The name of a provisioner or driver of a class. It is validated, and printed, in lower case.
 pub(super) fn provisioner(path: &Path, value: &str, errors: &mut FieldErrors) {
     if value.is_empty() {
         errors.required(path, "");
@@ -152,7 +152,7 @@ pub(super) fn provisioner(path: &Path, value: &str, errors: &mut FieldErrors) {
     name(path, &lower, names::qualified_name(&lower), errors);
 }
 
-/// Labels of nodes that have new names: the old one, since when it is deprecated, the new one.
+/// Deprecated node labels: the old label, the version that deprecated it, the new label.
 const NODE_LABELS: [(&str, &str, &str); 5] = [
     ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
     ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
@@ -161,13 +161,13 @@ const NODE_LABELS: [(&str, &str, &str); 5] = [
     ("failure-domain.beta.kubernetes.io/zone", "v1.17", "topology.kubernetes.io/zone"),
 ];
 
-/// Why a label of nodes should not be used any more.
+/// The deprecation message of a node label.
 pub(super) fn deprecated_node_label(key: &str) -> Option<String> {
     let (_, since, new) = NODE_LABELS.iter().find(|(old, _, _)| *old == key)?;
     Some(format!("deprecated since {since}; use \"{new}\" instead"))
 }
 
-/// The label that has taken the place of a deprecated one.
+/// The successor of a deprecated node label.
 pub(super) fn node_label_successor(key: &str) -> Option<&'static str> {
     NODE_LABELS.iter().find(|(old, _, _)| *old == key).map(|(_, _, new)| *new)
 }

@@ -1,4 +1,4 @@
-//! For the tests of the kinds of storage: objects from JSON through the steps of the verbs.
+//! Test helpers for the storage kinds: apply the steps of the verbs to objects from JSON.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -7,26 +7,26 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::validate::FieldErrors;
 
-/// The time of every test.
+/// The current time in every test.
 pub(super) fn now() -> Timestamp {
     "2026-01-02T03:04:05.678Z".parse().expect("a time")
 }
 
-/// A copy with a merge patch on it.
+/// A copy with a merge patch applied.
 pub(super) fn with(base: &Value, patch: &Value) -> Value {
     let mut merged = base.clone();
     json_patch::merge(&mut merged, patch);
     merged
 }
 
-/// An object with its defaults.
+/// An object after defaulting.
 pub(super) fn defaulted(kind: &dyn Kind, value: &Value) -> Object {
     let mut object = Object::from_value(value.clone());
     kind.defaults(&mut object);
     object
 }
 
-/// An object as a create stores it.
+/// The stored form of a created object.
 pub(super) fn created(kind: &dyn Kind, value: &Value) -> Object {
     let mut object = defaulted(kind, value);
     kind.prepare_create(&mut object, now());
@@ -37,15 +37,15 @@ fn texts(errors: &FieldErrors) -> Vec<String> {
     errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
 }
 
-/// What a create is refused for.
+/// The errors of a create.
 pub(super) fn create_errors(kind: &dyn Kind, value: &Value) -> Vec<String> {
     let mut errors = FieldErrors::new();
     kind.validate(&created(kind, value), &mut errors);
     texts(&errors)
 }
 
-/// What a change from one stored object to another is refused for, besides the rules of a create.
-/// The status of the new one is the stored one.
+/// The errors of an update from one stored object to another, without those of a create.
+/// The status of the new object is the stored one.
 pub(super) fn update_errors(kind: &dyn Kind, old: &Value, new: &Value) -> Vec<String> {
     let old = defaulted(kind, old);
     let mut new = defaulted(kind, new);
@@ -58,7 +58,7 @@ pub(super) fn update_errors(kind: &dyn Kind, old: &Value, new: &Value) -> Vec<St
     texts(&errors)
 }
 
-/// What a new status is refused for.
+/// The errors of a status update.
 pub(super) fn status_errors(kind: &dyn Kind, old: &Value, status: &Value) -> Vec<String> {
     let old = defaulted(kind, old);
     let mut new = old.clone();
@@ -68,7 +68,7 @@ pub(super) fn status_errors(kind: &dyn Kind, old: &Value, status: &Value) -> Vec
     texts(&errors)
 }
 
-/// The row of an object that is ten seconds old.
+/// The table row of an object that is ten seconds old.
 pub(super) fn row(kind: &dyn Kind, value: &Value) -> Value {
     let created = json!({"metadata": {"creationTimestamp": "2026-01-02T03:03:55Z"}});
     let cells = kind.cells(&Object::from_value(with(value, &created)), now());
@@ -76,7 +76,7 @@ pub(super) fn row(kind: &dyn Kind, value: &Value) -> Value {
     cells.into()
 }
 
-/// Warnings at creation.
+/// The warnings of a create.
 pub(super) fn warnings(kind: &dyn Kind, value: &Value) -> Vec<String> {
     kind.warnings(&created(kind, value), None)
 }
@@ -91,13 +91,13 @@ pub(super) fn fields(kind: &dyn Kind, value: &Value) -> Vec<(&'static str, Strin
         .collect()
 }
 
-/// The text about a bad RFC 1123 subdomain.
+/// The message about an invalid RFC 1123 subdomain.
 pub(super) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// The text about the bad name part of a qualified name.
+/// The message about an invalid name part of a qualified name.
 pub(super) const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
-/// Compares case by case.
+/// Compares the results of one case.
 pub(super) fn check<T: AsRef<str>>(case: &str, got: &[String], want: &[T]) {
     let want: Vec<&str> = want.iter().map(AsRef::as_ref).collect();
     assert_eq!(got, want, "{case}");

@@ -1,11 +1,11 @@
-//! Label selectors inside objects, and sets of labels. Upstream: `metav1/validation`.
+//! Validation of label selectors inside objects, and of label sets. Upstream: `metav1/validation`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use orlop_apimachinery::names;
 
 use super::{FieldErrors, Path};
 
-/// A label selector; `path` is its own.
+/// A label selector; `path` is the path of the selector.
 pub fn validate_label_selector(selector: &LabelSelector, path: &Path, errors: &mut FieldErrors) {
     let labels = selector.match_labels.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
     validate_labels(labels, &path.child("matchLabels"), errors);
@@ -22,7 +22,7 @@ pub fn validate_label_selector(selector: &LabelSelector, path: &Path, errors: &m
     }
 }
 
-/// Labels; every error is at `path` itself.
+/// Labels; every error has the path `path` itself.
 pub fn validate_labels<'a>(
     labels: impl Iterator<Item = (&'a str, &'a str)>,
     path: &Path,
@@ -43,7 +43,7 @@ pub fn validate_label_key(key: &str, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// Values that a label is compared with; `path` is that of the list.
+/// Label values of an expression; `path` is that of the list.
 pub(super) fn validate_label_values(values: &[String], path: &Path, errors: &mut FieldErrors) {
     for (i, value) in values.iter().enumerate() {
         for text in names::label_value(value) {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule() {
+    fn invalid_selectors_are_rejected() {
         let expression = |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
         for (selector, expected) in [
             (json!({}), vec![]),

@@ -1,4 +1,4 @@
-//! Validation: pure rules that collect every error, in upstream's order and words.
+//! Validation: pure rules that collect every error, with upstream's order and messages.
 
 pub mod label_selector;
 pub mod meta;

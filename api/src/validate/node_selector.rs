@@ -1,4 +1,4 @@
-//! Node selectors and node affinity, as pods and volumes carry them.
+//! Validation of node selectors and node affinity in pods and volumes.
 //! Upstream: `pkg/apis/core/validation`.
 
 use k8s_openapi::api::core::v1::{
@@ -17,7 +17,7 @@ pub fn validate_volume_node_affinity(affinity: &VolumeNodeAffinity, path: &Path,
     }
 }
 
-/// The nodes that a pod wants; `path` is `spec.affinity.nodeAffinity`.
+/// The node affinity of a pod; `path` is `spec.affinity.nodeAffinity`.
 pub fn validate_node_affinity(affinity: &NodeAffinity, path: &Path, errors: &mut FieldErrors) {
     if let Some(required) = &affinity.required_during_scheduling_ignored_during_execution {
         let path = path.child("requiredDuringSchedulingIgnoredDuringExecution");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn requirements() {
+    fn requirements_are_validated() {
         let label = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
         let field = |key: &str, operator: &str, values: Value| json!({"matchFields": [{"key": key, "operator": operator, "values": values}]});
         for (term, expected) in [
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn affinity() {
+    fn node_affinity_is_validated() {
         let mut errors = FieldErrors::new();
         validate_volume_node_affinity(&VolumeNodeAffinity::default(), &Path::new("a"), &mut errors);
         let empty = VolumeNodeAffinity { required: Some(NodeSelector::default()) };

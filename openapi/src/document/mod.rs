@@ -1,7 +1,7 @@
 //! The OpenAPI documents, assembled from the registry of kinds.
 //!
-//! [`Documents`] builds and keeps them; `v3` and `v2` say what is in them, `gnostic` writes the
-//! second form of the old one; `schemas` is what both share.
+//! [`Documents`] builds and caches them; `v3` and `v2` define their contents, `gnostic` encodes
+//! version 2 in protobuf; `schemas` is shared by both versions.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,24 +12,24 @@ use sha2::{Digest as _, Sha512};
 pub use crate::resource::{ResourceDoc, SubresourceDoc};
 use crate::{gnostic, own, v2, v3};
 
-/// A document as it is served.
+/// A document and its hash.
 #[derive(Debug)]
 pub struct Document {
-    /// JSON.
+    /// The document as JSON.
     pub body: Vec<u8>,
     /// SHA-512 of the body in upper-case hexadecimal: the `hash` parameter and the `ETag`.
     pub hash: String,
 }
 
 impl Document {
-    /// A document with its hash.
+    /// Creates a document and computes its hash.
     pub fn new(body: Vec<u8>) -> Self {
         let hash = Sha512::digest(&body).iter().map(|byte| format!("{byte:02X}")).collect();
         Document { body, hash }
     }
 }
 
-/// All documents of a server. Each is built when it is first asked for, and kept.
+/// All documents of a server. Each is built and cached on its first request.
 #[derive(Debug)]
 pub struct Documents {
     resources: Vec<ResourceDoc>,
@@ -87,7 +87,7 @@ impl Documents {
     }
 }
 
-/// The index at `/openapi/v3`: where documents are, with their hashes.
+/// The index at `/openapi/v3`: the paths of the documents and their hashes.
 pub fn index<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> Document {
     let entry = |(path, hash): (&str, &str)| {
         let url = format!("/openapi/v3/{path}?hash={hash}");

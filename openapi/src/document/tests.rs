@@ -50,7 +50,7 @@ fn parsed(document: &Document) -> Value {
 }
 
 #[test]
-fn the_index_names_each_document_with_its_hash() {
+fn index_contains_each_document_with_its_hash() {
     let documents = documents();
     let index = parsed(&index(documents.v3_entries()));
     let paths = ["api/v1", "apis/storage.k8s.io/v1", "orlop", "version"];
@@ -66,7 +66,7 @@ fn the_index_names_each_document_with_its_hash() {
 }
 
 #[test]
-fn schemas_name_their_kinds_and_say_how_they_merge() {
+fn schemas_contain_kinds_and_merge_rules() {
     let document = parsed(documents().v3("api/v1").expect("there is one"));
     assert_eq!(document["openapi"], "3.0.0");
     let schemas = &document["components"]["schemas"];
@@ -100,7 +100,7 @@ fn schemas_name_their_kinds_and_say_how_they_merge() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_resolves() {
     let documents = documents();
     for path in ["api/v1", "apis/storage.k8s.io/v1"] {
         let document = parsed(documents.v3(path).expect("there is one"));
@@ -113,7 +113,7 @@ fn every_reference_leads_somewhere() {
 fn check_references(document: &Value, value: &Value, prefix: &str) {
     match value {
         Value::Object(members) => {
-            // `$ref` may also be the name of a property; those are objects.
+            // `$ref` may also be the name of a property, whose value is an object.
             if let Some(Value::String(reference)) = members.get("$ref") {
                 let pointer = reference.strip_prefix('#').expect("references are local");
                 assert!(pointer.starts_with(prefix), "{reference}");
@@ -127,7 +127,7 @@ fn check_references(document: &Value, value: &Value, prefix: &str) {
 }
 
 #[test]
-fn operations_say_what_they_do() {
+fn operations_contain_action_and_kind() {
     let documents = documents();
     let core = parsed(documents.v3("api/v1").expect("there is one"));
     let storage = parsed(documents.v3("apis/storage.k8s.io/v1").expect("there is one"));
@@ -174,7 +174,7 @@ fn names(parameters: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn the_old_document_has_definitions_and_patches() {
+fn v2_document_has_definitions_and_patches() {
     let document = parsed(documents().v2_json());
     assert_eq!(document["swagger"], "2.0");
     let pod = &document["definitions"]["io.k8s.api.core.v1.Pod"];
@@ -184,7 +184,7 @@ fn the_old_document_has_definitions_and_patches() {
     assert_eq!(names(&patch["parameters"]), ["dryRun", "fieldManager", "fieldValidation"]);
 }
 
-/// Reads the fields of a protobuf message: number and content of the length-delimited ones.
+/// Parses the fields of a protobuf message: number and content of the length-delimited ones.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let mut value = 0;
@@ -225,7 +225,7 @@ fn entry<'a>(message: &'a [u8], number: u64, name: &str) -> &'a [u8] {
 }
 
 #[test]
-fn the_old_document_in_protobuf() {
+fn v2_protobuf_document_matches_the_json() {
     let documents = documents();
     let bytes = &documents.v2_protobuf().body;
     assert_eq!(one(bytes, 1), b"2.0");
@@ -257,7 +257,7 @@ fn the_old_document_in_protobuf() {
 }
 
 #[test]
-fn answers_are_what_the_server_gives() {
+fn documented_responses_match_the_server() {
     let document = parsed(documents().v3("api/v1").expect("there is one"));
     let codes = |path: &str, method: &str| -> Vec<String> {
         let responses = document["paths"][path][method]["responses"].as_object().expect("answers");
@@ -301,7 +301,7 @@ fn answers_are_what_the_server_gives() {
 }
 
 #[test]
-fn the_paths_that_are_no_resources_are_told() {
+fn non_resource_endpoints_are_documented() {
     let documents = documents();
     let orlop = parsed(documents.v3("orlop").expect("there is one"));
     let paths: Vec<&String> = orlop["paths"].as_object().expect("paths").keys().collect();

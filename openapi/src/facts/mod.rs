@@ -1,22 +1,22 @@
-//! Facts about the API types that the published JSON schemas leave out: what becomes of empty
-//! values, how patches treat lists, and protobuf field numbers.
+//! Facts about the API types that the published JSON schemas omit: the serialization of empty
+//! values, how patches merge lists, and protobuf field numbers.
 //!
-//! The facts are in `types.txt`. A line `@prefix` names the schema prefix of the lines after it; any
-//! other line is a type and its fields, separated by blanks:
+//! The facts are in `types.txt`. A line `@prefix` sets the schema prefix of the lines after it; every
+//! other line is a type and its fields, separated by spaces:
 //!
 //! ```text
 //! Type{atomic} field=NUMBER... field=OUTER/INNER...
 //! ```
 //!
-//! Behind the name: `{atomic}`, server-side apply owns values of the type as a whole.
-//! `OUTER/INNER` are the numbers of a field that JSON has in the type itself and protobuf in a
-//! nested message. Behind the number come, in this order and each only where it holds:
+//! After the name: with `{atomic}`, server-side apply owns values of the type as a whole.
+//! `OUTER/INNER` are the numbers of a field that is in the type itself in JSON and in a nested message
+//! in protobuf. The number is followed by these optional parts, in this order:
 //!
-//! * presence: nothing leaves empty values out, `?` is a pointer, `!` writes the zero value, `~`
+//! * presence: no character omits empty values, `?` is a pointer, `!` writes the zero value, `~`
 //!   writes `null`;
 //! * `+` strategic merge, by the key that follows, or as a set; `&` retains only listed keys;
 //! * `[map:a,b]` or `[set]`, the list type of server-side apply; other lists are atomic;
-//! * `{atomic}` or `{granular}`, how server-side apply owns this field whatever its type says.
+//! * `{atomic}` or `{granular}`, how server-side apply owns this field, regardless of its type.
 //!
 //! Sources: the struct tags and markers of upstream's `types.go` at 1.36.
 
@@ -36,25 +36,25 @@ pub(crate) struct TypeFacts {
 /// The facts about one field.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FieldFacts {
-    /// Protobuf number; within the nested message when `outer` is given.
+    /// Protobuf number; the number within the nested message if `outer` is set.
     pub(crate) number: u32,
-    /// Protobuf number of the nested message that holds the field.
+    /// Protobuf number of the nested message that contains the field.
     pub(crate) outer: Option<u32>,
-    /// What becomes of an empty value.
+    /// How an empty value is serialized.
     pub(crate) presence: Presence,
-    /// The zero value that is always written is `null`.
+    /// Whether the zero value that is always written is `null`.
     pub(crate) nullable: bool,
     /// Strategic merge, for lists.
     pub(crate) strategic: Strategic,
     /// Strategic merge with `retainKeys`.
     pub(crate) retain_keys: bool,
-    /// List type of server-side apply, where it is not atomic.
+    /// List type of server-side apply, if it is not atomic.
     pub(crate) list_type: Option<ListType>,
     /// `Some(true)` is `{atomic}`, `Some(false)` is `{granular}`.
     pub(crate) atomic: Option<bool>,
 }
 
-/// Every type's facts, by schema name.
+/// The facts about every type, by schema name.
 pub(crate) fn load() -> HashMap<String, TypeFacts> {
     parse(include_str!("types.txt")).expect("the table is part of the program and a test parses it")
 }
@@ -89,7 +89,7 @@ fn parse(text: &'static str) -> Result<HashMap<String, TypeFacts>, String> {
     Ok(types)
 }
 
-/// `2/19?+name&[map:name]{atomic}` without the field's name.
+/// Parses a field without its name, such as `2/19?+name&[map:name]{atomic}`.
 fn parse_field(text: &'static str) -> Option<FieldFacts> {
     let numbers_end = text.find(|c: char| !c.is_ascii_digit() && c != '/').unwrap_or(text.len());
     let (numbers, mut rest) = text.split_at(numbers_end);
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_in_full() {
+    fn field_with_all_parts_is_parsed() {
         let plain = FieldFacts {
             number: 7,
             outer: None,
@@ -182,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn malformed_fields_are_refused() {
+    fn malformed_fields_are_rejected() {
         for text in ["", "x", "1x", "1[foo]", "1[map:a", "1{odd}", "/1", "1/"] {
             assert_eq!(parse_field(text), None, "{text}");
         }
     }
 
     #[test]
-    fn the_table_parses() {
+    fn types_table_is_well_formed() {
         let types = parse(include_str!("types.txt")).expect("the table is well formed");
         assert!(types.len() > 200, "{}", types.len());
     }

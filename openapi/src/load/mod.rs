@@ -1,4 +1,4 @@
-//! Builds the arena of types, once, from the JSON schemas of `k8s-openapi` and the tables of facts.
+//! Builder of the type arena, from the JSON schemas of `k8s-openapi` and the tables of facts.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -20,16 +20,16 @@ use crate::shape::{
     Field, ListType, Merge, Numbered, Presence, Scalar, Shape, Strategic, StructType, TypeId, Types,
 };
 
-/// The type of objects of which only the metadata is known: those of custom kinds.
+/// The type of objects with only the metadata known: those of custom kinds.
 pub const OPEN_OBJECT: &str = "orlop.OpenObject";
 
-/// The arena of every type the server knows. Built on first use.
+/// The arena of all types that the server knows, built on first use.
 pub fn types() -> &'static Types {
     static TYPES: LazyLock<Types> = LazyLock::new(build);
     &TYPES
 }
 
-/// The schemas of the kinds and of everything they use, by schema name.
+/// The schemas of the kinds and of every type they use, by schema name.
 fn definitions() -> serde_json::Map<String, Value> {
     macro_rules! roots {
         ($generator:expr, $($root:ty),+ $(,)?) => { $($generator.subschema_for::<$root>();)+ };
@@ -110,12 +110,12 @@ fn build() -> Types {
 }
 
 /// Whether a definition is a struct: it has properties, or is an object without any (some sources
-/// have no members) and not one of the free forms.
+/// have no fields) and not one of the free-form objects.
 fn is_struct(name: &str, schema: &Value) -> bool {
     named_shape(name).is_none() && schema["type"] == "object"
 }
 
-/// The shape of the definitions that are no structs.
+/// The shape of a definition that is not a struct.
 fn named_shape(name: &str) -> Option<Shape> {
     Some(match name.rsplit_once('.').map_or(name, |(_, last)| last) {
         "Quantity" => Shape::Scalar(Scalar::Quantity),
@@ -127,7 +127,7 @@ fn named_shape(name: &str) -> Option<Shape> {
     })
 }
 
-/// The struct that a definition stands for besides other things: `JSONSchemaPropsOrArray`.
+/// The struct that is one of several alternatives of a definition, such as `JSONSchemaPropsOrArray`.
 fn either(name: &str) -> Option<&str> {
     ["OrArray", "OrBool", "OrStringArray"].iter().find_map(|end| name.strip_suffix(end))
 }
@@ -156,7 +156,7 @@ impl Loader<'_> {
                 add_number(&mut numbers, field, known);
             }
             order.push(field.clone());
-            // k8s-openapi calls metadata required wherever its own field is not optional; upstream never does.
+            // k8s-openapi marks metadata as required wherever its own field is not optional; upstream never does.
             let is_required = field != "metadata" && required.contains(&field.as_str());
             fields.insert(field.clone(), self.field(field, schema, known, is_required));
         }

@@ -11,7 +11,7 @@ const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 #[test]
-fn every_fact_names_a_field_of_a_type() {
+fn every_fact_belongs_to_a_field() {
     let mut strays = Vec::new();
     for (name, facts) in facts::load() {
         let Some(id) = types().named(&name) else {
@@ -27,7 +27,7 @@ fn every_fact_names_a_field_of_a_type() {
 }
 
 #[test]
-fn every_field_has_its_fact() {
+fn every_field_has_a_fact() {
     let facts = facts::load();
     let mut missing = Vec::new();
     for ty in types().iter().filter(|ty| !ty.open) {
@@ -43,7 +43,7 @@ fn every_field_has_its_fact() {
 }
 
 #[test]
-fn no_number_is_used_twice() {
+fn protobuf_numbers_are_unique() {
     for (name, facts) in facts::load() {
         let mut seen = HashMap::new();
         for (field, facts) in &facts.fields {
@@ -54,7 +54,7 @@ fn no_number_is_used_twice() {
 }
 
 #[test]
-fn shapes_follow_the_schemas() {
+fn shapes_match_the_schemas() {
     let cases = [
         (CORE, "Pod", "spec", "Struct(PodSpec)"),
         (CORE, "PodSpec", "containers", "List(Struct(Container))"),
@@ -94,7 +94,7 @@ fn shape_text(shape: &Shape) -> String {
 }
 
 #[test]
-fn presence_follows_the_struct_tags() {
+fn presence_matches_the_struct_tags() {
     let cases = [
         ("PodSpec", "automountServiceAccountToken", Presence::Pointer, false),
         ("PersistentVolumeClaimSpec", "storageClassName", Presence::Pointer, false),
@@ -115,7 +115,7 @@ fn presence_follows_the_struct_tags() {
 }
 
 #[test]
-fn merge_rules_follow_the_struct_tags() {
+fn merge_rules_match_the_struct_tags() {
     let merge = |ty: &str, name: &str| field(&format!("{CORE}{ty}"), name).merge.clone();
     let ports = merge("Container", "ports");
     assert_eq!(ports.strategic, Strategic::MergeBy("containerPort".into()));
@@ -138,7 +138,7 @@ fn merge_rules_follow_the_struct_tags() {
 }
 
 #[test]
-fn inlined_messages_are_numbered() {
+fn inlined_messages_have_field_numbers() {
     let volume = types().get(types().named(&format!("{CORE}Volume")).expect("a known type"));
     let Some(Numbered::Inline(sources)) = volume.numbers.get(&2) else {
         panic!("{:?}", volume.numbers.get(&2))

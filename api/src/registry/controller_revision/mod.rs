@@ -1,4 +1,4 @@
-//! `ControllerRevision`: a state of a StatefulSet or DaemonSet that it can go back to.
+//! `ControllerRevision`: a revision of a StatefulSet or DaemonSet for rollbacks.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::kind::{Column, Kind, Names, Scope};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `ControllerRevision` kind.
 pub(super) struct ControllerRevision;
 
 const NAMES: Names = Names {
@@ -69,7 +69,7 @@ impl Kind for ControllerRevision {
     }
 }
 
-/// `statefulset.apps/web`
+/// The controller of a revision, such as `statefulset.apps/web`.
 fn controller(revision: &Object) -> String {
     let owners = revision.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
     let is_controller = |owner: &&Value| owner.get("controller").and_then(Value::as_bool) == Some(true);

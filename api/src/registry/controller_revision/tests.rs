@@ -4,7 +4,7 @@ use super::super::testing::{causes, object};
 use super::*;
 
 #[test]
-fn rules() {
+fn data_and_revision_are_validated() {
     for (case, value, want) in [
         ("right", json!({"data": {}, "revision": 1}), vec![]),
         (
@@ -38,7 +38,7 @@ fn rules() {
 }
 
 #[test]
-fn data_stays() {
+fn data_is_immutable() {
     let (old, new) = (object(json!({"data": {"a": 1}})), object(json!({"data": {"a": 2}})));
     assert!(causes(|errors| ControllerRevision.validate_update(&old, &old, errors)).is_empty());
     assert_eq!(
@@ -48,7 +48,7 @@ fn data_stays() {
 }
 
 #[test]
-fn controllers() {
+fn controller_cell_shows_the_controlling_owner() {
     for (owners, want) in [
         (json!([]), "<none>"),
         (json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"}]), "<none>"),

@@ -1,4 +1,4 @@
-//! `CSIDriver`.
+//! The `CSIDriver` kind.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use crate::kind::{Column, DeleteAnswer, Generation, Kind, Names, Policy, Scope};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `CSIDriver` kind.
 pub(super) struct CsiDriver;
 
 const NAMES: Names = Names {
@@ -92,7 +92,7 @@ impl Kind for CsiDriver {
     }
 
     fn validate_update(&self, driver: &Object, old: &Object, errors: &mut FieldErrors) {
-        // Upstream's path of the first one is not the name of the field.
+        // Upstream's path of the first field differs from the field's name.
         for (field, shown) in
             [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
         {
@@ -115,7 +115,11 @@ impl Kind for CsiDriver {
         const COLUMNS: &[Column] = &[
             cells::NAME,
             cells::typed("AttachRequired", "boolean", "Whether volumes must be attached before use."),
-            cells::typed("PodInfoOnMount", "boolean", "Whether the driver is told about the pod."),
+            cells::typed(
+                "PodInfoOnMount",
+                "boolean",
+                "Whether the driver receives information about the pod.",
+            ),
             cells::typed("StorageCapacity", "boolean", "Whether the driver publishes free capacity."),
             cells::text("TokenRequests", "Audiences of the tokens that the driver gets."),
             cells::typed("RequiresRepublish", "boolean", "Whether volumes are published again and again."),
@@ -149,7 +153,7 @@ impl Kind for CsiDriver {
     }
 }
 
-/// A list of the spec; empty when there is none.
+/// A list of the spec; empty if absent.
 fn list<'a>(driver: &'a Object, name: &str) -> &'a [Value] {
     driver.at(&["spec", name]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

@@ -1,4 +1,4 @@
-//! Tests of the kind `CSIDriver`.
+//! Tests of the `CSIDriver` kind.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::registry::volume_testing::*;
 
 #[test]
-fn defaults() {
+fn missing_fields_are_defaulted() {
     let filled = json!({"spec": {
         "attachRequired": true, "podInfoOnMount": false, "volumeLifecycleModes": ["Persistent"],
         "storageCapacity": false, "fsGroupPolicy": "ReadWriteOnceWithFSType", "requiresRepublish": false,
@@ -27,7 +27,7 @@ fn defaults() {
 }
 
 #[test]
-fn creates() {
+fn new_objects_are_validated() {
     for (case, spec, want) in [
         ("1 good", json!({}), vec![]),
         (
@@ -77,7 +77,7 @@ fn creates() {
 }
 
 #[test]
-fn updates() {
+fn updates_are_validated() {
     let old = json!({"spec": {}});
     for (case, spec, want) in [
         (
@@ -100,7 +100,7 @@ fn updates() {
 }
 
 #[test]
-fn rows() {
+fn table_rows_show_the_spec() {
     for (case, driver, want) in [
         (
             "1 defaults",
@@ -124,7 +124,7 @@ fn rows() {
 }
 
 #[test]
-fn tokens_that_may_be_logged_are_warned_of() {
+fn token_requests_without_secrets_setting_cause_a_warning() {
     let spec = |spec: Value| Object::from_value(json!({"spec": spec}));
     let tokens = spec(json!({"tokenRequests": [{"audience": "a"}]}));
     let more = spec(json!({"tokenRequests": [{"audience": "a"}, {"audience": "b"}]}));

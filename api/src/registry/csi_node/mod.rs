@@ -1,4 +1,4 @@
-//! `CSINode`.
+//! The `CSINode` kind.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use crate::kind::{Column, DeleteAnswer, Kind, Names, Policy, Scope};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `CSINode` kind.
 pub(super) struct CsiNode;
 
 const NAMES: Names = Names {
@@ -105,7 +105,7 @@ fn node_id(path: &Path, id: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Upstream names the driver in these errors, not the key.
+/// Upstream uses the driver as the value in these errors, not the key.
 fn topology_keys(path: &Path, driver: &Value, errors: &mut FieldErrors) {
     let mut keys = BTreeSet::new();
     for key in items(driver, "topologyKeys").iter().filter_map(Value::as_str) {

@@ -1,4 +1,4 @@
-//! Tests of the kind `CSINode`.
+//! Tests of the `CSINode` kind.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ fn node(drivers: Value) -> Value {
 }
 
 #[test]
-fn creates() {
+fn new_objects_are_validated() {
     let long = "d".repeat(64);
     for (case, drivers, want) in [
         ("1 none", json!(null), vec![]),
@@ -69,7 +69,7 @@ fn creates() {
 }
 
 #[test]
-fn updates() {
+fn updates_are_validated() {
     let old = node(json!([{"name": "d", "nodeID": "i", "topologyKeys": ["k"], "allocatable": {"count": 3}}]));
     for (case, drivers, want) in [
         ("1 gone", json!([]), vec![]),
@@ -91,7 +91,7 @@ fn updates() {
 }
 
 #[test]
-fn rows() {
+fn table_row_counts_the_drivers() {
     assert_eq!(row(&CsiNode, &node(json!(null))), json!(["n", 0, "10s"]));
     assert_eq!(row(&CsiNode, &node(json!([{"name": "d"}]))), json!(["n", 1, "10s"]));
 }

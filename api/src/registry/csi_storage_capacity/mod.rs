@@ -1,4 +1,4 @@
-//! `CSIStorageCapacity`.
+//! The `CSIStorageCapacity` kind.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use crate::object::Object;
 use crate::validate::label_selector::validate_label_selector;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `CSIStorageCapacity` kind.
 pub(super) struct CsiStorageCapacity;
 
 const NAMES: Names = Names {
@@ -50,7 +50,7 @@ impl Kind for CsiStorageCapacity {
             validate_label_selector(&topology, &Path::new("nodeTopology"), errors);
         }
         subdomain(&Path::new("storageClassName"), capacity.str_at(&["storageClassName"]), errors);
-        // Upstream does not look at maximumVolumeSize.
+        // Upstream does not validate maximumVolumeSize.
         let amount = capacity.at(&["capacity"]).and_then(quantity);
         if let Some(amount) = amount.filter(Quantity::is_negative) {
             errors.invalid(&Path::new("capacity"), amount.to_string(), NEGATIVE);
@@ -90,7 +90,7 @@ fn topology_of(capacity: &Object) -> Option<&Value> {
     capacity.at(&["nodeTopology"]).filter(|topology| !topology.is_null())
 }
 
-/// A selector as upstream shows it: what is empty is left out.
+/// A selector in upstream's format: empty fields are omitted.
 fn show_topology(topology: Option<&Value>) -> String {
     let Some(topology) = topology else { return "null".to_owned() };
     let shown: Vec<String> = ["matchLabels", "matchExpressions"]

@@ -1,4 +1,4 @@
-//! Tests of the kind `CSIStorageCapacity`.
+//! Tests of the `CSIStorageCapacity` kind.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ fn capacity() -> Value {
 }
 
 #[test]
-fn creates() {
+fn new_objects_are_validated() {
     for (case, patch, want) in [
         ("1 good", json!({}), vec![]),
         ("2 nothing but a class", json!({"capacity": null, "nodeTopology": null}), vec![]),
@@ -36,7 +36,7 @@ fn creates() {
 }
 
 #[test]
-fn updates() {
+fn updates_are_validated() {
     for (case, patch, want) in [
         ("1 free", json!({"capacity": null, "maximumVolumeSize": "1Gi"}), vec![]),
         (
@@ -59,7 +59,7 @@ fn updates() {
 }
 
 #[test]
-fn old_node_labels_are_warned_of() {
+fn deprecated_node_labels_cause_warnings() {
     let topology = json!({"nodeTopology": {
         "matchLabels": {"beta.kubernetes.io/os": "linux"},
         "matchExpressions": [{"key": "beta.kubernetes.io/arch", "operator": "Exists"}],

@@ -1,4 +1,4 @@
-//! `DaemonSet`: kept and judged here; nothing in this program makes its pods.
+//! `DaemonSet`: stored and validated; orlop has no controller that creates its pods.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -15,7 +15,7 @@ use crate::registry::json_defaults;
 use crate::validate::label_selector::validate_label_selector;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `DaemonSet` kind.
 pub(super) struct DaemonSet;
 
 const NAMES: Names = Names {
@@ -29,13 +29,13 @@ const NAMES: Names = Names {
     schema: "io.k8s.api.apps.v1.DaemonSet",
 };
 
-/// How often the template changed; a field before v1 and an annotation since.
+/// The number of template changes; a field before v1 and an annotation since.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 const ROLLING_UPDATE: &str = "RollingUpdate";
 const ON_DELETE: &str = "OnDelete";
 
-/// The numbers of a status, in upstream's order.
+/// The counters of a status, in upstream's order.
 const COUNTED: &[&str] = &[
     "currentNumberScheduled",
     "numberMisscheduled",
@@ -182,7 +182,7 @@ fn default_strategy(spec: &mut Map<String, Value>) {
     }
 }
 
-/// The selector may be missing, and then selects nothing, so that the template does not fit it.
+/// The selector may be absent. It then selects nothing, so the template does not match it.
 fn selector(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     let at = path.child("selector");
     let found = given(spec, "selector");
@@ -214,7 +214,7 @@ fn strategy(strategy: &Value, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// Either pods go before their successors come or the other way round.
+/// Either a pod is deleted before its replacement is created, or the other way round.
 fn rolling_update(rolling: &Value, path: &Path, errors: &mut FieldErrors) {
     let zero = json!(0);
     let unavailable = given(rolling, "maxUnavailable").unwrap_or(&zero);

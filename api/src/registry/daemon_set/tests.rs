@@ -21,7 +21,7 @@ fn daemon_set(spec: Value) -> Object {
 }
 
 #[test]
-fn a_new_set() {
+fn new_set_gets_defaults_and_an_empty_status() {
     let mut set = daemon_set(json!({}));
     DaemonSet.prepare_create(&mut set, kind_now());
     assert_eq!(
@@ -39,7 +39,7 @@ fn a_new_set() {
 }
 
 #[test]
-fn the_template_is_counted() {
+fn template_changes_increment_the_template_generation() {
     let mut old = daemon_set(json!({}));
     DaemonSet.prepare_create(&mut old, kind_now());
     for (case, change, want) in [
@@ -57,7 +57,7 @@ fn the_template_is_counted() {
 }
 
 #[test]
-fn rules() {
+fn invalid_sets_are_rejected() {
     let rolling = "spec.updateStrategy.rollingUpdate";
     let (surge, unavailable) = (format!("{rolling}.maxSurge"), format!("{rolling}.maxUnavailable"));
     for (case, spec, reason, path, text) in [

@@ -1,4 +1,4 @@
-//! `Deployment`.
+//! The `Deployment` kind.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use crate::object::Object;
 use crate::registry::json_defaults;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `Deployment` kind.
 pub(super) struct Deployment;
 
 const NAMES: Names = Names {
@@ -31,7 +31,7 @@ const NAMES: Names = Names {
 const ROLLING_UPDATE: &str = "RollingUpdate";
 const RECREATE: &str = "Recreate";
 
-/// A strategy with a rolling update of two numbers, as upstream shows it.
+/// A strategy with a rolling update of two numbers, in upstream's format.
 pub(super) const STRATEGY: Shape = Shape::Struct(&[
     ("Type", "type", Shape::Text),
     ("RollingUpdate", "rollingUpdate", Shape::Pointer(ROLLING)),
@@ -39,7 +39,7 @@ pub(super) const STRATEGY: Shape = Shape::Struct(&[
 const ROLLING: Fields =
     &[("MaxUnavailable", "maxUnavailable", Shape::Count), ("MaxSurge", "maxSurge", Shape::Count)];
 
-/// The numbers of a status that must not be below zero.
+/// The counters of a status, which must not be negative.
 const COUNTED: &[&str] = &[
     "observedGeneration",
     "replicas",
@@ -114,7 +114,7 @@ impl Kind for Deployment {
             let path = path.child("template");
             template::is_selected(template, &selector, &path, errors);
             template::validate(template, &path, errors);
-            // Upstream shares this rule with ReplicaSets, name and all.
+            // Upstream shares this rule with ReplicaSets, including the kind in the message.
             template::runs_for_ever(template, "ReplicaSet", &path, errors);
         }
         strategy(spec.get("strategy").unwrap_or(&Value::Null), &path.child("strategy"), errors);

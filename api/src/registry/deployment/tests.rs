@@ -21,7 +21,7 @@ fn deployment(spec: Value) -> Object {
 }
 
 #[test]
-fn defaults() {
+fn rolling_update_is_defaulted() {
     for (case, given, want) in [
         (
             "nothing",
@@ -45,7 +45,7 @@ fn defaults() {
 }
 
 #[test]
-fn rules() {
+fn invalid_deployments_are_rejected() {
     let rolling = "spec.strategy.rollingUpdate";
     let unavailable = format!("{rolling}.maxUnavailable");
     for (case, spec, reason, path, text) in [
@@ -123,7 +123,7 @@ fn rules() {
 }
 
 #[test]
-fn what_cannot_be_a_selector() {
+fn invalid_selector_is_rejected() {
     let odd =
         json!({"selector": {"matchLabels": null, "matchExpressions": [{"key": "a", "operator": "Odd"}]}});
     let found = causes(|errors| Deployment.validate(&deployment(odd), errors));
@@ -142,7 +142,7 @@ fn what_cannot_be_a_selector() {
 }
 
 #[test]
-fn a_status_leaves_the_labels() {
+fn status_update_changes_annotations_but_not_labels() {
     let mut old = deployment(json!({}));
     old.set(&["metadata", "labels", "a"], "1");
     let mut new = old.clone();

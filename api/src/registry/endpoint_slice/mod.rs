@@ -1,4 +1,4 @@
-//! `EndpointSlice`: where a service is served, a part of it.
+//! `EndpointSlice`: a subset of the endpoints of a service.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use crate::object::Object;
 use crate::validate::label_selector::validate_labels;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `EndpointSlice` kind.
 pub(super) struct EndpointSlice;
 
 const NAMES: Names = Names {
@@ -36,7 +36,7 @@ const MOST_PORTS: usize = 100;
 const MOST_ADDRESSES: usize = 100;
 const MOST_TOPOLOGY: usize = 16;
 const MOST_HINTS: usize = 8;
-/// So many are shown before the rest is only counted.
+/// The number of values that a cell shows; the rest is only counted.
 const SHOWN: usize = 3;
 
 impl Kind for EndpointSlice {
@@ -68,7 +68,7 @@ impl Kind for EndpointSlice {
         }
     }
 
-    /// There is no spec: everything but the metadata counts, and the labels.
+    /// There is no spec: a change of the labels or of any field outside the metadata increments the generation.
     fn prepare_update(&self, slice: &mut Object, old: &Object, _now: Timestamp) {
         let differs = |name: &str| slice.0.get(name) != old.0.get(name);
         if ["addressType", "endpoints", "ports"].into_iter().any(differs) || slice.labels() != old.labels() {
@@ -194,12 +194,12 @@ fn address(address: &str, kind: &str, path: &Path, errors: &mut FieldErrors) {
             Ok(_) | Err(_) => errors.invalid(path, address, &format!("must be a valid {kind} address")),
         },
         "FQDN" => fully_qualified(address, path, errors),
-        // The kind itself is wrong, which is said elsewhere.
+        // The address type itself is invalid, which is reported elsewhere.
         _ => {}
     }
 }
 
-/// A host name of at least two parts.
+/// A host name of at least two labels.
 fn fully_qualified(name: &str, path: &Path, errors: &mut FieldErrors) {
     let inner = name.strip_suffix('.').unwrap_or(name);
     if !checks::required(errors, path, inner) {

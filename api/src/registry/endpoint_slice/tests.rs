@@ -1,4 +1,4 @@
-//! Rules and cells of slices.
+//! Tests of the `EndpointSlice` kind.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ fn slice(endpoint: Value) -> Value {
 }
 
 #[test]
-fn rules() {
+fn invalid_slices_are_rejected() {
     let port = |port: Value| json!({"addressType": "IPv4", "endpoints": null, "ports": [port]});
     let fqdn = |name: &str| json!({"addressType": "FQDN", "endpoints": [{"addresses": [name]}]});
     let zones: Vec<Value> = (0..9).map(|i| json!({"name": format!("z{i}")})).collect();
@@ -125,7 +125,7 @@ fn rules() {
 }
 
 #[test]
-fn changes() {
+fn changes_of_labels_and_endpoints_increment_the_generation() {
     let old = object(json!({
         "metadata": {"name": "s", "generation": 4, "labels": {"a": "b"}}, "addressType": "IPv4", "endpoints": [],
     }));
@@ -146,7 +146,7 @@ fn changes() {
 }
 
 #[test]
-fn ports_have_defaults() {
+fn port_name_and_protocol_are_defaulted() {
     let mut slice = object(json!({"ports": [{}, {"name": "a", "protocol": "UDP"}]}));
     EndpointSlice.defaults(&mut slice);
     let want = json!([{"name": "", "protocol": "TCP"}, {"name": "a", "protocol": "UDP"}]);
@@ -154,7 +154,7 @@ fn ports_have_defaults() {
 }
 
 #[test]
-fn cells() {
+fn table_row_shows_the_first_addresses() {
     let slice = object(json!({
         "metadata": {"name": "s", "creationTimestamp": "2026-01-01T00:00:00Z"}, "addressType": "IPv4",
         "ports": [{"port": 5}, {"name": "a"}, {"name": ""}],

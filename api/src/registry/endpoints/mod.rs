@@ -1,4 +1,4 @@
-//! `Endpoints`: where a service is served, in the old form.
+//! `Endpoints`: the endpoints of a service, in the legacy API.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use crate::kind::{Column, Kind, Names, Policy, Scope};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `Endpoints` kind.
 pub(super) struct Endpoints;
 
 const NAMES: Names = Names {
@@ -26,7 +26,7 @@ const NAMES: Names = Names {
     schema: "io.k8s.api.core.v1.Endpoints",
 };
 
-/// So many addresses are shown before the rest is only counted.
+/// The number of addresses that a cell shows; the rest is only counted.
 const SHOWN: usize = 3;
 
 impl Kind for Endpoints {
@@ -38,7 +38,7 @@ impl Kind for Endpoints {
         Scope::Namespaced
     }
 
-    /// Not upstream's place, which is below that of services: here a kind has a topic of its own.
+    /// Differs from upstream, which stores endpoints below the prefix of services: here each kind has its own topic.
     fn storage_prefix(&self) -> &'static str {
         "/registry/endpoints/"
     }
@@ -131,7 +131,7 @@ fn port(port: &Value, must_have_name: bool, path: &Path, errors: &mut FieldError
     }
 }
 
-/// The first addresses with their ports, and how many more there are.
+/// The first addresses with their ports, and the number of the others.
 fn shown(subsets: &[Value]) -> String {
     let mut all = Vec::new();
     for subset in subsets {

@@ -1,4 +1,4 @@
-//! Rules and cells of endpoints.
+//! Tests of the `Endpoints` kind.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ const INVALID: &str = "FieldValueInvalid";
 const REQUIRED: &str = "FieldValueRequired";
 
 #[test]
-fn rules() {
+fn invalid_endpoints_are_rejected() {
     let good = json!({"ip": "10.1.2.3", "hostname": "a", "nodeName": "n.example"});
     let port = json!({"port": 80, "protocol": "TCP"});
     let label = "Invalid value: \"A\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters \
@@ -79,7 +79,7 @@ fn rules() {
 }
 
 #[test]
-fn ports_are_tcp() {
+fn port_protocol_defaults_to_tcp() {
     let mut endpoints =
         object(json!({"subsets": [{"ports": [{"port": 1}, {"port": 2, "protocol": "UDP"}]}]}));
     Endpoints.defaults(&mut endpoints);
@@ -88,7 +88,7 @@ fn ports_are_tcp() {
 }
 
 #[test]
-fn cells() {
+fn table_cell_shows_the_first_addresses() {
     let ips =
         |range: std::ops::Range<u8>| range.map(|i| json!({"ip": format!("10.0.0.{i}")})).collect::<Vec<_>>();
     for (subsets, want) in [

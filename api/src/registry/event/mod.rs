@@ -1,7 +1,7 @@
-//! `Event` of the core group: the form in which events are stored.
+//! `Event` of the core group: the stored form of events.
 //!
-//! The same objects are served as events.k8s.io events, see [`super::events_k8s_io`]; the rules
-//! and the cells here serve both.
+//! The same objects are served as events.k8s.io events, see [`super::events_k8s_io`]; both
+//! share this validation and these cells.
 
 use jiff::Timestamp;
 use orlop_apimachinery::names;
@@ -12,7 +12,7 @@ use crate::kind::{Column, Kind, NameRule, Names, Policy, Scope, UnknownField};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `Event` kind of the core group.
 pub(super) struct Event;
 
 const NAMES: Names = Names {
@@ -33,7 +33,7 @@ pub(super) const COLUMNS: &[Column] = &[
     cells::text("Reason", "Why this event was made, one word."),
     cells::text("Object", "The object that the event is about."),
     cells::wide("Subobject", "The part of the object that the event is about."),
-    cells::wide("Source", "Who reported the event."),
+    cells::wide("Source", "Component that reported the event."),
     cells::text("Message", "What happened."),
     cells::wide("First Seen", "Time since the event was first seen."),
     cells::wide("Count", "How often the event was seen."),
@@ -46,7 +46,7 @@ pub(super) const COLUMNS: &[Column] = &[
     },
 ];
 
-/// How events of both groups are written.
+/// The write policy of events of both groups.
 pub(super) const POLICY: Policy = Policy { create_on_update: true, ..Policy::DEFAULT };
 
 impl Kind for Event {
@@ -112,8 +112,8 @@ impl Kind for Event {
     }
 }
 
-/// The rules that hold for events of both groups, in the stored form. `controller` is what the
-/// reporting controller is called in error texts.
+/// Validates events of both groups, in the stored form. `controller` is the name of the
+/// reporting controller's field in error messages.
 pub(super) fn validate(object: &Object, controller: &str, errors: &mut FieldErrors) {
     let namespace = object.namespace();
     let involved = object.str_at(&["involvedObject", "namespace"]);
@@ -144,7 +144,7 @@ pub(super) fn validate(object: &Object, controller: &str, errors: &mut FieldErro
     checks::subdomain(errors, &Path::new("namespace"), namespace);
 }
 
-/// Upstream shows an empty value for texts that are too long here.
+/// Upstream prints an empty value for strings that are too long.
 fn at_most(errors: &mut FieldErrors, name: &str, text: &str, max: usize) {
     if text.len() > max {
         errors.invalid(&Path::new(name), "", &format!("can have at most {max} characters"));

@@ -6,7 +6,7 @@ use super::*;
 const PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
 #[test]
-fn validation() {
+fn namespace_and_reporting_controller_are_validated() {
     let differs = |value: &str| format!("Invalid value: {value:?}: does not match event.namespace");
     let (none, zz) = (differs(""), differs("zz"));
     let namespace = |text| vec![("FieldValueInvalid", "involvedObject.namespace", text)];
@@ -57,7 +57,7 @@ fn validation() {
 }
 
 #[test]
-fn fields() {
+fn selectable_fields_are_readable() {
     let event = object(json!({
         "involvedObject": {"kind": "Pod", "fieldPath": "spec.containers{c}"},
         "reportingComponent": "example.com/c", "type": "Normal",
@@ -78,7 +78,7 @@ fn fields() {
 }
 
 #[test]
-fn cells() {
+fn table_rows_show_count_and_age() {
     for (case, body, want) in [
         (
             "recorder",

@@ -1,6 +1,6 @@
-//! `Event` of events.k8s.io: another view of the core events, with stricter rules of its own.
+//! `Event` of events.k8s.io: a view of the core events with stricter validation.
 //!
-//! Error texts name the fields as the stored form does, as upstream's do.
+//! Error messages use the field names of the stored form, as upstream's do.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::kind::{Column, Kind, Names, Policy, Scope, UnknownField};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `Event` kind of events.k8s.io.
 pub(super) struct Event;
 
 const NAMES: Names = Names {
@@ -26,7 +26,7 @@ const NAMES: Names = Names {
     schema: "io.k8s.api.events.v1.Event",
 };
 
-/// Names of fields here and in the stored form.
+/// Field names in this view and in the stored form.
 const RENAMED: [(&str, &str); 7] = [
     ("regarding", "involvedObject"),
     ("note", "message"),
@@ -71,7 +71,7 @@ impl Kind for Event {
         }
         let kind = event.str_at(&["type"]);
         if !matches!(kind, "Normal" | "Warning") {
-            // The value stays empty upstream; the text names it.
+            // Upstream leaves the value empty; the message contains it.
             errors.invalid(&Path::new("type"), "", &format!("has invalid value: {kind}"));
         }
         let has_count = event.at(&["count"]).and_then(Value::as_i64).unwrap_or_default() != 0;
@@ -93,7 +93,7 @@ impl Kind for Event {
         if new.at(&["series"]) != old.at(&["series"]) {
             validate_series(&new, errors);
         }
-        // Upstream checks the reason twice, and answers with two causes.
+        // Upstream validates the reason twice, and reports two causes.
         for name in [
             "involvedObject",
             "reason",
@@ -215,14 +215,14 @@ impl Kind for Event {
     }
 }
 
-/// Members that this form writes even when they are empty.
+/// Fields that this view serializes even if they are empty.
 fn always(object: &mut Object, members: &[(&str, Value)]) {
     for (name, empty) in members {
         object.0.entry((*name).to_owned()).or_insert_with(|| empty.clone());
     }
 }
 
-/// The rules of a series: at least two events, the last one at a known time.
+/// Validates a series: at least two events, and a time for the last one.
 fn validate_series(event: &Object, errors: &mut FieldErrors) {
     if !event.at(&["series"]).is_some_and(Value::is_object) {
         return;
@@ -247,7 +247,7 @@ const REFERENCE: Fields = &[
 
 const SOURCE: Fields = &[("Component", "component", Shape::Text), ("Host", "host", Shape::Text)];
 
-/// A value as upstream's error texts show it.
+/// A value in the format of upstream's error messages.
 fn shown(name: &str, value: Option<&Value>) -> String {
     match name {
         "involvedObject" => Shape::Struct(REFERENCE).show(value),

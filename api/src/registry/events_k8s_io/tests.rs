@@ -20,7 +20,7 @@ fn with(changes: Value) -> Object {
 }
 
 #[test]
-fn conversion_there_and_back() {
+fn conversion_round_trips() {
     let stored = json!({
         "metadata": {"name": "a", "namespace": "n"}, "eventTime": "2026-01-01T00:00:00.000000Z",
         "reportingComponent": "example.com/golden", "reportingInstance": "golden-1", "action": "Testing",
@@ -46,7 +46,7 @@ fn conversion_there_and_back() {
 }
 
 #[test]
-fn creation() {
+fn new_events_are_validated() {
     let unset = "Invalid value: \"\": needs to be unset";
     for (case, changes, want) in [
         ("fine", json!({}), vec![]),
@@ -109,7 +109,7 @@ fn creation() {
 }
 
 #[test]
-fn updates() {
+fn updates_are_validated() {
     let reason = ("FieldValueInvalid", "reason", "Invalid value: \"Other\": field is immutable");
     for (case, changes, want) in [
         (
@@ -150,7 +150,7 @@ fn updates() {
 }
 
 #[test]
-fn fields_and_cells() {
+fn fields_and_cells_match_the_stored_form() {
     let view = object(event());
     let stored = Event.to_stored(object(event()));
     for (name, want) in [

@@ -1,7 +1,8 @@
-//! `LimitRange`: how small and how large a pod, a container or a claim of a namespace may be, and what containers get
-//! that say nothing.
+//! `LimitRange`: the minimum and maximum size of a pod, a container or a claim in a namespace, and the default
+//! requests and limits of containers.
 //!
-//! Admission enforces it; here is what one may look like (upstream: ValidateLimitRange, SetDefaults_LimitRangeItem).
+//! Admission enforces the limits; this module validates and defaults the object (upstream: ValidateLimitRange,
+//! SetDefaults_LimitRangeItem).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,7 @@ use crate::kind::{Kind, Names, Policy, Scope};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `LimitRange` kind.
 pub(super) struct LimitRange;
 
 const NAMES: Names = Names {
@@ -56,7 +57,7 @@ impl Kind for LimitRange {
         let limits = range.0.get_mut("spec").and_then(|spec| spec.get_mut("limits"));
         for limit in limits.and_then(Value::as_array_mut).into_iter().flatten() {
             if text(limit, "type") == "Container" {
-                // What is not said follows from what is: the limit from the maximum, the request from the limit, or
+                // Missing values are derived from the others: the limit from the maximum, the request from the limit or
                 // from the minimum.
                 fill(limit, "default", "max");
                 fill(limit, "defaultRequest", "default");
@@ -66,7 +67,7 @@ impl Kind for LimitRange {
     }
 
     fn prepare_create(&self, range: &mut Object, _now: Timestamp) {
-        // As upstream: one without any name gets one.
+        // As upstream: a range without name and generateName is assigned one.
         if range.name().is_empty() && range.str_at(&["metadata", "generateName"]).is_empty() {
             range.set(&["metadata", "name"], uuid::Uuid::new_v4().to_string());
         }
@@ -87,7 +88,7 @@ impl Kind for LimitRange {
     }
 }
 
-/// Copies into one list of amounts what only the other has.
+/// Copies to one list of amounts the resources that only the other contains.
 fn fill(limit: &mut Value, into: &str, from: &str) {
     let Some(given) = limit.get(from).and_then(Value::as_object).cloned() else { return };
     let Some(limit) = limit.as_object_mut().filter(|_| !given.is_empty()) else { return };
@@ -160,7 +161,7 @@ fn validate_item(limit: &Value, ty: &str, path: &Path, errors: &mut FieldErrors)
     }
 }
 
-/// What an item says of one resource.
+/// The amounts of one item for one resource.
 struct Item<'a> {
     name: &'a str,
     min: Option<Quantity>,
@@ -173,7 +174,7 @@ struct Item<'a> {
 impl Item<'_> {
     fn validate(&self, path: &Path, errors: &mut FieldErrors) {
         let Item { name, min, max, default, request, ratio } = self;
-        // Smaller and larger amount with their names, where it is said, and which of the two is shown.
+        // Pairs of amounts with their names, the smaller one first, and which of the two the error shows.
         let orders = [
             (min, "min value", max, "max value", "min", min),
             (min, "min value", request, "default request value", "defaultRequest", request),

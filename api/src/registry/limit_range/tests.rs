@@ -8,7 +8,7 @@ fn range(limits: Value) -> Value {
 }
 
 #[test]
-fn defaults() {
+fn defaults_are_derived_from_maximum_and_minimum() {
     for (case, given, want) in [
         (
             "1 from the maximum",
@@ -40,7 +40,7 @@ fn defaults() {
 }
 
 #[test]
-fn creates() {
+fn new_objects_are_validated() {
     let at = "spec.limits[0]";
     for (case, limits, want) in [
         ("1 none", json!([]), vec![]),
@@ -123,7 +123,7 @@ fn creates() {
 }
 
 #[test]
-fn one_without_a_name_gets_one() {
+fn range_without_name_is_assigned_one() {
     assert_eq!(created(&LimitRange, &json!({"metadata": {}})).name().len(), 36);
     assert_eq!(created(&LimitRange, &json!({"metadata": {"generateName": "a-"}})).name(), "");
 }

@@ -1,7 +1,7 @@
-//! `Namespace`.
+//! The `Namespace` kind.
 //!
-//! The name is repeated as a label, and `spec.finalizers` holds the namespace until its contents
-//! are gone; only `/finalize` changes them.
+//! The name is repeated as a label, and `spec.finalizers` blocks the deletion of the namespace until it is
+//! empty; only `/finalize` changes them.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::kind::{
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `Namespace` kind.
 pub(super) struct Namespace;
 
 const NAMES: Names = Names {
@@ -39,10 +39,10 @@ const SUBRESOURCES: &[Subresource] = &[Subresource {
 const COLUMNS: &[Column] =
     &[cells::NAME, cells::text("Status", "Active, or Terminating while it is being deleted."), cells::AGE];
 
-/// Every namespace carries its name under this label.
+/// The label with the name of the namespace.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Holds a namespace until its contents are gone.
+/// The finalizer that blocks the deletion of a namespace until it is empty.
 const FINALIZER: &str = "kubernetes";
 
 impl Kind for Namespace {
@@ -87,7 +87,7 @@ impl Kind for Namespace {
     }
 
     fn is_held(&self, object: &Object) -> bool {
-        // The first delete always begins and never ends the deletion: the contents come first.
+        // The first delete only marks the namespace as terminating: its contents are deleted first.
         !object.is_terminating()
             || object
                 .at(&["spec", "finalizers"])
@@ -96,7 +96,7 @@ impl Kind for Namespace {
     }
 
     fn prepare_create(&self, object: &mut Object, _now: Timestamp) {
-        // A generated name came after defaulting.
+        // A generated name is assigned after defaulting.
         label_with_name(object);
         object.set(&["status"], json!({"phase": "Active"}));
         let mut finalizers =
@@ -133,7 +133,7 @@ impl Kind for Namespace {
 
     fn validate_status(&self, object: &Object, _old: &Object, errors: &mut FieldErrors) {
         let phase = object.str_at(&["status", "phase"]);
-        // The path has upstream's capital letter.
+        // The capital letter is upstream's.
         let path = Path::new("status.Phase");
         if object.is_terminating() {
             if phase != "Terminating" {
@@ -162,7 +162,7 @@ impl Kind for Namespace {
     }
 }
 
-/// A namespace without a name yet (`generateName`) gets its label later.
+/// Sets the name label, unless the namespace has no name yet (`generateName`).
 fn label_with_name(object: &mut Object) {
     let name = object.name().to_owned();
     if !name.is_empty() {

@@ -2,7 +2,7 @@ use super::super::testing::{causes, kind_now, object};
 use super::*;
 
 #[test]
-fn creation() {
+fn new_namespace_gets_label_finalizer_and_phase() {
     for (case, given, want) in [
         (
             "bare",
@@ -35,7 +35,7 @@ fn creation() {
 }
 
 #[test]
-fn update_keeps_finalizers() {
+fn update_does_not_change_finalizers() {
     let old = object(json!({"metadata": {"name": "x"}, "spec": {"finalizers": ["kubernetes"]}}));
     let mut new = object(json!({"metadata": {"name": "x"}, "spec": {"finalizers": ["a/b"]}}));
     Namespace.prepare_update(&mut new, &old, kind_now());
@@ -49,7 +49,7 @@ fn update_keeps_finalizers() {
 }
 
 #[test]
-fn validation() {
+fn unqualified_finalizer_is_rejected() {
     let bad = object(json!({"spec": {"finalizers": ["x", "example.com/x", "kubernetes"]}}));
     assert_eq!(
         causes(|errors| Namespace.validate(&bad, errors)),
@@ -62,7 +62,7 @@ fn validation() {
 }
 
 #[test]
-fn status() {
+fn status_phase_must_match_the_deletion() {
     let deleting = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
     for (case, metadata, phase, want) in [
         ("active", json!({}), "Active", vec![]),
@@ -95,7 +95,7 @@ fn status() {
 }
 
 #[test]
-fn cells() {
+fn table_row_shows_the_phase() {
     let namespace = object(json!({
         "metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"},
         "status": {"phase": "Active"},

@@ -1,4 +1,4 @@
-//! `Node`.
+//! The `Node` kind.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::kind::{Column, Kind, Names, Policy, Scope, StatusSubresource, Subreso
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `Node` kind.
 pub(super) struct Node;
 
 const NAMES: Names = Names {
@@ -54,7 +54,7 @@ impl Kind for Node {
     }
 
     fn storage_prefix(&self) -> &'static str {
-        // Upstream's name from the days when nodes were called minions.
+        // Upstream's former name for nodes was minions.
         "/registry/minions/"
     }
 
@@ -123,7 +123,7 @@ impl Kind for Node {
         if old.provider_id.as_ref().is_some_and(|id| !id.is_empty()) && old.provider_id != new.provider_id {
             errors.forbidden(&spec.child("providerID"), &once("providerID"));
         }
-        // Upstream judges the taints again here, and answers with the same causes twice.
+        // Upstream validates the taints again here, and reports the same causes twice.
         taints(new.taints.as_deref().unwrap_or_default(), errors);
         if new.external_id != old.external_id {
             errors.forbidden(&spec.child("externalID"), "may not be updated");
@@ -168,7 +168,7 @@ impl Kind for Node {
     }
 }
 
-/// `podCIDR` and the first of `podCIDRs` are the same; the former wins.
+/// `podCIDR` equals the first item of `podCIDRs`; the former takes precedence.
 fn pod_cidrs(object: &mut Object) {
     let one = object.str_at(&["spec", "podCIDR"]).to_owned();
     let first = object
@@ -188,7 +188,7 @@ fn pod_cidrs(object: &mut Object) {
 }
 
 fn taints(taints: &[api::Taint], errors: &mut FieldErrors) {
-    // Upstream takes taints for metadata.
+    // Upstream uses `metadata` in the path of taints.
     let root = Path::new("metadata.taints");
     let mut seen = BTreeSet::new();
     for (i, taint) in taints.iter().enumerate() {
@@ -243,7 +243,7 @@ fn cidrs(cidrs: &[String], errors: &mut FieldErrors) {
     }
 }
 
-/// The address of `10.0.0.0/8`.
+/// Parses the address of a range such as `10.0.0.0/8`.
 fn parse_cidr(cidr: &str) -> Option<IpAddr> {
     let (address, bits) = cidr.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;

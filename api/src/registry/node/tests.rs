@@ -2,7 +2,7 @@ use super::super::testing::{causes, kind_now, object};
 use super::*;
 
 #[test]
-fn defaults() {
+fn allocatable_defaults_to_capacity() {
     for (case, given, want) in [
         (
             "capacity",
@@ -43,7 +43,7 @@ fn defaults() {
 }
 
 #[test]
-fn validation() {
+fn taints_and_cidrs_are_validated() {
     let effect =
         "Unsupported value: \"X\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"";
     let cidr = "Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
@@ -94,7 +94,7 @@ fn validation() {
 }
 
 #[test]
-fn updates() {
+fn updates_are_validated() {
     let old = json!({"spec": {"podCIDRs": ["10.1.0.0/24"], "providerID": "p://1"}});
     for (case, new, want) in [
         ("same", old.clone(), vec![]),
@@ -138,7 +138,7 @@ fn updates() {
 }
 
 #[test]
-fn cells() {
+fn table_rows_show_status_roles_and_addresses() {
     for (case, body, want) in [
         (
             "bare",

@@ -1,4 +1,4 @@
-//! `PersistentVolume`.
+//! The `PersistentVolume` kind.
 
 pub(super) mod spec;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use crate::kind::{Column, DeleteAnswer, Kind, Names, Policy, Scope, StatusSubres
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `PersistentVolume` kind.
 pub(super) struct PersistentVolume;
 
 const NAMES: Names = Names {
@@ -33,7 +33,7 @@ const NAMES: Names = Names {
 const PHASE: [&str; 2] = ["status", "phase"];
 const PHASE_SINCE: [&str; 2] = ["status", "lastPhaseTransitionTime"];
 
-/// Where mount options stood before there was a field.
+/// The annotation for mount options that preceded the field.
 const MOUNT_OPTIONS_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
 const RECYCLE_WARNING: &str = "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. \
                                Instead, the recommended approach is to use dynamic provisioning.";
@@ -77,7 +77,7 @@ impl Kind for PersistentVolume {
     fn prepare_status(&self, volume: &mut Object, old: &Object, now: Timestamp) {
         let (since, old_since) = (volume.at(&PHASE_SINCE).cloned(), old.at(&PHASE_SINCE).cloned());
         if volume.str_at(&PHASE) == old.str_at(&PHASE) {
-            // A client that does not know the field would drop it; nothing has happened to it.
+            // A client that does not know the field omits it; the phase has not changed, so the old time is restored.
             if let (None, Some(old_since)) = (since, old_since) {
                 volume.set(&PHASE_SINCE, old_since);
             }
@@ -98,7 +98,7 @@ impl Kind for PersistentVolume {
 
     fn validate_update(&self, volume: &Object, old: &Object, errors: &mut FieldErrors) {
         let (spec, old_spec) = (spec_of(volume), spec_of(old));
-        // Upstream validates the spec once more here, and tells every error twice.
+        // Upstream validates the spec once more here, and reports every error twice.
         spec::validate(spec, &Path::new("spec"), volume.name(), errors);
         source_update(spec, old_spec, errors);
         if spec.get("volumeMode") != old_spec.get("volumeMode") {
@@ -144,9 +144,9 @@ impl Kind for PersistentVolume {
             cells::NAME,
             cells::text("Capacity", "Size of the volume."),
             cells::text("Access Modes", "Ways in which the volume can be mounted."),
-            cells::text("Reclaim Policy", "What becomes of the volume when its claim is gone."),
+            cells::text("Reclaim Policy", "What happens to the volume after its claim is deleted."),
             cells::text("Status", "Phase of the volume."),
-            cells::text("Claim", "Claim that the volume is bound to, or kept for."),
+            cells::text("Claim", "Claim that the volume is bound to or reserved for."),
             cells::text("StorageClass", "Class of the volume."),
             cells::text("VolumeAttributesClass", "Attributes class of the volume."),
             cells::text("Reason", "Why the volume is in its phase."),
@@ -174,17 +174,17 @@ impl Kind for PersistentVolume {
     }
 }
 
-/// A time as objects carry it: whole seconds, UTC.
+/// A timestamp in the format of API objects: whole seconds, UTC.
 fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The phase of a volume or a claim, unless it is being deleted.
+/// The phase of a volume or a claim, or `Terminating` if it is being deleted.
 pub(super) fn phase_cell(object: &Object) -> &str {
     if object.is_terminating() { "Terminating" } else { object.str_at(&PHASE) }
 }
 
-/// Text, or a word for none.
+/// The string, or `<unset>`.
 pub(super) fn set_or_unset(text: Option<&Value>) -> Value {
     text.filter(|text| text.is_string()).cloned().unwrap_or_else(|| "<unset>".into())
 }
@@ -198,12 +198,12 @@ fn claim_cell(volume: &Object) -> String {
     }
 }
 
-/// The spec; `null` when there is none.
+/// The spec; `null` if absent.
 fn spec_of(volume: &Object) -> &Value {
     volume.at(&["spec"]).unwrap_or(&Value::Null)
 }
 
-/// The source stays, but a secret for expansion may come, once.
+/// The source is immutable, except that a secret for expansion may be added once.
 fn source_update(spec: &Value, old_spec: &Value, errors: &mut FieldErrors) {
     const SECRET: &str = "controllerExpandSecretRef";
     let (mut source, old_source) = (volume_source::of(spec), volume_source::of(old_spec));
@@ -218,7 +218,8 @@ fn source_update(spec: &Value, old_spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// The node affinity may come, but then it stays; only labels may get their new names.
+/// The node affinity may be added, and is then immutable, except that beta labels may be replaced by their GA
+/// names.
 fn node_affinity_update(spec: &Value, old_spec: &Value, errors: &mut FieldErrors) {
     let affinity = given(spec, "nodeAffinity");
     let Some(old) = given(old_spec, "nodeAffinity") else { return };
@@ -230,7 +231,7 @@ fn node_affinity_update(spec: &Value, old_spec: &Value, errors: &mut FieldErrors
     errors.invalid_shown(&path, &VOLUME_NODE_AFFINITY.show(affinity), detail);
 }
 
-/// The old affinity with the new names of those labels that have them in the new affinity.
+/// The old affinity, with each beta label replaced whose GA name the new affinity uses.
 fn with_new_labels(old: &Value, new: Option<&Value>) -> Value {
     let mut renamed = old.clone();
     let terms = renamed.pointer_mut("/required/nodeSelectorTerms").and_then(Value::as_array_mut);

@@ -1,4 +1,4 @@
-//! The rules of a volume's spec: that of a `PersistentVolume`, and the one that may stand in a
+//! Validation of a volume's spec: that of a `PersistentVolume`, and the inline spec of a
 //! `VolumeAttachment` (upstream: ValidatePersistentVolumeSpec).
 
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::validate::{FieldErrors, Path};
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
 const NOT_INLINE: &str = "may not be specified in the context of inline volumes";
 
-/// The spec of a `PersistentVolume` with this name.
+/// Validates the spec of a `PersistentVolume` with this name.
 pub(in crate::registry) fn validate(spec: &Value, path: &Path, name: &str, errors: &mut FieldErrors) {
     if items(spec, "accessModes").is_empty() {
         errors.required(&path.child("accessModes"), "");
@@ -30,7 +30,7 @@ pub(in crate::registry) fn validate(spec: &Value, path: &Path, name: &str, error
         validate_volume_node_affinity(&affinity, &path.child("nodeAffinity"), errors);
     }
     volume_source::validate(spec, path, name, affinity.is_some(), errors);
-    // To recycle is to remove everything below the path.
+    // Recycling removes everything below the path.
     if policy == "Recycle" && given(spec, "hostPath").is_some_and(|host| is_root(text(host, "path"))) {
         errors.forbidden(&policy_path, "may not be 'recycle' for a hostPath mount of '/'");
     }
@@ -42,7 +42,7 @@ pub(in crate::registry) fn validate(spec: &Value, path: &Path, name: &str, error
     attributes_class(spec, path, errors);
 }
 
-/// The spec of a volume that stands in an attachment.
+/// Validates the inline volume spec of an attachment.
 pub(in crate::registry) fn validate_inline(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     for (field, is_given) in [
         ("claimRef", given(spec, "claimRef").is_some()),
@@ -105,7 +105,7 @@ fn attributes_class(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether a path, however it is written, is `/`.
+/// Whether a path, in any spelling, is `/`.
 fn is_root(path: &str) -> bool {
     let mut depth = 0_usize;
     for part in path.split('/') {

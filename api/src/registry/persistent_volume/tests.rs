@@ -1,4 +1,4 @@
-//! Tests of the kind `PersistentVolume`.
+//! Tests of the `PersistentVolume` kind.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn spec(patch: Value) -> Value {
 }
 
 #[test]
-fn defaults() {
+fn missing_fields_are_defaulted() {
     let sent = with(&volume(), &json!({"status": {"phase": "Bound", "message": "m"}}));
     let got = created(&PersistentVolume, &sent);
     let want = json!({"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"});
@@ -32,7 +32,7 @@ fn defaults() {
 }
 
 #[test]
-fn the_time_of_the_phase() {
+fn phase_change_sets_the_transition_time() {
     let then = "2025-01-01T00:00:00Z";
     let now = "2026-01-02T03:04:05Z";
     for (case, old, status, want) in [
@@ -75,7 +75,7 @@ fn the_time_of_the_phase() {
 }
 
 #[test]
-fn creates() {
+fn new_objects_are_validated() {
     const MODES: &str =
         "supported values: \"ReadOnlyMany\", \"ReadWriteMany\", \"ReadWriteOnce\", \"ReadWriteOncePod\"";
     for (case, patch, want) in [
@@ -176,7 +176,7 @@ fn creates() {
 }
 
 #[test]
-fn mount_options_in_the_annotation() {
+fn mount_options_annotation_is_validated() {
     let annotated = json!({"metadata": {"annotations": {MOUNT_OPTIONS_ANNOTATION: "ro"}}});
     check(
         "csi takes none",
@@ -190,7 +190,7 @@ fn mount_options_in_the_annotation() {
 }
 
 #[test]
-fn updates() {
+fn updates_are_validated() {
     const SOURCE: &str =
         "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n";
     const AFFINITY: &str = "field is immutable, except for updating from beta label to GA";
@@ -248,7 +248,7 @@ fn updates() {
 }
 
 #[test]
-fn rows() {
+fn table_rows_show_spec_and_phase() {
     for (case, volume, want) in [
         (
             "1 new",
@@ -291,7 +291,7 @@ fn rows() {
 }
 
 #[test]
-fn selectable_fields() {
+fn selectable_fields_are_readable() {
     let volume = json!({
         "spec": {"storageClassName": "sc", "claimRef": {"namespace": "n", "name": "c"}}, "status": {"phase": "Bound"},
     });
@@ -307,7 +307,7 @@ fn selectable_fields() {
 }
 
 #[test]
-fn what_is_warned_of() {
+fn deprecated_fields_cause_warnings() {
     let old = spec(json!({
         "csi": null, "rbd": {}, "persistentVolumeReclaimPolicy": "Recycle",
         "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [

@@ -1,4 +1,4 @@
-//! `PersistentVolumeClaim`.
+//! The `PersistentVolumeClaim` kind.
 
 mod status;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use crate::object::Object;
 use crate::validate::label_selector::validate_label_selector;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `PersistentVolumeClaim` kind.
 pub(super) struct PersistentVolumeClaim;
 
 const NAMES: Names = Names {
@@ -121,7 +121,7 @@ impl Kind for PersistentVolumeClaim {
             cells::text("StorageClass", "Class of the claim."),
             cells::text("VolumeAttributesClass", "Attributes class of the claim."),
             cells::AGE,
-            cells::wide("VolumeMode", "Whether the claim wants a file system or a block device."),
+            cells::wide("VolumeMode", "Whether the claim requests a file system or a block device."),
         ];
         COLUMNS
     }
@@ -148,12 +148,12 @@ impl Kind for PersistentVolumeClaim {
     }
 }
 
-/// Brings `dataSource` and its successor `dataSourceRef` in line (upstream:
-/// pkg/api/persistentvolumeclaim/util.go). A source that the old field never took is dropped, as
-/// it always was; what one field says, the other says too.
+/// Copies `dataSource` to its successor `dataSourceRef` and vice versa (upstream:
+/// pkg/api/persistentvolumeclaim/util.go). A source that the old field never supported is dropped, as
+/// before.
 fn data_sources(claim: &mut Object, old: Option<&Object>) {
     let had = |path: &[&str]| old.is_some_and(|old| old.at(path).is_some());
-    // Sources in other namespaces are not served.
+    // Sources in other namespaces are not supported.
     if !claim.str_at(&["spec", "dataSourceRef", "namespace"]).is_empty() && !had(&SOURCE_REF) {
         claim.remove(&SOURCE_REF);
     }
@@ -181,7 +181,7 @@ fn is_claim_or_snapshot(claim: &Object) -> bool {
     )
 }
 
-/// Texts for people who ask for parts of bytes in the claim's spec at a path.
+/// Warnings about fractional byte values in the claim's spec at a path.
 pub(super) fn fractional(spec: &Value, path: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for amounts in ["requests", "limits"] {
@@ -194,12 +194,12 @@ pub(super) fn fractional(spec: &Value, path: &Path) -> Vec<String> {
     found
 }
 
-/// The spec; `null` when there is none.
+/// The spec; `null` if absent.
 fn spec_of(claim: &Object) -> &Value {
     claim.at(&["spec"]).unwrap_or(&Value::Null)
 }
 
-/// The rules of a claim's spec (upstream: ValidatePersistentVolumeClaimSpec).
+/// Validates a claim's spec (upstream: ValidatePersistentVolumeClaimSpec).
 pub(super) fn validate_spec(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     if items(spec, "accessModes").is_empty() {
         errors.required(&path.child("accessModes"), "at least 1 access mode is required");
@@ -209,7 +209,7 @@ pub(super) fn validate_spec(spec: &Value, path: &Path, errors: &mut FieldErrors)
     }
     access_modes(path, spec, errors);
     let requested = spec.pointer("/resources/requests/storage");
-    // Upstream's path leaves out `requests`.
+    // Upstream's path omits `requests`.
     let requested_path = path.child("resources").key("storage");
     match requested {
         None => errors.required(&requested_path, ""),

@@ -1,4 +1,4 @@
-//! The rules of a claim's status (upstream: ValidatePersistentVolumeClaimStatusUpdate).
+//! Validation of a claim's status (upstream: ValidatePersistentVolumeClaimStatusUpdate).
 
 use orlop_apimachinery::names;
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub(super) fn validate(claim: &Object, errors: &mut FieldErrors) {
     let states_path = path.child("allocatedResourceStatuses");
     for (key, state) in entries(status, "allocatedResourceStatuses") {
         resource_key(&states_path, key, errors);
-        // Upstream shows the key where it means the value.
+        // Upstream prints the key instead of the value.
         if !state.as_str().is_some_and(|state| RESIZE_STATES.contains(&state)) {
             errors.not_supported(&states_path, key.as_str(), &RESIZE_STATES);
         }
@@ -42,9 +42,9 @@ pub(super) fn validate(claim: &Object, errors: &mut FieldErrors) {
     }
 }
 
-/// Of Kubernetes' own resources there is only one that a claim has; others have a prefix.
+/// The only standard resource of a claim is `storage`; other resources need a prefix.
 ///
-/// Whether it was fine.
+/// Returns whether the key is valid.
 fn resource_key(path: &Path, key: &str, errors: &mut FieldErrors) -> bool {
     let messages = names::qualified_name(key);
     if !messages.is_empty() {

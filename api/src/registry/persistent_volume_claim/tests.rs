@@ -1,4 +1,4 @@
-//! Tests of the kind `PersistentVolumeClaim`.
+//! Tests of the `PersistentVolumeClaim` kind.
 
 use serde_json::json;
 
@@ -20,7 +20,7 @@ fn annotated(claim: &Value, class: &str) -> Value {
 }
 
 #[test]
-fn defaults() {
+fn missing_fields_are_defaulted() {
     let sent = with(&claim(), &json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}));
     let got = created(&PersistentVolumeClaim, &sent);
     assert_eq!(got.0["spec"], with(&claim()["spec"], &json!({"volumeMode": "Filesystem"})));
@@ -33,7 +33,7 @@ fn defaults() {
 }
 
 #[test]
-fn sources_are_brought_in_line() {
+fn data_source_and_data_source_ref_are_synchronized() {
     let claim_source = json!({"apiGroup": null, "kind": "PersistentVolumeClaim", "name": "src"});
     let snapshot = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "src"});
     let foo = json!({"apiGroup": "example.com", "kind": "Foo", "name": "src"});
@@ -51,7 +51,7 @@ fn sources_are_brought_in_line() {
     ] {
         let build = |(source, source_ref): (&Value, &Value)| {
             let patch = json!({"spec": {"dataSource": source, "dataSourceRef": source_ref}});
-            // Merged by hand: the `null` in a source is one of those that the wire format demands.
+            // Merged manually: the `null` in a source is one of those that the wire format requires.
             let mut claim = Object::from_value(claim());
             for field in ["dataSource", "dataSourceRef"] {
                 if patch["spec"][field].is_object() {
@@ -71,7 +71,7 @@ fn sources_are_brought_in_line() {
 }
 
 #[test]
-fn creates() {
+fn new_objects_are_validated() {
     const MODES: &str =
         "supported values: \"ReadOnlyMany\", \"ReadWriteMany\", \"ReadWriteOnce\", \"ReadWriteOncePod\"";
     const NOT_A_CLAIM: &str = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
@@ -153,7 +153,7 @@ fn creates() {
 const FIXED: &str = "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n";
 
 #[test]
-fn updates() {
+fn updates_are_validated() {
     let size = |size: &str| json!({"resources": {"requests": {"storage": size}}});
     for (case, old, new, want) in [
         ("1 nothing", json!({}), json!({}), vec![]),
@@ -195,7 +195,7 @@ fn updates() {
 }
 
 #[test]
-fn updates_of_bound_claims() {
+fn updates_of_bound_claims_are_validated() {
     const SMALL: &str =
         "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity";
     let in_force = |what: &str| {
@@ -237,7 +237,7 @@ fn updates_of_bound_claims() {
 }
 
 #[test]
-fn the_class_in_the_annotation() {
+fn storage_class_annotation_may_move_to_the_field() {
     const KEY: &str = "metadata.annotations.volume.beta.kubernetes.io/storage-class";
     let no_field = spec(json!({"storageClassName": null}));
     let old = annotated(&no_field, "sc");
@@ -261,7 +261,7 @@ fn the_class_in_the_annotation() {
 }
 
 #[test]
-fn statuses() {
+fn status_updates_are_validated() {
     const STATES: &str = "supported values: \"ControllerResizeInProgress\", \"ControllerResizeInfeasible\", \"NodeResizeInProgress\", \"NodeResizeInfeasible\", \"NodeResizePending\"";
     for (case, status, want) in [
         ("1 good", json!({"phase": "Nonsense", "capacity": {"storage": "1Gi"}, "allocatedResources": {"storage": "1Gi", "example.com/x": "1"},
@@ -296,7 +296,7 @@ fn statuses() {
 }
 
 #[test]
-fn rows() {
+fn table_rows_show_spec_and_phase() {
     for (case, claim, want) in [
         (
             "1 new",
@@ -325,7 +325,7 @@ fn rows() {
 }
 
 #[test]
-fn selectable_fields() {
+fn selectable_fields_are_readable() {
     let claim = with(&spec(json!({"volumeName": "v"})), &json!({"status": {"phase": "Bound"}}));
     let want = [("status.phase", "Bound"), ("spec.volumeName", "v"), ("spec.storageClassName", "sc")];
     assert_eq!(fields(&PersistentVolumeClaim, &claim), want.map(|(name, value)| (name, value.to_owned())));
@@ -333,7 +333,7 @@ fn selectable_fields() {
 }
 
 #[test]
-fn what_is_warned_of() {
+fn deprecated_and_fractional_values_cause_warnings() {
     let odd = spec(json!({"resources": {"requests": {"storage": "1500m"}, "limits": {"storage": "2500m"}}}));
     check(
         "warnings",

@@ -1,4 +1,4 @@
-//! What may change in a claim (upstream: ValidatePersistentVolumeClaimUpdate).
+//! Permitted changes of a claim (upstream: ValidatePersistentVolumeClaimUpdate).
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::validate::{FieldErrors, Path};
 const CLASS: &str = "storageClassName";
 const ATTRIBUTES_CLASS: &str = "volumeAttributesClassName";
 
-/// The spec is fixed but for what this gives way to.
+/// The spec is immutable, with the exceptions that this function permits.
 pub(super) fn validate(claim: &Object, old: &Object, errors: &mut FieldErrors) {
     let (mut spec, mut old_spec) = (Spec::of(claim), Spec::of(old));
-    // The volume may be named once.
+    // The volume name may be set once.
     if old.str_at(&["spec", "volumeName"]).is_empty() {
         copy(&spec.fields, &mut old_spec.fields, "volumeName");
     }
@@ -33,7 +33,7 @@ pub(super) fn validate(claim: &Object, old: &Object, errors: &mut FieldErrors) {
             spec.fields.remove(CLASS);
         }
     }
-    // The status of `claim` is the stored one.
+    // At this point the status of `claim` is the stored one.
     if claim.str_at(&["status", "phase"]) == "Bound" {
         if !spec.requests.is_empty() {
             copy(&old_spec.requests, &mut spec.requests, "storage");
@@ -55,10 +55,10 @@ pub(super) fn validate(claim: &Object, old: &Object, errors: &mut FieldErrors) {
     attributes_class(claim, old, errors);
 }
 
-/// A spec for comparison: amounts are equal by value, and `null` is the same as nothing.
+/// A spec for comparison: quantities are compared by value, and `null` equals an absent field.
 #[derive(PartialEq)]
 struct Spec {
-    /// All but the resources.
+    /// All fields except the resources.
     fields: BTreeMap<String, Value>,
     requests: BTreeMap<String, Quantity>,
     limits: BTreeMap<String, Quantity>,
@@ -89,7 +89,7 @@ fn copy<V: Clone>(from: &BTreeMap<String, V>, to: &mut BTreeMap<String, V>, fiel
     };
 }
 
-/// The class that stood in the annotation now stands in the field; the annotation may go.
+/// Whether the class moves from the annotation to the field; the annotation may then be removed.
 fn class_moves_to_field(claim: &Object, old: &Object) -> bool {
     let class = given(spec_of(claim), CLASS).and_then(Value::as_str);
     let (annotation, old_annotation) = (claim.annotation(BETA_ANNOTATION), old.annotation(BETA_ANNOTATION));
@@ -99,7 +99,7 @@ fn class_moves_to_field(claim: &Object, old: &Object) -> bool {
         && (annotation.is_none() || annotation == old_annotation)
 }
 
-/// A claim that said nothing of a class gets one: a default class came after it.
+/// Whether a claim without a class is assigned one: a default class was created after the claim.
 fn class_is_given_later(claim: &Object, old: &Object) -> bool {
     let class = given(spec_of(claim), CLASS).and_then(Value::as_str);
     let old_annotation = old.annotation(BETA_ANNOTATION);
@@ -108,7 +108,8 @@ fn class_is_given_later(claim: &Object, old: &Object) -> bool {
         && (old_annotation.is_none() || old_annotation == class)
 }
 
-/// A claim shrinks only back towards what it has, and stays above that: when it could not grow.
+/// A smaller request is permitted only if it stays above the current capacity: to recover from a failed
+/// expansion.
 fn size(claim: &Object, old: &Object, errors: &mut FieldErrors) {
     const REQUEST: [&str; 4] = ["spec", "resources", "requests", "storage"];
     let amount = |claim: &Object, path: &[&str]| claim.at(path).and_then(quantity).unwrap_or(Quantity::ZERO);
@@ -119,7 +120,7 @@ fn size(claim: &Object, old: &Object, errors: &mut FieldErrors) {
     }
 }
 
-/// Attributes that are in force cannot be taken away, only replaced.
+/// An attributes class that is in effect can be replaced but not removed.
 fn attributes_class(claim: &Object, old: &Object, errors: &mut FieldErrors) {
     let class = given(spec_of(claim), ATTRIBUTES_CLASS);
     if class == given(spec_of(old), ATTRIBUTES_CLASS)

@@ -1,5 +1,5 @@
-//! `Pod`: the kind. Its spec is in [`super::pod_spec`] (shared with templates), its status in
-//! [`super::pod_status`], the rules for changes in [`super::pod_update`], its table in
+//! The `Pod` kind. Its spec is in [`super::pod_spec`] (shared with templates), its status in
+//! [`super::pod_status`], the validation of updates in [`super::pod_update`], its table in
 //! [`super::pod_table`].
 
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use crate::kind::{
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `Pod` kind.
 pub(super) struct Pod;
 
 const NAMES: Names = Names {
@@ -59,10 +59,10 @@ const SUBRESOURCES: &[Subresource] = &[
 
 const STREAM_VERBS: &[&str] = &["create", "get"];
 
-/// The verbs of what leads to a server of its own.
+/// The verbs of subresources that proxy to another server.
 pub(super) const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
 
-/// A subresource behind which there is no object; `kind` is that of its options.
+/// A subresource without a stored object; `kind` is the kind of its options.
 pub(super) const fn stream(
     name: &'static str,
     kind: &'static str,
@@ -83,7 +83,7 @@ const fn part(name: &'static str) -> Subresource {
     }
 }
 
-/// Seconds that a pod is given to end when nobody says otherwise.
+/// The default grace period of a pod, in seconds.
 const DEFAULT_GRACE: i64 = 30;
 
 impl Kind for Pod {
@@ -178,7 +178,7 @@ impl Kind for Pod {
     }
 
     fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
-        // Updates come from machines, which read no warnings.
+        // Updates come from controllers, which ignore warnings.
         if old.is_some() {
             return Vec::new();
         }
@@ -198,7 +198,7 @@ impl Kind for Pod {
     }
 
     fn grace_period(&self, object: &Object, requested: Option<i64>) -> Option<i64> {
-        // What never ran, or has ended, needs no time to end.
+        // Pods that never ran or have finished need no grace period.
         let ended = matches!(object.str_at(&["status", "phase"]), "Succeeded" | "Failed");
         if ended || object.str_at(&["spec", "nodeName"]).is_empty() {
             return Some(0);
@@ -256,7 +256,7 @@ impl Kind for Pod {
     }
 }
 
-/// A negative grace period is stored as the shortest one.
+/// Stores a negative grace period as 1 second.
 fn positive_grace(object: &mut Object) {
     let path = ["spec", "terminationGracePeriodSeconds"];
     if object.at(&path).and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
@@ -264,8 +264,8 @@ fn positive_grace(object: &mut Object) {
     }
 }
 
-/// Turns `matchLabelKeys` and `mismatchLabelKeys` into requirements of the label selector beside
-/// them, with the values of the pod's own labels.
+/// Converts `matchLabelKeys` and `mismatchLabelKeys` to requirements of the label selector in the same term,
+/// with the values of the pod's own labels.
 fn merge_label_keys(object: &mut Object) {
     let labels = object.labels().cloned().unwrap_or_default();
     let Some(spec) = object.0.get_mut("spec") else {

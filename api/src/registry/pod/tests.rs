@@ -2,7 +2,7 @@ use super::super::testing::{kind_now, object};
 use super::*;
 
 #[test]
-fn creation() {
+fn new_pod_gets_defaults_and_status() {
     let mut pod = object(json!({
         "metadata": {"name": "x"},
         "spec": {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": -1},
@@ -27,7 +27,7 @@ fn creation() {
 }
 
 #[test]
-fn label_keys_become_requirements() {
+fn match_label_keys_become_selector_requirements() {
     let mut pod = object(json!({
         "metadata": {"labels": {"hash": "1", "tier": "x"}},
         "spec": {
@@ -62,7 +62,7 @@ fn label_keys_become_requirements() {
 }
 
 #[test]
-fn fields() {
+fn selectable_fields_are_readable() {
     let pod = object(json!({
         "spec": {"nodeName": "n1", "hostNetwork": true, "restartPolicy": "Never"},
         "status": {"phase": "Running", "podIP": "1.1.1.1", "podIPs": [{"ip": "1.1.1.1"}, {"ip": "::1"}]},
@@ -84,7 +84,7 @@ fn fields() {
 }
 
 #[test]
-fn creation_rules() {
+fn new_pods_are_validated() {
     use super::super::testing::causes;
 
     for (case, spec, want) in [
@@ -110,7 +110,7 @@ fn creation_rules() {
 }
 
 #[test]
-fn warnings_at_creation() {
+fn dotted_name_and_deprecated_labels_cause_warnings() {
     let pod = object(
         json!({"metadata": {"name": "a.b"}, "spec": {"nodeSelector": {"beta.kubernetes.io/os": "x"}}}),
     );

@@ -1,4 +1,4 @@
-//! `PodDisruptionBudget`: how many pods of a set must stay.
+//! `PodDisruptionBudget`: the number of pods in a set that must remain available.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use crate::object::Object;
 use crate::validate::label_selector::validate_label_selector;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `PodDisruptionBudget` kind.
 pub(super) struct PodDisruptionBudget;
 
 const NAMES: Names = Names {
@@ -125,7 +125,7 @@ impl Kind for PodDisruptionBudget {
     }
 }
 
-/// A number of pods, or a part of them from 0% to 100%.
+/// A number of pods, or a percentage from 0% to 100%.
 fn number_or_percent(value: &Value, path: &Path, errors: &mut FieldErrors) {
     let Some(text) = value.as_str() else {
         return checks::non_negative(errors, path, value.as_i64().unwrap_or_default());

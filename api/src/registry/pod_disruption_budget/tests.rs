@@ -1,4 +1,4 @@
-//! Rules of disruption budgets, one row per rule.
+//! Tests of the `PodDisruptionBudget` kind, one row per rule.
 
 use super::super::testing::{causes, kind_now, object};
 use super::*;
@@ -6,7 +6,7 @@ use super::*;
 const INVALID: &str = "FieldValueInvalid";
 
 #[test]
-fn specs() {
+fn specs_are_validated() {
     let no_percent = "Invalid value: \"x\": a valid percent string must be a numeric string followed by an ending '%' \
                       (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
     let both = "Invalid value: {\"MinAvailable\":1,\"Selector\":{\"matchLabels\":{\"a\":\"b\"}},\
@@ -64,7 +64,7 @@ fn specs() {
 }
 
 #[test]
-fn statuses() {
+fn invalid_statuses_are_rejected() {
     for name in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
         let budget = object(json!({"status": {name: -1}}));
         let path = format!("status.{name}");
@@ -79,7 +79,7 @@ fn statuses() {
 }
 
 #[test]
-fn a_new_one_knows_nothing_yet() {
+fn new_budget_gets_an_empty_status() {
     let mut budget =
         object(json!({"spec": {}, "status": {"disruptionsAllowed": 7, "observedGeneration": 3}}));
     PodDisruptionBudget.prepare_create(&mut budget, kind_now());
@@ -88,7 +88,7 @@ fn a_new_one_knows_nothing_yet() {
 }
 
 #[test]
-fn cells() {
+fn table_row_shows_the_budget() {
     let budget = object(json!({
         "metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"maxUnavailable": "5%"}, "status": {"disruptionsAllowed": 2},

@@ -1,4 +1,4 @@
-//! Rules of the three lists of containers.
+//! Validation of the three container lists.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ pub(super) fn validate(
     ephemeral(spec, around, &path.child("ephemeralContainers"), errors);
 }
 
-/// What upstream asks of a bare pod's containers alone, after everything else: image names
-/// without blanks around them. Templates may carry a blank as a placeholder.
+/// Upstream's extra rule for containers of bare pods, checked last: image names
+/// have no surrounding whitespace. Templates may contain whitespace as a placeholder.
 pub(in crate::registry) fn images_without_blanks(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     let lists =
         [("containers", spec.containers.as_slice()), ("initContainers", items(&spec.init_containers))];
@@ -69,7 +69,7 @@ fn init(spec: &api::PodSpec, around: &Surroundings<'_>, path: &Path, errors: &mu
         } else if !container.name.is_empty() {
             names.insert(&container.name);
         }
-        // They run one after the other, so each may use the ports of the others.
+        // They run one after the other, so they may use the same ports.
         ports::unique_host_ports(std::iter::once((0, container)), path, errors);
         if text(&container.restart_policy) == "Always" {
             probes::lifecycle(container.lifecycle.as_ref(), around.grace, &at.child("lifecycle"), errors);
@@ -138,7 +138,7 @@ fn ephemeral(spec: &api::PodSpec, around: &Surroundings<'_>, path: &Path, errors
     }
 }
 
-/// The rules of every container.
+/// Validates the parts that all containers have in common.
 fn common(container: &api::Container, around: &Surroundings<'_>, path: &Path, errors: &mut FieldErrors) {
     if checks::required(errors, &path.child("name"), &container.name) {
         checks::label(errors, &path.child("name"), &container.name);
@@ -170,7 +170,7 @@ fn common(container: &api::Container, around: &Surroundings<'_>, path: &Path, er
     }
 }
 
-/// Containers may restart by rules of their own.
+/// A container may have its own restart policy and rules.
 fn restart_policy(container: &api::Container, path: &Path, errors: &mut FieldErrors) {
     let rules = items(&container.restart_policy_rules);
     let at = path.child("restartPolicy");
@@ -204,7 +204,7 @@ fn restart_policy(container: &api::Container, path: &Path, errors: &mut FieldErr
     }
 }
 
-/// An ephemeral container has all fields of a container, and a target.
+/// Converts an ephemeral container, which has all fields of a container, and a target.
 fn as_container(given: &api::EphemeralContainer) -> api::Container {
     let given = given.clone();
     api::Container {

@@ -1,4 +1,4 @@
-//! Rules of environment variables.
+//! Validation of environment variables.
 
 use k8s_openapi::api::core::v1 as api;
 use orlop_apimachinery::names;
@@ -8,7 +8,7 @@ use crate::registry::checks;
 use crate::registry::field_refs::{field_ref, local_path, resource_field_ref};
 use crate::validate::{FieldErrors, Path};
 
-/// Fields that a variable may show.
+/// Fields of the pod that a variable may refer to.
 const VARIABLE_FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -81,7 +81,7 @@ fn key_ref(name: &str, key: &str, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// The ConfigMaps and Secrets that a container takes all variables from.
+/// The ConfigMaps and Secrets whose entries become variables of a container.
 pub(super) fn sources(sources: &[api::EnvFromSource], path: &Path, errors: &mut FieldErrors) {
     for (i, source) in sources.iter().enumerate() {
         let at = path.index(i);
@@ -102,7 +102,7 @@ pub(super) fn sources(sources: &[api::EnvFromSource], path: &Path, errors: &mut 
                 checks::subdomain(errors, &path, name);
             }
         }
-        // Upstream gives the path of the whole list here.
+        // Upstream uses the path of the whole list here.
         match given {
             0 => errors.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"),
             1 => {}

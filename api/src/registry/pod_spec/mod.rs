@@ -1,8 +1,8 @@
-//! What pods and pod templates have in common: the pod spec's defaults and its rules.
+//! Defaults and validation of the pod spec, shared by pods and pod templates.
 //!
-//! Everything here works on a spec at a path, so that kinds with templates can use it as it is.
-//! [`Owner`] tells the few places where a bare pod differs from a template. The rules stand in
-//! upstream's order (pkg/apis/core/validation, `ValidatePodSpec`), one file per theme.
+//! Every function takes a spec and its path, so that kinds with templates can use them unchanged.
+//! [`Owner`] selects the few rules where a bare pod differs from a template. The rules are in
+//! upstream's order (pkg/apis/core/validation, `ValidatePodSpec`), one file per topic.
 
 mod containers;
 pub(super) mod defaults;
@@ -30,33 +30,33 @@ use super::{checks, pod_volume};
 use crate::validate::label_selector::validate_labels;
 use crate::validate::{FieldErrors, Path};
 
-/// What the rules of a container need to know of the pod around it.
+/// The parts of a pod that the validation of its containers uses.
 struct Surroundings<'a> {
-    /// The volumes without faults, by name.
+    /// The valid volumes, by name.
     volumes: BTreeMap<&'a str, &'a api::Volume>,
-    /// Names of the pod's resource claims.
+    /// The names of the pod's resource claims.
     claims: BTreeSet<&'a str>,
     restart_policy: &'a str,
     host_users: bool,
     grace: Option<i64>,
 }
 
-/// The spec with its types. `None` only when the JSON does not fit, which decoding rules out.
+/// The typed spec. `None` only if the JSON does not match the type, which decoding rules out.
 pub(super) fn typed(spec: &Value) -> Option<api::PodSpec> {
     api::PodSpec::deserialize(spec).ok()
 }
 
-/// A text that may be missing.
+/// An optional string; `""` if absent.
 fn text(value: &Option<String>) -> &str {
     value.as_deref().unwrap_or_default()
 }
 
-/// The items of a list that may be missing.
+/// The items of an optional list.
 fn items<T>(list: &Option<Vec<T>>) -> &[T] {
     list.as_deref().unwrap_or_default()
 }
 
-/// All rules of a pod spec that has its defaults.
+/// Validates a pod spec after defaulting.
 pub(super) fn validate(json: &Value, owner: Owner<'_>, path: &Path, errors: &mut FieldErrors) {
     let Some(spec) = typed(json) else {
         return;
@@ -104,7 +104,7 @@ pub(super) fn validate(json: &Value, owner: Owner<'_>, path: &Path, errors: &mut
     rest(&spec, path, errors);
 }
 
-/// The rules of bare pods alone; templates have always been taken without them.
+/// Rules for bare pods only; upstream has always accepted templates that violate them.
 pub(super) fn only_in_pods(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     if text(&spec.service_account_name).is_empty() {
         for (i, volume) in items(&spec.volumes).iter().enumerate() {
@@ -121,7 +121,7 @@ pub(super) fn only_in_pods(spec: &api::PodSpec, path: &Path, errors: &mut FieldE
     containers::images_without_blanks(spec, path, errors);
 }
 
-/// Names of other objects, and of the pod on the network; the deadline stands among them upstream.
+/// Names of other objects, and the pod's host names; upstream validates the deadline among them.
 fn names(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     for (field, name) in [("serviceAccountName", &spec.service_account_name), ("nodeName", &spec.node_name)] {
         if !text(name).is_empty() {
@@ -141,7 +141,7 @@ fn names(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// What upstream looks at last.
+/// The checks that upstream runs last.
 fn rest(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     if !text(&spec.priority_class_name).is_empty() {
         checks::subdomain(errors, &path.child("priorityClassName"), text(&spec.priority_class_name));
@@ -159,7 +159,7 @@ fn rest(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     platform::os(spec, path, errors);
 }
 
-/// The pod's claims of devices. Gives the names, for the containers that use them.
+/// The pod's claims for devices. Returns their names, for the containers that use them.
 fn resource_claims<'a>(
     claims: &'a [api::PodResourceClaim],
     path: &Path,

@@ -1,4 +1,4 @@
-//! Rules of volume mounts and volume devices of a container.
+//! Validation of a container's volume mounts and volume devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::registry::checks;
 use crate::registry::field_refs::descending_path;
 use crate::validate::{FieldErrors, Path};
 
-/// Where volumes are mounted.
+/// The volume mounts of a container.
 pub(super) fn mounts(
     container: &api::Container,
     volumes: &BTreeMap<&str, &api::Volume>,
@@ -38,7 +38,7 @@ pub(super) fn mounts(
             errors.invalid(&path.child("mountPath"), mount.mount_path.as_str(), text);
         }
         sub_paths(mount, &path, list, errors);
-        // From here on upstream gives the path of the whole list.
+        // From here on upstream uses the path of the whole list.
         propagation(mount, container, &list.child("mountPropagation"), errors);
         recursive_read_only(mount, &list.child("recursiveReadOnly"), errors);
     }
@@ -85,7 +85,7 @@ fn recursive_read_only(mount: &api::VolumeMount, path: &Path, errors: &mut Field
     }
 }
 
-/// Where volumes are given as devices.
+/// The volume devices of a container.
 pub(super) fn devices(
     container: &api::Container,
     volumes: &BTreeMap<&str, &api::Volume>,

@@ -1,4 +1,4 @@
-//! Rules of name resolution inside a pod.
+//! Validation of a pod's DNS settings and host aliases.
 
 use std::net::IpAddr;
 
@@ -10,14 +10,14 @@ use super::{items, text};
 use crate::registry::checks;
 use crate::validate::{FieldErrors, Path};
 
-/// An address.
+/// An IP address.
 pub(in crate::registry) fn ip(value: &str, path: &Path, errors: &mut FieldErrors) {
     if value.parse::<IpAddr>().is_err() {
         errors.invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
     }
 }
 
-/// The pod's own resolver settings; the limits are those of the C library.
+/// The pod's resolver settings; the limits are those of the C library.
 pub(super) fn dns_config(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     let own = text(&spec.dns_policy) == "None";
     let Some(config) = &spec.dns_config else {
@@ -47,7 +47,7 @@ pub(super) fn dns_config(spec: &api::PodSpec, path: &Path, errors: &mut FieldErr
         errors.invalid(&at_searches, json!(searches), text);
     }
     for (i, search) in searches.iter().enumerate().filter(|(_, search)| *search != ".") {
-        // Underscores are taken here wherever letters are.
+        // Underscores are valid here wherever letters are.
         let name = search.strip_suffix('.').unwrap_or(search);
         let problems = names::dns_subdomain(&name.replace('_', "x"));
         checks::each(errors, &at_searches.index(i), name, problems);
@@ -59,7 +59,7 @@ pub(super) fn dns_config(spec: &api::PodSpec, path: &Path, errors: &mut FieldErr
     }
 }
 
-/// Lines of the pod's hosts file.
+/// The entries of the pod's hosts file.
 pub(super) fn host_aliases(aliases: &[api::HostAlias], path: &Path, errors: &mut FieldErrors) {
     for (i, alias) in aliases.iter().enumerate() {
         let path = path.index(i);

@@ -1,4 +1,4 @@
-//! Rules of what goes together on an operating system, and with user namespaces.
+//! Validation of settings that depend on the operating system or on user namespaces.
 
 use k8s_openapi::api::core::v1 as api;
 
@@ -6,12 +6,12 @@ use super::items;
 use crate::registry::checks;
 use crate::validate::{FieldErrors, Path};
 
-/// A pod with users of its own may not share the host's other namespaces.
+/// A pod with its own user namespace may not share the host's other namespaces.
 pub(super) fn host_users(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     if spec.host_users != Some(false) {
         return;
     }
-    // The paths have upstream's capitals.
+    // The paths have upstream's capital letters.
     for (field, shared) in
         [("hostNetwork", spec.host_network), ("HostPID", spec.host_pid), ("HostIPC", spec.host_ipc)]
     {
@@ -21,7 +21,7 @@ pub(super) fn host_users(spec: &api::PodSpec, path: &Path, errors: &mut FieldErr
     }
 }
 
-/// A pod that names its operating system may not carry settings of the other one.
+/// A pod that names its operating system may not have settings of the other one.
 pub(super) fn os(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     match spec.os.as_ref().map(|os| os.name.as_str()) {
         None => {}
@@ -32,7 +32,7 @@ pub(super) fn os(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// Every container with a security context, and the context's path.
+/// Every container's security context, with its path.
 fn contexts<'a>(spec: &'a api::PodSpec, path: &Path) -> Vec<(&'a api::SecurityContext, Path)> {
     let mut found = Vec::new();
     for (i, container) in items(&spec.init_containers).iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Rules of container ports.
+//! Validation of container ports.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{Owner, items, text};
 use crate::registry::checks;
 use crate::validate::{FieldErrors, Path};
 
-/// What is said of numbers that are no ports.
+/// The message for numbers that are not valid ports.
 pub(super) const PORT: &str = "must be between 1 and 65535, inclusive";
 
 /// A port's number.
@@ -46,7 +46,7 @@ pub(super) fn validate(ports: &[api::ContainerPort], path: &Path, errors: &mut F
     }
 }
 
-/// Containers that run together may not share a port of the host.
+/// Containers that run at the same time may not use the same host port.
 pub(super) fn unique_host_ports<'a>(
     containers: impl Iterator<Item = (usize, &'a api::Container)>,
     path: &Path,
@@ -65,7 +65,7 @@ pub(super) fn unique_host_ports<'a>(
     }
 }
 
-/// On the host's network a container's port is the host's port. Templates may leave it open.
+/// With host networking, the host port must equal the container port. Templates may omit it.
 pub(super) fn validate_host_network(
     spec: &api::PodSpec,
     owner: Owner<'_>,

@@ -1,4 +1,4 @@
-//! Rules of probes and lifecycle hooks.
+//! Validation of probes and lifecycle hooks.
 
 use k8s_openapi::api::core::v1 as api;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -8,7 +8,7 @@ use super::{items, ports, text};
 use crate::registry::checks;
 use crate::validate::{FieldErrors, Path};
 
-/// What a probe or a hook does; the kinds in upstream's order.
+/// The action of a probe or a hook; the variants are in upstream's order.
 struct Handler<'a> {
     exec: Option<&'a api::ExecAction>,
     http_get: Option<&'a api::HTTPGetAction>,
@@ -84,7 +84,7 @@ pub(super) fn lifecycle(
     }
 }
 
-/// There must be one action, and it must be sound; further ones are not looked at.
+/// There must be one action, and it must be valid; only the first one is validated.
 fn handler(action: &Handler<'_>, grace: Option<i64>, path: &Path, errors: &mut FieldErrors) {
     let given: Vec<&str> = [
         ("exec", action.exec.is_some()),

@@ -1,11 +1,11 @@
-//! The quality-of-service class of a pod, from what its containers ask for and may use.
+//! The quality-of-service class of a pod, computed from the requests and limits of its containers.
 
 use orlop_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use crate::object::Object;
 
-/// The resources that count.
+/// The resources that determine the class.
 const COUNTED: [&str; 2] = ["cpu", "memory"];
 
 /// `Guaranteed`, `Burstable` or `BestEffort`.
@@ -15,7 +15,7 @@ pub(in crate::registry) fn class(pod: &Object) -> &'static str {
             .iter()
             .any(|list| resources.get(list).and_then(Value::as_object).is_some_and(|list| !list.is_empty()))
     });
-    // Resources of the pod as a whole take the place of its containers'.
+    // Pod-level resources replace those of the containers.
     let consumers: Vec<&Value> = match whole {
         Some(resources) => vec![resources],
         None => ["containers", "initContainers"]
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes() {
+    fn qos_class_follows_requests_and_limits() {
         let full = json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1024Mi"}});
         for (case, spec, want) in [
             ("nothing", json!({"containers": [{"name": "c"}]}), "BestEffort"),

@@ -1,4 +1,4 @@
-//! Rules of what containers ask for and may use.
+//! Validation of the resource requests and limits of containers and pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use crate::validate::{FieldErrors, Path};
 
 type List = BTreeMap<String, Text>;
 
-/// Resources of containers that are no extended ones.
+/// Standard resources of containers.
 const OF_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// Resources that are known without a prefix, in quotas and the like.
+/// Resources that need no prefix, for example in quotas.
 const STANDARD: [&str; 20] = [
     "cpu",
     "memory",
@@ -40,7 +40,7 @@ const STANDARD: [&str; 20] = [
     "services.loadbalancers",
 ];
 
-/// Standard resources that are counted in whole numbers.
+/// Standard resources with integer quantities.
 const COUNTED: [&str; 9] = [
     "pods",
     "resourcequotas",
@@ -76,7 +76,7 @@ pub(super) fn validate(
     }
 }
 
-/// The resources of a pod as a whole.
+/// The pod-level resources.
 pub(super) fn validate_pod(
     whole: &api::ResourceRequirements,
     spec: &api::PodSpec,
@@ -100,7 +100,7 @@ pub(super) fn validate_pod(
     }
 }
 
-/// What running the pod takes besides its containers.
+/// The overhead of running the pod, in addition to its containers.
 pub(super) fn validate_overhead(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     for (name, quantity) in spec.overhead.iter().flatten() {
         let path = path.key(name);
@@ -109,7 +109,7 @@ pub(super) fn validate_overhead(spec: &api::PodSpec, path: &Path, errors: &mut F
     }
 }
 
-/// What to do with a container when its resources change.
+/// The resize policy of a container.
 pub(super) fn resize_policy(
     container: &api::Container,
     restart_policy: &str,
@@ -135,7 +135,7 @@ pub(super) fn resize_policy(
     }
 }
 
-/// Limits and requests, and how they go together.
+/// Limits and requests, and their relation.
 fn lists(
     requirements: &api::ResourceRequirements,
     name_rule: fn(&str, &Path, &mut FieldErrors),
@@ -184,7 +184,7 @@ fn parsed(text: &Text) -> Option<Quantity> {
     Quantity::parse(&text.0).ok()
 }
 
-/// An amount of a resource: not negative, and whole where the resource is counted.
+/// A quantity of a resource: not negative, and an integer where required.
 pub(in crate::registry) fn amount(name: &str, text: &str, path: &Path, errors: &mut FieldErrors) {
     checks::non_negative_quantity(errors, path, text);
     let whole = COUNTED.contains(&name) || is_extended(name);
@@ -193,7 +193,7 @@ pub(in crate::registry) fn amount(name: &str, text: &str, path: &Path, errors: &
     }
 }
 
-/// Huge pages come in whole pages.
+/// Huge pages must be a multiple of the page size.
 fn huge_pages(name: &str, text: &Text, path: &Path, errors: &mut FieldErrors) {
     let Some(size) = name.strip_prefix("hugepages-") else { return };
     let (Ok(page), Some(quantity)) = (Quantity::parse(size), parsed(text)) else { return };
@@ -203,7 +203,7 @@ fn huge_pages(name: &str, text: &Text, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// The name of a resource: one that is known, or one with a prefix.
+/// The name of a resource: a standard one, or one with a prefix.
 pub(in crate::registry) fn resource_name(name: &str, path: &Path, errors: &mut FieldErrors) {
     let problems = names::qualified_name(name);
     if !problems.is_empty() {
@@ -221,7 +221,7 @@ pub(in crate::registry) fn quota_name(name: &str, path: &Path, errors: &mut Fiel
     }
 }
 
-/// Whether quotas know the resource by itself.
+/// Whether the resource is standard in quotas.
 pub(in crate::registry) fn is_standard_in_quotas(name: &str) -> bool {
     let known = STANDARD.contains(&name) && name != "storage";
     known || is_huge(name) || is_requested_huge(name)
@@ -243,7 +243,7 @@ pub(in crate::registry) fn container_name(name: &str, path: &Path, errors: &mut 
     }
 }
 
-/// The name of a resource of a pod as a whole.
+/// The name of a pod-level resource.
 fn pod_name(name: &str, path: &Path, errors: &mut FieldErrors) {
     if !matches!(name, "cpu" | "memory") && !is_huge(name) {
         errors.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
@@ -254,17 +254,17 @@ fn is_huge(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Whether the resource is Kubernetes' own.
+/// Whether the resource is a native Kubernetes resource.
 fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether more may be used than was asked for.
+/// Whether the limit may exceed the request.
 pub(in crate::registry) fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge(name)
 }
 
-/// Whether the resource is somebody else's, such as `example.com/gpu`.
+/// Whether the resource is an extended one, such as `example.com/gpu`.
 fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")

@@ -1,4 +1,4 @@
-//! Rules of what decides where a pod may run: tolerations, affinity, spread, gates.
+//! Validation of scheduling constraints: tolerations, affinity, topology spread, scheduling gates.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::validate::label_selector::{validate_label_key, validate_label_selecto
 use crate::validate::node_selector::validate_node_affinity;
 use crate::validate::{FieldErrors, Path};
 
-/// What is said of numbers that must be above zero.
+/// The message for numbers that must be positive.
 const POSITIVE: &str = "must be greater than zero";
 
 /// The tolerations of a pod.
@@ -60,7 +60,7 @@ pub(in crate::registry) fn tolerations(
     }
 }
 
-/// The gates that hold a pod back.
+/// The scheduling gates of a pod.
 pub(super) fn gates(gates: &[api::PodSchedulingGate], path: &Path, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (i, gate) in gates.iter().enumerate() {
@@ -71,7 +71,7 @@ pub(super) fn gates(gates: &[api::PodSchedulingGate], path: &Path, errors: &mut 
     }
 }
 
-/// Affinity to nodes and to other pods.
+/// Node affinity, pod affinity and pod anti-affinity.
 pub(super) fn affinity(affinity: &api::Affinity, path: &Path, errors: &mut FieldErrors) {
     if let Some(node) = &affinity.node_affinity {
         validate_node_affinity(node, &path.child("nodeAffinity"), errors);
@@ -147,8 +147,8 @@ fn label_keys(term: &api::PodAffinityTerm, path: &Path, errors: &mut FieldErrors
     }
 }
 
-/// A key of `matchLabelKeys` has become a requirement of the selector already; a second one means
-/// that the client asked for it in both places.
+/// Each key of `matchLabelKeys` has already become a requirement of the selector; a second requirement means
+/// that the client set the key in both fields.
 fn given_twice(selector: &LabelSelector, keys: &[String], path: &Path, errors: &mut FieldErrors) {
     let mut seen: BTreeSet<&str> =
         selector.match_labels.iter().flatten().map(|(key, _)| key.as_str()).collect();
@@ -163,7 +163,7 @@ fn given_twice(selector: &LabelSelector, keys: &[String], path: &Path, errors: &
     }
 }
 
-/// How the pods of a group are spread.
+/// Topology spread constraints.
 pub(super) fn spread(constraints: &[api::TopologySpreadConstraint], path: &Path, errors: &mut FieldErrors) {
     for (i, constraint) in constraints.iter().enumerate() {
         let path = path.index(i);

@@ -1,4 +1,4 @@
-//! Rules of security contexts.
+//! Validation of security contexts.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::validate::{FieldErrors, Path};
 
 const PROFILES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 
-/// The pod's.
+/// The security context of a pod.
 pub(super) fn validate_pod(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     let Some(context) = &spec.security_context else { return };
     id(context.fs_group, &path.child("fsGroup"), errors);
@@ -31,7 +31,7 @@ pub(super) fn validate_pod(spec: &api::PodSpec, path: &Path, errors: &mut FieldE
         ("supplementalGroupsPolicy", &context.supplemental_groups_policy, ["Merge", "Strict"]),
         ("seLinuxChangePolicy", &context.se_linux_change_policy, ["MountOption", "Recursive"]),
     ] {
-        // Upstream looks at the profiles between the first and the second of these.
+        // Upstream validates the profiles between the first and the second of these fields.
         if field == "supplementalGroupsPolicy" {
             seccomp(context.seccomp_profile.as_ref(), &path.child("seccompProfile"), errors);
             app_armor(context.app_armor_profile.as_ref(), &path.child("appArmorProfile"), errors);
@@ -40,7 +40,7 @@ pub(super) fn validate_pod(spec: &api::PodSpec, path: &Path, errors: &mut FieldE
     }
 }
 
-/// A container's.
+/// The security context of a container.
 pub(super) fn validate_container(
     context: &api::SecurityContext,
     host_users: bool,
@@ -72,7 +72,7 @@ pub(super) fn validate_container(
     app_armor(context.app_armor_profile.as_ref(), &path.child("appArmorProfile"), errors);
 }
 
-/// The number of a user or group.
+/// A user ID or group ID.
 fn id(number: Option<i64>, path: &Path, errors: &mut FieldErrors) {
     if let Some(number) = number
         && !(0..=i64::from(i32::MAX)).contains(&number)
@@ -101,7 +101,7 @@ fn seccomp(profile: Option<&api::SeccompProfile>, path: &Path, errors: &mut Fiel
 }
 
 fn app_armor(profile: Option<&api::AppArmorProfile>, path: &Path, errors: &mut FieldErrors) {
-    /// The longest path on Linux.
+    /// The maximum length of a path on Linux.
     const MAX: usize = 4095;
     let Some(profile) = profile else { return };
     let at = path.child("localhostProfile");
@@ -143,7 +143,7 @@ fn sysctls(spec: &api::PodSpec, sysctls: &[api::Sysctl], path: &Path, errors: &m
         } else if known.contains(name) {
             errors.duplicate(&path, name);
         }
-        // Names may be written with slashes, too.
+        // Names may also be written with slashes.
         let dotted = name.replace('/', ".");
         let of_ipc = ["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
         if spec.host_network == Some(true) && dotted.starts_with("net.") {

@@ -1,4 +1,4 @@
-//! Texts for people who send a pod spec that is valid but hardly what they mean.
+//! Warnings about a pod spec that is valid but probably a mistake.
 //!
 //! Upstream: pkg/api/pod/warnings.go.
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{items, text, typed};
 use crate::validate::Path;
 
-/// Labels of nodes that have newer names.
+/// Deprecated node labels and their successors.
 const OLD_LABELS: [(&str, &str, &str); 5] = [
     ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
     ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
@@ -20,7 +20,7 @@ const OLD_LABELS: [(&str, &str, &str); 5] = [
     ("failure-domain.beta.kubernetes.io/zone", "v1.17", "topology.kubernetes.io/zone"),
 ];
 
-/// Volume sources that no longer do anything.
+/// Volume sources without effect.
 const OLD_SOURCES: [(&str, &str); 9] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -33,7 +33,7 @@ const OLD_SOURCES: [(&str, &str); 9] = [
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// The warnings for the spec at a path.
+/// The warnings about the spec at a path.
 pub(in crate::registry) fn pod_spec(json: &Value, path: &Path) -> Vec<String> {
     let Some(spec) = typed(json) else {
         return Vec::new();
@@ -156,7 +156,7 @@ fn volumes(json: &Value, path: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Entries that are given twice; the later one wins in patches.
+/// Duplicate entries; a patch applies only the last one.
 fn repeated<'a>(values: impl Iterator<Item = &'a str>, field: &str, path: &Path, found: &mut Vec<String>) {
     let mut seen = BTreeMap::new();
     for (i, value) in values.enumerate() {
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings() {
+    fn questionable_specs_cause_warnings() {
         let container = |changes: Value| {
             let mut container = json!({"name": "c", "image": "i"});
             for (key, value) in changes.as_object().expect("an object") {

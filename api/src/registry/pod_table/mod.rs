@@ -1,4 +1,4 @@
-//! The table of pods: what a pod's many states come down to in a few words.
+//! The table of pods: a summary of a pod's state in a few words.
 //!
 //! Upstream: pkg/printers/internalversion, `printPod`.
 
@@ -19,11 +19,11 @@ pub(super) const COLUMNS: &[Column] = &[
     cells::AGE,
     cells::wide("IP", "First address of the pod."),
     cells::wide("Node", "Node that the pod runs on."),
-    cells::wide("Nominated Node", "Node that makes room for the pod."),
+    cells::wide("Nominated Node", "Node where lower-priority pods are preempted for the pod."),
     cells::wide("Readiness Gates", "Readiness gates that are open, of all."),
 ];
 
-/// What a pod comes down to.
+/// The summary of a pod's state.
 #[derive(Debug, PartialEq, Eq)]
 struct Summary {
     status: String,
@@ -58,7 +58,7 @@ pub(super) fn cells(object: &Object, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// The `conditions` of the row of a pod that has ended.
+/// The `conditions` of the row of a finished pod.
 pub(super) fn row_conditions(object: &Object) -> Option<Value> {
     let phase = object.str_at(&["status", "phase"]);
     let message = match phase {
@@ -155,8 +155,8 @@ fn summarize(pod: &api::Pod) -> Summary {
     summary
 }
 
-/// Adds what the containers do once the pod is initialized. The first container's word counts
-/// most, so they are asked from last to first.
+/// Adds the state of the containers after initialization. The first container's reason takes
+/// precedence, so they are visited from last to first.
 fn main_containers(pod: &api::Pod, status: &api::PodStatus, summary: &mut Summary) {
     let mut running = false;
     let mut failure = None;
@@ -195,13 +195,13 @@ fn terminated(container: &api::ContainerStatus) -> Option<&api::ContainerStateTe
     container.state.as_ref()?.terminated.as_ref()
 }
 
-/// Why a container waits, when it says so.
+/// The reason why a container waits, if it has one.
 fn waiting(container: &api::ContainerStatus) -> Option<&str> {
     let reason = container.state.as_ref()?.waiting.as_ref()?.reason.as_deref()?;
     (!reason.is_empty()).then_some(reason)
 }
 
-/// When the container last ended before it was started again.
+/// The time at which the container last terminated before a restart.
 fn last_end(container: &api::ContainerStatus) -> Option<Timestamp> {
     Some(container.last_state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?.0)
 }

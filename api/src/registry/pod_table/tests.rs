@@ -14,7 +14,7 @@ fn pod(status: Value) -> Object {
 }
 
 #[test]
-fn states() {
+fn status_cell_summarizes_the_containers() {
     let state =
         |name: &str, state: Value| json!({"name": name, "ready": false, "restartCount": 0, "state": state});
     let running =
@@ -124,7 +124,7 @@ fn states() {
 }
 
 #[test]
-fn deletion() {
+fn deleted_pod_is_shown_as_terminating() {
     for (case, status, want) in [
         ("running", json!({"phase": "Running"}), "Terminating"),
         ("succeeded", json!({"phase": "Succeeded"}), "Succeeded"),
@@ -137,7 +137,7 @@ fn deletion() {
 }
 
 #[test]
-fn restarts() {
+fn restarts_cell_shows_the_last_restart() {
     let last = json!({"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:30Z"}});
     for (case, status, want) in [
         (
@@ -167,7 +167,7 @@ fn restarts() {
 }
 
 #[test]
-fn wide_cells_and_row_conditions() {
+fn wide_cells_and_row_conditions_are_shown() {
     let pod = object(json!({
         "metadata": {"name": "a"},
         "spec": {"nodeName": "n1", "readinessGates": [{"conditionType": "example.com/g"}, {"conditionType": "h"}]},

@@ -1,5 +1,5 @@
-//! `/ephemeralcontainers`: containers for looking into a running pod. They may be added, and are
-//! there from then on.
+//! `/ephemeralcontainers`: containers for debugging a running pod. They can be added, but not
+//! removed.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::validate::{FieldErrors, Path};
 
 const LIST: [&str; 2] = ["spec", "ephemeralContainers"];
 
-/// Takes over the list, and nothing else.
+/// Copies only the list of ephemeral containers.
 pub(in crate::registry) fn take(given: &Object, pod: &mut Object) {
     match given.at(&LIST) {
         Some(list) => pod.set(&LIST, list.clone()),
@@ -17,7 +17,7 @@ pub(in crate::registry) fn take(given: &Object, pod: &mut Object) {
     }
 }
 
-/// The rules for a change of the list.
+/// Validates a change of the list.
 pub(in crate::registry) fn validate(pod: &Object, old: &Object, errors: &mut FieldErrors) {
     validate_annotation_changes(pod, old, errors);
     if old.annotation(MIRROR).is_some() {
@@ -28,7 +28,7 @@ pub(in crate::registry) fn validate(pod: &Object, old: &Object, errors: &mut Fie
     let path = Path::new("spec.ephemeralContainers");
     for before in containers(old) {
         let name = before.get("name").and_then(Value::as_str).unwrap_or_default();
-        // The order of the list says nothing: patches put new ones in front.
+        // The order of the list is not significant: patches insert new containers at the front.
         match containers(pod).find(|one| one.get("name") == before.get("name")) {
             None => {
                 let text = format!("existing ephemeral containers {name:?} may not be removed\n");
@@ -50,7 +50,7 @@ fn containers(pod: &Object) -> impl Iterator<Item = &Value> {
     pod.at(&LIST).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The members that differ.
+/// The names of the changed fields.
 fn changed(after: &Value, before: &Value) -> String {
     let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
     let (after, before) = (members(after), members(before));

@@ -1,4 +1,4 @@
-//! What may change in a pod that exists, by the main resource and by its subresources.
+//! Permitted changes of an existing pod, through the main resource and its subresources.
 //!
 //! Upstream: pkg/apis/core/validation, `ValidatePodUpdate` and its siblings.
 
@@ -23,18 +23,18 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The fields that may change, as the refusal of all others lists them.
+/// The mutable fields, as listed in the message about a change of any other field.
 const MUTABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
                        `spec.tolerations` (only additions to existing tolerations),\
                        `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// The rules of annotations that mean something to the kubelet or to controllers.
+/// Validates annotations with a meaning for the kubelet or for controllers.
 pub(super) fn validate_annotations(pod: &Object, errors: &mut FieldErrors) {
     let node = pod.str_at(&["spec", "nodeName"]);
     annotation_rules(|key| pod.annotation(key), node, &Path::new("metadata.annotations"), errors);
 }
 
-/// The same for annotations at a path, as templates have them: `annotation` gives the value of one,
+/// Validates annotations at a path, also those of templates: `annotation` returns the value of one,
 /// `node` is the pod's.
 pub(super) fn annotation_rules<'a>(
     annotation: impl Fn(&str) -> Option<&'a str>,
@@ -49,7 +49,7 @@ pub(super) fn annotation_rules<'a>(
         errors.invalid(&path.key(MIRROR), value, text);
     }
     if let Some(cost) = annotation(DELETION_COST) {
-        // A plus sign and leading zeros would make one cost look like several.
+        // A plus sign or leading zeros would give one cost several spellings.
         let odd = cost.starts_with('+') || (cost.starts_with('0') && cost != "0");
         if odd || cost.parse::<i32>().is_err() {
             errors.invalid(&path.key(DELETION_COST), cost, "must be a 32bit integer");
@@ -57,7 +57,7 @@ pub(super) fn annotation_rules<'a>(
     }
 }
 
-/// Annotations of mirror pods and of AppArmor stay as they are.
+/// Annotations of mirror pods and AppArmor are immutable.
 fn validate_annotation_changes(new: &Object, old: &Object, errors: &mut FieldErrors) {
     let path = Path::new("metadata.annotations");
     let empty = Map::new();
@@ -86,7 +86,7 @@ fn validate_annotation_changes(new: &Object, old: &Object, errors: &mut FieldErr
     }
 }
 
-/// The rules for a change of a pod, besides those of its spec.
+/// Validates a change of a pod outside its spec.
 pub(super) fn validate(pod: &Object, old_pod: &Object, errors: &mut FieldErrors) {
     validate_annotation_changes(pod, old_pod, errors);
     let (Some(json), Some(old_json)) = (pod.at(&["spec"]), old_pod.at(&["spec"])) else {
@@ -116,7 +116,7 @@ pub(super) fn validate(pod: &Object, old_pod: &Object, errors: &mut FieldErrors)
     }
 }
 
-/// Images may change, the list may not. False when there is nothing to compare further.
+/// Images may change, the list may not. Returns false if further comparison is pointless.
 fn images(new: &[api::Container], old: &[api::Container], path: &Path, errors: &mut FieldErrors) -> bool {
     if new.len() != old.len() {
         errors.forbidden(path, "pod updates may not add or remove containers");
@@ -124,7 +124,7 @@ fn images(new: &[api::Container], old: &[api::Container], path: &Path, errors: &
     }
     for (i, container) in new.iter().enumerate() {
         let (path, image) = (path.index(i).child("image"), container.image.as_deref().unwrap_or_default());
-        // Upstream asks this a second time here, and answers with two causes.
+        // Upstream checks this a second time here, and reports two causes.
         checks::required(errors, &path, image);
         if image.trim() != image {
             errors.invalid(&path, image, "must not have leading or trailing whitespace");
@@ -133,7 +133,7 @@ fn images(new: &[api::Container], old: &[api::Container], path: &Path, errors: &
     true
 }
 
-/// A deadline may be set, and may come nearer. False when there is no use in going on.
+/// A deadline may be set or shortened. Returns false if further comparison is pointless.
 fn deadline(new: &api::PodSpec, old: &api::PodSpec, path: &Path, errors: &mut FieldErrors) -> bool {
     match (new.active_deadline_seconds, old.active_deadline_seconds) {
         (Some(seconds), _) if !(0..=i64::from(i32::MAX)).contains(&seconds) => {
@@ -152,7 +152,7 @@ fn deadline(new: &api::PodSpec, old: &api::PodSpec, path: &Path, errors: &mut Fi
     }
 }
 
-/// Tolerations may be added; those that are there may change their seconds alone.
+/// Tolerations may be added; in existing ones only the seconds may change.
 fn tolerations(new: &api::PodSpec, old: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     let tolerations = new.tolerations.clone().unwrap_or_default();
     let without_seconds =
@@ -168,7 +168,7 @@ fn tolerations(new: &api::PodSpec, old: &api::PodSpec, path: &Path, errors: &mut
     scheduling::tolerations(&tolerations, path, errors);
 }
 
-/// Gates may only go.
+/// Scheduling gates may only be removed.
 fn gates(new: &api::PodSpec, old: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     for (i, gate) in new.scheduling_gates.iter().flatten().enumerate() {
         if !old.scheduling_gates.iter().flatten().any(|before| before.name == gate.name) {
@@ -178,7 +178,7 @@ fn gates(new: &api::PodSpec, old: &api::PodSpec, path: &Path, errors: &mut Field
     }
 }
 
-/// Sets the fields that may change to what they were, so that what still differs may not.
+/// Resets the mutable fields to their old values, so that any remaining difference is an error.
 fn put_back_mutable(spec: &mut Value, old: &Value) {
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
@@ -205,8 +205,8 @@ fn put_back(value: &mut Value, old: &Value, field: &str) {
     }
 }
 
-/// A gated pod may still be kept to fewer nodes: its node selector and its node affinity may
-/// become narrower.
+/// The node selector and the node affinity of a gated pod may become
+/// narrower.
 fn narrowing(spec: &mut Value, old: &Value, path: &Path, errors: &mut FieldErrors) {
     let empty = Map::new();
     let selector = |spec: &Value| spec.get("nodeSelector").and_then(Value::as_object).cloned();
@@ -247,7 +247,7 @@ fn narrowing(spec: &mut Value, old: &Value, path: &Path, errors: &mut FieldError
     }
 }
 
-/// Terms of a required node affinity stay; each may get further requirements.
+/// Terms of a required node affinity cannot be removed; each may gain further requirements.
 fn narrower_affinity(new: &Value, old: &Value, path: &Path, errors: &mut FieldErrors) {
     let path = path.child("requiredDuringSchedulingIgnoredDuringExecution").child("nodeSelectorTerms");
     let terms = |affinity: &Value| {
@@ -276,7 +276,7 @@ fn only_additions(new: &Value, old: &Value) -> bool {
     let list =
         |term: &Value, field: &str| term.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
     let fields = ["matchExpressions", "matchFields"];
-    // An empty term matches nothing; a requirement would make it match something.
+    // An empty term matches nothing; with a requirement it would match some nodes.
     let was_empty = fields.iter().all(|field| list(old, field).is_empty());
     if was_empty {
         return fields.iter().all(|field| list(new, field).is_empty());
@@ -284,7 +284,7 @@ fn only_additions(new: &Value, old: &Value) -> bool {
     fields.iter().all(|field| list(new, field).starts_with(&list(old, field)))
 }
 
-/// The text of the refusal: what may change, and which members did.
+/// The error message: the mutable fields, and the fields that changed.
 fn refusal(new: &Value, old: &Value) -> String {
     let empty = Map::new();
     let (new, old) = (new.as_object().unwrap_or(&empty), old.as_object().unwrap_or(&empty));

@@ -1,4 +1,4 @@
-//! Tests of what `/ephemeralcontainers` and `/resize` take and refuse.
+//! Tests of `/ephemeralcontainers` and `/resize`.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn pod(change: Value) -> Object {
     object(value)
 }
 
-/// The causes of a change through a subresource, and what it made of the pod.
+/// The causes of a change through a subresource, and the resulting pod.
 fn changed(
     given: &Object,
     old: &Object,
@@ -41,7 +41,7 @@ fn resized(given: &Object, old: &Object) -> (Vec<Found>, Object) {
 }
 
 #[test]
-fn ephemeral_containers_are_added_and_stay() {
+fn ephemeral_containers_can_be_added_but_not_removed() {
     let with = |list: Value| pod(json!({"spec": {"ephemeralContainers": list}}));
     let old = with(json!([{"name": "d", "image": "i"}]));
     let removed = "Forbidden: existing ephemeral containers \"d\" may not be removed\n";
@@ -61,7 +61,7 @@ fn ephemeral_containers_are_added_and_stay() {
 }
 
 #[test]
-fn nothing_else_is_taken() {
+fn ephemeral_containers_update_changes_nothing_else() {
     let old = pod(json!({}));
     let given = pod(json!({
         "metadata": {"labels": {"a": "c"}},
@@ -78,7 +78,7 @@ fn nothing_else_is_taken() {
 }
 
 #[test]
-fn pods_of_a_node_have_neither() {
+fn static_pods_support_neither_subresource() {
     let mut old = pod(json!({}));
     old.set(&["metadata", "annotations", "kubernetes.io/config.mirror"], "x");
     let (found, _) = changed(&old, &old, ephemeral::take, ephemeral::validate);
@@ -92,7 +92,7 @@ fn pods_of_a_node_have_neither() {
 }
 
 #[test]
-fn resizes() {
+fn only_cpu_and_memory_can_be_resized() {
     let old = pod(json!({}));
     let only = "Forbidden: only cpu and memory resources are mutable";
     for (case, pointer, value, want) in [
@@ -112,7 +112,7 @@ fn resizes() {
             vec![("FieldValueForbidden", "spec", only)],
         ),
         (
-            "a limit that goes",
+            "a limit that is removed",
             "/spec/containers/0/resources/limits",
             json!({"cpu": "2"}),
             vec![(
@@ -156,7 +156,7 @@ fn resizes() {
 }
 
 #[test]
-fn a_resize_is_of_the_same_class() {
+fn resize_cannot_change_the_qos_class() {
     let old = pod(json!({}));
     let guaranteed = pod(json!({"spec": {
         "containers": [{"name": "c", "image": "i:1", "resources": {
@@ -173,7 +173,7 @@ fn a_resize_is_of_the_same_class() {
 }
 
 #[test]
-fn containers_stay() {
+fn resize_cannot_remove_containers() {
     let old = pod(json!({}));
     let fewer = pod(json!({"spec": {"initContainers": null}}));
     let (found, _) = resized(&fewer, &old);
@@ -182,8 +182,8 @@ fn containers_stay() {
 }
 
 #[test]
-fn nodes_that_cannot_resize() {
-    for (case, resources, can) in [("tells", json!({}), true), ("does not tell", Value::Null, false)] {
+fn resize_requires_a_node_that_reports_resources() {
+    for (case, resources, can) in [("reported", json!({}), true), ("not reported", Value::Null, false)] {
         let status = json!({"name": "c", "state": {"running": {}}, "resources": resources});
         let mut old = pod(json!({}));
         old.set(&["status", "containerStatuses"], json!([status]));
@@ -193,7 +193,7 @@ fn nodes_that_cannot_resize() {
 }
 
 #[test]
-fn the_pod_as_a_whole() {
+fn pod_level_resources_can_be_changed_but_not_removed() {
     let whole = |resources: Value| pod(json!({"spec": {"resources": resources}}));
     let old = whole(json!({"requests": {"cpu": "1"}, "limits": {"cpu": "4"}}));
     for (case, given, want) in [

@@ -1,7 +1,7 @@
-//! `/resize`: gives the containers of a pod more or less processor and memory.
+//! `/resize`: changes the CPU and memory of a pod's containers.
 //!
-//! Upstream: pkg/registry/core/pod/strategy.go (what is taken), pkg/apis/core/validation,
-//! `ValidatePodResize` (what is allowed).
+//! Upstream: pkg/registry/core/pod/strategy.go (copied fields), pkg/apis/core/validation,
+//! `ValidatePodResize` (permitted changes).
 
 use serde_json::{Map, Value, json};
 
@@ -10,13 +10,13 @@ use crate::object::Object;
 use crate::registry::pod_spec::qos;
 use crate::validate::{FieldErrors, Path};
 
-/// What may change.
+/// The resources that may change.
 const RESIZABLE: [&str; 2] = ["cpu", "memory"];
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 const ONLY: &str = "only cpu and memory resources are mutable";
 
-/// Takes over the resources of the pod and its containers. Where containers come, go or change
-/// places everything is taken, so that the rules can say so.
+/// Copies the resources of the pod and its containers. If containers are added, removed or
+/// reordered, copies all of them, so that the validation can report it.
 pub(in crate::registry) fn take(given: &Object, pod: &mut Object) {
     let count = |object: &Object, list: &str| list_of(object, list).len();
     if LISTS.iter().any(|list| count(given, list) != count(pod, list)) {
@@ -51,7 +51,7 @@ fn with_resources(given: &[Value], present: &[Value]) -> Vec<Value> {
     given.iter().zip(present).map(resized).collect()
 }
 
-/// The rules for a resize.
+/// Validates a resize.
 pub(in crate::registry) fn validate(pod: &Object, old: &Object, errors: &mut FieldErrors) {
     let refused = if old.annotation(MIRROR).is_some() {
         Some("static pods cannot be resized")
@@ -111,7 +111,7 @@ pub(in crate::registry) fn validate(pod: &Object, old: &Object, errors: &mut Fie
     }
 }
 
-/// Whether the node of a running pod has told what its containers have; an old kubelet would not.
+/// Whether the node of a running pod has reported the resources of its containers; an old kubelet does not.
 fn node_can(pod: &Object) -> bool {
     let statuses = pod.at(&["status", "containerStatuses"]).and_then(Value::as_array);
     let running = |status: &&Value| status.pointer("/state/running").is_some_and(|state| !state.is_null());
@@ -119,7 +119,7 @@ fn node_can(pod: &Object) -> bool {
     first.is_none_or(|status| status.get("resources").is_some_and(|resources| !resources.is_null()))
 }
 
-/// The rules of the resources of the pod as a whole.
+/// Validates the pod-level resources.
 fn whole_pod(pod: &Object, old: &Object, path: &Path, errors: &mut FieldErrors) {
     let own = |object: &Object| object.at(&["spec", "resources"]).filter(|value| !value.is_null()).cloned();
     let (new, old) = (own(pod), own(old));
@@ -148,7 +148,7 @@ fn whole_pod(pod: &Object, old: &Object, path: &Path, errors: &mut FieldErrors) 
     }
 }
 
-/// Containers stay what they are and where they are.
+/// Containers cannot change in kind or order.
 fn same_containers(pod: &Object, old: &Object, path: &Path, errors: &mut FieldErrors) -> bool {
     let mut same = true;
     for list in LISTS {
@@ -170,7 +170,7 @@ fn same_containers(pod: &Object, old: &Object, path: &Path, errors: &mut FieldEr
     same
 }
 
-/// What was asked for may become more or less, not nothing.
+/// Requests and limits may be changed, but not removed.
 fn nothing_removed(pod: &Object, old: &Object, path: &Path, errors: &mut FieldErrors) {
     let none = Value::Null;
     for list in ["initContainers", "containers"] {
@@ -203,7 +203,7 @@ fn is_removed(new: &Value, old: &Value, list: &str) -> bool {
     old.keys().any(|name| !new.contains_key(name))
 }
 
-/// Whether a container differs in more than what may change.
+/// Whether a container differs in fields that must not change.
 fn differs_besides(new: &Value, old: &Value) -> bool {
     let none = json!({});
     let resources = |container: &Value| container.get("resources").cloned().unwrap_or_else(|| json!({}));
@@ -219,7 +219,7 @@ fn differs_besides(new: &Value, old: &Value) -> bool {
         || claims(&given) != claims(&present)
 }
 
-/// Limits and requests with what may change as it was; empty lists are none.
+/// Limits and requests with the resizable resources reset to `before`; empty lists become absent.
 fn masked(resources: &Value, before: &Value) -> Value {
     let mut masked = Map::new();
     for list in ["limits", "requests"] {

@@ -1,4 +1,4 @@
-//! Rules for changes of a pod's status.
+//! Validation of status updates of a pod.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use crate::registry::checks;
 use crate::registry::pod_spec::network;
 use crate::validate::{FieldErrors, Path};
 
-/// The rules for a change through `/status`.
+/// Validates a change through `/status`.
 pub(in crate::registry) fn validate_status(pod: &Object, old_pod: &Object, errors: &mut FieldErrors) {
     validate_annotation_changes(pod, old_pod, errors);
     super::validate_annotations(pod, errors);
@@ -68,7 +68,7 @@ pub(in crate::registry) fn validate_status(pod: &Object, old_pod: &Object, error
     host_addresses(pod, errors);
 }
 
-/// Types of conditions are qualified names. Upstream takes them for metadata.
+/// Types of conditions are qualified names. Upstream validates them as if in the metadata.
 fn conditions(status: &api::PodStatus, errors: &mut FieldErrors) {
     let path = Path::new("metadata.conditions");
     for (i, condition) in status.conditions.iter().flatten().enumerate() {
@@ -76,7 +76,7 @@ fn conditions(status: &api::PodStatus, errors: &mut FieldErrors) {
     }
 }
 
-/// A container that has ended for good does not come back.
+/// A container that has terminated and must not restart cannot run again.
 fn transitions(
     new: &[api::ContainerStatus],
     old: &[api::ContainerStatus],
@@ -107,7 +107,7 @@ fn list<'a>(pod: &'a Object, field: &str) -> Vec<&'a str> {
     entries.into_iter().flatten().map(|entry| entry["ip"].as_str().unwrap_or_default()).collect()
 }
 
-/// At most one address of each family, and none twice.
+/// At most one address per family, without duplicates.
 fn addresses(pod: &Object, field: &str, errors: &mut FieldErrors) {
     let path = Path::new("status").child(field);
     let addresses = list(pod, field);
@@ -133,7 +133,7 @@ fn addresses(pod: &Object, field: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// The host's one address is the first of its several.
+/// `hostIP` must be the first item of `hostIPs`.
 fn host_addresses(pod: &Object, errors: &mut FieldErrors) {
     if let Some(first) = list(pod, "hostIPs").first()
         && *first != pod.str_at(&["status", "hostIP"])

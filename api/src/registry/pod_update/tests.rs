@@ -24,13 +24,13 @@ fn pod(changes: Value) -> Object {
     pod
 }
 
-/// What is refused, without the members that changed.
+/// The error message without the list of changed fields.
 fn refused(changed: &str) -> String {
     format!("Forbidden: pod updates may not change fields other than {MUTABLE}\nchanged: {changed}")
 }
 
 #[test]
-fn changes_of_the_spec() {
+fn only_mutable_fields_of_the_spec_may_change() {
     let (selector, containers, node, ephemeral) =
         (refused("nodeSelector"), refused("containers"), refused("nodeName"), refused("ephemeralContainers"));
     let gone = refused("nodeSelector");
@@ -123,7 +123,7 @@ fn changes_of_the_spec() {
 }
 
 #[test]
-fn negative_grace_may_be_mended() {
+fn negative_grace_period_may_be_set_to_one() {
     let old = pod(json!({"terminationGracePeriodSeconds": -5}));
     let none: Vec<(&str, &str, &str)> = vec![];
     let mended = pod(json!({"terminationGracePeriodSeconds": 1}));
@@ -133,7 +133,7 @@ fn negative_grace_may_be_mended() {
 }
 
 #[test]
-fn gated_pods_may_become_narrower() {
+fn gated_pods_may_become_narrower_in_node_selection() {
     let term = |values: Value| {
         json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
             {"matchExpressions": values}]}}})
@@ -192,7 +192,7 @@ fn gated_pods_may_become_narrower() {
 }
 
 #[test]
-fn annotations() {
+fn annotations_are_validated() {
     let with = |annotations: Value| object(json!({"metadata": {"annotations": annotations}, "spec": {}}));
     let mirror = |value: &str| with(json!({ "kubernetes.io/config.mirror": value }));
     for (case, new, old, want) in [
@@ -240,7 +240,7 @@ fn annotations() {
 }
 
 #[test]
-fn status_changes() {
+fn status_updates_are_validated() {
     let old = json!({"qosClass": "BestEffort", "containerStatuses": [
         {"name": "c", "state": {"terminated": {"exitCode": 1}}}, {"name": "d", "state": {"running": {}}}]});
     let with = |policy: &str, node: &str, status: Value| {

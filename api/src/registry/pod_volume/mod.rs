@@ -1,4 +1,4 @@
-//! Volumes of pods: defaults, and the rule that each has one source.
+//! Volumes of pods: defaults, and the rule that each volume has one source.
 
 mod rules;
 
@@ -15,13 +15,13 @@ use super::pull_policy::pull_policy;
 use super::{checks, volume_source};
 use crate::validate::{FieldErrors, Path};
 
-/// The mode of files in volumes made of keys: 0644.
+/// The default mode of files in projected volumes: 0644.
 const DEFAULT_MODE: i64 = 0o644;
 
-/// Fills in what the volumes of a pod spec leave out.
+/// Defaults the fields that the volumes of a pod spec omit.
 pub(super) fn defaults(volumes: &mut [Value]) {
     for volume in objects(volumes) {
-        // A volume that names no source is an empty directory.
+        // A volume without a source is an emptyDir.
         if !volume.iter().any(|(field, value)| field != "name" && !value.is_null()) {
             volume.insert("emptyDir".into(), json!({}));
         }
@@ -70,8 +70,8 @@ fn files(downward: &mut Map<String, Value>) {
     }
 }
 
-/// The sources in upstream's order: the first one given is judged, further ones are refused. The
-/// second name is the one in the path of the refusal, with upstream's spelling.
+/// The sources in upstream's order: the first one is validated, further ones are rejected. The
+/// second name is the one in the path of that error, with upstream's spelling.
 const SOURCES: [(&str, &str); 30] = [
     ("emptyDir", "emptyDir"),
     ("hostPath", "hostPath"),
@@ -105,8 +105,8 @@ const SOURCES: [(&str, &str); 30] = [
     ("image", "image"),
 ];
 
-/// The rules of the volumes of a pod spec. Gives those without faults by name: what mounts a
-/// faulty one is told that there is none.
+/// Validates the volumes of a pod spec. Returns the valid ones by name: a mount of an
+/// invalid volume fails as if the volume did not exist.
 pub(super) fn validate<'a>(
     spec: &Value,
     volumes: &'a [api::Volume],
@@ -157,7 +157,7 @@ fn source(json: &Value, volume: &api::Volume, owner: Owner<'_>, path: &Path, err
     }
 }
 
-/// The rules of one source, at its own path below the volume's.
+/// Validates one source, at its own path below the volume's.
 fn one_source(
     field: &str,
     json: &Value,
@@ -188,7 +188,7 @@ fn one_source(
     } else if let ("image", Some(source)) = (field, &volume.image) {
         rules::image(source, matches!(owner, Owner::Pod(_)), at, errors);
     } else {
-        // What volumes have as well is judged as theirs is, alone and without their names.
+        // Sources that persistent volumes have, too, are validated like theirs, separately and without their names.
         let alone = json!({ field: json.get(field) });
         volume_source::validate(&alone, path, "", true, errors);
     }

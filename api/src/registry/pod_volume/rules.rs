@@ -1,4 +1,4 @@
-//! Rules of the sources that only pods have. Those that volumes have as well are judged by
+//! Validation of the sources that only pods have. Sources that persistent volumes have, too, are validated by
 //! [`crate::registry::volume_source`].
 
 use std::collections::BTreeSet;
@@ -16,10 +16,10 @@ use crate::validate::label_selector::validate_labels;
 use crate::validate::meta::validate_annotations;
 use crate::validate::{FieldErrors, Path};
 
-/// What is said of numbers that are no file modes.
+/// The message for numbers that are not file modes.
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
-/// Fields that a file may show.
+/// Fields of the pod that a file may refer to.
 const FILE_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
@@ -81,8 +81,8 @@ pub(super) fn image(source: &api::ImageVolumeSource, in_pod: bool, path: &Path, 
     checks::one_of(errors, &path.child("pullPolicy"), source.pull_policy.as_deref(), &policies);
 }
 
-/// Metadata that the template of a claim may not have, in the order of upstream's struct, and what
-/// its paths call it.
+/// Metadata that a claim template must not contain, in the order of upstream's struct, and the name
+/// of each field in error paths.
 const SERVER_METADATA: [(&str, &str); 13] = [
     ("name", "name"),
     ("generateName", "generateName"),
@@ -99,8 +99,8 @@ const SERVER_METADATA: [(&str, &str); 13] = [
     ("managedFields", "managedFields"),
 ];
 
-/// A claim that is made with the pod follows the rules of claims; of its metadata only labels and
-/// annotations are the client's.
+/// The claim template of an ephemeral volume is validated like a claim; only the labels and
+/// annotations of its metadata may be set.
 pub(super) fn ephemeral(source: &api::EphemeralVolumeSource, path: &Path, errors: &mut FieldErrors) {
     let path = path.child("volumeClaimTemplate");
     let Some(template) = &source.volume_claim_template else {
@@ -135,7 +135,7 @@ pub(super) fn ephemeral(source: &api::EphemeralVolumeSource, path: &Path, errors
     errors.extend_below(&path, found);
 }
 
-/// A volume of several sources; their files must not meet.
+/// A volume with several sources; the paths of their files must not conflict.
 pub(super) fn projected(source: &api::ProjectedVolumeSource, path: &Path, errors: &mut FieldErrors) {
     mode(source.default_mode, &path.child("defaultMode"), errors);
     let mut files = BTreeSet::new();
@@ -202,7 +202,7 @@ fn service_account_token(
     if seconds > 1 << 32 {
         errors.invalid(&at, seconds, "may not specify a duration larger than 2^32 seconds");
     }
-    // Upstream gives the volume's path here, not the source's.
+    // Upstream uses the volume's path here, not the source's.
     if checks::required(errors, &volume.child("path"), &token.path) {
         local_path(&token.path, &volume.child("path"), errors);
     }
@@ -249,7 +249,7 @@ fn keys(items: Option<&[api::KeyToPath]>, path: &Path, errors: &mut FieldErrors)
     }
 }
 
-/// A key, and the file it becomes.
+/// A key, and the path of its file.
 fn key(item: &api::KeyToPath, path: &Path, errors: &mut FieldErrors) {
     checks::required(errors, &path.child("key"), &item.key);
     checks::required(errors, &path.child("path"), &item.path);
@@ -257,7 +257,7 @@ fn key(item: &api::KeyToPath, path: &Path, errors: &mut FieldErrors) {
     mode(item.mode, &path.child("mode"), errors);
 }
 
-/// A file of the downward API. Upstream gives the path of the whole source.
+/// A file of the downward API. Upstream uses the path of the whole source.
 fn file(file: &api::DownwardAPIVolumeFile, path: &Path, errors: &mut FieldErrors) {
     checks::required(errors, &path.child("path"), &file.path);
     local_path(&file.path, &path.child("path"), errors);

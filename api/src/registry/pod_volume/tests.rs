@@ -72,7 +72,7 @@ fn source_defaults_are_filled_in() {
 }
 
 #[test]
-fn rules() {
+fn sources_are_validated() {
     use super::super::testing::causes;
 
     const INVALID: &str = "FieldValueInvalid";
@@ -239,7 +239,7 @@ fn rules() {
 }
 
 #[test]
-fn names() {
+fn volume_names_are_validated() {
     use super::super::testing::causes;
 
     let volumes: Vec<api::Volume> =

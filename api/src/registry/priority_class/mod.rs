@@ -1,4 +1,4 @@
-//! `PriorityClass`, and the classes that every cluster has.
+//! `PriorityClass`, and the classes that exist in every cluster.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use crate::kind::{Column, Generation, Kind, Names, Policy, Scope};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// A class that every cluster has (upstream: pkg/apis/scheduling/v1/helpers.go).
+/// A class that exists in every cluster (upstream: pkg/apis/scheduling/v1/helpers.go).
 pub struct SystemClass {
     /// Its name.
     pub name: &'static str,
@@ -19,7 +19,7 @@ pub struct SystemClass {
     description: &'static str,
 }
 
-/// The classes that every cluster has.
+/// The classes that exist in every cluster.
 pub const SYSTEM_CLASSES: [SystemClass; 2] = [
     SystemClass {
         name: "system-node-critical",
@@ -35,7 +35,7 @@ pub const SYSTEM_CLASSES: [SystemClass; 2] = [
 ];
 
 impl SystemClass {
-    /// The class as an object, without what the server gives every object.
+    /// The class as an object, without the metadata that the server sets.
     pub fn object(&self) -> Object {
         Object::from_value(json!({
             "metadata": {"name": self.name}, "value": self.value, "description": self.description,
@@ -43,28 +43,28 @@ impl SystemClass {
     }
 }
 
-/// What classes say about preemption unless they say otherwise.
+/// The default preemption policy of a class.
 pub const PREEMPT: &str = "PreemptLowerPriority";
 
 const SYSTEM_PREFIX: &str = "system-";
 const HIGHEST_OF_USERS: i64 = 1_000_000_000;
 
-/// The number that a class stands for.
+/// The priority value of a class.
 pub fn value_of(class: &Object) -> i64 {
     class.at(&["value"]).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// Whether pods that name no class are of this one.
+/// Whether the class is the default for pods without one.
 pub fn is_default(class: &Object) -> bool {
     class.at(&["globalDefault"]).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// The class of pods that name none: of several (two writers at once) the lowest.
+/// The default class for pods without one. If there are several (two concurrent writers), the lowest.
 pub fn default_of(classes: Vec<Object>) -> Option<Object> {
     classes.into_iter().filter(is_default).min_by_key(value_of)
 }
 
-/// The kind.
+/// The `PriorityClass` kind.
 pub(super) struct PriorityClass;
 
 const NAMES: Names = Names {
@@ -92,7 +92,7 @@ impl Kind for PriorityClass {
     }
 
     fn policy(&self) -> Policy {
-        // There is no spec, so that the generation stays 1.
+        // There is no spec, so the generation stays 1.
         Policy { generation: Generation::Spec, ..Policy::DEFAULT }
     }
 
@@ -151,7 +151,7 @@ impl Kind for PriorityClass {
     }
 }
 
-/// Why a class is none of the system's.
+/// The reason why a class is not a system class.
 fn not_of_the_system(class: &Object) -> Option<String> {
     let name = class.name();
     let Some(known) = SYSTEM_CLASSES.iter().find(|known| known.name == name) else {

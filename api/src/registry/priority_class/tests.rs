@@ -1,4 +1,4 @@
-//! Rules of priority classes, one row per rule.
+//! Tests of the `PriorityClass` kind, one row per rule.
 
 use super::super::testing::{causes, kind_now, object};
 use super::*;
@@ -6,7 +6,7 @@ use super::*;
 const FORBIDDEN: &str = "FieldValueForbidden";
 
 #[test]
-fn new_classes() {
+fn new_classes_are_validated() {
     let reserved =
         "Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: ";
     let cases = [
@@ -95,7 +95,7 @@ fn new_classes() {
 }
 
 #[test]
-fn changed_classes() {
+fn updates_are_validated() {
     let old = object(json!({"value": 5, "preemptionPolicy": "Never"}));
     type Row<'a> = (&'a str, &'a str, &'a str);
     let cases: [(&str, Value, &[Row<'_>]); 3] = [
@@ -129,7 +129,7 @@ fn changed_classes() {
 }
 
 #[test]
-fn the_classes_of_the_system_are_good() {
+fn system_classes_are_valid() {
     for class in &SYSTEM_CLASSES {
         let mut object = class.object();
         PriorityClass.defaults(&mut object);
@@ -138,7 +138,7 @@ fn the_classes_of_the_system_are_good() {
 }
 
 #[test]
-fn the_lowest_default_counts() {
+fn lowest_default_class_takes_precedence() {
     let class = |name: &str, value: i64, default: bool| {
         object(json!({"metadata": {"name": name}, "value": value, "globalDefault": default}))
     };
@@ -152,7 +152,7 @@ fn the_lowest_default_counts() {
 }
 
 #[test]
-fn cells() {
+fn table_row_shows_the_class() {
     let mut class =
         object(json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"}, "value": 5}));
     PriorityClass.defaults(&mut class);

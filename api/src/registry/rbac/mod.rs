@@ -1,6 +1,6 @@
-//! What roles and bindings have in common: rules, subjects, and the role that a binding names.
+//! Shared validation of roles and bindings: rules, subjects, and the role that a binding refers to.
 //!
-//! Upstream: pkg/apis/rbac/validation. Each function judges one part at its path.
+//! Upstream: pkg/apis/rbac/validation. Each function validates one part at its path.
 
 use orlop_apimachinery::names;
 use serde_json::Value;
@@ -21,7 +21,7 @@ const ROLE_REF: Shape = Shape::Struct(&[
     ("Name", "name", Shape::Text),
 ]);
 
-/// The rules of a role; those of a namespaced role cannot be about paths.
+/// The rules of a role; those of a namespaced role cannot contain non-resource URLs.
 pub(super) fn rules(role: &Object, namespaced: bool, errors: &mut FieldErrors) {
     let rules = role.at(&["rules"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for (i, one) in rules.iter().enumerate() {
@@ -57,7 +57,7 @@ fn rule(rule: &Value, namespaced: bool, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// Which cluster roles are gathered into one.
+/// The cluster roles whose rules are aggregated into this one.
 pub(super) fn aggregation(role: &Object, errors: &mut FieldErrors) {
     let Some(rule) = role.at(&["aggregationRule"]).filter(|rule| !rule.is_null()) else { return };
     let path = Path::new("aggregationRule.clusterRoleSelectors");
@@ -72,7 +72,7 @@ pub(super) fn aggregation(role: &Object, errors: &mut FieldErrors) {
     }
 }
 
-/// What a binding leaves out: the groups of the role and of its subjects.
+/// Defaults the API groups of a binding's role and subjects.
 pub(super) fn default_binding(binding: &mut Object) {
     let unset = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().is_empty();
     if unset(binding.at(&["roleRef", "apiGroup"])) {
@@ -89,7 +89,7 @@ pub(super) fn default_binding(binding: &mut Object) {
     }
 }
 
-/// The role that a binding names and the subjects that get it.
+/// The role that a binding refers to, and its subjects.
 pub(super) fn binding(binding: &Object, namespaced: bool, errors: &mut FieldErrors) {
     let path = Path::new("roleRef");
     let group = binding.str_at(&["roleRef", "apiGroup"]);
@@ -134,7 +134,7 @@ fn subject(subject: &Value, namespaced: bool, path: &Path, errors: &mut FieldErr
     }
 }
 
-/// A binding's role is for ever.
+/// The role of a binding is immutable.
 pub(super) fn same_role(new: &Object, old: &Object, errors: &mut FieldErrors) {
     let differs = |name: &&str| new.str_at(&["roleRef", name]) != old.str_at(&["roleRef", name]);
     if ["apiGroup", "kind", "name"].iter().any(differs) {
@@ -143,7 +143,7 @@ pub(super) fn same_role(new: &Object, old: &Object, errors: &mut FieldErrors) {
     }
 }
 
-/// The cells of a binding besides its name: the role, the age, and who has it.
+/// The cells of a binding besides its name: the role, the age, and the subjects.
 pub(super) fn binding_cells(binding: &Object, now: jiff::Timestamp) -> Vec<Value> {
     let role = format!("{}/{}", binding.str_at(&["roleRef", "kind"]), binding.str_at(&["roleRef", "name"]));
     let subjects = binding.at(&["subjects"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);

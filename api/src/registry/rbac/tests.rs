@@ -1,4 +1,4 @@
-//! Rules of roles and bindings, one row per rule.
+//! Tests of roles and bindings, one row per rule.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ const UNSUPPORTED: &str = "FieldValueNotSupported";
 type Row<'a> = (&'a str, &'a str, &'a str);
 
 #[test]
-fn rules_of_roles() {
+fn role_rules_are_validated() {
     let both = "Invalid value: [\"/a\"]: rules cannot apply to both regular resources and non-resource URLs";
     let cases: [(&str, bool, Value, &[Row<'_>]); 8] = [
         ("1 good", true, json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}), &[]),
@@ -81,7 +81,7 @@ fn rules_of_roles() {
 }
 
 #[test]
-fn aggregated_roles() {
+fn aggregation_rules_are_validated() {
     let path = "aggregationRule.clusterRoleSelectors";
     let cases: [(&str, Value, &[Row<'_>]); 4] = [
         ("1 none", json!({}), &[]),
@@ -116,7 +116,7 @@ fn bound(kind: &str, subject: Value) -> Value {
 }
 
 #[test]
-fn bindings() {
+fn bindings_are_validated() {
     let user = json!({"kind": "User", "apiGroup": GROUP, "name": "ann"});
     let cases: [(&str, bool, Value, &[Row<'_>]); 13] = [
         ("1 good", true, bound("Role", user.clone()), &[]),
@@ -225,7 +225,7 @@ fn bindings() {
 }
 
 #[test]
-fn the_role_stays() {
+fn role_of_a_binding_is_immutable() {
     let old = object(json!({"roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "r"}}));
     assert_eq!(causes(|errors| same_role(&old, &old, errors)), []);
     let new = object(json!({"roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "zz"}}));
@@ -235,7 +235,7 @@ fn the_role_stays() {
 }
 
 #[test]
-fn groups_are_filled_in() {
+fn api_groups_of_a_binding_are_defaulted() {
     let mut given = object(json!({
         "roleRef": {"kind": "Role", "name": "r"},
         "subjects": [
@@ -255,7 +255,7 @@ fn groups_are_filled_in() {
 }
 
 #[test]
-fn who_has_a_role_is_shown() {
+fn table_row_shows_the_subjects() {
     let given = object(json!({
         "metadata": {"name": "b", "creationTimestamp": "2026-01-01T00:00:00Z"},
         "roleRef": {"kind": "Role", "name": "r"},

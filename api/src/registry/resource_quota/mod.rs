@@ -1,6 +1,6 @@
-//! `ResourceQuota`: how much of everything a namespace may have, and what it has.
+//! `ResourceQuota`: limits on the resources of a namespace, and their usage.
 //!
-//! What counts and who counts it is told in docs/quota.md; here is what a quota may look like (upstream:
+//! docs/quota.md describes what is counted, and by which component; this module validates the object (upstream:
 //! ValidateResourceQuota).
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use crate::kind::{Column, DeleteAnswer, Kind, Names, Policy, Scope, StatusSubres
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `ResourceQuota` kind.
 pub(super) struct ResourceQuota;
 
 const NAMES: Names = Names {
@@ -39,10 +39,10 @@ const SCOPES: [&str; 7] = [
     "VolumeAttributesClass",
 ];
 
-/// Scopes that no object has together.
+/// Scopes that exclude each other.
 const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
 
-/// What pods use, as far as scopes of pods may limit it.
+/// Resources of pods that a pod scope may limit.
 const COMPUTE: [&str; 6] =
     ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
 
@@ -109,8 +109,8 @@ impl Kind for ResourceQuota {
     fn columns(&self) -> &'static [Column] {
         const COLUMNS: &[Column] = &[
             cells::NAME,
-            cells::text("Request", "What is used and allowed, except limits of containers."),
-            cells::text("Limit", "What is used and allowed of limits of containers."),
+            cells::text("Request", "Used and allowed amounts, except limits of containers."),
+            cells::text("Limit", "Used and allowed amounts of limits of containers."),
             cells::AGE,
         ];
         COLUMNS
@@ -129,7 +129,7 @@ impl Kind for ResourceQuota {
     }
 }
 
-/// A list of resources and amounts.
+/// A map from resources to amounts.
 fn amounts(value: &Value, part: &str, path: &Path, errors: &mut FieldErrors) {
     let path = path.child(part);
     for (name, quantity) in entries(value, part) {
@@ -139,7 +139,7 @@ fn amounts(value: &Value, part: &str, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether a scope can be told of what a resource counts; names of others are not judged.
+/// Whether a scope applies to a resource; unknown scopes are accepted.
 fn scope_fits(scope: &str, resource: &str) -> bool {
     match scope {
         "Terminating"
@@ -153,7 +153,7 @@ fn scope_fits(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// The standard resources of a quota that a scope says nothing of.
+/// The standard resources of a quota to which a scope does not apply.
 fn misfits<'a>(spec: &'a Value, scope: &'a str) -> impl Iterator<Item = &'a String> {
     let names = entries(spec, "hard").map(|(name, _)| name);
     names.filter(move |name| is_standard_in_quotas(name) && !scope_fits(scope, name))
@@ -181,7 +181,7 @@ fn scopes(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// `spec.scopeSelector`. Upstream's paths leave out which expression is meant.
+/// `spec.scopeSelector`. Upstream's paths omit the index of the expression.
 fn scope_selector(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     let Some(selector) = spec.get("scopeSelector").filter(|selector| !selector.is_null()) else { return };
     let path = path.child("scopeSelector").child("matchExpressions");

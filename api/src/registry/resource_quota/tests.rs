@@ -10,7 +10,7 @@ fn quota(spec: Value) -> Value {
 const QUALIFIED: &str = "must be a standard resource type or fully qualified";
 
 #[test]
-fn creates() {
+fn new_quotas_are_validated() {
     let expression = |scope: &str, operator: &str, values: Value| json!({"scopeSelector": {"matchExpressions": [{"scopeName": scope, "operator": operator, "values": values}]}});
     let selector = "spec.scopeSelector.matchExpressions";
     for (case, spec, want) in [
@@ -115,7 +115,7 @@ fn creates() {
 }
 
 #[test]
-fn updates() {
+fn scopes_are_immutable() {
     let old = quota(json!({"hard": {"pods": "1"}, "scopes": ["Terminating", "BestEffort"]}));
     let same = quota(json!({"hard": {"pods": "2"}, "scopes": ["BestEffort", "Terminating"]}));
     check("order", &update_errors(&ResourceQuota, &old, &same), &[""; 0]);
@@ -128,7 +128,7 @@ fn updates() {
 }
 
 #[test]
-fn status() {
+fn status_amounts_are_validated() {
     let old = quota(json!({}));
     check(
         "both lists",
@@ -145,7 +145,7 @@ fn status() {
 }
 
 #[test]
-fn rows() {
+fn table_row_shows_used_and_hard_amounts() {
     assert_eq!(row(&ResourceQuota, &quota(json!({}))), json!(["q", "", "", "10s"]));
     let mut full = quota(json!({}));
     full["status"] = json!({

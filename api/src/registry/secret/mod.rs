@@ -1,7 +1,7 @@
 //! `Secret`: bytes by key, with rules for the well-known types.
 //!
-//! `stringData` is only a way in: defaulting folds it into `data`, so nothing after it sees it. No
-//! error text here holds a secret's value.
+//! `stringData` is write-only: defaulting merges it into `data`, so later steps never see it. No
+//! error message contains a secret's value.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ use crate::kind::{Column, Kind, Names, Scope, UnknownField};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `Secret` kind.
 pub(super) struct Secret;
 
 const NAMES: Names = Names {
@@ -87,7 +87,7 @@ impl Kind for Secret {
             }
             "kubernetes.io/dockercfg" => docker(data, ".dockercfg", errors),
             "kubernetes.io/dockerconfigjson" => docker(data, ".dockerconfigjson", errors),
-            // One of the two is enough.
+            // One of the two is sufficient.
             "kubernetes.io/basic-auth"
                 if !["username", "password"].iter().any(|key| data.contains_key(*key)) =>
             {
@@ -134,7 +134,7 @@ fn at(key: &str) -> Path {
     Path::new("data").key(key)
 }
 
-/// A docker configuration must be there and be a JSON object.
+/// A docker configuration is required and must be a JSON object.
 fn docker(data: &Map<String, Value>, key: &str, errors: &mut FieldErrors) {
     const REDACTED: &str = "<secret contents redacted>";
     let Some(value) = data.get(key) else {
@@ -153,7 +153,7 @@ fn docker(data: &Map<String, Value>, key: &str, errors: &mut FieldErrors) {
             Some(byte) if !starts_json(*byte) => {
                 format!("invalid character {:?} looking for beginning of value", char::from(*byte))
             }
-            // Syntax errors name a position and what was expected there, never the text itself.
+            // Syntax errors contain a position and what was expected, never the value itself.
             Some(_) | None => error.to_string(),
         },
     };

@@ -4,7 +4,7 @@ use super::super::testing::{causes, kind_now, object};
 use super::*;
 
 #[test]
-fn defaults() {
+fn type_is_defaulted_and_string_data_is_merged() {
     for (case, given, want) in [
         ("type", json!({}), json!({"type": "Opaque"})),
         ("empty type", json!({"type": ""}), json!({"type": "Opaque"})),
@@ -21,7 +21,7 @@ fn defaults() {
 }
 
 #[test]
-fn validation() {
+fn data_of_well_known_types_is_validated() {
     let large = STANDARD.encode("x".repeat(MAX_BYTES + 1));
     let required = |path| ("FieldValueRequired", path, "Required value");
     for (case, body, want) in [
@@ -98,7 +98,7 @@ fn validation() {
 }
 
 #[test]
-fn updates() {
+fn type_and_immutable_data_cannot_change() {
     let old = json!({"type": "Opaque", "immutable": true, "data": {"a": "MQ=="}});
     for (case, new, want) in [
         ("same", old.clone(), vec![]),
@@ -119,7 +119,7 @@ fn updates() {
 }
 
 #[test]
-fn cells() {
+fn table_row_shows_type_and_number_of_keys() {
     let secret = object(json!({
         "metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"},
         "type": "Opaque", "data": {"k": "dg=="},

@@ -1,7 +1,7 @@
-//! Which fields of a service belong together: what a client left out that the server had filled in, what
-//! falls away with a change of the type, and the families of its addresses.
+//! Dependencies between the fields of a service: restores server-assigned values that a client omitted, removes
+//! values that a new type does not use, and determines the IP families.
 //!
-//! Upstream: pkg/registry/core/service (strategy, storage/alloc). Pure; runs before addresses are given.
+//! Upstream: pkg/registry/core/service (strategy, storage/alloc). Pure; runs before addresses are allocated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::object::Object;
 use crate::registry::volume_rules::text;
 use crate::validate::{FieldErrors, Path};
 
-/// The family of an address, as services name it.
+/// The name of an address's family in services.
 pub fn family_of(ip: IpAddr) -> &'static str {
     match ip {
         IpAddr::V4(_) => "IPv4",
@@ -24,7 +24,7 @@ pub fn family_of(ip: IpAddr) -> &'static str {
     }
 }
 
-/// Puts back what the server had filled in and the client does not say, where it still has a meaning.
+/// Restores server-assigned values that the client omitted, if they still apply.
 pub fn keep_given(service: &mut Object, old: &Object) {
     if has_address(old) && has_address(service) {
         let is_new = service.str_at(&["spec", "clusterIP"]).is_empty();
@@ -52,7 +52,7 @@ fn copy(service: &mut Object, old: &Object, name: &str) {
     }
 }
 
-/// By the names of the ports; one number is not given to two of them.
+/// Matches ports by name; one number is never assigned to two ports.
 fn keep_node_ports(service: &mut Object, old: &Object) {
     let used = |service: &Object| -> BTreeSet<i64> {
         ports(service).iter().map(|port| number(port, "nodePort")).filter(|port| *port != 0).collect()
@@ -72,7 +72,7 @@ fn keep_node_ports(service: &mut Object, old: &Object) {
     }
 }
 
-/// Removes what the new type has no use for and the client did not touch.
+/// Removes values that the new type does not use and the client did not change.
 pub fn drop_with_type(service: &mut Object, old: &Object) {
     let same = |service: &Object, name: &str| service.at(&["spec", name]) == old.at(&["spec", name]);
     if has_address(old) && !has_address(service) {
@@ -110,7 +110,7 @@ pub fn drop_with_type(service: &mut Object, old: &Object) {
     }
 }
 
-/// Brings `clusterIP` and `clusterIPs` together: clients that know only the former change only that.
+/// Synchronizes `clusterIP` and `clusterIPs`: older clients change only the former.
 pub fn join_addresses(service: &mut Object, old: Option<&Object>) {
     let ip = service.str_at(&["spec", "clusterIP"]).to_owned();
     let untouched = old.is_some_and(|old| texts(old, "clusterIPs").eq(texts(service, "clusterIPs")));
@@ -125,9 +125,9 @@ pub fn join_addresses(service: &mut Object, old: Option<&Object>) {
     }
 }
 
-/// Settles the families of the addresses in a cluster that has one family.
+/// Determines the IP families of a service in a single-stack cluster.
 ///
-/// `service` has an address or none on purpose. The errors are those of fields that do not fit this cluster.
+/// `service` has an address or is headless. The errors are those of fields that this cluster does not support.
 pub fn settle_families(service: &mut Object, old: Option<&Object>, cluster: &str, errors: &mut FieldErrors) {
     let selectorless =
         service.at(&["spec", "selector"]).and_then(Value::as_object).is_none_or(serde_json::Map::is_empty);
@@ -188,7 +188,7 @@ pub fn settle_families(service: &mut Object, old: Option<&Object>, cluster: &str
     }
 }
 
-/// Whether an address has still to be found for the service.
+/// Whether an address must be allocated for the service.
 pub fn wants_address(service: &Object) -> bool {
     has_address(service) && !is_headless(service) && texts(service, "clusterIPs").all(str::is_empty)
 }

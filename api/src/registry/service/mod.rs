@@ -1,8 +1,8 @@
-//! `Service`: a name and an address for what pods serve.
+//! `Service`: a name and an address for a set of pods.
 //!
-//! Here are its names, defaults and table; [`rules`] judges, [`fields`] settles which of the fields about
-//! addresses belong together. Which address a service gets is decided where the store is at hand
-//! (`services`); what it keeps to itself is [`Kind::reserved`].
+//! This module contains its names, defaults and table; [`rules`] validates, [`fields`] resolves the
+//! dependencies of the address fields. The module with access to the store (`services`) selects the address of
+//! a service; [`Kind::reserved`] returns the keys that a service allocates.
 
 pub mod fields;
 pub mod rules;
@@ -23,7 +23,7 @@ use crate::kind::{
 use crate::object::Object;
 use crate::validate::FieldErrors;
 
-/// The kind.
+/// The `Service` kind.
 pub(super) struct Service;
 
 const NAMES: Names = Names {
@@ -37,18 +37,18 @@ const NAMES: Names = Names {
     schema: "io.k8s.api.core.v1.Service",
 };
 
-/// A service that has no address on purpose.
+/// The cluster IP of a headless service.
 pub const HEADLESS: &str = "None";
-/// How long a client stays with one pod unless the service says otherwise, seconds.
+/// The default timeout of session affinity, in seconds.
 const AFFINITY_SECONDS: i64 = 10800;
 
-/// Where it is written that an address is taken.
+/// The prefix of the keys that reserve cluster IPs.
 pub const ADDRESSES: &str = "/registry/serviceips/";
-/// Where it is written that a port of every node is taken.
+/// The prefix of the keys that reserve node ports.
 pub const NODE_PORTS: &str = "/registry/servicenodeports/";
 
-/// Where it is written that this address is taken. One address can be written in several ways (`fd00::1`,
-/// `FD00::0:1`) and is taken in all of them.
+/// The key that reserves this address. One address can be written in several ways (`fd00::1`,
+/// `FD00::0:1`); all of them have the same key.
 pub fn address_key(ip: &str) -> String {
     match ip.parse::<IpAddr>() {
         Ok(ip) => format!("{ADDRESSES}{ip}"),
@@ -61,28 +61,28 @@ pub fn type_of(service: &Object) -> &str {
     service.str_at(&["spec", "type"])
 }
 
-/// Whether services of this type have an address (or none on purpose).
+/// Whether services of this type have a cluster IP (or are headless).
 pub fn has_address(service: &Object) -> bool {
     matches!(type_of(service), "ClusterIP" | "NodePort" | "LoadBalancer")
 }
 
-/// Whether services of this type have ports on every node.
+/// Whether services of this type have node ports.
 pub fn has_node_ports(service: &Object) -> bool {
     matches!(type_of(service), "NodePort" | "LoadBalancer")
 }
 
-/// Whether the service has a port where nodes tell whether they serve it.
+/// Whether the service has a health check port on the nodes.
 pub fn has_health_port(service: &Object) -> bool {
     type_of(service) == "LoadBalancer" && service.str_at(&["spec", "externalTrafficPolicy"]) == "Local"
 }
 
-/// Whether the service has no address on purpose.
+/// Whether the service is headless.
 pub fn is_headless(service: &Object) -> bool {
     let ips: Vec<&str> = texts(service, "clusterIPs").collect();
     ips == [HEADLESS]
 }
 
-/// The text items of a list in the spec.
+/// The string items of a list in the spec.
 pub fn texts<'a>(service: &'a Object, name: &str) -> impl Iterator<Item = &'a str> {
     let list = service.at(&["spec", name]).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str)
@@ -93,12 +93,12 @@ pub fn ports(service: &Object) -> &[Value] {
     service.at(&["spec", "ports"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A number of a port; 0 when it is not there.
+/// A numeric field of a port; 0 if absent.
 pub fn number(port: &Value, name: &str) -> i64 {
     port.get(name).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// Whether something outside may reach the service.
+/// Whether the service is reachable from outside the cluster.
 pub(super) fn is_outside(service: &Object) -> bool {
     has_node_ports(service)
         || type_of(service) == "ClusterIP" && texts(service, "externalIPs").next().is_some()
@@ -113,7 +113,7 @@ impl Kind for Service {
         Scope::Namespaced
     }
 
-    /// Not upstream's place, which is one level deeper: here a kind has a topic of its own.
+    /// Differs from upstream, whose prefix is one level deeper: here each kind has its own topic.
     fn storage_prefix(&self) -> &'static str {
         "/registry/services/"
     }

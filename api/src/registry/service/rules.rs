@@ -1,4 +1,4 @@
-//! What makes a service a bad one (upstream: pkg/apis/core/validation, `ValidateService`).
+//! Validation of services (upstream: pkg/apis/core/validation, `ValidateService`).
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const MODE: &str = "service.kubernetes.io/topology-mode";
 const RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
-/// The rules for any service.
+/// Validates any service.
 pub(super) fn validate(service: &Object, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     topology(service, errors);
@@ -95,7 +95,7 @@ fn by_type(service: &Object, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// `is_new` tells whether no port before it has its name.
+/// `is_new` is true if no earlier port has the same name.
 fn service_port(service: &Object, port: &Value, is_new: bool, path: &Path, errors: &mut FieldErrors) {
     let all = ports(service);
     match text(port, "name") {
@@ -131,7 +131,7 @@ fn affinity(service: &Object, path: &Path, errors: &mut FieldErrors) {
             let path = path.child("clientIP").child("timeoutSeconds");
             let seconds = config.and_then(|config| config.pointer("/clientIP/timeoutSeconds"));
             match seconds.and_then(Value::as_i64) {
-                // Defaults fill in all of it.
+                // Defaulting sets all of it.
                 None => errors.required(&path, "when session affinity type is ClientIP"),
                 Some(seconds) if !(1..=AFFINITY_MAX).contains(&seconds) => {
                     let why = format!("must be greater than 0 and less than {AFFINITY_MAX}");
@@ -144,7 +144,7 @@ fn affinity(service: &Object, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// The addresses and their families, as far as they can be judged without the cluster.
+/// The addresses and their families, as far as they can be validated without the cluster's configuration.
 pub fn cluster_ips(service: &Object, errors: &mut FieldErrors) {
     if type_of(service) == "ExternalName" {
         return;
@@ -188,7 +188,7 @@ pub fn cluster_ips(service: &Object, errors: &mut FieldErrors) {
     if ips.len() > 2 {
         errors.invalid(&path, json!(ips), "may only hold up to 2 values");
     }
-    // What is no address would make the rules below speak of the wrong thing.
+    // With an invalid address, the rules below would report misleading errors.
     if bad {
         return;
     }
@@ -244,7 +244,7 @@ fn balancer(service: &Object, path: &Path, errors: &mut FieldErrors) {
         }
     }
     if !ranges.is_empty() {
-        // Upstream's path begins with a capital.
+        // The capital letter in the path is upstream's.
         let path = path.child("LoadBalancerSourceRanges");
         if !is_balancer {
             errors.forbidden(&path, BALANCER_ONLY);
@@ -298,7 +298,7 @@ fn traffic(service: &Object, path: &Path, errors: &mut FieldErrors) {
     checks::one_of(errors, &path.child("trafficDistribution"), distribution, &DISTRIBUTIONS);
 }
 
-/// The rules for a change: an address stays as long as the service has one.
+/// Validates a change: the address is immutable as long as the service has one.
 pub(super) fn validate_update(service: &Object, old: &Object, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     if has_address(service) && has_address(old) {
@@ -339,7 +339,7 @@ fn set_once(service: &Object, old: &Object, name: &str, errors: &mut FieldErrors
     }
 }
 
-/// The rules for the status: what a load balancer reports.
+/// Validates the status: the addresses that a load balancer reports.
 pub(super) fn validate_status(service: &Object, errors: &mut FieldErrors) {
     let path = Path::new("status.loadBalancer.ingress");
     let balancer = service.at(&["status", "loadBalancer"]);

@@ -1,4 +1,4 @@
-//! `StatefulSet`. The rules of its spec are in [`rules`].
+//! `StatefulSet`. The validation of its spec is in [`rules`].
 
 mod rules;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use crate::object::Object;
 use crate::registry::json_defaults;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `StatefulSet` kind.
 pub(super) struct StatefulSet;
 
 const NAMES: Names = Names {
@@ -34,7 +34,7 @@ const NAMES: Names = Names {
 const CLAIMS: [&str; 2] = ["spec", "volumeClaimTemplates"];
 const MAX_UNAVAILABLE: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
 
-/// The numbers of a status that must not be below zero.
+/// The counters of a status, which must not be negative.
 const COUNTED: &[&str] = &[
     "replicas",
     "readyReplicas",
@@ -60,7 +60,7 @@ impl Kind for StatefulSet {
 
     fn policy(&self) -> Policy {
         Policy {
-            // The names of its pods are those of their hosts, which have no dots.
+            // Its pods use their names as host names, which contain no dots.
             names: NameRule::Label,
             status: StatusSubresource::WithMetadata,
             generation: Generation::Spec,
@@ -99,7 +99,7 @@ impl Kind for StatefulSet {
     }
 
     fn prepare_update(&self, set: &mut Object, old: &Object, _now: Timestamp) {
-        // More than one pod at a time is behind a switch that is off; what has it keeps it.
+        // The feature gate of maxUnavailable is off; a set that already has the field retains it.
         if old.at(&MAX_UNAVAILABLE).is_none() {
             set.remove(&MAX_UNAVAILABLE);
         }
@@ -127,7 +127,7 @@ impl Kind for StatefulSet {
         }
         for (i, claim) in set.at(&CLAIMS).and_then(Value::as_array).into_iter().flatten().enumerate() {
             let path = Path::new("spec.volumeClaimTemplates").index(i);
-            // Upstream's paths differ by whether the set is new.
+            // Upstream's path depends on whether the set is new.
             let path = if old.is_none() { path } else { path.child("Spec") };
             found.extend(fractional(claim.get("spec").unwrap_or(&Value::Null), &path));
         }
@@ -153,8 +153,8 @@ impl Kind for StatefulSet {
     }
 }
 
-/// Who names no strategy gets rolling updates from the first pod on; who names them keeps what is
-/// left out left out.
+/// Without a type, defaults to rolling updates from ordinal 0. With the type `RollingUpdate`, an absent
+/// `rollingUpdate` remains absent.
 fn default_strategy(spec: &mut Map<String, Value>) {
     json_defaults::value(spec, "updateStrategy", json!({}));
     let Some(strategy) = json_defaults::object(spec, "updateStrategy") else { return };
@@ -169,7 +169,7 @@ fn default_strategy(spec: &mut Map<String, Value>) {
     }
 }
 
-/// A claim in a set is a whole claim, down to its status.
+/// A claim template is a complete claim, including its status.
 fn default_claim(claim: &mut Map<String, Value>) {
     json_defaults::text(claim, "kind", "PersistentVolumeClaim");
     json_defaults::text(claim, "apiVersion", "v1");

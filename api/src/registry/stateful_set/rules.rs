@@ -1,4 +1,4 @@
-//! The rules of a StatefulSet's spec. Upstream: pkg/apis/apps/validation, `ValidateStatefulSetSpec`.
+//! Validation of a StatefulSet's spec. Upstream: pkg/apis/apps/validation, `ValidateStatefulSetSpec`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::registry::workload::{self, counts, given, percent, template, text};
 use crate::registry::{checks, persistent_volume_claim};
 use crate::validate::{FieldErrors, Path};
 
-/// The strategy that replaces pods one after the other.
+/// The update strategy that replaces pods one after the other.
 pub(super) const ROLLING_UPDATE: &str = "RollingUpdate";
 
 const ROLLING: Fields =
@@ -21,7 +21,7 @@ const STRATEGY: Shape = Shape::Struct(&[
     ("RollingUpdate", "rollingUpdate", Shape::Pointer(ROLLING)),
 ]);
 
-/// The fields that may change.
+/// The mutable fields.
 const MUTABLE: [&str; 7] = [
     "replicas",
     "ordinals",
@@ -32,21 +32,21 @@ const MUTABLE: [&str; 7] = [
     "minReadySeconds",
 ];
 
-/// What is not judged (again).
+/// The parts that are not validated (again).
 #[derive(Clone, Copy, Default)]
 struct Lenient {
-    /// What cannot change: the claims and the name of the service.
+    /// The immutable parts: the claims and the name of the service.
     immutable: bool,
     /// The pod template.
     template: bool,
 }
 
-/// The rules of a new spec.
+/// Validates a new spec.
 pub(super) fn new_spec(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     judge(spec, Lenient::default(), path, errors);
 }
 
-/// The rules of a changed spec. A set from the days when templates were not judged may keep its own.
+/// Validates a changed spec. A set with an invalid template from before templates were validated may retain it.
 pub(super) fn changed_spec(spec: &Value, old: &Value, path: &Path, errors: &mut FieldErrors) {
     let mut before = FieldErrors::new();
     let lenient = Lenient { immutable: true, template: false };
@@ -120,12 +120,12 @@ fn judge_template(
     if !lenient.template {
         template::validate(&as_pods_have_it(given, claims), path, errors);
     }
-    // Upstream judges these once more, and answers with the same causes twice.
+    // Upstream validates these once more, and reports the same causes twice.
     template::validate_metadata(given, path, errors);
 }
 
-/// The template as it is when pods are made of it: each claim is a volume, in the place of one of
-/// the same name, and the names on the network are the set's affair.
+/// The template as its pods use it: each claim is a volume, which replaces one with
+/// the same name, and the set assigns the host names.
 fn as_pods_have_it(template: &Value, claims: &[Value]) -> Value {
     let mut template = template.clone();
     let Some(pod) = template.get_mut("spec").and_then(Value::as_object_mut) else { return template };

@@ -33,7 +33,7 @@ fn new(set: &Object) -> Vec<Found> {
 }
 
 #[test]
-fn defaults() {
+fn update_strategy_is_defaulted() {
     for (case, given, want) in [
         ("nothing", json!({}), json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})),
         ("the type alone", json!({"type": "RollingUpdate"}), json!({"type": "RollingUpdate"})),
@@ -62,7 +62,7 @@ fn defaults() {
 }
 
 #[test]
-fn more_than_one_at_a_time_is_switched_off() {
+fn max_unavailable_is_dropped_unless_already_set() {
     let spec = json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}});
     let mut made = stateful_set(spec.clone());
     StatefulSet.prepare_create(&mut made, kind_now());
@@ -76,7 +76,7 @@ fn more_than_one_at_a_time_is_switched_off() {
 }
 
 #[test]
-fn rules() {
+fn specs_are_validated() {
     for (case, spec, path, text) in [
         (
             "management",
@@ -133,7 +133,7 @@ fn rules() {
 }
 
 #[test]
-fn claims_are_judged_and_are_volumes() {
+fn claim_templates_are_validated_and_act_as_volumes() {
     let mount = json!({"containers": [{
         "name": "c", "image": "i:1", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]});
     let with =
@@ -157,10 +157,10 @@ fn claims_are_judged_and_are_volumes() {
             "Required value: at least 1 access mode is required"
         )]
     );
-    // They cannot change, so they are not judged again.
+    // They are immutable, so an update does not validate them again.
     let old = with(bad);
     assert!(causes(|errors| StatefulSet.validate_update(&old, &old, errors)).is_empty());
-    // A claim takes the place of a volume of its name.
+    // A claim replaces a volume with the same name.
     let taken =
         json!({"spec": {"template": {"spec": {"volumes": [{"name": "data", "hostPath": {"path": ""}}]}}}});
     let mut set = with(claims()).into_value();
@@ -169,13 +169,13 @@ fn claims_are_judged_and_are_volumes() {
 }
 
 #[test]
-fn names_on_the_network_are_the_sets_affair() {
+fn host_names_of_the_template_are_not_validated() {
     let odd = json!({"template": {"spec": {"hostname": "A_B", "subdomain": "C_D"}}});
     assert!(new(&stateful_set(odd)).is_empty());
 }
 
 #[test]
-fn little_may_change() {
+fn only_mutable_fields_of_the_spec_may_change() {
     let text = "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
                 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
                 'minReadySeconds' are forbidden";
@@ -200,7 +200,7 @@ fn little_may_change() {
 }
 
 #[test]
-fn a_template_that_was_never_right_may_stay() {
+fn unchanged_invalid_template_is_accepted_on_update() {
     let wrong = json!({"template": {"spec": {"containers": [{"name": "A_B", "image": "i:1"}]}}});
     let old = stateful_set(wrong.clone());
     assert!(!new(&old).is_empty());
@@ -210,7 +210,7 @@ fn a_template_that_was_never_right_may_stay() {
 }
 
 #[test]
-fn parts_of_bytes_are_warned_about() {
+fn fractional_byte_values_cause_warnings() {
     let mut odd = claims();
     odd[0]["spec"]["resources"]["requests"]["storage"] = json!("1500m");
     let set = stateful_set(json!({"volumeClaimTemplates": odd}));

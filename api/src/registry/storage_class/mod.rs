@@ -1,5 +1,5 @@
-//! `StorageClass`, and what else there is to know about classes: which class a volume or a claim
-//! names, and which class is the default.
+//! `StorageClass`, and functions about classes: which class a volume or a claim
+//! uses, and which class is the default.
 
 #[cfg(test)]
 mod tests;
@@ -16,35 +16,35 @@ use crate::kind::{Column, DeleteAnswer, Kind, Names, Policy, Scope};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// Where volumes and claims named their class before there was a field. Still honoured, before the
+/// The annotation for the class of volumes and claims that preceded the field. It takes precedence over the
 /// field.
 pub const BETA_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// What is said about [`BETA_ANNOTATION`].
+/// The warning about [`BETA_ANNOTATION`].
 pub(super) const BETA_ANNOTATION_WARNING: &str = "metadata.annotations[volume.beta.kubernetes.io/storage-class]: \
      deprecated since v1.8; use \"storageClassName\" attribute instead";
 
-/// Marks a class as the default one; any of them with the value `true`.
+/// The annotations that mark the default class; one of them with the value `true` is sufficient.
 const DEFAULT_ANNOTATIONS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
-/// The class that a volume or claim names; `""` when it names none.
+/// The class of a volume or claim; `""` if it has none.
 pub fn class_of(object: &Object) -> &str {
     object.annotation(BETA_ANNOTATION).unwrap_or_else(|| object.str_at(&["spec", "storageClassName"]))
 }
 
-/// Whether a claim says anything about its class; `""` says that it wants none.
+/// Whether a claim sets its class; `""` explicitly requests none.
 pub fn is_named(claim: &Object) -> bool {
     claim.annotation(BETA_ANNOTATION).is_some()
         || claim.at(&["spec", "storageClassName"]).is_some_and(Value::is_string)
 }
 
-/// Whether a class is marked as the default one.
+/// Whether a class is marked as the default.
 pub fn is_default(class: &Object) -> bool {
     DEFAULT_ANNOTATIONS.iter().any(|key| class.annotation(key) == Some("true"))
 }
 
-/// The kind.
+/// The `StorageClass` kind.
 pub(super) struct StorageClass;
 
 const NAMES: Names = Names {
@@ -125,7 +125,7 @@ impl Kind for StorageClass {
         const COLUMNS: &[Column] = &[
             cells::NAME,
             cells::text("Provisioner", "Driver that makes the volumes of this class."),
-            cells::text("ReclaimPolicy", "What becomes of a volume when its claim is gone."),
+            cells::text("ReclaimPolicy", "What happens to a volume after its claim is deleted."),
             cells::text("VolumeBindingMode", "When claims of this class are bound."),
             cells::text("AllowVolumeExpansion", "Whether claims of this class may grow."),
             cells::AGE,
@@ -152,8 +152,8 @@ fn topologies_of(class: &Object) -> &[Value] {
 }
 
 fn topologies(terms: &[Value], errors: &mut FieldErrors) {
-    // Upstream compares each term with as many empty ones as there are terms, and with those
-    // before it; so an empty term counts as a duplicate.
+    // Upstream compares each term with as many empty ones as there are terms, and with the previous
+    // ones, so an empty term counts as a duplicate.
     let mut seen = vec![BTreeMap::new(); terms.len()];
     for (i, term) in terms.iter().enumerate() {
         let path = Path::new("allowedTopologies").index(i).child("matchLabelExpressions");
@@ -165,7 +165,7 @@ fn topologies(terms: &[Value], errors: &mut FieldErrors) {
     }
 }
 
-/// The rules of one term; the values of each of its keys.
+/// Validates one term, and returns the values of each of its keys.
 fn topology<'a>(
     expressions: &'a [Value],
     path: &Path,

@@ -1,4 +1,4 @@
-//! Tests of the kind `StorageClass`.
+//! Tests of the `StorageClass` kind.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::registry::volume_testing::*;
 
 #[test]
-fn defaults() {
+fn missing_fields_are_defaulted() {
     let got = created(&StorageClass, &json!({"metadata": {"name": "x"}, "provisioner": "p"}));
     let want = json!({
         "metadata": {"name": "x"}, "provisioner": "p", "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate",
@@ -17,7 +17,7 @@ fn defaults() {
 }
 
 #[test]
-fn creates() {
+fn new_classes_are_validated() {
     let good = json!({"metadata": {"name": "x"}, "provisioner": "csi.example.com"});
     let term = |expressions| json!({"allowedTopologies": [{"matchLabelExpressions": expressions}]});
     let many: serde_json::Map<_, _> = (0..513).map(|i| (i.to_string(), json!("x"))).collect();
@@ -93,7 +93,7 @@ fn creates() {
 }
 
 #[test]
-fn updates() {
+fn updates_are_validated() {
     let old = json!({"metadata": {"name": "x"}, "provisioner": "p", "parameters": {"a": "b"}});
     for (case, patch, want) in [
         ("1 nothing", json!({}), vec![]),
@@ -129,7 +129,7 @@ fn updates() {
 }
 
 #[test]
-fn rows() {
+fn table_rows_mark_the_default_class() {
     for (case, class, want) in [
         (
             "1 plain",
@@ -162,7 +162,7 @@ fn rows() {
 }
 
 #[test]
-fn old_node_labels_are_warned_of() {
+fn deprecated_node_labels_cause_warnings() {
     let class = json!({"provisioner": "p", "allowedTopologies": [{"matchLabelExpressions": [
         {"key": "a", "values": ["x"]}, {"key": "failure-domain.beta.kubernetes.io/zone", "values": ["x"]}]}]});
     let want = "allowedTopologies[0].matchLabelExpressions[1]: deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead";
@@ -170,7 +170,7 @@ fn old_node_labels_are_warned_of() {
 }
 
 #[test]
-fn which_class_is_named() {
+fn class_annotation_takes_precedence_over_the_field() {
     for (object, class, named) in [
         (json!({"spec": {}}), "", false),
         (json!({"spec": {"storageClassName": null}}), "", false),

@@ -1,4 +1,4 @@
-//! `VolumeAttachment`.
+//! The `VolumeAttachment` kind.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use crate::kind::{Column, DeleteAnswer, Kind, Names, Policy, Scope, StatusSubres
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
-/// The kind.
+/// The `VolumeAttachment` kind.
 pub(super) struct VolumeAttachment;
 
 const NAMES: Names = Names {
@@ -32,9 +32,9 @@ const NAMES: Names = Names {
 const VOLUME: &str = "persistentVolumeName";
 const INLINE: &str = "inlineVolumeSpec";
 
-/// Most bytes of what the driver tells about an attachment.
+/// The maximum size of the driver's attachment metadata, in bytes.
 const METADATA_SIZE: usize = 256 * 1024;
-/// Most bytes of an error's message. Upstream's error text names the other limit.
+/// The maximum length of an error message, in bytes. Upstream's message names the other limit.
 const MESSAGE_SIZE: usize = 1024;
 
 impl Kind for VolumeAttachment {
@@ -60,7 +60,7 @@ impl Kind for VolumeAttachment {
     }
 
     fn defaults(&self, attachment: &mut Object) {
-        // The wire format prints it also when it is false.
+        // The wire format includes the field even if it is false.
         attachment.set_default(&["status", "attached"], false);
         if let Some(Value::Object(spec)) =
             attachment.object_at(&["spec"]).get_mut("source").and_then(|s| s.get_mut("inlineVolumeSpec"))
@@ -83,7 +83,7 @@ impl Kind for VolumeAttachment {
         validate_source(source, &path.child("source"), errors);
         subdomain(&path.child("nodeName"), text(spec, "nodeName"), errors);
         status(attachment, errors);
-        // The rules that this version has added to those of older ones.
+        // The rules that this version has in addition to those of older ones.
         driver_name(&path.child("attacher"), text(spec, "attacher"), errors);
         if let Some(volume) = given(source, VOLUME).and_then(Value::as_str) {
             subdomain(&path.child("source").child(VOLUME), volume, errors);

@@ -1,4 +1,4 @@
-//! Tests of the kind `VolumeAttachment`.
+//! Tests of the `VolumeAttachment` kind.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ fn attachment() -> Value {
 }
 
 #[test]
-fn defaults() {
+fn status_is_reset_on_create() {
     let sent = with(&attachment(), &json!({"status": {"attached": true, "attachmentMetadata": {"a": "b"}}}));
     assert_eq!(created(&VolumeAttachment, &sent).0["status"], json!({"attached": false}));
     assert_eq!(defaulted(&VolumeAttachment, &attachment()).0["status"], json!({"attached": false}));
@@ -18,7 +18,7 @@ fn defaults() {
 }
 
 #[test]
-fn creates() {
+fn new_attachments_are_validated() {
     let source = |source: Value| json!({"spec": {"source": source}});
     let inline = |spec: Value| source(json!({"persistentVolumeName": null, "inlineVolumeSpec": spec}));
     let csi = json!({"driver": "d", "volumeHandle": "h"});
@@ -86,7 +86,7 @@ fn creates() {
 }
 
 #[test]
-fn updates() {
+fn spec_is_immutable() {
     for (case, patch, want) in [
         ("1 metadata", json!({"metadata": {"labels": {"a": "b"}}}), vec![]),
         (
@@ -102,7 +102,7 @@ fn updates() {
 }
 
 #[test]
-fn statuses() {
+fn statuses_are_validated() {
     for (case, status, want) in [
         (
             "1 good",
@@ -128,7 +128,7 @@ fn statuses() {
 }
 
 #[test]
-fn rows_and_fields() {
+fn table_rows_and_selectable_fields_are_readable() {
     assert_eq!(row(&VolumeAttachment, &attachment()), json!(["x", "d", "pv", "n", false, "10s"]));
     let inline = json!({"metadata": {"name": "x"}, "spec": {"source": {"inlineVolumeSpec": {}}}, "status": {"attached": true}});
     assert_eq!(row(&VolumeAttachment, &inline), json!(["x", "", "", "", true, "10s"]));

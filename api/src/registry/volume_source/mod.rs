@@ -1,5 +1,5 @@
-//! The sources of persistent volumes: what they default to, and their rules. They stand side by
-//! side in the spec of a `PersistentVolume`, and in the inline spec of a `VolumeAttachment`.
+//! The sources of persistent volumes: their defaults and validation. Each source is a field of
+//! the spec of a `PersistentVolume`, and of the inline spec of a `VolumeAttachment`.
 
 mod rules;
 #[cfg(test)]
@@ -10,27 +10,27 @@ use serde_json::{Map, Value};
 use super::volume_rules::given;
 use crate::validate::{FieldErrors, Path};
 
-/// The rules of one source: its value, its path, the name of the volume.
+/// Validates one source: its value, its path, the name of the volume.
 type Rules = fn(&Value, &Path, &str, &mut FieldErrors);
 
 /// A kind of source.
 struct Source {
     /// The field.
     field: &'static str,
-    /// The field as errors name it that say there is more than one source; `None` for a source
-    /// that upstream never refuses.
+    /// The name of the field in errors about more than one source; `None` for a source
+    /// that upstream never rejects.
     refused_at: Option<&'static str>,
-    /// The field as the other errors name it.
+    /// The name of the field in all other errors.
     shown: &'static str,
     rules: Rules,
 }
 
-/// A source with nothing odd about it.
+/// A source whose errors use the name of its field.
 const fn source(field: &'static str, rules: Rules) -> Source {
     Source { field, refused_at: Some(field), shown: field, rules }
 }
 
-/// Every source, in upstream's order: of two, the later one is refused.
+/// Every source, in upstream's order: if there are two, the later one is rejected.
 const SOURCES: &[Source] = &[
     source("hostPath", rules::host_path),
     Source { shown: "persistentDisk", ..source("gcePersistentDisk", rules::gce_persistent_disk) },
@@ -56,7 +56,7 @@ const SOURCES: &[Source] = &[
     source("csi", rules::csi),
 ];
 
-/// Whether there is exactly one source, and the rules of the first (upstream:
+/// Validates that there is exactly one source, and the first source itself (upstream:
 /// ValidatePersistentVolumeSpec). `path` is that of the spec, `name` the volume's, `""` inline.
 pub(super) fn validate(
     spec: &Value,
@@ -83,7 +83,7 @@ pub(super) fn validate(
     }
 }
 
-/// Whether a volume of this spec may carry mount options in the old annotation.
+/// Whether a volume with this spec may have mount options in the old annotation.
 pub(super) fn takes_mount_options(spec: &Value) -> bool {
     const SOURCES: [&str; 13] = [
         "gcePersistentDisk",
@@ -103,13 +103,13 @@ pub(super) fn takes_mount_options(spec: &Value) -> bool {
     SOURCES.iter().any(|source| given(spec, source).is_some())
 }
 
-/// The source of a volume's spec by itself, for comparison.
+/// The source of a volume's spec, extracted for comparison.
 pub(super) fn of(spec: &Value) -> Map<String, Value> {
     let source = |source: &Source| Some((source.field.to_owned(), given(spec, source.field)?.clone()));
     SOURCES.iter().filter_map(source).collect()
 }
 
-/// Warnings for sources that nothing mounts any more.
+/// Warnings about sources that are no longer supported.
 pub(super) fn warnings(spec: &Value) -> impl Iterator<Item = String> {
     const GONE: [(&str, &str, &str); 6] = [
         ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
@@ -123,7 +123,7 @@ pub(super) fn warnings(spec: &Value) -> impl Iterator<Item = String> {
     GONE.into_iter().filter(is_used).map(|(_, shown, why)| format!("spec.{shown}: {why}"))
 }
 
-/// Fills in what the client left out of the source in a volume's spec.
+/// Defaults the fields that the client omitted from the source in a volume's spec.
 pub(super) fn defaults(spec: &mut Map<String, Value>) {
     for (source, fields) in DEFAULTS {
         let Some(Value::Object(source)) = spec.get_mut(*source) else { continue };
@@ -135,7 +135,7 @@ pub(super) fn defaults(spec: &mut Map<String, Value>) {
     }
 }
 
-/// A default: text or `false`.
+/// A default: a string or `false`.
 enum Default {
     Text(&'static str),
     No,
@@ -150,7 +150,7 @@ impl Default {
     }
 }
 
-/// Per source, what its fields default to (upstream: pkg/apis/core/v1/defaults.go).
+/// The defaults of each source's fields (upstream: pkg/apis/core/v1/defaults.go).
 const DEFAULTS: &[(&str, &[(&str, Default)])] = &[
     ("hostPath", &[("type", Default::Text(""))]),
     ("iscsi", &[("iscsiInterface", Default::Text("default"))]),

@@ -1,5 +1,5 @@
-//! The rules of each source (upstream: pkg/apis/core/validation/validation.go). Each function gets
-//! the source, its path and the name of the volume.
+//! Validation of each source (upstream: pkg/apis/core/validation/validation.go). The arguments of each function
+//! are the source, its path and the name of the volume.
 
 use orlop_apimachinery::names;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::registry::volume_rules::{driver_name, entries, given, items, name, re
 use crate::validate::{FieldErrors, Path};
 
 const LUN: &str = "must be between 0 and 255, inclusive";
-/// Upstream's words; 0, which means the whole disk, is taken.
+/// Upstream's message; 0, which means the whole disk, is valid.
 const PARTITION: &str = "must be between 1 and 255, inclusive";
 const HOST_PATH_TYPES: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
@@ -53,7 +53,7 @@ pub(super) fn nfs(source: &Value, path: &Path, _: &str, errors: &mut FieldErrors
 pub(super) fn csi(source: &Value, path: &Path, _: &str, errors: &mut FieldErrors) {
     driver_name(&path.child("driver"), text(source, "driver"), errors);
     required(path, source, "volumeHandle", errors);
-    // Upstream does not look at nodeStageSecretRef.
+    // Upstream does not validate nodeStageSecretRef.
     for field in [
         "controllerPublishSecretRef",
         "controllerExpandSecretRef",
@@ -114,7 +114,7 @@ pub(super) fn iscsi(source: &Value, path: &Path, volume: &str, errors: &mut Fiel
 fn iscsi_name(path: &Path, value: &str, errors: &mut FieldErrors) {
     let is_valid = match value.get(..3) {
         Some("iqn") => is_iqn(value),
-        // The type, any character, and so many letters and figures.
+        // The type, any character, and this number of letters and digits.
         Some("eui") => is_id(value, 16),
         Some("naa") => is_id(value, 32),
         Some(_) | None => {
@@ -132,7 +132,7 @@ fn is_id(value: &str, length: usize) -> bool {
     rest.len() == length && rest.iter().all(char::is_ascii_alphanumeric)
 }
 
-/// `iqn.2001-04.com.example:storage.disk1`
+/// An iSCSI qualified name, such as `iqn.2001-04.com.example:storage.disk1`.
 fn is_iqn(value: &str) -> bool {
     let Some((authority, target)) = value.split_once(':') else { return false };
     let mut parts = authority.splitn(3, '.');
@@ -242,7 +242,7 @@ pub(super) fn quobyte(source: &Value, path: &Path, _: &str, errors: &mut FieldEr
     required(path, source, "volume", errors);
 }
 
-/// A host, a colon, a port; the host may be an address of IPv6 in brackets.
+/// A host, a colon, a port; the host may be an IPv6 address in brackets.
 fn is_host_port(pair: &str) -> bool {
     let Some((host, port)) = pair.rsplit_once(':') else { return false };
     let plain = |text: &str| !text.contains(['[', ']']);

@@ -11,7 +11,7 @@ fn errors(spec: &Value, name: &str, has_node_affinity: bool) -> Vec<String> {
 }
 
 #[test]
-fn defaults_of_sources() {
+fn sources_are_defaulted() {
     for (given, want) in [
         (json!({"hostPath": {"path": "/x"}}), json!({"hostPath": {"path": "/x", "type": ""}})),
         (json!({"hostPath": {"type": "File"}}), json!({"hostPath": {"type": "File"}})),
@@ -34,7 +34,7 @@ fn defaults_of_sources() {
 }
 
 #[test]
-fn one_source() {
+fn exactly_one_source_is_required() {
     let csi = json!({"driver": "d", "volumeHandle": "h"});
     for (case, spec, want) in [
         ("1 none", json!({}), vec!["spec: Required value: must specify a volume type"]),
@@ -65,7 +65,7 @@ fn one_source() {
 }
 
 #[test]
-fn csi_sources() {
+fn csi_sources_are_validated() {
     let subdomain = crate::registry::volume_testing::SUBDOMAIN;
     let secret =
         |field: &str, secret: Value| json!({"csi": {"driver": "d", "volumeHandle": "h", field: secret}});
@@ -110,7 +110,7 @@ fn csi_sources() {
 }
 
 #[test]
-fn paths() {
+fn paths_are_validated() {
     for (case, spec, want) in [
         ("1 no path", json!({"hostPath": {}}), vec!["spec.hostPath.path: Required value"]),
         (
@@ -152,7 +152,7 @@ fn paths() {
 }
 
 #[test]
-fn iscsi_sources() {
+fn iscsi_sources_are_validated() {
     let iqn = "iqn.2001-04.com.example:storage.kube.sys1.xyz";
     let with = |patch: Value| {
         let mut source = json!({"targetPortal": "127.0.0.1", "iqn": iqn, "lun": 1});
@@ -216,7 +216,7 @@ fn iscsi_sources() {
 }
 
 #[test]
-fn other_sources() {
+fn other_sources_are_validated() {
     for (case, spec, want) in [
         (
             "1 fc",
@@ -342,7 +342,7 @@ fn other_sources() {
 }
 
 #[test]
-fn hosts_with_ports() {
+fn hosts_with_ports_are_validated() {
     for (text, want) in
         [("a:1", true), ("[::1]:1", true), ("a", false), ("a:b:1", false), ("::1", false), ("[::1]", false)]
     {

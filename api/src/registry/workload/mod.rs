@@ -1,8 +1,8 @@
-//! What kinds with a pod template, a selector and a number of replicas have in common.
+//! Common parts of kinds with a pod template, a selector and a number of replicas.
 //!
-//! Rules stand here once, at a path, so that each kind can call them in upstream's order
-//! (pkg/apis/apps/validation, pkg/apis/core/validation). What a template must be is in
-//! [`template`], numbers that may be shares in [`percent`], cells of tables in [`table`].
+//! Each rule exists once and takes a path, so that every kind can call the rules in upstream's order
+//! (pkg/apis/apps/validation, pkg/apis/core/validation). The validation of templates is in
+//! [`template`], that of numbers that may be percentages in [`percent`], the table cells in [`table`].
 
 pub(super) mod percent;
 pub(super) mod table;
@@ -22,7 +22,7 @@ use crate::object::Object;
 use crate::validate::label_selector::validate_label_selector;
 use crate::validate::{FieldErrors, Path};
 
-/// The `/scale` subresource as discovery names it.
+/// The `/scale` subresource for discovery.
 pub(super) const SCALE: &[Subresource] = &[Subresource {
     name: "scale",
     group: "autoscaling",
@@ -32,7 +32,7 @@ pub(super) const SCALE: &[Subresource] = &[Subresource {
     verbs: &["get", "patch", "update"],
 }];
 
-/// Where the kinds of `apps/v1` keep what `/scale` shows.
+/// The paths of the fields for `/scale` in the kinds of `apps/v1`.
 pub(super) fn scale_paths() -> ScalePaths<'static> {
     ScalePaths {
         replicas: vec!["spec", "replicas"],
@@ -41,17 +41,17 @@ pub(super) fn scale_paths() -> ScalePaths<'static> {
     }
 }
 
-/// A number of an object; 0 when there is none.
+/// A number in an object; 0 if absent.
 pub(super) fn number(of: &Value, field: &str) -> i64 {
     of.get(field).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// A member of an object; `null` counts as none.
+/// A field of an object; `None` if absent or `null`.
 pub(super) fn given<'a>(of: &'a Value, field: &str) -> Option<&'a Value> {
     of.get(field).filter(|value| !value.is_null())
 }
 
-/// A text of an object; `""` when there is none.
+/// A string in an object; `""` if absent.
 pub(super) fn text<'a>(of: &'a Value, field: &str) -> &'a str {
     of.get(field).and_then(Value::as_str).unwrap_or_default()
 }
@@ -61,7 +61,7 @@ pub(super) fn spec(object: &Object) -> &Value {
     object.at(&["spec"]).unwrap_or(&Value::Null)
 }
 
-/// Numbers that must not be below zero, each when it is there.
+/// Validates that each of the numbers, if present, is not negative.
 pub(super) fn counts(of: &Value, fields: &[&str], path: &Path, errors: &mut FieldErrors) {
     for field in fields {
         if let Some(number) = of.get(*field).and_then(Value::as_i64) {
@@ -70,8 +70,8 @@ pub(super) fn counts(of: &Value, fields: &[&str], path: &Path, errors: &mut Fiel
     }
 }
 
-/// The rules of the selector of a workload. `of` is the kind that the refusal of an empty selector
-/// names; `bad` is said of one that cannot be used. Gives the selector when it can be.
+/// Validates the selector of a workload. `of` is the kind in the error about an empty
+/// selector; `bad` is the message for an invalid one. Returns the selector if it is valid.
 pub(super) fn selector(
     spec: &Value,
     of: &str,
@@ -96,14 +96,14 @@ pub(super) fn selector(
     usable.ok()
 }
 
-/// Whether a selector asks for nothing.
+/// Whether a selector has no requirements.
 pub(super) fn is_empty(selector: &LabelSelector) -> bool {
     selector.match_labels.iter().flatten().next().is_none()
         && selector.match_expressions.iter().flatten().next().is_none()
 }
 
-/// The rules of the numbers in a status: none below zero, none of `parts` above all replicas, and
-/// not more available than ready. `ready` is how the last refusal names the ready ones.
+/// Validates the numbers in a status: none negative, none of `parts` above the number of replicas, and
+/// not more available than ready. `ready` is the name of the ready replicas in the last error.
 pub(super) fn status_numbers(
     status: &Value,
     counted: &[&str],
@@ -127,7 +127,7 @@ pub(super) fn status_numbers(
     }
 }
 
-/// The number of collisions of names only grows.
+/// The collision count cannot decrease.
 pub(super) fn collisions(object: &Object, old: &Object, errors: &mut FieldErrors) {
     let count = |object: &Object| object.at(&["status", "collisionCount"]).and_then(Value::as_i64);
     let (after, before) = (count(object), count(old));
@@ -150,7 +150,7 @@ pub(super) fn deadline(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// What people are told who give a workload a name that its pods cannot have as their host's.
+/// The warning about a workload whose name is not valid as the host name of its pods.
 pub(super) fn name_warning(object: &Object) -> Option<String> {
     let problems = names::dns_label(object.name());
     (!problems.is_empty()).then(|| {
@@ -162,7 +162,7 @@ pub(super) fn name_warning(object: &Object) -> Option<String> {
     })
 }
 
-/// Whether a change of an object counted as one of its spec.
+/// Whether a change incremented the object's generation.
 pub(super) fn has_new_generation(object: &Object, old: &Object) -> bool {
     object.at(&["metadata", "generation"]) != old.at(&["metadata", "generation"])
 }

@@ -1,4 +1,4 @@
-//! Cells that the tables of workloads have in common.
+//! Common table cells of workloads.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use orlop_apimachinery::labels::Selector;
@@ -21,7 +21,7 @@ pub(in crate::registry) const IMAGES: Column =
 pub(in crate::registry) const SELECTOR: Column =
     cells::wide("Selector", "Labels that the pods are known by.");
 
-/// What `Containers` and `Images` show.
+/// The cells of the columns `Containers` and `Images`.
 pub(in crate::registry) fn containers(object: &Object) -> [Value; 2] {
     ["name", "image"].map(|field| {
         let containers = object.at(&["spec", "template", "spec", "containers"]).and_then(Value::as_array);
@@ -32,7 +32,7 @@ pub(in crate::registry) fn containers(object: &Object) -> [Value; 2] {
     })
 }
 
-/// What `Selector` shows of a `LabelSelector`.
+/// The `Selector` cell for a `LabelSelector`.
 pub(in crate::registry) fn selector(object: &Object) -> Value {
     let given = object.at(&["spec", "selector"]).filter(|value| !value.is_null());
     let typed = given.map(|value| LabelSelector::deserialize(value).unwrap_or_default());
@@ -44,7 +44,7 @@ pub(in crate::registry) fn selector(object: &Object) -> Value {
     cells::or(&shown, "<none>").into()
 }
 
-/// What a column shows of a map of labels.
+/// The cell for a map of labels.
 pub(in crate::registry) fn labels(object: &Object, path: &[&str]) -> Value {
     let map = object.at(path).and_then(Value::as_object).into_iter().flatten();
     let shown: Vec<String> =
@@ -52,7 +52,7 @@ pub(in crate::registry) fn labels(object: &Object, path: &[&str]) -> Value {
     cells::or(&shown.join(","), "<none>").into()
 }
 
-/// A number in a cell; 0 when there is none.
+/// The number in a cell; 0 if absent.
 pub(in crate::registry) fn number(object: &Object, path: &[&str]) -> i64 {
     object.at(path).and_then(Value::as_i64).unwrap_or_default()
 }

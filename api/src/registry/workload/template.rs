@@ -1,4 +1,4 @@
-//! The pod template of a workload: defaults, and the rules that go beyond those of its pod spec.
+//! The pod template of a workload: defaults, and validation beyond that of its pod spec.
 
 use orlop_apimachinery::labels::Selector;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use crate::validate::label_selector::validate_labels;
 use crate::validate::meta::validate_annotations;
 use crate::validate::{FieldErrors, Path};
 
-/// Fills in what the template of a spec leaves out.
+/// Defaults the fields that the template of a spec omits.
 pub(in crate::registry) fn fill(spec: &mut Map<String, Value>) {
     let Some(template) = json_defaults::object(spec, "template") else { return };
     json_defaults::value(template, "metadata", json!({}));
@@ -22,7 +22,7 @@ pub(in crate::registry) fn fill(spec: &mut Map<String, Value>) {
     }
 }
 
-/// The rules of a template.
+/// Validates a template.
 pub(in crate::registry) fn validate(template: &Value, path: &Path, errors: &mut FieldErrors) {
     validate_metadata(template, path, errors);
     let spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
@@ -35,8 +35,8 @@ pub(in crate::registry) fn validate(template: &Value, path: &Path, errors: &mut 
     }
 }
 
-/// The rules of a template's labels and annotations. Their paths leave out `metadata`, as upstream's
-/// do.
+/// Validates a template's labels and annotations. As in upstream, their paths omit
+/// `metadata`.
 pub(in crate::registry) fn validate_metadata(template: &Value, path: &Path, errors: &mut FieldErrors) {
     validate_labels(texts(template, "labels"), &path.child("labels"), errors);
     let at = path.child("annotations");
@@ -52,7 +52,7 @@ fn texts<'a>(template: &'a Value, field: &str) -> impl Iterator<Item = (&'a str,
     map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }
 
-/// The pods of a template must be those that the workload selects.
+/// Validates that the workload's selector matches the template's pods.
 pub(in crate::registry) fn is_selected(
     template: &Value,
     selector: &Selector,
@@ -68,13 +68,13 @@ pub(in crate::registry) fn is_selected(
     errors.invalid(&path, shown.cloned().unwrap_or_default(), "`selector` does not match template `labels`");
 }
 
-/// Whether labels, if there are any, fit a selector.
+/// Whether labels, if present, match a selector.
 pub(in crate::registry) fn matches(labels: Option<&Value>, selector: &Selector) -> bool {
     selector.matches(|key| labels?.get(key)?.as_str())
 }
 
-/// Pods of a workload run for ever: they restart, and they have no deadline. `kind` is the one that
-/// the refusal names.
+/// Validates that the pods of a workload run indefinitely: they restart, and they have no deadline. `kind` is the
+/// kind in the error message.
 pub(in crate::registry) fn runs_for_ever(
     template: &Value,
     kind: &str,
@@ -93,7 +93,7 @@ pub(in crate::registry) fn runs_for_ever(
     }
 }
 
-/// Texts for people about the template of a spec.
+/// Warnings about the template of a spec.
 pub(in crate::registry) fn warn(spec: &Value) -> Vec<String> {
     match spec.pointer("/template/spec") {
         Some(pod) => warnings::pod_spec(pod, &Path::new("spec.template.spec")),

@@ -10,7 +10,7 @@ fn kind(plural: &str) -> &'static dyn Kind {
     *BUILTIN_KINDS.iter().find(|kind| kind.names().plural == plural).unwrap()
 }
 
-/// A workload as it is after defaulting.
+/// A workload after defaulting.
 fn workload(plural: &str, change: Value) -> Object {
     let selector = match plural {
         "replicationcontrollers" => json!({"app": "x"}),
@@ -33,7 +33,7 @@ fn workload(plural: &str, change: Value) -> Object {
 }
 
 #[test]
-fn shares() {
+fn percentages_are_validated_and_converted() {
     let path = Path::new("p");
     let odd = "Invalid value: \"3\": a valid percent string must be a numeric string followed by an ending '%' \
                (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
@@ -74,7 +74,7 @@ const KINDS_WITH_REPLICAS: [&str; 4] =
     ["replicationcontrollers", "replicasets", "deployments", "statefulsets"];
 
 #[test]
-fn what_is_complete_is_taken() {
+fn complete_workloads_are_valid() {
     for plural in KINDS_WITH_REPLICAS.into_iter().chain(["daemonsets"]) {
         let complete = workload(plural, json!({}));
         let found = causes(|errors| {
@@ -88,7 +88,7 @@ fn what_is_complete_is_taken() {
 }
 
 #[test]
-fn rules_of_templates() {
+fn templates_are_validated() {
     for plural in KINDS_WITH_REPLICAS.into_iter().chain(["daemonsets"]) {
         let name = match plural {
             // They share the rule with their ReplicaSets.
@@ -141,7 +141,7 @@ fn rules_of_templates() {
 }
 
 #[test]
-fn pods_must_be_selected() {
+fn selector_must_match_the_template() {
     let text = "Invalid value: {\"app\":\"y\"}: `selector` does not match template `labels`";
     for plural in KINDS_WITH_REPLICAS.into_iter().chain(["daemonsets"]) {
         let bad = workload(plural, json!({"spec": {"template": {"metadata": {"labels": {"app": "y"}}}}}));
@@ -158,7 +158,7 @@ fn pods_must_be_selected() {
 }
 
 #[test]
-fn numbers_of_a_status() {
+fn status_numbers_are_validated() {
     let status = json!({"replicas": 2, "readyReplicas": 1, "availableReplicas": 3, "observedGeneration": -1});
     for (plural, ready) in [
         ("replicationcontrollers", "readyReplicas"),
@@ -189,7 +189,7 @@ fn numbers_of_a_status() {
 }
 
 #[test]
-fn collisions_only_grow() {
+fn collision_count_cannot_decrease() {
     let with = |count: Value| object(json!({"status": {"collisionCount": count}}));
     for (before, after, want) in [
         (Value::Null, json!(1), None),
@@ -205,7 +205,7 @@ fn collisions_only_grow() {
 }
 
 #[test]
-fn selectors_of_deployments_and_their_sets_stay() {
+fn selectors_are_immutable() {
     for plural in ["replicasets", "deployments", "daemonsets"] {
         let old = workload(plural, json!({}));
         let change = json!({"spec": {
@@ -225,7 +225,7 @@ fn selectors_of_deployments_and_their_sets_stay() {
 }
 
 #[test]
-fn a_controller_takes_the_labels_of_its_template() {
+fn replication_controller_defaults_its_labels_from_the_template() {
     let mut controller = object(json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}));
     kind("replicationcontrollers").defaults(&mut controller);
     assert_eq!(controller.at(&["spec", "selector"]), Some(&json!({"a": "b"})));
@@ -238,7 +238,7 @@ fn a_controller_takes_the_labels_of_its_template() {
 }
 
 #[test]
-fn controllers_without_a_template_or_a_selector() {
+fn replication_controller_requires_template_and_selector() {
     let bare = workload("replicationcontrollers", json!({"spec": {"template": null, "selector": null}}));
     assert_eq!(
         causes(|errors| kind("replicationcontrollers").validate(&bare, errors)),
@@ -250,7 +250,7 @@ fn controllers_without_a_template_or_a_selector() {
 }
 
 #[test]
-fn names_that_are_no_host_names() {
+fn dotted_names_cause_a_warning() {
     let text = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; \
                 a DNS label is recommended: [must not contain dots]";
     for plural in ["replicationcontrollers", "replicasets", "deployments"] {
@@ -261,7 +261,7 @@ fn names_that_are_no_host_names() {
 }
 
 #[test]
-fn templates_warn_when_the_spec_changes() {
+fn template_warnings_repeat_only_when_the_spec_changes() {
     let odd = json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": -1}}}});
     let text = "spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and \
                 will be treated as 1";
@@ -276,7 +276,7 @@ fn templates_warn_when_the_spec_changes() {
 }
 
 #[test]
-fn rows() {
+fn table_rows_show_replicas_and_containers() {
     let change = json!({
         "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"replicas": 4, "template": {"spec": {
@@ -307,7 +307,7 @@ fn rows() {
 }
 
 #[test]
-fn only_controllers_are_selected_by_their_replicas() {
+fn only_replication_controllers_have_selectable_fields() {
     let controller = workload("replicationcontrollers", json!({"status": {"replicas": 3}}));
     assert_eq!(kind("replicationcontrollers").field(&controller, "status.replicas"), "3");
     for plural in ["replicasets", "deployments", "statefulsets", "daemonsets", "controllerrevisions"] {

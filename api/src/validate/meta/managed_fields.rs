@@ -1,4 +1,4 @@
-//! `metadata.managedFields`, and the names of field managers.
+//! Validation of `metadata.managedFields`, and of the names of field managers.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::validate::{FieldErrors, Path};
 const MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
 
-/// The entries of `managedFields`, besides the fields themselves.
+/// The entries of `managedFields`, without the field sets themselves.
 pub(super) fn validate(entries: &[Value], path: &Path, errors: &mut FieldErrors) {
     for (i, entry) in entries.iter().enumerate() {
         let path = path.index(i);

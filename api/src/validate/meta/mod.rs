@@ -1,8 +1,8 @@
-//! Metadata of objects. Upstream: apimachinery `pkg/api/validation/objectmeta.go`,
+//! Validation of object metadata. Upstream: apimachinery `pkg/api/validation/objectmeta.go`,
 //! `pkg/apis/core/validation` (finalizers), apiserver `pkg/registry/rest/update.go`.
 //!
-//! An update is judged twice upstream, by the generic registry and by the kind, and so its causes
-//! stand twice in the answer. That is reproduced: people count causes in tests.
+//! Upstream validates an update twice, in the generic registry and in the kind, so the response contains
+//! each cause twice. This module reproduces that, since tests count causes.
 
 mod managed_fields;
 mod owners;
@@ -22,22 +22,22 @@ use crate::object::Object;
 
 pub use managed_fields::validate_field_manager;
 
-/// Keys and values of all annotations together may have this many bytes.
+/// The maximum total size of the keys and values of all annotations, in bytes.
 pub const ANNOTATIONS_MAX: usize = 256 * 1024;
 const IMMUTABLE: &str = "field is immutable";
 
-/// A rule for a text: what is wrong with it.
+/// A rule for a string: returns its error messages.
 type Rule = fn(&str) -> Vec<String>;
 
-/// The metadata of a new object. Names have been generated and the namespace filled in.
+/// The metadata of a new object, after names were generated and the namespace was set.
 pub fn validate_meta(object: &Object, policy: NameRule, namespaced: bool, errors: &mut FieldErrors) {
     validate_general(object, policy, namespaced, errors);
     validate_finalizer_names(object, policy, errors);
 }
 
-/// The metadata of a changed object. `uid`, `creationTimestamp` and the deletion's fields have been
-/// filled in from the stored object where the client left them out; `resourceVersion` is the
-/// verbs' business.
+/// The metadata of a changed object. Omitted values of `uid`, `creationTimestamp` and the deletion's fields
+/// have been copied from the stored object; the verbs check `resourceVersion`
+/// themselves.
 pub fn validate_meta_update(
     new: &Object,
     old: &Object,
@@ -45,14 +45,14 @@ pub fn validate_meta_update(
     namespaced: bool,
     errors: &mut FieldErrors,
 ) {
-    // The generic registry, for which a name is any path segment.
+    // The generic registry, which accepts any path segment as a name.
     validate_general(new, NameRule::PathSegment, namespaced, errors);
     validate_change(new, old, errors);
     if policy == NameRule::PathSegment {
-        // Events: the kind has no rules of its own for metadata.
+        // Events: the kind has no metadata rules of its own.
         return;
     }
-    // The kind: all rules for an object, and those for a change.
+    // The kind: all rules for an object, and those for an update.
     validate_meta(new, policy, namespaced, errors);
     validate_change(new, old, errors);
     validate_finalizer_names(new, policy, errors);
@@ -116,7 +116,7 @@ fn generation(object: &Object) -> i64 {
     object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// Annotations, also those of templates inside specs; every error is at `path` itself.
+/// Annotations, also those of templates inside specs; every error has the path `path` itself.
 pub fn validate_annotations<'a>(
     annotations: impl Iterator<Item = (&'a str, &'a str)>,
     path: &Path,
@@ -149,7 +149,7 @@ fn validate_finalizers(object: &Object, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// Kinds that are part of Kubernetes take only finalizers whose owner can be told.
+/// Built-in kinds accept only finalizers with a recognizable owner.
 fn validate_finalizer_names(object: &Object, policy: NameRule, errors: &mut FieldErrors) {
     if policy == NameRule::PathSegment {
         return;

@@ -1,13 +1,13 @@
-//! `metadata.ownerReferences`.
+//! Validation of `metadata.ownerReferences`.
 
 use serde_json::Value;
 
 use crate::validate::{FieldErrors, Path};
 
-/// The members of an owner reference, in upstream's order.
+/// The fields of an owner reference, in upstream's order.
 const MEMBERS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 
-/// The owners of an object. As upstream, paths do not tell which owner is meant.
+/// The owners of an object. As in upstream, paths do not include the index of the owner.
 pub(super) fn validate(owners: &[Value], path: &Path, errors: &mut FieldErrors) {
     let mut controller: Option<String> = None;
     for owner in owners {
@@ -34,7 +34,7 @@ fn validate_one(owner: &Value, path: &Path, errors: &mut FieldErrors) {
     let api_version = text(owner, "apiVersion");
     let version = match api_version.split_once('/') {
         None => api_version,
-        // Not a version at all.
+        // Not a valid version.
         Some((_, rest)) if rest.contains('/') => "",
         Some((_, version)) => version,
     };
@@ -46,7 +46,7 @@ fn validate_one(owner: &Value, path: &Path, errors: &mut FieldErrors) {
             errors.invalid(&path.child(member), "", "must not be empty");
         }
     }
-    // Events go away by themselves; what they owned would go with them.
+    // Events expire; the objects that they own would be deleted with them.
     if api_version == "v1" && text(owner, "kind") == "Event" {
         errors.invalid_shown(path, &shown(owner), "/v1, Kind=Event is disallowed from being an owner");
     }
@@ -56,7 +56,7 @@ fn text<'a>(owner: &'a Value, member: &str) -> &'a str {
     owner.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// An owner as JSON, members in upstream's order.
+/// An owner as JSON, with the fields in upstream's order.
 fn shown(owner: &Value) -> String {
     let members: Vec<String> = MEMBERS
         .into_iter()

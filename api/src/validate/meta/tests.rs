@@ -19,7 +19,7 @@ fn of_create(metadata: Value, policy: NameRule, namespaced: bool) -> Vec<String>
 }
 
 #[test]
-fn create() {
+fn new_metadata_is_validated() {
     let with = |member: &str, value: Value| json!({"name": "a", "namespace": "n", member: value});
     let owner = |extra: Value| {
         let mut owner = json!({"apiVersion": "v1", "kind": "K", "name": "o", "uid": "u"});
@@ -132,7 +132,7 @@ fn create() {
 }
 
 #[test]
-fn names_and_scopes() {
+fn names_and_namespaces_are_validated() {
     for (metadata, policy, namespaced, expected) in [
         (json!({"name": "a"}), NameRule::Subdomain, false, None),
         (
@@ -164,7 +164,7 @@ fn names_and_scopes() {
 }
 
 #[test]
-fn update() {
+fn metadata_updates_are_validated() {
     let old = json!({"name": "a", "namespace": "n", "uid": "u", "generation": 2, "creationTimestamp": "t"});
     let deleted = {
         let mut deleted = old.clone();

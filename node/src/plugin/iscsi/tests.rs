@@ -279,7 +279,7 @@ async fn login_sets_names_and_passwords() {
     assert_eq!(initiator.commands(), expected);
     let nameless = self::volume("pv-1", 1, json!({"chapAuthSession": true}));
     let error = plugin.mount_device_for(&rig.host, &nameless).await.unwrap_err();
-    assert!(error.message.contains("no secret is named"), "{error}");
+    assert!(error.message.contains("no secret is specified"), "{error}");
 }
 
 #[tokio::test]

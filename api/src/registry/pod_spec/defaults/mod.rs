@@ -8,7 +8,7 @@ use crate::registry::pod_owner::Owner;
 use crate::registry::pod_volume;
 use crate::registry::pull_policy::pull_policy;
 
-/// Fills in what a pod spec leaves out.
+/// Defaults the fields that a pod spec omits.
 pub(in crate::registry) fn pod_spec(spec: &mut Map<String, Value>, owner: Owner<'_>) {
     mirror_service_account(spec);
     text(spec, "restartPolicy", "Always");
@@ -33,7 +33,7 @@ pub(in crate::registry) fn pod_spec(spec: &mut Map<String, Value>, owner: Owner<
     }
 }
 
-/// Defaults that templates do without, so that a change of them shows in no template.
+/// Defaults that apply only to pods, so that a change of these defaults changes no template.
 fn pod_only(spec: &mut Map<String, Value>) {
     value(spec, "enableServiceLinks", true);
     let host_network = spec.get("hostNetwork").and_then(Value::as_bool) == Some(true);
@@ -49,7 +49,7 @@ fn pod_only(spec: &mut Map<String, Value>) {
     }
 }
 
-/// The account's name stands in two fields; the newer one wins.
+/// The account's name is in two fields; the newer one takes precedence.
 fn mirror_service_account(spec: &mut Map<String, Value>) {
     let name = |field: &str| spec.get(field).and_then(Value::as_str).unwrap_or_default();
     let account = match name("serviceAccountName") {
@@ -134,14 +134,14 @@ fn requests_from_limits(container: &mut Map<String, Value>) {
     }
 }
 
-/// On the host's network a container's port is the host's port.
+/// With host networking, the host port defaults to the container port.
 fn host_port(port: &mut Map<String, Value>) {
     if let Some(own) = port.get("containerPort").and_then(Value::as_i64) {
         number(port, "hostPort", own);
     }
 }
 
-/// Resources finer than a thousandth are rounded up to thousandths.
+/// Quantities with more than milli precision are rounded up to thousandths.
 pub(in crate::registry) fn resource_list(list: Option<&mut Value>) {
     for quantity in list.and_then(Value::as_object_mut).into_iter().flatten().map(|(_, quantity)| quantity) {
         if let Some(rounded) = quantity.as_str().and_then(rounded_to_milli) {
@@ -150,7 +150,7 @@ pub(in crate::registry) fn resource_list(list: Option<&mut Value>) {
     }
 }
 
-/// A quantity in canonical form is finer than a thousandth only with the suffixes `u` and `n`.
+/// Only the suffixes `u` and `n` give a canonical quantity more than milli precision.
 fn rounded_to_milli(quantity: &str) -> Option<String> {
     let (digits, per_milli) = match quantity.strip_suffix('u') {
         Some(digits) => (digits, 1_000),

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A spec with all that defaulting adds, and `changes` on top.
+/// A spec with all defaults, and `changes` applied.
 fn complete(changes: Value) -> Value {
     let mut spec = json!({
         "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
@@ -12,7 +12,7 @@ fn complete(changes: Value) -> Value {
     spec
 }
 
-/// A container with all that defaulting adds, and `changes` on top.
+/// A container with all defaults, and `changes` applied.
 fn container_with(changes: Value) -> Value {
     let mut container = json!({
         "name": "c", "image": "i", "resources": {}, "terminationMessagePath": "/dev/termination-log",
@@ -25,7 +25,7 @@ fn container_with(changes: Value) -> Value {
 }
 
 #[test]
-fn specs() {
+fn pod_specs_are_defaulted() {
     for (case, given, want) in [
         (
             "bare",
@@ -88,7 +88,7 @@ fn specs() {
 }
 
 #[test]
-fn templates_get_less() {
+fn templates_get_no_pod_only_defaults() {
     let given = json!({"hostNetwork": true, "containers": [{"name": "c", "image": "i",
         "ports": [{"containerPort": 8080}], "resources": {"limits": {"cpu": "1"}}}]});
     let mut spec = given.as_object().expect("an object").clone();
@@ -100,7 +100,7 @@ fn templates_get_less() {
 }
 
 #[test]
-fn pull_policies() {
+fn pull_policy_depends_on_the_tag() {
     for (image, want) in [
         ("i", "Always"),
         ("i:latest", "Always"),
@@ -120,7 +120,7 @@ fn pull_policies() {
 }
 
 #[test]
-fn fine_resources_are_rounded_up() {
+fn quantities_are_rounded_up_to_thousandths() {
     for (given, want) in [
         ("100u", Some("1m")),
         ("1500u", Some("2m")),

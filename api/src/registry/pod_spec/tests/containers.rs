@@ -1,11 +1,11 @@
-//! Rules of containers, their resources, probes and hooks.
+//! Tests of containers, their resources, probes and hooks.
 
 use serde_json::{Value, json};
 
 use super::*;
 
 #[test]
-fn containers() {
+fn containers_are_validated() {
     let c = |field: &'static str| field;
     check(vec![
         (
@@ -109,7 +109,7 @@ fn containers() {
 }
 
 #[test]
-fn resources_of_containers() {
+fn container_resources_are_validated() {
     let with = |resources: Value| container(json!({ "resources": resources }));
     let path = "spec.containers[0].resources.requests";
     check(vec![
@@ -207,7 +207,7 @@ fn resources_of_containers() {
 }
 
 #[test]
-fn probes_and_hooks() {
+fn probes_and_hooks_are_validated() {
     let liveness = |probe: Value| container(json!({ "livenessProbe": probe }));
     check(vec![
         (

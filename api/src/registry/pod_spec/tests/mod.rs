@@ -23,12 +23,12 @@ const NOT_FOUND: &str = "FieldValueNotFound";
 
 type Row = (&'static str, Value, Vec<(&'static str, &'static str, String)>);
 
-/// A cause of a row.
+/// The expected cause of a row.
 fn cause(reason: &'static str, field: &'static str, text: &str) -> (&'static str, &'static str, String) {
     (reason, field, text.to_owned())
 }
 
-/// One cause that says `Invalid value`.
+/// One `Invalid value` cause.
 fn invalid(field: &'static str, value: &str, text: &str) -> Vec<(&'static str, &'static str, String)> {
     vec![cause(INVALID, field, &format!("Invalid value: {value}: {text}"))]
 }
@@ -37,12 +37,12 @@ fn required(field: &'static str) -> Vec<(&'static str, &'static str, String)> {
     vec![cause(REQUIRED, field, "Required value")]
 }
 
-/// A spec with one sound container, and `changes`.
+/// A spec with one valid container, and `changes`.
 fn spec(changes: Value) -> Value {
     merged(json!({"containers": [{"name": "c", "image": "i"}], "serviceAccountName": "sa"}), changes)
 }
 
-/// A spec with one container that is sound but for `changes`.
+/// A spec with one container that is valid except for `changes`.
 fn container(changes: Value) -> Value {
     spec(json!({"containers": [merged(json!({"name": "c", "image": "i"}), changes)]}))
 }
@@ -54,7 +54,7 @@ fn merged(mut base: Value, changes: Value) -> Value {
     base
 }
 
-/// Judges each row's spec, with its defaults, as a pod's.
+/// Validates each row's spec, after defaulting, as that of a pod.
 fn check(rows: Vec<Row>) {
     for (case, spec, want) in rows {
         let mut spec = spec.as_object().expect("an object").clone();
@@ -71,7 +71,7 @@ fn check(rows: Vec<Row>) {
 }
 
 #[test]
-fn whole_spec() {
+fn fields_of_the_pod_spec_are_validated() {
     let label = |value: &str| format!("Invalid value: {value:?}: {LABEL}");
     check(vec![
         ("sound", spec(json!({})), vec![]),
@@ -189,7 +189,7 @@ fn whole_spec() {
 }
 
 #[test]
-fn templates() {
+fn templates_skip_the_pod_only_rules() {
     let spec = json!({
         "containers": [{"name": "c", "image": " ", "ports": [{"containerPort": 1}]}], "hostNetwork": true,
         "volumes": [{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}],

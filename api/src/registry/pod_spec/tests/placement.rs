@@ -1,11 +1,11 @@
-//! Rules of security contexts and of where pods may run.
+//! Tests of security contexts and scheduling constraints.
 
 use serde_json::{Value, json};
 
 use super::*;
 
 #[test]
-fn security_contexts() {
+fn security_contexts_are_validated() {
     let pod = |context: Value| spec(json!({ "securityContext": context }));
     let one = |context: Value| container(json!({ "securityContext": context }));
     let id = "must be between 0 and 2147483647, inclusive";
@@ -130,7 +130,7 @@ fn security_contexts() {
 }
 
 #[test]
-fn placement() {
+fn scheduling_constraints_are_validated() {
     let toleration = |toleration: Value| spec(json!({ "tolerations": [toleration] }));
     let anti = |term: Value| {
         spec(

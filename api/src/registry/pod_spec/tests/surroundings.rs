@@ -1,11 +1,11 @@
-//! Rules of ports, variables, mounts and devices.
+//! Tests of ports, variables, mounts and devices.
 
 use serde_json::{Value, json};
 
 use super::*;
 
 #[test]
-fn ports_and_environment() {
+fn ports_and_variables_are_validated() {
     let one_port = |port: Value| container(json!({ "ports": [port] }));
     let one_variable = |variable: Value| container(json!({ "env": [variable] }));
     check(vec![
@@ -149,7 +149,7 @@ fn ports_and_environment() {
 }
 
 #[test]
-fn mounts_and_devices() {
+fn mounts_and_devices_are_validated() {
     let volumes = json!([{"name": "v"}, {"name": "b", "persistentVolumeClaim": {"claimName": "x"}}]);
     let with = |changes: Value| merged(container(changes), json!({"volumes": volumes}));
     check(vec![

@@ -1,4 +1,4 @@
-//! Defaults, cells and fields of services; [`rules`] are those that judge.
+//! Tests of the defaults, cells and fields of services; [`rules`] contains those of the validation.
 
 mod rules;
 mod types;
@@ -6,14 +6,14 @@ mod types;
 use super::super::testing::{kind_now, object};
 use super::*;
 
-/// A service with defaults.
+/// A service after defaulting.
 fn service(spec: Value) -> Object {
     let mut service = object(json!({"metadata": {"name": "s"}, "spec": spec}));
     Service.defaults(&mut service);
     service
 }
 
-/// The same with one port and an address, and what is given on top.
+/// A service with one port and an address, and `given` applied.
 fn with(given: Value) -> Object {
     let mut spec = json!({
         "ports": [{"port": 80}], "clusterIP": "10.0.0.5", "clusterIPs": ["10.0.0.5"], "ipFamilies": ["IPv4"],
@@ -25,7 +25,7 @@ fn with(given: Value) -> Object {
 }
 
 #[test]
-fn defaults_are_filled_in() {
+fn missing_fields_are_defaulted() {
     let got = service(json!({"ports": [{"port": 80}, {"port": 5, "targetPort": "a", "protocol": "UDP"}]}));
     let want = json!({
         "type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",
@@ -47,7 +47,7 @@ fn defaults_are_filled_in() {
 }
 
 #[test]
-fn what_is_reserved() {
+fn addresses_and_node_ports_are_reserved() {
     for (case, spec, want) in [
         ("1 an address", json!({"clusterIPs": ["10.0.0.5"]}), &["/registry/serviceips/10.0.0.5"][..]),
         ("2 none on purpose", json!({"clusterIPs": ["None"]}), &[]),
@@ -69,7 +69,7 @@ fn what_is_reserved() {
 }
 
 #[test]
-fn cells() {
+fn table_rows_show_addresses_and_ports() {
     for (case, service, want) in [
         (
             "1 inside",
@@ -107,9 +107,9 @@ fn cells() {
 }
 
 #[test]
-fn fields_follow_the_type() {
+fn omitted_fields_are_restored_and_unused_ones_dropped() {
     let old = with(json!({"type": "NodePort", "ports": [{"name": "a", "port": 1, "nodePort": 30001}]}));
-    // A client that knows nothing of what the server filled in.
+    // A client that omits the server-assigned values.
     let mut new =
         service(json!({"type": "NodePort", "ports": [{"name": "a", "port": 2}, {"name": "b", "port": 3}]}));
     fields::keep_given(&mut new, &old);
@@ -135,7 +135,7 @@ fn fields_follow_the_type() {
 }
 
 #[test]
-fn families() {
+fn ip_families_are_determined_by_policy_and_cluster() {
     let settle = |spec: Value, old: Option<Value>| {
         let mut service = service(spec);
         let old = old.map(super::tests::service);

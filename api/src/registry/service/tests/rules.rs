@@ -1,4 +1,4 @@
-//! What makes a service a bad one, one row per rule. Rules about its type are in `types`.
+//! Tests of the validation of services, one row per rule. The rules about its type are in `types`.
 
 use super::super::super::testing::causes;
 use super::*;
@@ -17,7 +17,7 @@ pub(super) fn check(case: &str, service: &Object, want: &[Row<'_>]) {
 }
 
 #[test]
-fn ports_are_judged() {
+fn ports_are_validated() {
     let label = "Invalid value: \"A\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters \
                  or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex \
                  used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -112,7 +112,7 @@ fn ports_are_judged() {
 }
 
 #[test]
-fn addresses_are_judged() {
+fn addresses_are_validated() {
     let ips = |ips: &[&str]| json!({"clusterIP": ips.first(), "clusterIPs": ips, "ipFamilies": []});
     let no_ip = format!("Invalid value: \"x\": {NO_IP}");
     let cases: [(&str, Value, &[Row<'_>]); 13] = [
@@ -205,7 +205,7 @@ fn addresses_are_judged() {
 }
 
 #[test]
-fn changes_are_judged() {
+fn updates_are_validated() {
     let two = json!({
         "clusterIPs": ["10.0.0.5", "fd00::5"], "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "PreferDualStack",
     });
@@ -271,7 +271,7 @@ fn changes_are_judged() {
 }
 
 #[test]
-fn statuses_are_judged() {
+fn statuses_are_validated() {
     let path = "status.loadBalancer.ingress";
     let no_ip = format!("Invalid value: \"x\": {NO_IP}");
     let cases: [(&str, &str, Value, &[Row<'_>]); 6] = [
@@ -323,7 +323,7 @@ fn statuses_are_judged() {
 }
 
 #[test]
-fn many_ports_are_judged_one_by_one() {
+fn validation_of_many_ports_takes_linear_time() {
     let ports: Vec<Value> = (1..20_000)
         .map(|i| json!({"name": format!("p{i}"), "port": i, "protocol": "TCP", "targetPort": i}))
         .collect();

@@ -1,10 +1,10 @@
-//! What a service of each type must have and may not have, one row per rule.
+//! Tests of the required and forbidden fields of each service type, one row per rule.
 
 use super::rules::{FORBIDDEN, INVALID, NO_IP, REQUIRED, Row, UNSUPPORTED, check};
 use super::*;
 
 #[test]
-fn types_are_judged() {
+fn types_are_validated() {
     let external =
         json!({"type": "ExternalName", "ports": [], "clusterIP": "", "clusterIPs": [], "ipFamilies": []});
     let external = |key: &str, value: Value| {
