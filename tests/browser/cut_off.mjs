@@ -14,7 +14,7 @@ story(async ({ page, complaints, somebody, url }) => {
   await page.goto(`${url}/ui/#/list/persistentvolumeclaims`);
   await connection(page, 'live');
   await row(page, 'before').waitFor();
-  const stale = page.getByRole('status').filter({ hasText: /^Not live: what you see is as of / });
+  const stale = page.getByRole('status').filter({ hasText: /^Not live: this is the state as of / });
   const columns = page.locator('.columns');
   const colour = () => page.locator('main h1').evaluate((element) => {
     let found = '';

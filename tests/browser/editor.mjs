@@ -13,7 +13,7 @@ story(async ({ page, complaints, somebody, url }) => {
   await page.goto(`${url}/ui/#/object/persistentvolumes/-/disk?tab=edit`);
   await connection(page, 'live');
   const text = page.getByRole('textbox', { name: 'YAML' });
-  const check = page.getByRole('button', { name: 'Check (nothing is written)' });
+  const check = page.getByRole('button', { name: 'Check (writes nothing)' });
   const save = page.getByRole('button', { name: 'Save', exact: true });
   const told = (words) => page.getByRole('tabpanel').getByText(words).first().waitFor();
   const change = (path) => page.getByRole('listitem').filter({ has: page.getByText(path, { exact: true }) });
@@ -33,7 +33,7 @@ story(async ({ page, complaints, somebody, url }) => {
   await edit('note: first', 'note: mine');
   ensure(await save.isDisabled(), 'what was not tried can be saved');
   await check.click();
-  await told('What would change');
+  await told('Preview of changes');
   await change('metadata.annotations.note').getByText('first').waitFor();
   await change('metadata.annotations.note').getByText('mine').waitFor();
   same((await somebody.get(AT)).metadata.annotations.note, 'first', 'the object after it was tried');
@@ -54,19 +54,19 @@ story(async ({ page, complaints, somebody, url }) => {
   await told(/^It has been written since this text was made/);
   await check.click();
   await page.getByRole('alert').filter({ hasText: 'Somebody else has a say in this' }).waitFor();
-  await told('What others have changed');
+  await told('Changes by others');
   await change('metadata.labels').or(change('metadata.labels.theirs')).first().waitFor();
   ensure((await text.inputValue()).includes('note: again mine'), 'the text is still there');
   same((await somebody.get(AT)).metadata.annotations.note, 'mine', 'the object after the conflict');
   // Against how it is now: what of theirs would go is told before it goes.
-  await page.getByRole('button', { name: 'Compare my text with how it is now' }).click();
-  await told('What would change');
+  await page.getByRole('button', { name: 'Compare my text with the current object' }).click();
+  await told('Preview of changes');
   await change('metadata.annotations.note').getByText('again mine').waitFor();
   await change('metadata.labels').or(change('metadata.labels.theirs')).first().getByText('removed').waitFor();
   // It is kept by taking it into the text.
   await edit('  name: disk\n', '  name: disk\n  labels:\n    theirs: "yes"\n');
   await check.click();
-  await told('What would change');
+  await told('Preview of changes');
   await change('metadata.annotations.note').waitFor();
   same(await change('metadata.labels').or(change('metadata.labels.theirs')).count(), 0, 'what would go of theirs');
 

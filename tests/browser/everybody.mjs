@@ -20,10 +20,10 @@ story(async ({ page, somebody, url }) => {
 
   const data = '#/object/persistentvolumeclaims/default/data';
   const views = [
-    ['#/overview', page.getByRole('heading', { name: /^Needs you/ })],
+    ['#/overview', page.getByRole('heading', { name: /^Problems/ })],
     ['#/machines', page.getByRole('group', { name: /^Volumes:/ })],
     ['#/graph', page.getByRole('application')],
-    ['#/graph?as=table&follow=persistentvolumeclaims%2Fdefault%2Fdata', page.getByRole('complementary', { name: 'What is followed' })],
+    ['#/graph?as=table&follow=persistentvolumeclaims%2Fdefault%2Fdata', page.getByRole('complementary', { name: 'Related objects' })],
     ['#/time', page.getByRole('cell', { name: /default\/data/ }).first()],
     ['#/list/persistentvolumeclaims', page.getByRole('rowheader', { name: 'data' })],
     ['#/list/persistentvolumes?phase=Bound', page.getByRole('rowheader', { name: volumeName })],
@@ -33,12 +33,12 @@ story(async ({ page, somebody, url }) => {
     ['#/object/persistentvolumeclaims/default/hopeless?tab=why', page.locator('.why .lead')],
     [`${data}?tab=yaml`, page.locator('pre.sheet')],
     [`${data}?tab=edit`, page.getByRole('textbox', { name: 'YAML' })],
-    [`${data}?tab=history`, page.getByRole('heading', { name: 'All writes' })],
-    ['#/object/persistentvolumes/-/left', page.getByRole('group', { name: 'What can be done' })],
+    [`${data}?tab=history`, page.getByRole('heading', { name: 'All changes' })],
+    ['#/object/persistentvolumes/-/left', page.getByRole('group', { name: 'Actions' })],
     ['#/object/nodes/-/virtual-1', page.getByRole('heading', { name: 'Conditions' })],
     ['#/remove/persistentvolumeclaims/default/data', page.getByRole('button', { name: 'Delete', exact: true })],
     ['#/create/persistentvolumeclaims', page.getByRole('button', { name: 'Create' })],
-    ['#/list/nothing', page.getByRole('heading', { name: 'There is no such kind' })],
+    ['#/list/nothing', page.getByRole('heading', { name: 'Kind not found' })],
   ];
   const found = [];
   let looks = 0;

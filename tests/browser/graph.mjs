@@ -58,7 +58,7 @@ story(async ({ page, complaints, somebody, url }) => {
 
   // One claim is followed: its chain and nothing else.
   await line('Pod', 'default/web').getByRole('button', { name: 'claim default/data' }).click();
-  const chain = page.getByRole('complementary', { name: 'What is followed' });
+  const chain = page.getByRole('complementary', { name: 'Related objects' });
   await chain.getByRole('heading', { name: 'Claim default/data' }).waitFor();
   const followed = await until('the chain', async () => {
     const found = (await chain.getByRole('listitem').locator('.kind').allInnerTexts()).join(' ');

@@ -41,9 +41,9 @@ story(async ({ page, complaints, somebody, url }) => {
     ['#/object/persistentvolumeclaims/default/trap', page.getByText(TRAP).first()],
     ['#/object/persistentvolumeclaims/default/trap?tab=yaml', page.locator('pre.sheet', { hasText: 'markup' })],
     ['#/object/persistentvolumeclaims/default/trap?tab=why', page.locator('.why .lead')],
-    ['#/object/persistentvolumeclaims/default/trap?tab=history', page.getByRole('heading', { name: 'All writes' })],
+    ['#/object/persistentvolumeclaims/default/trap?tab=history', page.getByRole('heading', { name: 'All changes' })],
     ['#/object/persistentvolumes/-/trap?tab=yaml', page.locator('pre.sheet', { hasText: 'onerror' })],
-    ['#/object/persistentvolumes/-/trap?tab=history', page.getByRole('heading', { name: 'All writes' })],
+    ['#/object/persistentvolumes/-/trap?tab=history', page.getByRole('heading', { name: 'All changes' })],
     ['#/object/storageclasses/-/constructor', page.getByRole('heading', { name: 'constructor', level: 1 })],
     ['#/remove/persistentvolumeclaims/default/trap', page.getByRole('heading', { name: /^Delete/ })],
     ['#/overview', page.getByRole('listitem').filter({ hasText: 'trap' }).first()],
@@ -53,18 +53,18 @@ story(async ({ page, complaints, somebody, url }) => {
     ['#/time', page.getByRole('table')],
     // Large values: the text, its past, and an editor of it.
     ['#/object/persistentvolumes/-/large?tab=yaml', page.locator('pre.sheet', { hasText: 'yxxxx' })],
-    ['#/object/persistentvolumes/-/large?tab=history', page.getByRole('heading', { name: 'All writes' })],
+    ['#/object/persistentvolumes/-/large?tab=history', page.getByRole('heading', { name: 'All changes' })],
     ['#/object/persistentvolumes/-/large', page.getByRole('heading', { name: 'Related' })],
     // Addresses that somebody has sent.
-    [`#/list/${encodeURIComponent(TRAP)}`, page.getByRole('heading', { name: 'There is no such kind' })],
-    ['#/list/__proto__', page.getByRole('heading', { name: 'There is no such kind' })],
-    ['#/list/constructor', page.getByRole('heading', { name: 'There is no such kind' })],
+    [`#/list/${encodeURIComponent(TRAP)}`, page.getByRole('heading', { name: 'Kind not found' })],
+    ['#/list/__proto__', page.getByRole('heading', { name: 'Kind not found' })],
+    ['#/list/constructor', page.getByRole('heading', { name: 'Kind not found' })],
     [`#/object/persistentvolumes/-/${encodeURIComponent(TRAP)}`, page.getByRole('heading', { level: 1, name: TRAP.slice(0, 20) })],
     ['#/object/persistentvolumes/-/..%2f..%2fx?tab=why', page.getByRole('heading', { level: 1 })],
-    ['#/constructor', page.getByRole('heading', { name: 'There is no such page' })],
-    ['#/__proto__', page.getByRole('heading', { name: 'There is no such page' })],
-    ['#/%E0%A4%A', page.getByRole('heading', { name: 'There is no such page' })],
-    [`#/list/persistentvolumeclaims?q=${encodeURIComponent(TRAP)}&phase=${encodeURIComponent(SVG)}`, page.getByText('Nothing fits the filters.')],
+    ['#/constructor', page.getByRole('heading', { name: 'Page not found' })],
+    ['#/__proto__', page.getByRole('heading', { name: 'Page not found' })],
+    ['#/%E0%A4%A', page.getByRole('heading', { name: 'Page not found' })],
+    [`#/list/persistentvolumeclaims?q=${encodeURIComponent(TRAP)}&phase=${encodeURIComponent(SVG)}`, page.getByText('No objects match the filters.')],
   ]) {
     await go(page, address);
     await there.waitFor().catch((error) => {
@@ -87,8 +87,8 @@ story(async ({ page, complaints, somebody, url }) => {
   await page.getByRole('button', { name: 'Allow changes in this tab' }).click();
   const text = page.getByRole('textbox', { name: 'YAML' });
   await text.fill((await text.inputValue()).replace('large: y', 'large: z'));
-  await page.getByRole('button', { name: 'Check (nothing is written)' }).click();
-  await page.getByText('What would change').waitFor();
+  await page.getByRole('button', { name: 'Check (writes nothing)' }).click();
+  await page.getByText('Preview of changes').waitFor();
   await clean('the editor');
 
   // A recording that nobody's server has made: names that no server would take.

@@ -50,7 +50,7 @@ story(async ({ page, somebody, url }) => {
 
   // The first thing leads past the navigation.
   const skip = await press('Tab');
-  same(skip.name, 'To the content', 'the first stop');
+  same(skip.name, 'Skip to content', 'the first stop');
   await keyboard.press('Enter');
   same((await until('the title', () => focused(page))).level, 'h1', 'where it leads');
 
@@ -99,7 +99,7 @@ story(async ({ page, somebody, url }) => {
   await keyboard.type('\n  labels:\n    typed: "gjw"');
   await tab('button', /^Check/);
   await press('Enter');
-  await page.getByText('What would change').waitFor();
+  await page.getByText('Preview of changes').waitFor();
   await until('a focus after the check', async () => (await focused(page))?.ring);
   await tab('button', /^Save/);
   await keyboard.press('Enter');

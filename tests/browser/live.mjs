@@ -22,7 +22,7 @@ story(async ({ page, somebody, url }) => {
 
   // The address filters.
   await go(page, '#/list/persistentvolumeclaims?phase=Pending');
-  await page.getByText('Nothing fits the filters.').waitFor();
+  await page.getByText('No objects match the filters.').waitFor();
   await page.getByRole('button', { name: 'Clear' }).click();
   await row(page, 'data').waitFor();
 

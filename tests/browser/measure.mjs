@@ -171,7 +171,7 @@ const MEASURES = {
     await page.goto(`${url}/ui/#/graph`);
     await connection(page, 'live');
     await page.waitForFunction((count) => document.querySelector('canvas')?.stage?.drawn?.nodes > 0 && document.querySelector('canvas').stage.model.nodes.size >= count, OBJECTS);
-    await page.getByRole('button', { name: 'All of it' }).click();
+    await page.getByRole('button', { name: 'Fit' }).click();
     await watchFrames(page, nodesDrawn);
     const again = await change(url, (index) => index % OBJECTS, SECONDS, OBJECTS + RATE * SECONDS);
     await rest(1000);
@@ -228,7 +228,7 @@ const MEASURES = {
       stage.wake();
     };
     tell('moving, names in sight', await frames(page, SECONDS, move));
-    await page.getByRole('button', { name: 'All of it' }).click();
+    await page.getByRole('button', { name: 'Fit' }).click();
     const sway = (count) => {
       const { stage } = document.querySelector('canvas');
       stage.camera.pan(count % 40 < 20 ? -3 : 3, 0);

@@ -51,7 +51,7 @@ story(async ({ page, complaints, somebody, url }) => {
   for (const view of ['overview', 'machines', 'graph', 'time']) {
     await go(page, `#/${view}`);
     await page.locator(`main[data-view=${view}]`).waitFor();
-    await until(`the view ${view}`, async () => !(await page.getByText('Loading …').count()) && !(await page.getByText('This did not load').count()));
+    await until(`the view ${view}`, async () => !(await page.getByText('Loading …').count()) && !(await page.getByText('This view did not load').count()));
   }
   await go(page, '#/machines');
   const volumes = page.getByRole('group', { name: /^Volumes:/ });

@@ -15,9 +15,9 @@ story(async ({ page, complaints, somebody, url }) => {
 
   await page.goto(`${url}/ui/#/object/persistentvolumes/-/disk`);
   await connection(page, 'live');
-  const can = page.getByRole('group', { name: 'What can be done' });
-  await can.getByRole('button', { name: /^Give it back with its data/ }).click();
-  const verb = can.getByRole('region', { name: 'Give it back with its data' });
+  const can = page.getByRole('group', { name: 'Actions' });
+  await can.getByRole('button', { name: /^Make it available, with its data/ }).click();
+  const verb = can.getByRole('region', { name: 'Make it available, with its data' });
   await verb.getByLabel(/^For this claim only/).fill('default/waits');
   await verb.getByRole('button', { name: /^Show the plan/ }).click();
   await verb.getByRole('listitem').filter({ hasText: 'PersistentVolume disk is changed' }).first().waitFor();
@@ -26,11 +26,11 @@ story(async ({ page, complaints, somebody, url }) => {
 
   // Somebody writes in between: a plan of how it was is refused, and made again.
   await somebody.patch(`${VOLUMES}/disk`, { metadata: { labels: { theirs: 'yes' } } });
-  await verb.getByRole('button', { name: 'Do it' }).click();
+  await verb.getByRole('button', { name: 'Apply' }).click();
   await verb.getByRole('alert').waitFor();
   same((await somebody.get(`${VOLUMES}/disk`)).status.phase, 'Released', 'the volume after a plan that was too old');
-  await verb.getByRole('button', { name: 'Make the plan again' }).click();
-  await verb.getByRole('button', { name: 'Do it' }).click();
+  await verb.getByRole('button', { name: 'Plan again' }).click();
+  await verb.getByRole('button', { name: 'Apply' }).click();
   await verb.getByText(/Done/).first().waitFor();
   await somebody.until(`${CLAIMS}/waits`, 'is bound', (object) => object.status?.phase === 'Bound' && object.spec.volumeName === 'disk');
   await page.locator('main .title').getByText('Bound').waitFor();
@@ -41,9 +41,9 @@ story(async ({ page, complaints, somebody, url }) => {
   await page.getByText('PersistentVolumeClaim default/first is not there').waitFor();
   // As it was made: the volume that it had later belongs to somebody else.
   await page.getByRole('button', { name: /^made/ }).click();
-  await page.getByRole('button', { name: /^Bring it back as it was here/ }).click();
+  await page.getByRole('button', { name: /^Restore this version/ }).click();
   await page.getByText('PersistentVolumeClaim default/first is made').first().waitFor();
-  await page.getByRole('button', { name: 'Do it' }).click();
+  await page.getByRole('button', { name: 'Apply' }).click();
   const back = await until('it is there again', () => somebody.get(`${CLAIMS}/first`));
   same(back.spec.storageClassName, 'manual', 'what came back');
 

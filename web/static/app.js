@@ -20,7 +20,7 @@ import { View as List } from './views/list.js';
 import { View as Obj } from './views/object.js';
 import { View as Remove } from './views/remove.js';
 
-const PICTURES = [['overview', 'Overview'], ['graph', 'Graph'], ['machines', 'Machines'], ['time', 'Time']];
+const PICTURES = [['overview', 'Overview'], ['graph', 'Graph'], ['machines', 'State machines'], ['time', 'Time']];
 const GO = {
   o: 'overview', g: 'graph', m: 'machines', t: 'time', c: 'list/persistentvolumeclaims', v: 'list/persistentvolumes', p: 'list/pods', e: 'list/events',
   a: 'list/volumeattachments.storage.k8s.io', s: 'list/storageclasses.storage.k8s.io', n: 'list/nodes',
@@ -65,7 +65,7 @@ const WORDS = { connecting: 'connecting', live: 'live', reconnecting: 'reconnect
 function Connection() {
   const { state, text, since } = useConnection();
   const { mode, busy } = useTime();
-  if (busy && mode === 'live') return html`<p id="connection" class="badge" role="status" data-state="connecting">reading the past …</p>`;
+  if (busy && mode === 'live') return html`<p id="connection" class="badge" role="status" data-state="connecting">loading history …</p>`;
   if (mode !== 'live') return html`<p id="connection" class="badge" role="status" data-state="past">the past</p>`;
   const words = state === 'live' || !since ? WORDS[state] : `${WORDS[state]}, as of ${clockOf(since)}`;
   return html`<p id="connection" class="badge" role="status" data-state=${state} title=${text}>${words}</p>`;
@@ -114,12 +114,12 @@ function Body() {
   const kind = loaded.has(name) && !PICTURES.some(([id]) => id === name) ? place : name;
   const picture = PICTURES.find(([id]) => id === name);
   if (!isView(name)) {
-    return html`<main id="main" ref=${main}><h1 tabindex="-1">There is no such page</h1>
-      <p>Nothing here is called ${name}. The <a href=${write(HOME)}>overview</a> leads on.</p></main>`;
+    return html`<main id="main" ref=${main}><h1 tabindex="-1">Page not found</h1>
+      <p>There is no view named ${name}. Go to the <a href=${write(HOME)}>overview</a>.</p></main>`;
   }
   return html`<main id="main" ref=${main} data-view=${name}>
     ${picture && !error && html`<h1 class="hidden" tabindex="-1">${picture[1]}</h1>`}
-    ${error ? html`<div><h1 tabindex="-1">This did not load</h1><${Notice} tone="bad"><p>${error.message}</p><button type="button" onClick=${() => again(tries + 1)}>Try again</button><//></div>`
+    ${error ? html`<div><h1 tabindex="-1">This view did not load</h1><${Notice} tone="bad"><p>${error.message}</p><button type="button" onClick=${() => again(tries + 1)}>Try again</button><//></div>`
       : view?.name === name ? html`<${Fence} key=${kind} View=${view.View} at=${route} />` : html`<p class="note">Loading …</p>`}
   </main>`;
 }
@@ -128,7 +128,7 @@ function Stale() {
   const { state, text, since } = useConnection();
   const { mode } = useTime();
   if (mode !== 'live' || state === 'live' || !since) return null;
-  return html`<p class="stale" role="status">Not live: what you see is as of ${clockOf(since)}${text && state !== 'paused' ? ` (${text})` : ''}.</p>`;
+  return html`<p class="stale" role="status">Not live: this is the state as of ${clockOf(since)}${text && state !== 'paused' ? ` (${text})` : ''}.</p>`;
 }
 
 const typing = (target) => /^(input|textarea|select)$/i.test(target.tagName || '') || target.isContentEditable;
@@ -186,14 +186,14 @@ function App() {
   const open = bar || mode !== 'live' || route.view === 'time' || Boolean(problem);
   const stale = mode === 'live' && state !== 'live' && since;
   return html`
-    <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector('main h1')?.focus(); }}>To the content</a>
+    <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector('main h1')?.focus(); }}>Skip to content</a>
     <header>
       <button type="button" class="menu" aria-expanded=${String(menu)} aria-controls="navigation" onClick=${() => setMenu(!menu)}>Menu</button>
       <a class="brand" href=${write(HOME)}>orlop</a>
       <${Connection} />
       <${Search} />
       <div class="tools">
-        <button type="button" aria-pressed=${String(readOnly)} title="While this is on, the page writes nothing" onClick=${() => settings.setReadOnly(!readOnly)}>${readOnly ? 'Read only' : 'Changes allowed'}</button>
+        <button type="button" aria-pressed=${String(readOnly)} title="In read-only mode the page writes nothing" onClick=${() => settings.setReadOnly(!readOnly)}>${readOnly ? 'Read only' : 'Changes allowed'}</button>
         <button type="button" aria-expanded=${String(open)} onClick=${() => setBar(!bar)}>Rewind</button>
         <button type="button" onClick=${settings.nextTheme} aria-keyshortcuts="t">Theme: ${theme}</button>
         <button type="button" onClick=${() => setHelp(true)} aria-keyshortcuts="?" aria-label="Keys and help">?</button>

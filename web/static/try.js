@@ -27,7 +27,7 @@ async function read(response, stop) {
     if (error.name !== 'AbortError') throw error;
   }
   stop();
-  return `${text.slice(0, MOST_CHARACTERS)}\n… (more is not shown)`;
+  return `${text.slice(0, MOST_CHARACTERS)}\n… (truncated)`;
 }
 
 /** JSON is indented for reading; everything else is as it came. */

@@ -147,7 +147,7 @@ test('a volume that is wanted at two nodes', () => {
     persistentvolumes: [{ metadata: { name: 'v', uid: 'v' }, spec: { accessModes: ['ReadWriteOnce'] }, status: { phase: 'Bound' } }],
     volumeattachments: [{ metadata: meta('va'), spec: { nodeName: 'n1', source: { persistentVolumeName: 'v' } }, status: { attached: true } }],
   });
-  assert.deepEqual(found, [['MultiAttach', 'attention', 'Volume v is still attached to n1, where pod a/old has it; it can be at one node only.']]);
+  assert.deepEqual(found, [['MultiAttach', 'attention', 'Volume v is still attached to n1, where pod a/old has it; it can be attached to one node only.']]);
 });
 
 test('the server is asked once for each version, and left alone when it does not know', async () => {

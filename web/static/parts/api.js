@@ -21,7 +21,7 @@ export async function send(method, path, { body, type = 'application/json', quer
   try {
     response = await fetch(path + search, init);
   } catch {
-    throw new Refused(0, null, 'The server does not answer. Nothing is known of what was asked.');
+    throw new Refused(0, null, 'The server does not respond. The result of the request is unknown.');
   }
   const text = await response.text();
   let value = null;

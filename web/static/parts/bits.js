@@ -67,7 +67,7 @@ export function Copy({ text, label }) {
     try {
       await navigator.clipboard.writeText(typeof text === 'function' ? text() : text);
     } catch {
-      words = 'The browser does not allow it';
+      words = 'The browser does not allow this';
     }
     tell(words);
     setTimeout(() => tell(''), 1500);
@@ -84,8 +84,8 @@ export const Notice = ({ tone: of = '', children }) => html`<div class="notice" 
 export function Allow({ children }) {
   const { readOnly } = useSettings();
   const past = time.mode !== 'live';
-  if (past) return html`<${Notice} tone="wait">This is the past: nothing can be changed here. Go back to live first.<//>`;
+  if (past) return html`<${Notice} tone="wait">You are viewing the past. Go back to live to make changes.<//>`;
   if (!readOnly) return children;
-  return html`<div class="buttons"><span class="soft">The page is read only.</span>
+  return html`<div class="buttons"><span class="soft">The page is in read-only mode.</span>
     <button type="button" onClick=${() => settings.setReadOnly(false)}>Allow changes in this tab</button></div>`;
 }

@@ -40,7 +40,7 @@ function backoffs(pod) {
     const pause = duration(/back-off ([0-9hmsµun.]+)/.exec(message)?.[1] || '');
     const since = Date.parse(container.lastState?.terminated?.finishedAt || '');
     if (Number.isNaN(pause + since)) return [];
-    return [{ what: `${container.name} starts again`, at: since + pause, since, tone: 'wait' }];
+    return [{ what: `${container.name} restarts`, at: since + pause, since, tone: 'wait' }];
   });
 }
 
@@ -77,7 +77,7 @@ export function countdowns(object, { node, now = time.now() } = {}) {
     case 'Lease': {
       const since = Date.parse(spec.renewTime || '');
       const at = since + (spec.leaseDurationSeconds || NaN) * 1000;
-      if (!Number.isNaN(at) && spec.holderIdentity) found.push({ what: 'the lease runs out', at, since, tone: 'wait' });
+      if (!Number.isNaN(at) && spec.holderIdentity) found.push({ what: 'the lease expires', at, since, tone: 'wait' });
       break;
     }
     default:

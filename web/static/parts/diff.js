@@ -59,7 +59,7 @@ function Value({ of, before }) {
 const WORDS = { add: 'added', remove: 'removed', replace: 'changed' };
 
 /** Changes as a list that says with words, signs and colours what goes and what comes. */
-export function Diff({ changes: list, empty = 'No field differs.' }) {
+export function Diff({ changes: list, empty = 'No fields changed.' }) {
   if (!list.length) return html`<p class="note">${empty}</p>`;
   return html`<ul class="diff">
     ${list.map((one) => html`<li key=${pathText(one.path)} data-op=${one.op}>

@@ -7,7 +7,7 @@ import { Allow, Notice, Ref } from './bits.js';
 import { send } from './api.js';
 import { Diff } from './diff.js';
 
-const ACTIONS = { create: 'is made', update: 'is changed', delete: 'is deleted' };
+const ACTIONS = { create: 'is created', update: 'is changed', delete: 'is deleted' };
 
 export function Plan({ plan }) {
   return html`<div class="plan">
@@ -63,14 +63,14 @@ export function PlanButton({ kind, namespace, name, verb, options = {}, fields =
       event.preventDefault();
       perform(true);
     }}><div class="form">${fields.map((one) => html`<${Field} key=${one.id} id=${`${id}-${one.id}`} field=${one} value=${values[one.id]} put=${(value) => fill((before) => ({ ...before, [one.id]: value }))} />`)}</div>
-      <div class="buttons"><button type="submit" class="primary" disabled=${state.busy}>Show the plan (nothing is written)</button><button type="button" onClick=${() => put({})}>Leave it</button></div></form>`}
+      <div class="buttons"><button type="submit" class="primary" disabled=${state.busy}>Show the plan (writes nothing)</button><button type="button" onClick=${() => put({})}>Cancel</button></div></form>`}
     <div aria-live="polite">
       ${state.plan && html`<${Plan} plan=${state.plan} />
-        <${Allow}><div class="buttons"><button type="button" class=${danger ? 'danger' : 'primary'} disabled=${state.busy || !state.plan.steps?.length} onClick=${() => perform(false)}>Do it</button>
-          <button type="button" onClick=${() => put({ asking: fields.length > 0 })}>Leave it</button></div><//>`}
+        <${Allow}><div class="buttons"><button type="button" class=${danger ? 'danger' : 'primary'} disabled=${state.busy || !state.plan.steps?.length} onClick=${() => perform(false)}>Apply</button>
+          <button type="button" onClick=${() => put({ asking: fields.length > 0 })}>Cancel</button></div><//>`}
       ${state.done && html`<${Notice} tone="good">${state.done.summary || 'Done.'}${state.done.committed ? ` Done in revision ${state.done.committed}.` : ''} <button type="button" class="small" onClick=${() => put({})}>Close</button><//>`}
       ${state.error && html`<${Notice} tone="bad">${state.error}<//><div class="buttons">
-        <button type="button" onClick=${() => perform(true)}>Make the plan again</button><button type="button" onClick=${() => put({})}>Leave it</button></div>`}
+        <button type="button" onClick=${() => perform(true)}>Plan again</button><button type="button" onClick=${() => put({})}>Cancel</button></div>`}
     </div>
   </section>`;
 }

@@ -181,8 +181,8 @@ export function Scrubber({ close }) {
   return html`<section class="timeline" data-mode=${mode} aria-label="Time">
     <div class="controls">
       <button type="button" onClick=${() => toggle(from)} disabled=${!marks.last} aria-label=${mode === 'playing' ? 'Pause' : 'Play'}>${mode === 'playing' ? '❚❚' : '▶'}</button>
-      <button type="button" onClick=${() => step(-1)} disabled=${!marks.last} aria-label="The change before">◂</button>
-      <button type="button" onClick=${() => step(1)} disabled=${!marks.last || mode === 'live'} aria-label="The next change">▸</button>
+      <button type="button" onClick=${() => step(-1)} disabled=${!marks.last} aria-label="Previous change">◂</button>
+      <button type="button" onClick=${() => step(1)} disabled=${!marks.last || mode === 'live'} aria-label="Next change">▸</button>
       <button type="button" class="live" onClick=${time.live} disabled=${mode === 'live' && !time.busy}>${mode === 'live' && !time.busy ? '● Live' : 'Back to live'}</button>
       <label><span>Speed</span> <select value=${String(speed)} onChange=${(event) => time.setSpeed(Number(event.target.value))}>
         ${SPEEDS.map((each) => html`<option key=${each} value=${String(each)} selected=${each === speed}>${each}×</option>`)}</select></label>
@@ -191,10 +191,10 @@ export function Scrubber({ close }) {
       <span class="place" role=${mode === 'playing' ? null : 'status'}>${source && html`<strong>${source}</strong> `}${time.busy ? 'reading …' : words}</span>
       <span class="grow"></span>
       <${Recordings} tell=${tell} />
-      ${close && html`<button type="button" onClick=${close} aria-label="Close the bar of time">✕</button>`}
+      ${close && html`<button type="button" onClick=${close} aria-label="Close the timeline">✕</button>`}
     </div>
     ${told && html`<p class="problem" role="alert">${told}</p>`}
-    ${insight === false && !source ? html`<p class="note">This server keeps no history for the page.</p>` : html`
+    ${insight === false && !source ? html`<p class="note">This server has no history for the page.</p>` : html`
     <div ref=${box} class="line" role="slider" tabindex="0" aria-label="Revision shown" aria-valuemin="0" aria-valuemax=${marks.list.length}
       aria-valuenow=${index} aria-valuetext=${mode === 'playing' ? 'playing' : words} aria-keyshortcuts="ArrowLeft ArrowRight PageUp PageDown Home End Space"
       onPointerDown=${down} onPointerMove=${move} onKeyDown=${keys}>
@@ -203,7 +203,7 @@ export function Scrubber({ close }) {
         ${mode !== 'live' && html`<rect class="ahead" x=${place} y="0" width=${BINS - place} height="100" />`}
         <path class="handle" d=${`M${place} 0V100`} />
       </svg></div>
-    <div class="ends"><span>${clockOf(marks.first && from)} ${more && html`<button type="button" class="link" disabled=${busy} onClick=${line.earlier}>${busy ? 'reading …' : 'earlier ones'}</button>`}</span>
+    <div class="ends"><span>${clockOf(marks.first && from)} ${more && html`<button type="button" class="link" disabled=${busy} onClick=${line.earlier}>${busy ? 'reading …' : 'earlier changes'}</button>`}</span>
       <span class="keys-of-line">${TYPES.map((type, i) => html`<span key=${type} class="type" data-type=${type}>${WORDS[i]}</span> `)}</span>
       <span>${marks.first ? clockOf(to) : ''}</span></div>`}
   </section>`;

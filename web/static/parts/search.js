@@ -69,6 +69,6 @@ export function Search() {
       ${found.map((object, index) => html`<li role="option" id=${`found-${index}`} key=${object.metadata.uid} aria-selected=${String(index === at)} onMouseDown=${(event) => { event.preventDefault(); choose(object); }}>
         <span class="soft">${object.kind}</span> ${object.metadata.namespace ? `${object.metadata.namespace}/` : ''}${object.metadata.name} <${Badge} word=${phase(object)} /></li>`)}
     </ul>
-    ${shown && !found.length && html`<p class="none" role="status">Nothing has this.</p>`}
+    ${shown && !found.length && html`<p class="none" role="status">No results.</p>`}
   </div>`;
 }

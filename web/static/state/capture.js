@@ -20,10 +20,10 @@ class Reader {
     try {
       one = JSON.parse(text);
     } catch {
-      throw new Error(`Line ${this.#number} is no JSON: this is no recording, or it was cut off.`);
+      throw new Error(`Line ${this.#number} is not JSON: the file is not a recording, or is truncated.`);
     }
     if (!recording.header) {
-      if (one.type !== 'HEADER' || one.format !== FORMAT) throw new Error(`This is no recording: its first line does not say ${FORMAT}.`);
+      if (one.type !== 'HEADER' || one.format !== FORMAT) throw new Error(`The file is not a recording: its first line does not contain ${FORMAT}.`);
       recording.header = one;
       return;
     }

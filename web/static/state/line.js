@@ -46,7 +46,7 @@ async function page(from) {
   // A connection may be dead without anybody noticing: the next one is better than a line that stands still.
   const answer = await fetch(`${TIMELINE}?${new URLSearchParams({ limit: PAGE, after: from })}`, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE) });
   if (answer.ok) return read(await answer.text());
-  const words = answer.status === 404 ? 'This server keeps no history.' : `The history cannot be read: ${answer.status} ${answer.statusText}`;
+  const words = answer.status === 404 ? 'This server has no history.' : `The history cannot be read: ${answer.status} ${answer.statusText}`;
   throw Object.assign(new Error(words), { status: answer.status });
 }
 

@@ -78,9 +78,9 @@ export function references(object) {
 }
 
 const BACK = {
-  volume: 'uses it', claim: 'uses it', class: 'is of it', node: 'is on it', driver: 'is served by it', owner: 'is owned by it',
-  'data from': 'has its data from it', 'snapshot of': 'is a snapshot of it', attributes: 'has its attributes',
-  content: 'has it as content', snapshot: 'is its content', about: 'tells of it', 'chosen node': 'is to be used on it',
+  volume: 'uses it', claim: 'uses it', class: 'belongs to it', node: 'is on it', driver: 'is served by it', owner: 'is owned by it',
+  'data from': 'gets its data from it', 'snapshot of': 'is a snapshot of it', attributes: 'has its attributes',
+  content: 'has it as content', snapshot: 'is its content', about: 'is about it', 'chosen node': 'will be used on it',
 };
 const WORDS = { volume: 'its volume', claim: 'its claim', class: 'its class', node: 'its node', driver: 'its driver', owner: 'its owner', about: 'about' };
 

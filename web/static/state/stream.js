@@ -88,7 +88,7 @@ const soon = (signal) => AbortSignal.any([signal, AbortSignal.timeout(SILENCE)])
 /** Gives each line of a response as JSON. Silence ends it. */
 async function follow(path, signal, silence, line, opened = () => {}) {
   const quiet = new AbortController();
-  const stop = () => quiet.abort(new Error('the server is silent'));
+  const stop = () => quiet.abort(new Error('the server sends nothing'));
   if (signal.aborted) stop();
   signal.addEventListener('abort', stop);
   let timer = setTimeout(stop, silence);
@@ -234,7 +234,7 @@ async function watches(signal, good) {
     if (waiting.size) return;
     good();
     objects.whole();
-    say('live', 'This server has no stream: some kinds are read every few seconds.');
+    say('live', 'This server has no event stream: some kinds are polled every few seconds.');
   };
   const forever = async (id) => {
     for (;;) {
@@ -302,7 +302,7 @@ async function known(signal) {
 async function run() {
   for (;;) {
     if (paused) {
-      say('paused', 'nobody looks at this tab');
+      say('paused', 'this tab is hidden');
       await rest();
       continue;
     }
@@ -318,7 +318,7 @@ async function run() {
       if (error instanceof Expired) anew(error instanceof Ahead);
       // What browsers say of a server that is not there is in words of their own.
       const silent = error instanceof TypeError || error.name === 'TimeoutError';
-      say(!navigator.onLine || pauses.long ? 'offline' : 'reconnecting', silent ? 'the server does not answer' : error.message);
+      say(!navigator.onLine || pauses.long ? 'offline' : 'reconnecting', silent ? 'the server does not respond' : error.message);
     }
     await rest(pauses.next());
   }

@@ -40,8 +40,8 @@ async function ask(path, query, signal) {
   const answer = await fetch(`${GROUP}/${path}?${new URLSearchParams(query)}`, { cache: 'no-store', signal });
   if (answer.ok) return read(answer.body);
   const status = await answer.json().catch(() => ({}));
-  if (answer.status === 404) throw new Error('This server keeps no history that the page can show.');
-  throw Object.assign(new Error(status.message || `The history could not be read: ${answer.status} ${answer.statusText}`), { status: answer.status });
+  if (answer.status === 404) throw new Error('This server has no history that the page can show.');
+  throw Object.assign(new Error(status.message || `The history cannot be read: ${answer.status} ${answer.statusText}`), { status: answer.status });
 }
 
 /** Shows what the track is at. */
@@ -230,7 +230,7 @@ export const time = {
     Object.assign(time, { server: time.server + 1, oldest: 0, newest: 0 });
     if (!past) return;
     time.live();
-    time.problem = 'This is another server now: the moment that was shown was one of the server before.';
+    time.problem = 'The server has changed: the revision shown belonged to the previous one.';
     tell();
   },
   /** Stops the clock where it was at `at`, in milliseconds of this machine, or lets it go on. */
@@ -266,7 +266,7 @@ export const time = {
       return;
     }
     if (time.newest && revision > time.newest) {
-      time.problem = `Revision ${revision} has not been written yet: the newest is ${time.newest}.`;
+      time.problem = `Revision ${revision} does not exist yet: the newest is ${time.newest}.`;
       tell();
       return;
     }

@@ -50,16 +50,16 @@ function Maker({ kind, form, ns }) {
       ${form.fields.map((one) => html`<${Field} key=${one.id} of=${one} value=${fields[one.id]} put=${(value) => fill({ [one.id]: value })} />`)}
     </div>
     <div class="editor">
-      <label class="text"><span>YAML, as it is sent</span><textarea spellcheck=${false} rows=${Math.max(16, text.split('\n').length + 1)} value=${text} onInput=${(event) => {
+      <label class="text"><span>YAML to send</span><textarea spellcheck=${false} rows=${Math.max(16, text.split('\n').length + 1)} value=${text} onInput=${(event) => {
         type(event.target.value);
         tell({});
       }}></textarea></label>
-      <div class="buttons"><button type="button" disabled=${state.busy} onClick=${() => attempt(true)}>Check (nothing is written)</button>
+      <div class="buttons"><button type="button" disabled=${state.busy} onClick=${() => attempt(true)}>Check (writes nothing)</button>
         <button type="submit" class="primary" disabled=${state.busy}>Create</button>
         <${Copy} label="Copy as kubectl" text=${() => `kubectl --server ${location.origin} apply -f - <<'EOF'\n${text}EOF\n`} /></div>
       <div aria-live="polite">
         ${state.error && html`<${Notice} tone="bad">${state.error}<//>`}
-        ${state.text && html`<${Notice} tone="good">The server would take it. So it would be:<//><pre class="sheet" tabindex="0">${state.text}</pre>`}
+        ${state.text && html`<${Notice} tone="good">The server accepts it. Result:<//><pre class="sheet" tabindex="0">${state.text}</pre>`}
       </div>
     </div>
   </form>`;
@@ -69,8 +69,8 @@ export function View({ route }) {
   const kind = kindOf(route.parts[0]);
   const form = kind && FORMS[kind.id];
   return html`<div>
-    <div class="title"><h1 tabindex="-1">${form ? `New ${kind.kind}` : 'What is to be made?'}</h1></div>
-    <nav class="buttons" aria-label="Kinds that can be made here">${Object.keys(FORMS).map((id) => html`<a class="button" key=${id} aria-current=${kind?.id === id ? 'page' : null} href=${write(`create/${id}`)}>${kindOf(id).kind}</a>`)}</nav>
+    <div class="title"><h1 tabindex="-1">${form ? `New ${kind.kind}` : 'Create an object'}</h1></div>
+    <nav class="buttons" aria-label="Kinds you can create here">${Object.keys(FORMS).map((id) => html`<a class="button" key=${id} aria-current=${kind?.id === id ? 'page' : null} href=${write(`create/${id}`)}>${kindOf(id).kind}</a>`)}</nav>
     ${!form && html`<dl class="kinds">${Object.entries(FORMS).map(([id, one]) => html`<dt key=${id}>${kindOf(id).kind}</dt><dd>${one.is}</dd>`)}</dl>`}
     ${form && html`<p class="soft">${form.is}</p><${Allow}><${Maker} key=${kind.id} kind=${kind} form=${form} ns=${route.query.ns} /><//>`}
   </div>`;

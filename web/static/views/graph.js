@@ -19,7 +19,7 @@ const LAZY = 30;
 const LONG = 1000;
 const SHARE = 10;
 const SHAPES = { good: '●', wait: '◆', bad: '✕', free: '○', plain: '■' };
-const LEGEND = [['good', 'in order'], ['wait', 'waits'], ['bad', 'needs somebody'], ['free', 'free'], ['plain', 'no state']];
+const LEGEND = [['good', 'healthy'], ['wait', 'waits'], ['bad', 'needs attention'], ['free', 'free'], ['plain', 'no state']];
 const ROWS = 200;
 const HEAD = 26;
 
@@ -194,11 +194,11 @@ function Rows({ model, kept, follow }) {
     ${rows.length > most && html`<button onClick=${() => setMost(most + 5 * ROWS)}>Show more</button>`}</div>`;
 }
 
-/** What is followed, from the pod to the driver. */
+/** Related objects, from the pod to the driver. */
 function Chain({ model, node, unfollow }) {
   const chain = [...model.chain(node.id)].map((id) => model.nodes.get(id)).filter(Boolean);
   chain.sort((a, b) => a.column - b.column || (a.label < b.label ? -1 : 1));
-  return html`<aside class="graph-chain" aria-label="What is followed">
+  return html`<aside class="graph-chain" aria-label="Related objects">
     <header><h3>${node.kind} ${node.label}</h3><button onClick=${unfollow}>Show all</button></header>
     <ol>${chain.slice(0, 60).map((each) => html`<li key=${each.id}>
       <span class="kind">${each.kind}</span> <a href=${link(each.object)}>${each.label}</a>
@@ -207,7 +207,7 @@ function Chain({ model, node, unfollow }) {
     ${chain.length > 60 && html`<p>and ${chain.length - 60} more</p>`}</aside>`;
 }
 
-const HELP = 'Arrow keys go from node to node, left and right along edges. Enter opens, F follows, Escape shows all again, plus and minus zoom, 0 shows everything.';
+const HELP = 'Arrow keys move between nodes, left and right along edges. Enter opens, F follows, Escape shows all again, plus and minus zoom, 0 shows everything.';
 
 export function View({ route }) {
   const query = route?.query || {};
@@ -311,7 +311,7 @@ export function View({ route }) {
   const choices = useMemo(() => model?.choices(), [model?.version]);
   const { kept = null, follow: followed } = stage.current || {};
   return html`<section class="graph" aria-labelledby="graph-title">
-    <header><h2 id="graph-title">Who holds whom <span class="count">${kept ? `${kept.size} of ` : ''}${model?.nodes.size ?? 0}</span></h2>
+    <header><h2 id="graph-title">Graph <span class="count">${kept ? `${kept.size} of ` : ''}${model?.nodes.size ?? 0}</span></h2>
       ${choices && html`<div class="graph-filters" role="group" aria-label="Filters">
         <${Choice} name="ns" label="Namespace" value=${query.ns} names=${choices.ns} set=${set} />
         <${Choice} name="phase" label="State" value=${query.phase} names=${choices.phase} set=${set} />
@@ -322,7 +322,7 @@ export function View({ route }) {
     <div class="graph-under"><p class="graph-legend">${LEGEND.map(([tone, text]) => html`<span key=${tone} class="tone" data-tone=${tone}>${SHAPES[tone]} ${text}</span> `)}</p>
       <div class="graph-tools"><button type="button" onClick=${() => stage.current.zoom(1.3)} aria-label="Larger">+</button>
         <button type="button" onClick=${() => stage.current.zoom(1 / 1.3)} aria-label="Smaller">−</button>
-        <button type="button" onClick=${() => stage.current.fit()}>All of it</button>
+        <button type="button" onClick=${() => stage.current.fit()}>Fit</button>
         <button type="button" aria-pressed=${String(query.as === 'table')} onClick=${() => set('as', query.as === 'table' ? '' : 'table')}>As a table</button></div></div>
     <div class="graph-body">
       <canvas ref=${canvas} tabindex="0" role="application" aria-label="Graph of pods, claims, volumes, attachments and nodes"

@@ -5,16 +5,16 @@ import { Badge } from '../parts/bits.js';
 
 /** Keys and what they do, for the overlay. */
 export const KEYS = [
-  ['/', 'search everything'], ['f', 'filter the list'], ['?', 'these keys'], ['Esc', 'close, or back to the list'],
-  ['g o', 'overview'], ['g g', 'graph'], ['g m', 'machines'], ['g t', 'time'], ['g c', 'claims'], ['g v', 'volumes'], ['g p', 'pods'], ['g a', 'attachments'],
+  ['/', 'search everything'], ['f', 'filter the list'], ['?', 'show the keys'], ['Esc', 'close, or back to the list'],
+  ['g o', 'overview'], ['g g', 'graph'], ['g m', 'state machines'], ['g t', 'time'], ['g c', 'claims'], ['g v', 'volumes'], ['g p', 'pods'], ['g a', 'attachments'],
   ['g s', 'classes'], ['g n', 'nodes'], ['g e', 'events'], ['j, k', 'next and previous row'], ['Enter', 'open the row'],
-  ['s, w, y, e, h', 'of an object: summary, why, YAML, edit, history'], ['d', 'delete the object (it asks first)'], ['n', 'new object'], ['t', 'theme: auto, dark, light'],
+  ['s, w, y, e, h', 'in an object: summary, why, YAML, edit, history'], ['d', 'delete the object (asks for confirmation)'], ['n', 'new object'], ['t', 'theme: auto, dark, light'],
 ];
 
 /** Keys on the line of time and in the graph, when they have the focus. */
 export const KEYS_OF = [
-  ['Line of time', [['←, →', 'one change back, one on (with Shift ten)'], ['Home, End', 'the first, the last'], ['Space', 'play, pause'], ['<, >', 'slower, faster'], ['l', 'back to live']]],
-  ['Graph', [['← ↑ → ↓', 'from node to node, along edges'], ['Enter', 'open it'], ['f', 'show only what hangs on it'], ['+, -, 0', 'larger, smaller, all of it'], ['Esc', 'all again']]],
+  ['Timeline', [['←, →', 'previous or next change (with Shift: ten)'], ['Home, End', 'first or last change'], ['Space', 'play, pause'], ['<, >', 'slower, faster'], ['l', 'back to live']]],
+  ['Graph', [['← ↑ → ↓', 'move along edges'], ['Enter', 'open it'], ['f', 'show only related objects'], ['+, -, 0', 'zoom in, zoom out, fit'], ['Esc', 'show all']]],
 ];
 
 const List = ({ keys }) => html`<dl class="keys">${keys.map(([each, words]) => html`<div key=${each}><dt>${each.split(/,? /).map((one, at) => html`<kbd key=${at}>${one}</kbd> `)}</dt><dd>${words}</dd></div>`)}</dl>`;
@@ -29,8 +29,8 @@ export function Help({ open, close }) {
     <div class="title"><h2 id="help-title">Keys</h2><span class="grow"></span><button type="button" onClick=${close}>Close</button></div>
     <${List} keys=${KEYS} />
     ${KEYS_OF.map(([title, keys]) => html`<h2 key=${title}>${title}</h2><${List} keys=${keys} />`)}
-    <h2>Signs</h2>
-    <p><${Badge} word="Bound" /> is well, <${Badge} word="Available" /> is free, <${Badge} word="Pending" /> waits, <${Badge} word="Failed" /> needs somebody. All is grey while the connection is down: it is what was known last.</p>
+    <h2>Symbols</h2>
+    <p><${Badge} word="Bound" /> is healthy, <${Badge} word="Available" /> is available, <${Badge} word="Pending" /> waits, <${Badge} word="Failed" /> needs attention. While the connection is down, everything is grey and shows the last known state.</p>
     <p><a href="/docs">The API of this server</a></p>
   </dialog>`;
 }

@@ -126,7 +126,7 @@ function Filters({ all, query, filters }) {
   const any = ['q', ...Object.keys(FACET_NAMES)].some((name) => query[name]);
   return html`<div class="filters" role="search" aria-label="Filters of this list">
     <label><span>Filter</span>
-      <input type="search" id="filter" value=${query.q || ''} placeholder="words, -word" title="Words that a row must have; -word must not be in it" autocomplete="off" spellcheck=${false}
+      <input type="search" id="filter" value=${query.q || ''} placeholder="words, -word" title="Words to find; -word excludes" autocomplete="off" spellcheck=${false}
         onInput=${(event) => adjust({ q: event.target.value })} /></label>
     ${Object.entries(found).map(([name, values]) => html`<label key=${name}><span>${FACET_NAMES[name]}</span>
       <select value=${query[name] || ''} onChange=${(event) => adjust({ [name]: event.target.value })}>
@@ -180,7 +180,7 @@ export function View({ route }) {
     requestAnimationFrame(() => requestAnimationFrame(() => box.querySelector(`a[data-index="${next}"]`)?.focus({ preventScroll: true })));
   };
 
-  if (!kind) return html`<h1 tabindex="-1">There is no such kind</h1><p class="note">${id} is not on this page.</p>`;
+  if (!kind) return html`<h1 tabindex="-1">Kind not found</h1><p class="note">This page does not show ${id}.</p>`;
   const makes = ['StorageClass', 'PersistentVolume', 'PersistentVolumeClaim', 'Pod'].includes(kind.kind);
   return html`<div class="list" style=${{ '--columns': columns.map((one) => one.width).join(' '), '--row': `${height}px` }}>
     <div class="title">
@@ -189,15 +189,15 @@ export function View({ route }) {
       ${makes && html`<a class="button" href=${write(`create/${kind.id}`, { ns: query.ns })}>New ${kind.kind}</a>`}
     </div>
     <${Filters} all=${all} query=${query} filters=${filters} />
-    <div class="scroller" ref=${ref} tabindex="0" onKeyDown=${move} role="group" aria-label=${`${kind.title}, rows: j and k go from one to the next`}>
+    <div class="scroller" ref=${ref} tabindex="0" onKeyDown=${move} role="group" aria-label=${`${kind.title}, rows: press j and k to move`}>
       ${rows.length > 0 && html`<div role="table" aria-label=${kind.title} aria-rowcount=${rows.length + 1} aria-colcount=${columns.length}>
         <${Header} columns=${columns} order=${query.sort} />
         <div role="rowgroup" class="body" style=${{ height: `${rows.length * height}px` }}>
           ${shown.map(row)}
         </div>
       </div>`}
-      ${rows.length === 0 && html`<p class="note">${!objects.synced ? 'Loading …' : all.length ? 'Nothing fits the filters.' : `There are no ${kind.title.toLowerCase()}.`}
-        ${' '}${objects.synced && !all.length && makes && html`<a href=${write(`create/${kind.id}`)}>Make one</a>`}</p>`}
+      ${rows.length === 0 && html`<p class="note">${!objects.synced ? 'Loading …' : all.length ? 'No objects match the filters.' : `There are no ${kind.title.toLowerCase()}.`}
+        ${' '}${objects.synced && !all.length && makes && html`<a href=${write(`create/${kind.id}`)}>Create one</a>`}</p>`}
     </div>
   </div>`;
 }

@@ -73,10 +73,10 @@ function Machine({ machine, lit, passed }) {
 
 const named = ({ metadata: { namespace, name } }) => (namespace ? `${namespace}/${name}` : name);
 
-/** What moved last, in words: the pictures' other form. */
+/** Recent changes last, in words: the pictures' other form. */
 function Told({ told }) {
-  return html`<section class="told" aria-labelledby="told-title"><h2 id="told-title">What moved</h2>
-    ${told.length === 0 && html`<p class="fine">Nothing has since this page was opened.</p>`}
+  return html`<section class="told" aria-labelledby="told-title"><h2 id="told-title">Recent changes</h2>
+    ${told.length === 0 && html`<p class="fine">No changes since this page was opened.</p>`}
     ${told.length > 0 && html`<ol>${told.map((one) => html`<li key=${one.key}><span><a href=${link(one.object, one.resource)}>${named(one.object)}</a> ${one.from} → ${one.to}</span>
       <time datetime=${one.time}>${clockOf(Date.parse(one.time))}</time></li>`)}</ol>`}</section>`;
 }

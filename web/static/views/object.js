@@ -34,8 +34,8 @@ function Summary({ object }) {
   return html`
     <dl class="facts">
       ${columns.map((one) => html`<div key=${one.id}><dt>${one.name}</dt><dd>${one.phase ? html`<${Badge} word=${one.read(object)} />` : one.read(object)}</dd></div>`)}
-      <div><dt>Made</dt><dd><${Age} at=${metadata.creationTimestamp} /> ago</dd></div>
-      ${metadata.deletionTimestamp && html`<div><dt>Deletion asked for</dt><dd><${Age} at=${metadata.deletionTimestamp} /> ago</dd></div>`}
+      <div><dt>Created</dt><dd><${Age} at=${metadata.creationTimestamp} /> ago</dd></div>
+      ${metadata.deletionTimestamp && html`<div><dt>Deletion requested</dt><dd><${Age} at=${metadata.deletionTimestamp} /> ago</dd></div>`}
       ${metadata.finalizers?.length && html`<div><dt>Finalizers</dt><dd>${metadata.finalizers.join(', ')}</dd></div>`}
       ${pairs(metadata.labels).length > 0 && html`<div><dt>Labels</dt><dd>${pairs(metadata.labels).map(([name, value]) => html`<code key=${name}>${name}=${value}</code> `)}</dd></div>`}
     </dl>
@@ -43,13 +43,13 @@ function Summary({ object }) {
     <h2>Related</h2>
     ${others.length ? html`<ul class="related">${others.slice(0, 200).map((one) => html`<li key=${one.object?.metadata.uid || one.missing.name}>
       <span class="soft">${one.why}</span> <${Ref} object=${one.object || one.missing} resource=${one.resource} />
-      ${' '}${one.object ? html`<${Phase} object=${one.object} />` : html`<span class="phase" data-tone="bad">not there</span>`}</li>`)}</ul>`
-      : html`<p class="note">It names nothing and nothing names it.</p>`}
+      ${' '}${one.object ? html`<${Phase} object=${one.object} />` : html`<span class="phase" data-tone="bad">missing</span>`}</li>`)}</ul>`
+      : html`<p class="note">No related objects.</p>`}
     ${others.length > 200 && html`<p class="note">and ${others.length - 200} more.</p>`}
     <h2>Events</h2>
     ${events.length ? html`<ul class="events">${events.slice(0, 100).map((one) => html`<li key=${one.metadata.uid}>
       <${Badge} word=${one.type || 'Normal'} /> <strong>${one.reason}</strong> <span class="soft"><${Age} at=${seen(one)} /> ago${one.count > 1 ? `, ${one.count} times` : ''}</span>
-      <p>${visible(one.message || one.note || '')}</p></li>`)}</ul>` : html`<p class="note">None that is kept.</p>`}`;
+      <p>${visible(one.message || one.note || '')}</p></li>`)}</ul>` : html`<p class="note">No events.</p>`}`;
 }
 
 function Yaml({ object, kind }) {
@@ -67,10 +67,10 @@ function Yaml({ object, kind }) {
 
 function Gone({ kind, namespace, name, last, mode, tab }) {
   const where = namespace ? `${namespace}/${name}` : name;
-  if (mode !== 'live') return html`<${Notice} tone="wait">${kind.kind} ${where} was not there at this moment.<//>`;
-  return html`<${Notice} tone="wait"><p>${kind.kind} ${where} is not there${last ? ' any more. This is how it looked last.' : '.'}</p>
-      ${tab !== 'history' && html`<p>Its history may still be kept: <a href=${write(`object/${kind.id}/${namespace || '-'}/${name}`, { tab: 'history' })}>look</a>.</p>`}<//>
-    <div class="verbs" role="group" aria-label="What can be done"><${PlanButton} kind=${kind} namespace=${namespace} name=${name} verb="undelete" label="Bring it back as it was last" /></div>`;
+  if (mode !== 'live') return html`<${Notice} tone="wait">${kind.kind} ${where} did not exist at this time.<//>`;
+  return html`<${Notice} tone="wait"><p>${kind.kind} ${where} is not there${last ? ' any more. This is its last state.' : '.'}</p>
+      ${tab !== 'history' && html`<p>Its history may still be stored: <a href=${write(`object/${kind.id}/${namespace || '-'}/${name}`, { tab: 'history' })}>look</a>.</p>`}<//>
+    <div class="verbs" role="group" aria-label="Actions"><${PlanButton} kind=${kind} namespace=${namespace} name=${name} verb="undelete" label="Restore its last state" /></div>`;
 }
 
 export function View({ route }) {
@@ -85,7 +85,7 @@ export function View({ route }) {
   last.current = mode === 'live' ? now || last.current : null;
   const object = now || last.current;
   const tab = TABS.some(([id]) => id === route.query.tab) ? route.query.tab : 'summary';
-  if (!kind || !name) return html`<h1 tabindex="-1">There is no such object</h1><p class="note">The address names none: #/object/RESOURCE/NAMESPACE/NAME.</p>`;
+  if (!kind || !name) return html`<h1 tabindex="-1">Object not found</h1><p class="note">The address must be #/object/RESOURCE/NAMESPACE/NAME.</p>`;
 
   const choose = (id) => {
     adjust({ tab: id === 'summary' ? '' : id });
@@ -100,11 +100,11 @@ export function View({ route }) {
   };
   const panel = () => {
     if (tab === 'history') return html`<${History} object=${now} kind=${kind} namespace=${namespace} name=${name} route=${route} />`;
-    if (!object) return objects.synced ? html`<p class="note">There is nothing to show of it here.</p>` : html`<p class="note">Loading …</p>`;
-    if (tab === 'why' && !now) return html`<p class="note">What is not there cannot be explained.</p>`;
+    if (!object) return objects.synced ? html`<p class="note">Nothing to show.</p>` : html`<p class="note">Loading …</p>`;
+    if (tab === 'why' && !now) return html`<p class="note">A deleted object cannot be explained.</p>`;
     if (tab === 'why') return html`<${Why} object=${object} kind=${kind} />`;
     if (tab === 'yaml') return html`<${Yaml} object=${object} kind=${kind} />`;
-    if (tab === 'edit' && !now) return html`<p class="note">What is not there cannot be edited.</p>`;
+    if (tab === 'edit' && !now) return html`<p class="note">A deleted object cannot be edited.</p>`;
     if (tab === 'edit') return html`<${Allow}><${Editor} key=${now.metadata.uid} object=${now} kind=${kind} /><//>`;
     return html`<${Summary} object=${object} />`;
   };

@@ -1,4 +1,4 @@
-// The first thing that a person sees: how many of what in which phase, and what needs somebody, with the reason in words.
+// The first thing that a person sees: how many of what in which phase, and what needs attention, with the reason in words.
 
 import { html, useEffect, useReducer, useState } from '../vendor/preact.js';
 import { objects } from '../state/objects.js';
@@ -51,7 +51,7 @@ function Card({ resource }) {
   </section>`;
 }
 
-/** One thing that needs somebody. The server's words, where it has them, are in place of ours. */
+/** One thing that needs attention. The server's words, where it has them, are in place of ours. */
 function Item({ one, asker }) {
   const { object } = one;
   const said = asker.answer(object);
@@ -69,7 +69,7 @@ function Item({ one, asker }) {
     <p class="reason"><${Words} text=${said?.summary || one.reason} /></p>
     ${said && causes.length > 1 && html`<ul class="causes">${causes.filter((cause) => cause.message !== said.summary).slice(0, 4).map((cause) => html`<li key=${cause.code}><${Words} text=${cause.message} /></li>`)}</ul>`}
     ${fix && html`<p class="fix"><${Words} text=${fix.message} />${fix.command && html` <code tabindex="0">${fix.command}</code>`}</p>`}
-    <p class="go"><a href=${`${link(object)}?tab=why`}>Why</a> <a href=${write('graph', { follow: [bare(object.__resource), namespace || '-', name].join('/') })}>Show who holds it</a></p>
+    <p class="go"><a href=${`${link(object)}?tab=why`}>Why</a> <a href=${write('graph', { follow: [bare(object.__resource), namespace || '-', name].join('/') })}>Show in graph</a></p>
   </li>`;
 }
 
@@ -132,10 +132,10 @@ export function View() {
   return html`<div class="overview">
     <section aria-labelledby="counts-title"><h2 id="counts-title" class="hidden">How many</h2>
       <div class="cards">${COUNTED.map((resource) => html`<${Card} key=${resource} resource=${resource} />`)}</div></section>
-    <section aria-labelledby="needs-title" class="needs"><h2 id="needs-title">Needs you <span class="count">${number}</span></h2>
-      ${number === 0 && html`<p class="fine">Nothing does: everything is in order or on its way.</p>`}
+    <section aria-labelledby="needs-title" class="needs"><h2 id="needs-title">Problems <span class="count">${number}</span></h2>
+      ${number === 0 && html`<p class="fine">No problems. Everything is healthy or in progress.</p>`}
       ${attention.map((group) => html`<${Group} key=${group.code} ...${group} asker=${asker} />`)}</section>
-    ${waiting.length > 0 && html`<section aria-labelledby="waits-title" class="needs"><h2 id="waits-title">Goes on by itself</h2>
+    ${waiting.length > 0 && html`<section aria-labelledby="waits-title" class="needs"><h2 id="waits-title">In progress</h2>
       ${waiting.map((group) => html`<${Group} key=${group.code} ...${group} asker=${asker} />`)}</section>`}
   </div>`;
 }

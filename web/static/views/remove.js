@@ -18,22 +18,22 @@ export function consequences(object, others) {
   if (kind === 'PersistentVolumeClaim') {
     const volume = of('PersistentVolume').find((one) => one.metadata.name === spec.volumeName);
     const policy = volume?.spec.persistentVolumeReclaimPolicy;
-    if (policy === 'Delete') found.push(['bad', `Its volume ${spec.volumeName} has the reclaim policy Delete: the volume and its data go.`]);
-    else if (policy === 'Recycle') found.push(['bad', `Its volume ${spec.volumeName} has the reclaim policy Recycle: its data is wiped.`]);
-    else if (policy) found.push(['', `Its volume ${spec.volumeName} stays, Released, with its data.`]);
+    if (policy === 'Delete') found.push(['bad', `Its volume ${spec.volumeName} has the reclaim policy Delete: the volume and its data are deleted.`]);
+    else if (policy === 'Recycle') found.push(['bad', `Its volume ${spec.volumeName} has the reclaim policy Recycle: its data is deleted.`]);
+    else if (policy) found.push(['', `Its volume ${spec.volumeName} becomes Released and keeps its data.`]);
     const pods = of('Pod').filter((one) => !['Succeeded', 'Failed'].includes(one.status?.phase));
     if (pods.length) found.push(['wait', `It stays Terminating while pods use it: ${pods.map((one) => one.metadata.name).join(', ')}.`]);
   }
   if (kind === 'PersistentVolume' && spec.claimRef) {
     const claim = of('PersistentVolumeClaim')[0];
     if (claim) found.push(['wait', `It stays Terminating while the claim ${spec.claimRef.namespace}/${spec.claimRef.name} is bound to it.`]);
-    else if (spec.persistentVolumeReclaimPolicy === 'Delete') found.push(['bad', 'Its reclaim policy is Delete: its data goes.']);
+    else if (spec.persistentVolumeReclaimPolicy === 'Delete') found.push(['bad', 'Its reclaim policy is Delete: its data is deleted.']);
   }
-  if (kind === 'VolumeAttachment') found.push(['wait', `The volume is detached from ${spec.nodeName}: whoever uses it there loses it.`]);
-  if (kind === 'StorageClass') found.push(['', 'Claims that wait for volumes of this class will wait on. Bound ones stay.']);
+  if (kind === 'VolumeAttachment') found.push(['wait', `The volume is detached from ${spec.nodeName}: pods that use it there lose access.`]);
+  if (kind === 'StorageClass') found.push(['', 'Pending claims of this class stay pending. Bound claims are not affected.']);
   if (kind === 'Namespace') found.push(['bad', 'Everything in it is deleted.']);
-  if (metadata.finalizers?.length) found.push(['', `These must go first: ${metadata.finalizers.join(', ')}.`]);
-  if (!found.length) found.push(['', 'Nothing else is known to go with it.']);
+  if (metadata.finalizers?.length) found.push(['', `Finalizers that must be removed first: ${metadata.finalizers.join(', ')}.`]);
+  if (!found.length) found.push(['', 'No other objects are affected.']);
   return found;
 }
 
@@ -42,9 +42,9 @@ function Preview({ object, kind }) {
   const { namespace, name, resourceVersion } = object.metadata;
   const { data, error, missing } = useAnswer(() => get(insight(kind.id, namespace, name, 'impact')), [kind.id, namespace, name, resourceVersion]);
   if (data) return html`<${Plan} plan=${data} />`;
-  if (!error) return html`<p class="note">Asking …</p>`;
+  if (!error) return html`<p class="note">Loading …</p>`;
   const others = related(object);
-  return html`${!missing && html`<${Notice} tone="wait">The server's own preview could not be had: ${error}<//>`}
+  return html`${!missing && html`<${Notice} tone="wait">The server's preview cannot be loaded: ${error}<//>`}
     ${consequences(object, others).map(([tone, words]) => html`<${Notice} key=${words} tone=${tone}>${words}<//>`)}
     ${others.length > 0 && html`<h2>Related</h2><ul class="related">${others.filter((one) => one.object).slice(0, 50).map((one) => html`<li key=${one.object.metadata.uid}><span class="soft">${one.why}</span> <${Ref} object=${one.object} resource=${one.resource} /> <${Phase} object=${one.object} /></li>`)}</ul>`}`;
 }
@@ -64,10 +64,10 @@ function Confirm({ object, kind }) {
       put({ error: error.message });
     }
   };
-  if (state.done) return html`<${Notice} tone="wait">The deletion was asked for. What holds it is told by <a href=${`${link(object)}?tab=why`}>why</a>.<//>`;
+  if (state.done) return html`<${Notice} tone="wait">The deletion was requested. For what blocks it, see <a href=${`${link(object)}?tab=why`}>why</a>.<//>`;
   return html`<form class="confirm" onSubmit=${submit}>
-    <label><span>Type the name, ${name}, to go on</span><input value=${typed} autocomplete="off" spellcheck=${false} onInput=${(event) => type(event.target.value)} /></label>
-    <div class="buttons"><button type="submit" class="danger" disabled=${typed !== name || state.busy}>Delete</button><a class="button" href=${link(object)}>Leave it</a></div>
+    <label><span>Type the name ${name} to confirm</span><input value=${typed} autocomplete="off" spellcheck=${false} onInput=${(event) => type(event.target.value)} /></label>
+    <div class="buttons"><button type="submit" class="danger" disabled=${typed !== name || state.busy}>Delete</button><a class="button" href=${link(object)}>Cancel</a></div>
     ${state.error && html`<${Notice} tone="bad">${state.error}<//>`}
   </form>`;
 }
@@ -78,8 +78,8 @@ export function View({ route }) {
   const [resource, ns, name] = route.parts;
   const kind = kindOf(resource);
   const object = kind && name ? objects.get(kind.id, ns, name) : null;
-  if (!object) return html`<div><h1 tabindex="-1">${name || 'This'} is not there</h1><p class="note">${objects.synced ? 'It has been deleted, or it never was.' : 'Loading …'}
-    ${objects.synced && kind && name && html`${' '}<a href=${`${link({ namespace: ns === '-' ? '' : ns, name }, kind.id)}?tab=history`}>Its history may still be kept.</a>`}</p></div>`;
+  if (!object) return html`<div><h1 tabindex="-1">${name || 'This object'} does not exist</h1><p class="note">${objects.synced ? 'It was deleted, or never existed.' : 'Loading …'}
+    ${objects.synced && kind && name && html`${' '}<a href=${`${link({ namespace: ns === '-' ? '' : ns, name }, kind.id)}?tab=history`}>Its history may still be stored.</a>`}</p></div>`;
   return html`<div>
     <div class="title"><h1 tabindex="-1">Delete ${kind.kind} ${name}?</h1><${Phase} object=${object} /></div>
     ${mode === 'live' && html`<${Preview} object=${object} kind=${kind} />`}

@@ -7,25 +7,25 @@ const MODES = ['ReadWriteOnce', 'ReadOnlyMany', 'ReadWriteMany', 'ReadWriteOnceP
 
 export const FORMS = {
   'storageclasses.storage.k8s.io': {
-    is: 'A kind of storage: who makes its volumes, when they are bound, and what becomes of them after their claims.',
+    is: 'A class of storage: its provisioner, when volumes are bound, and what happens to them after their claims.',
     fields: [
       field('name', 'Name', 'fast'), field('provisioner', 'Provisioner', 'kubernetes.io/no-provisioner', { from: 'csidrivers' }),
       select('binding', 'Binding', ['WaitForFirstConsumer', 'Immediate']), select('reclaim', 'Reclaim policy', ['Delete', 'Retain']),
-      { id: 'expand', label: 'Volumes may grow', value: true, check: true }, { id: 'default', label: 'Default class', value: false, check: true },
+      { id: 'expand', label: 'Allow expansion', value: true, check: true }, { id: 'default', label: 'Default class', value: false, check: true },
     ],
     make: (f) => ({
       apiVersion: 'storage.k8s.io/v1', kind: 'StorageClass',
       metadata: { name: f.name, ...(f.default && { annotations: { 'storageclass.kubernetes.io/is-default-class': 'true' } }) },
       provisioner: f.provisioner, volumeBindingMode: f.binding, reclaimPolicy: f.reclaim, allowVolumeExpansion: f.expand,
     }),
-    samples: [['Volumes made by hand, of one node', { name: 'local', provisioner: 'kubernetes.io/no-provisioner', binding: 'WaitForFirstConsumer', reclaim: 'Delete', expand: false }],
-      ['Kept after their claims', { name: 'keep', reclaim: 'Retain', binding: 'Immediate' }]],
+    samples: [['Static local volumes', { name: 'local', provisioner: 'kubernetes.io/no-provisioner', binding: 'WaitForFirstConsumer', reclaim: 'Delete', expand: false }],
+      ['Retained after their claims', { name: 'keep', reclaim: 'Retain', binding: 'Immediate' }]],
   },
   persistentvolumes: {
-    is: 'A piece of storage that is there: how large it is, where it is, and who may use it how.',
+    is: 'A piece of storage: its size, its location and its access modes.',
     fields: [
       field('name', 'Name', 'volume-1'), field('size', 'Capacity', '1Gi'), select('mode', 'Access', MODES), field('class', 'Class', 'manual', { from: 'storageclasses' }),
-      select('reclaim', 'Reclaim policy', ['Retain', 'Delete', 'Recycle']), select('source', 'Where it is', ['hostPath', 'nfs', 'csi', 'local']),
+      select('reclaim', 'Reclaim policy', ['Retain', 'Delete', 'Recycle']), select('source', 'Source', ['hostPath', 'nfs', 'csi', 'local']),
       field('path', 'Path or handle', '/tmp/volume-1'), field('server', 'Server, driver or node', '', { optional: true }),
     ],
     make: (f) => {
@@ -40,15 +40,15 @@ export const FORMS = {
         spec: { capacity: { storage: f.size }, accessModes: [f.mode], persistentVolumeReclaimPolicy: f.reclaim, ...(f.class && { storageClassName: f.class }), ...sources[f.source] },
       };
     },
-    samples: [['A directory of the node', { source: 'hostPath', path: '/tmp/volume-1', server: '' }],
+    samples: [['A directory on the node', { source: 'hostPath', path: '/tmp/volume-1', server: '' }],
       ['An NFS share', { source: 'nfs', server: 'nfs.example', path: '/exports/a', mode: 'ReadWriteMany' }],
       ['A disk of one node', { source: 'local', server: 'node-1', path: '/mnt/disk-1', class: 'local' }]],
   },
   persistentvolumeclaims: {
-    is: 'What somebody needs: so much storage, of this class, used in this way. The binder finds a volume, or has one made.',
+    is: 'A request for storage of a size, class and access mode. The binder finds a volume or has one provisioned.',
     fields: [
       field('name', 'Name', 'claim-1'), field('namespace', 'Namespace', 'default', { from: 'namespaces' }), field('size', 'Size', '1Gi'), select('mode', 'Access', MODES),
-      field('class', 'Class (empty: the default one)', '', { from: 'storageclasses', optional: true }), field('volume', 'This volume only', '', { from: 'persistentvolumes', optional: true }),
+      field('class', 'Class (empty: the default one)', '', { from: 'storageclasses', optional: true }), field('volume', 'Volume name', '', { from: 'persistentvolumes', optional: true }),
     ],
     make: (f) => ({
       apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: meta(f.name, f.namespace),
@@ -57,7 +57,7 @@ export const FORMS = {
     samples: [['Any volume of a class', { class: 'manual' }], ['Shared by many nodes', { mode: 'ReadWriteMany', class: 'manual' }], ['One volume by its name', { volume: 'volume-1', class: 'manual' }]],
   },
   pods: {
-    is: 'Who uses a claim: it gets a node, the volume is attached and mounted there, and the containers see it.',
+    is: 'A pod that uses a claim. The volume is attached and mounted on its node, and its containers can use it.',
     fields: [
       field('name', 'Name', 'pod-1'), field('namespace', 'Namespace', 'default', { from: 'namespaces' }), field('image', 'Image', 'busybox'),
       field('claim', 'Claim', 'claim-1', { from: 'persistentvolumeclaims' }), field('path', 'Mounted at', '/data'), field('node', 'Node', '', { from: 'nodes', optional: true }),

@@ -23,8 +23,8 @@ export function View() {
     time.seek(revision);
   };
   return html`<div class="time-view">
-    <div class="title"><h1 tabindex="-1">Time</h1><p class="soft">Drag the line at the foot, or choose a revision: the whole page shows what was then. <kbd>◂</kbd> <kbd>▸</kbd> go from change to change.</p></div>
-    <div class="around"><table><caption>What was written ${time.mode === 'live' ? 'last' : 'around this moment'}</caption>
+    <div class="title"><h1 tabindex="-1">Time</h1><p class="soft">Drag the timeline, or choose a revision: the whole page shows the state at that time. <kbd>◂</kbd> <kbd>▸</kbd> move from change to change.</p></div>
+    <div class="around"><table><caption>What was written ${time.mode === 'live' ? 'last' : 'around this time'}</caption>
     <thead><tr><th scope="col">When</th><th scope="col">Revision</th><th scope="col">What</th><th scope="col">Object</th></tr></thead>
     <tbody>${rows.map((mark) => {
       const kind = kindOf(mark.resource);
@@ -34,6 +34,6 @@ export function View() {
         <td><span class="type" data-type=${TYPES[mark.type]}>${WORDS[mark.type]}</span></td>
         <td>${kind ? html`<a href=${link(mark, mark.resource)}>${kind.kind} ${name}</a>` : `${mark.resource} ${name}`}</td></tr>`;
     })}</tbody></table>
-    ${!rows.length && html`<p class="note">Nothing is kept, or it has not been read yet.</p>`}
-    ${begin > 0 && html`<button type="button" onClick=${() => setMost(most + 100)}>Show earlier ones</button>`}</div></div>`;
+    ${!rows.length && html`<p class="note">No history is stored, or it is still loading.</p>`}
+    ${begin > 0 && html`<button type="button" onClick=${() => setMost(most + 100)}>Show earlier changes</button>`}</div></div>`;
 }

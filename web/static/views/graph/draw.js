@@ -251,7 +251,7 @@ function nodes(context, { camera, plan, scale, top, low, lit, at, over, colours,
     for (let i = first(column, top); i < column.length && column[i].y <= low; i += 1) {
       const node = column[i];
       const [x, y] = place(node);
-      // Many in one pixel are as good as one of them; one that needs somebody is never passed over.
+      // Many in one pixel are as good as one of them; one that needs attention is never passed over.
       if (y - before < 1 && node.tone !== 'bad') continue;
       before = y;
       seen.push(node);

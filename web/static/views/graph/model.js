@@ -1,4 +1,4 @@
-// Who holds whom, as a graph: pods, claims, volumes, attachments, nodes, drivers and classes. Pure; shown all objects each
+// The graph: pods, claims, volumes, attachments, nodes, drivers and classes. Pure; shown all objects each
 // time, it finds out what is new itself. What may be said here: what a node of the graph is and what its
 // state is called.
 

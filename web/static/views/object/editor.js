@@ -67,29 +67,29 @@ export function Editor({ object, kind }) {
   };
 
   return html`<div class="editor">
-    <fieldset disabled=${state.busy}><legend>How it is written</legend>
-      <label><input type="radio" name="way" checked=${way === 'replace'} onChange=${() => start('replace')} /> replace the object (PUT): what is not in the text goes</label>
-      <label><input type="radio" name="way" checked=${way === 'apply'} onChange=${() => start('apply')} /> apply (server-side): only what is in the text is yours</label>
+    <fieldset disabled=${state.busy}><legend>Method</legend>
+      <label><input type="radio" name="way" checked=${way === 'replace'} onChange=${() => start('replace')} /> replace (PUT): removes fields that are not in the text</label>
+      <label><input type="radio" name="way" checked=${way === 'apply'} onChange=${() => start('apply')} /> apply (server-side): owns only the fields in the text</label>
     </fieldset>
     ${changed && !state.conflict && html`<${Notice} tone="wait">It has been written since this text was made. The check compares with how it is now.
-      <div class="buttons"><button type="button" disabled=${state.busy} onClick=${() => start(way)}>Start again from how it is now</button></div><//>`}
+      <div class="buttons"><button type="button" disabled=${state.busy} onClick=${() => start(way)}>Reload the current object</button></div><//>`}
     <label class="text"><span>YAML</span>
       <textarea spellcheck=${false} readonly=${state.busy} rows=${Math.min(40, text.split('\n').length + 1)} value=${text} onInput=${(event) => {
         type(event.target.value);
         if (state.changes || state.done || state.error) put({});
       }}></textarea></label>
     <div class="buttons">
-      <button type="button" disabled=${state.busy} onClick=${() => attempt(text, false)}>Check (nothing is written)</button>
+      <button type="button" disabled=${state.busy} onClick=${() => attempt(text, false)}>Check (writes nothing)</button>
       <button type="button" class="primary" disabled=${state.busy || !state.changes?.length} onClick=${save}>Save</button>
     </div>
     <div aria-live="polite">
-      ${state.changes && html`<h2>What would change</h2><${Diff} changes=${state.changes} empty="Nothing would change." />`}
+      ${state.changes && html`<h2>Preview of changes</h2><${Diff} changes=${state.changes} empty="No changes." />`}
       ${state.done && html`<${Notice} tone="good">Saved.<//>`}
       ${state.error && html`<${Notice} tone="bad">${state.error}<//>`}
       ${state.conflict && html`<${Notice} tone="bad"><p>Somebody else has a say in this: ${state.conflict}</p><//>
-        ${way === 'replace' && html`<h2>What others have changed</h2><${Diff} changes=${state.others} />`}
-        <div class="buttons"><button type="button" disabled=${way === 'replace' && !state.now} onClick=${again}>${way === 'apply' ? 'Check it with these fields taken over' : 'Compare my text with how it is now'}</button>
-        <button type="button" onClick=${() => start(way)}>Drop my text</button></div>`}
+        ${way === 'replace' && html`<h2>Changes by others</h2><${Diff} changes=${state.others} />`}
+        <div class="buttons"><button type="button" disabled=${way === 'replace' && !state.now} onClick=${again}>${way === 'apply' ? 'Check again, taking over these fields' : 'Compare my text with the current object'}</button>
+        <button type="button" onClick=${() => start(way)}>Discard my text</button></div>`}
     </div>
   </div>`;
 }

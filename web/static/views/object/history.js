@@ -21,7 +21,7 @@ const FEW = 4;
 function Since({ kind, namespace, name, revision, version }) {
   const { data, error } = useAnswer(() => get(insight(kind.id, namespace, name, 'diff'), { from: revision }), [kind.id, namespace, name, revision, version]);
   if (error) return html`<${Notice} tone="bad">${error}<//>`;
-  return data ? html`<${Diff} changes=${data.changes || []} empty="Nothing differs from how it is now." />` : html`<p class="note">Asking …</p>`;
+  return data ? html`<${Diff} changes=${data.changes || []} empty="No differences from the current state." />` : html`<p class="note">Loading …</p>`;
 }
 
 /** The object as this write left it. */
@@ -32,8 +32,8 @@ function Whole({ kind, namespace, name, one }) {
     return items.find((each) => each.revision === one.revision)?.object || null;
   }, [kind.id, namespace, name, one.revision]);
   if (error) return html`<${Notice} tone="bad">${error}<//>`;
-  if (data === undefined) return html`<p class="note">Asking …</p>`;
-  return data ? html`<pre class="sheet" tabindex="0" aria-label="YAML">${toYaml(plain(data))}</pre>` : html`<p class="note">The object of this write is not told any more.</p>`;
+  if (data === undefined) return html`<p class="note">Loading …</p>`;
+  return data ? html`<pre class="sheet" tabindex="0" aria-label="YAML">${toYaml(plain(data))}</pre>` : html`<p class="note">The object as of this change is no longer stored.</p>`;
 }
 
 /** All pages of the history, newest first, as far as they were asked for. */
@@ -59,18 +59,18 @@ function fields(changes) {
   return changes.length > FEW ? `${few} and ${changes.length - FEW} more` : few;
 }
 
-const WAYS = [['changes', 'What this write changed'], ['since', 'What has changed since'], ['whole', 'The whole object then']];
+const WAYS = [['changes', 'Changes by this write'], ['since', 'Changes since then'], ['whole', 'Complete object']];
 
 export function History({ object, kind, namespace, name, route }) {
   const [way, look] = useState('changes');
   const { data, error, missing, status, busy, earlier } = useHistory(kind, namespace, name, time.mode === 'live' ? object?.metadata.resourceVersion : 'past');
   // Newest first from the server; the slider goes with time.
   const items = useMemo(() => [...(data?.items || [])].reverse(), [data]);
-  if (missing) return html`<${Notice}>This server keeps no history of objects that the page can read, or none of this one.<//>`;
-  if (status === 410) return html`<${Notice} tone="wait">What was written of it is older than what is kept: ${error}<//>`;
-  if (error) return html`<${Notice} tone="bad">The history could not be had: ${error}<//>`;
-  if (!data) return html`<p class="note">Asking …</p>`;
-  if (!items.length) return html`<p class="note">Nothing is kept of it.</p>`;
+  if (missing) return html`<${Notice}>This server has no history of this object.<//>`;
+  if (status === 410) return html`<${Notice} tone="wait">Its changes are older than the stored history: ${error}<//>`;
+  if (error) return html`<${Notice} tone="bad">The history cannot be loaded: ${error}<//>`;
+  if (!data) return html`<p class="note">Loading …</p>`;
+  if (!items.length) return html`<p class="note">No history is stored for this object.</p>`;
   // In the past the write is shown that had been made then.
   const then = time.mode === 'live' ? Infinity : Number(time.revision);
   const asked = items.findIndex((one) => one.revision === route.query.write);
@@ -88,18 +88,18 @@ export function History({ object, kind, namespace, name, route }) {
       <button type="button" disabled=${at === items.length - 1} onClick=${() => choose(at + 1)}>Later</button>
     </div>
     <p aria-live="polite"><strong>Write ${at + 1} of ${items.length}</strong>: ${TYPES[one.type] || one.type} ${who}${one.subresource ? `, ${one.subresource}` : ''} at ${clockOf(Date.parse(one.time))}, revision <code>${one.revision}</code></p>
-    <div class="buttons" role="group" aria-label="What is shown of this write">
+    <div class="buttons" role="group" aria-label="View of this change">
       ${WAYS.filter(([id]) => id !== 'since' || !time.source).map(([id, words]) => html`<button type="button" key=${id} aria-pressed=${String(way === id)} onClick=${() => look(id)}>${words}</button>`)}
-      <button type="button" onClick=${() => time.seek(one.revision)}>Show the page as of then</button>
+      <button type="button" onClick=${() => time.seek(one.revision)}>Show the page as of this revision</button>
     </div>
     ${way === 'since' && !time.source ? html`<${Since} kind=${kind} namespace=${namespace} name=${name} revision=${one.revision} version=${object?.metadata.resourceVersion} />`
       : way === 'whole' ? html`<${Whole} kind=${kind} namespace=${namespace} name=${name} one=${one} />`
-        : html`<${Diff} changes=${one.changes || []} empty=${one.type === 'ADDED' ? 'It was made here.' : one.type === 'DELETED' ? 'It was deleted here.' : 'No field differs.'} />`}
-    ${!object && gone && one.type !== 'DELETED' && time.mode === 'live' && html`<div class="verbs"><${Allow}><${PlanButton} key=${one.revision} kind=${kind} namespace=${namespace} name=${name} verb="undelete" options=${{ at: one.revision }} label="Bring it back as it was here" /><//></div>`}
-    <h2>All writes</h2>
+        : html`<${Diff} changes=${one.changes || []} empty=${one.type === 'ADDED' ? 'Created.' : one.type === 'DELETED' ? 'Deleted.' : 'No fields changed.'} />`}
+    ${!object && gone && one.type !== 'DELETED' && time.mode === 'live' && html`<div class="verbs"><${Allow}><${PlanButton} key=${one.revision} kind=${kind} namespace=${namespace} name=${name} verb="undelete" options=${{ at: one.revision }} label="Restore this version" /><//></div>`}
+    <h2>All changes</h2>
     <ol class="writes" reversed start=${items.length}>${[...items].reverse().map((write, index) => html`<li key=${write.revision}>
       <button type="button" class="link" aria-current=${write === one ? 'true' : null} onClick=${() => choose(items.length - 1 - index)}>${TYPES[write.type] || write.type} <${Age} at=${write.time} /> ago</button>
       <span class="soft"> ${[write.manager, fields(write.changes || [])].filter(Boolean).join(': ')}</span></li>`)}</ol>
-    ${data.next && html`<button type="button" disabled=${busy} onClick=${earlier}>Show earlier ones</button>`}
+    ${data.next && html`<button type="button" disabled=${busy} onClick=${earlier}>Show earlier changes</button>`}
   </div>`;
 }

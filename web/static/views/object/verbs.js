@@ -12,18 +12,18 @@ const OVER = ['Succeeded', 'Failed'];
 function ofVolume(object, state) {
   if (state !== 'Released' && state !== 'Failed') return [];
   return [
-    { verb: 'reclaim', options: { keepData: true }, label: 'Give it back with its data', about: 'It becomes Available, or is kept for one claim, with the data that is on it.',
-      fields: [{ id: 'for', label: 'For this claim only, NAMESPACE/NAME (empty: for any claim that fits)', known: 'persistentvolumeclaims', name: (one) => `${one.metadata.namespace}/${one.metadata.name}` }] },
-    { verb: 'reclaim', options: { scrub: true }, label: 'Scrub it and give it back', about: 'Its data is wiped by its plugin, then it is Available.', danger: true },
+    { verb: 'reclaim', options: { keepData: true }, label: 'Make it available, with its data', about: 'It becomes Available, or is reserved for one claim. Its data stays.',
+      fields: [{ id: 'for', label: 'Reserve for the claim NAMESPACE/NAME (empty: any claim that fits)', known: 'persistentvolumeclaims', name: (one) => `${one.metadata.namespace}/${one.metadata.name}` }] },
+    { verb: 'reclaim', options: { scrub: true }, label: 'Scrub it and make it available', about: 'Its plugin deletes its data, then it becomes Available.', danger: true },
   ];
 }
 
 function ofClaim(object, state, others) {
-  if (state === 'Lost') return [{ verb: 'recover', label: 'Recover its volume', about: 'Its volume comes back as it was, from the history, and is bound to this claim again.' }];
+  if (state === 'Lost') return [{ verb: 'recover', label: 'Recover its volume', about: 'Recreates its volume from the history and binds it to this claim again.' }];
   const used = others.some(({ object: one }) => one?.kind === 'Pod' && !OVER.includes(one.status?.phase));
   if (state !== 'Bound' || used) return [];
-  return [{ verb: 'transfer', label: 'Move it to another namespace', about: 'The claim goes there and keeps its volume with the data. No pod uses it now.',
-    fields: [{ id: 'namespace', label: 'To namespace', known: 'namespaces', required: true }, { id: 'name', label: 'Under this name (empty: the same)' }] }];
+  return [{ verb: 'transfer', label: 'Move it to another namespace', about: 'Moves the claim, which keeps its volume and data. No pod may use it.',
+    fields: [{ id: 'namespace', label: 'To namespace', known: 'namespaces', required: true }, { id: 'name', label: 'New name (empty: the same name)' }] }];
 }
 
 function ofAttachment(object) {
@@ -31,16 +31,16 @@ function ofAttachment(object) {
   const out = (node?.spec?.taints || []).some((one) => one.key === 'node.kubernetes.io/out-of-service');
   const lost = !node || out || phase(node) !== 'Ready' || object.status?.detachError;
   if (!lost && !object.metadata.deletionTimestamp) return [];
-  return [{ verb: 'release', label: 'Release it from its node', about: 'For a node that is gone or out of service. A node that may still write to the volume would destroy data.', danger: true,
-    fields: [{ id: 'force', label: node && !out ? `The node is there. If you are sure that it does not write any more, say: ${WORDS}` : `Only if nobody runs its driver any more and the storage has let the volume go, say: ${WORDS}` }] }];
+  return [{ verb: 'release', label: 'Force detach', about: 'For a node that was deleted or is out of service. If the node can still write to the volume, data may be corrupted.', danger: true,
+    fields: [{ id: 'force', label: node && !out ? `The node exists. If you are sure that it no longer writes to the volume, type: ${WORDS}` : `Only if its driver no longer runs and the storage has detached the volume, type: ${WORDS}` }] }];
 }
 
 /** The verbs that the state of an object calls for. */
 export function verbsOf(object, others = related(object)) {
   const state = phase(object);
   const held = state === 'Terminating' && object.metadata.finalizers?.length > 0;
-  const found = held ? [{ verb: 'unblock', label: 'Unblock its deletion', about: 'Takes away the finalizers that nobody would take away any more, and no other.',
-    fields: object.kind === 'PersistentVolume' ? [{ id: 'force', label: `Only if nobody runs its provisioner any more, say: ${WORDS}` }] : [] }] : [];
+  const found = held ? [{ verb: 'unblock', label: 'Unblock its deletion', about: 'Removes orphaned finalizers, and no others.',
+    fields: object.kind === 'PersistentVolume' ? [{ id: 'force', label: `Only if its provisioner no longer runs, type: ${WORDS}` }] : [] }] : [];
   switch (object.kind) {
     case 'PersistentVolume':
       return [...ofVolume(object, state), ...found];
@@ -61,5 +61,5 @@ export function Verbs({ object, kind, gone }) {
   const verbs = begun && !called.some((one) => one.label === begun.label) ? [begun, ...called] : called;
   if (!verbs.length) return null;
   const { namespace, name } = object.metadata;
-  return html`<div class="verbs" role="group" aria-label="What can be done">${verbs.map((one) => html`<${PlanButton} key=${one.label} kind=${kind} namespace=${namespace} name=${name} ...${one} busyWith=${(busy) => begin(busy ? one : null)} />`)}</div>`;
+  return html`<div class="verbs" role="group" aria-label="Actions">${verbs.map((one) => html`<${PlanButton} key=${one.label} kind=${kind} namespace=${namespace} name=${name} ...${one} busyWith=${(busy) => begin(busy ? one : null)} />`)}</div>`;
 }

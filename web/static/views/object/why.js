@@ -10,7 +10,7 @@ import { useAnswer, useRound } from '../../parts/hooks.js';
 
 // Causes come and go without a write of the object: volumes are made, times run out, the explainer starts.
 const AGAIN = 10000;
-const SEVERITIES = { ok: 'in order', waiting: 'waits', attention: 'needs somebody' };
+const SEVERITIES = { ok: 'healthy', waiting: 'waits', attention: 'needs attention' };
 
 /** A fix by its patch: with another one, what was tried is forgotten. */
 const fixed = (fix) => fix && html`<${Fix} key=${JSON.stringify(fix.patch || fix.message)} fix=${fix} />`;
@@ -35,14 +35,14 @@ function Fix({ fix }) {
     }
   };
   return html`<div class="fix">
-    <p><strong>What would end it:</strong> <${Words} text=${fix.message} /></p>
+    <p><strong>Fix:</strong> <${Words} text=${fix.message} /></p>
     ${fix.command && html`<${Command} text=${fix.command} />`}
     ${target && html`<div aria-live="polite">
-      ${!state.changes && !state.done && html`<button type="button" disabled=${state.busy} onClick=${() => perform(true)}>${state.error ? 'Try it again' : 'Apply …'}</button>`}
-      ${state.changes && html`<p>So <${Ref} object=${patch.target} resource=${patch.target.resource || patch.target.kind} /> would change. Nothing is written yet.</p><${Diff} changes=${state.changes} />
-        <${Allow}><div class="buttons"><button type="button" class="primary" disabled=${state.busy || !state.changes.length} onClick=${() => perform(false)}>Do it</button>
-          <button type="button" onClick=${() => put({})}>Leave it</button></div><//>`}
-      ${state.done && html`<${Notice} tone="good">Done. What it led to is told here as soon as it is known.<//>`}
+      ${!state.changes && !state.done && html`<button type="button" disabled=${state.busy} onClick=${() => perform(true)}>${state.error ? 'Try again' : 'Apply …'}</button>`}
+      ${state.changes && html`<p>This changes <${Ref} object=${patch.target} resource=${patch.target.resource || patch.target.kind} />. Nothing is written yet.</p><${Diff} changes=${state.changes} />
+        <${Allow}><div class="buttons"><button type="button" class="primary" disabled=${state.busy || !state.changes.length} onClick=${() => perform(false)}>Apply</button>
+          <button type="button" onClick=${() => put({})}>Cancel</button></div><//>`}
+      ${state.done && html`<${Notice} tone="good">Done. The result appears here when the server knows it.<//>`}
       ${state.error && html`<${Notice} tone="bad">${state.error}<//>`}
     </div>`}
   </div>`;
@@ -58,25 +58,25 @@ function Matrix({ nearest }) {
   const [open, show] = useState('');
   const rules = [...new Set(nearest.flatMap((one) => one.verdicts.map((verdict) => verdict.rule)))];
   return html`<div class="scrolls" tabindex="0" role="group" aria-label="The nearest volumes"><table class="matrix">
-    <caption>The nearest ${nearest.length}, fewest rules against them first</caption>
+    <caption>The nearest ${nearest.length}, those with the fewest failed rules first</caption>
     <thead><tr><th scope="col">Volume</th>${rules.map((rule) => html`<th scope="col" key=${rule}>${rule}</th>`)}</tr></thead>
     <tbody>${nearest.map((one) => html`<tr key=${one.volume}>
         <th scope="row"><button type="button" class="link" aria-expanded=${String(open === one.volume)} onClick=${() => show(open === one.volume ? '' : one.volume)}>${one.volume}</button></th>
         ${rules.map((rule) => {
           const verdict = one.verdicts.find((each) => each.rule === rule);
           if (!verdict) return html`<td key=${rule} class="soft">–</td>`;
-          return html`<td key=${rule} data-ok=${String(verdict.ok)} title=${verdict.message}>${verdict.ok ? '✓' : '✕'}<span class="hidden">${verdict.ok ? ' holds' : ` fails: ${verdict.message}`}</span></td>`;
+          return html`<td key=${rule} data-ok=${String(verdict.ok)} title=${verdict.message}>${verdict.ok ? '✓' : '✕'}<span class="hidden">${verdict.ok ? ' passes' : ` fails: ${verdict.message}`}</span></td>`;
         })}</tr>
         ${open === one.volume && html`<tr key=${`${one.volume} more`} class="more"><td colspan=${rules.length + 1}><div>
-          <p><${Ref} object=${{ name: one.volume }} resource="persistentvolumes" />${one.first ? `: ${one.first} is the first rule against it` : ': all rules hold'}</p>
-          <ul class="verdicts">${one.verdicts.map((verdict) => html`<li key=${verdict.rule} data-ok=${String(verdict.ok)}><span>${verdict.ok ? '✓ holds' : '✕ fails'}</span> <strong>${verdict.rule}</strong> ${verdict.message}</li>`)}</ul>
+          <p><${Ref} object=${{ name: one.volume }} resource="persistentvolumes" />${one.first ? `: ${one.first} is the first rule that fails` : ': all rules pass'}</p>
+          <ul class="verdicts">${one.verdicts.map((verdict) => html`<li key=${verdict.rule} data-ok=${String(verdict.ok)}><span>${verdict.ok ? '✓ passes' : '✕ fails'}</span> <strong>${verdict.rule}</strong> ${verdict.message}</li>`)}</ul>
           ${fixed(one.fix)}</div></td></tr>`}`)}</tbody></table></div>`;
 }
 
 function Candidates({ candidates }) {
   const { total, fit, by_rule: rules = [], nearest = [] } = candidates;
-  return html`<h2>Volumes that were looked at</h2>
-    <p>${total} in all, ${fit} would do.${rules.length > 0 ? ' What spoke against the others first:' : ''}</p>
+  return html`<h2>Candidate volumes</h2>
+    <p>${total} in total, ${fit} of them fit.${rules.length > 0 ? ' First reason against each of the others:' : ''}</p>
     ${rules.length > 0 && html`<ul class="rules">${rules.map((one) => html`<li key=${one.rule}><span class="rule">${one.rule}</span>
       <span class="track" aria-hidden="true"><span style=${{ width: `${(100 * one.count) / Math.max(1, total)}%` }}></span></span> ${one.count}</li>`)}</ul>`}
     ${nearest.length > 0 && html`<${Matrix} nearest=${nearest} />`}`;
@@ -87,18 +87,18 @@ export function Why({ object, kind }) {
   const past = time.mode !== 'live';
   const round = useRound(AGAIN);
   const { data, error, missing, busy } = useAnswer(async () => (past ? null : get(insight(kind.id, namespace, name, 'why'))), [kind.id, namespace, name, resourceVersion, past, round]);
-  if (past) return html`<${Notice} tone="wait">Why it is so is told of now, and this is the past. The conditions and events in the summary are what was known then.<//>`;
-  if (missing) return html`<${Notice}>This server gives no explanations. The conditions and events in the summary are what is known.<//>`;
-  if (error) return html`<${Notice} tone="bad">The explanation could not be had: ${error}<//>`;
-  if (!data) return html`<p class="note">Asking …</p>`;
+  if (past) return html`<${Notice} tone="wait">Explanations are available only for the present. The summary shows the conditions and events of that time.<//>`;
+  if (missing) return html`<${Notice}>This server does not provide explanations. See the conditions and events in the summary.<//>`;
+  if (error) return html`<${Notice} tone="bad">The explanation cannot be loaded: ${error}<//>`;
+  if (!data) return html`<p class="note">Loading …</p>`;
   const causes = data.causes || [];
   return html`<div class="why" aria-busy=${String(busy)}>
     <p class="lead verdict" data-severity=${data.severity}><${Badge} word=${data.severity} text=${SEVERITIES[data.severity]} /> <span><${Words} text=${data.summary} /></span></p>
     ${causes.map((one, at) => html`<section key=${`${one.code} ${at}`} class="card"><h2><code>${one.code}</code></h2>
       ${one.message !== data.summary && html`<p><${Words} text=${one.message} /></p>`}<${Objects} list=${one.objects} />
-      ${one.until && html`<p>It goes on by itself <${Countdown} until=${one.until} />.</p>`}
+      ${one.until && html`<p>It continues <${Countdown} until=${one.until} />.</p>`}
       ${fixed(one.fix)}</section>`)}
-    ${data.blocked_by?.length > 0 && html`<h2>Who holds it</h2>${data.blocked_by.map((one) => html`<section key=${one.finalizer} class="card">
+    ${data.blocked_by?.length > 0 && html`<h2>Blocked by</h2>${data.blocked_by.map((one) => html`<section key=${one.finalizer} class="card">
       <h3><code>${one.finalizer}</code></h3><p><${Words} text=${one.message} /></p><p class="soft">Removed by ${one.owner}.</p><${Objects} list=${one.objects} /></section>`)}`}
     ${data.candidates && html`<${Candidates} candidates=${data.candidates} />`}
   </div>`;

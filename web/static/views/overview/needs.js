@@ -1,4 +1,4 @@
-// What needs somebody, told from the objects alone. Pure. What may be said here is what the objects show; where the server
+// What needs attention, told from the objects alone. Pure. What may be said here is what the objects show; where the server
 // explains (`why`), its words are taken in place of these.
 
 import { kindOf, phase } from '../../state/kinds.js';
@@ -64,8 +64,8 @@ function claim(object, w, now) {
   switch (phase(object)) {
     case 'Lost': {
       const volume = w.volumes.get(spec.volumeName);
-      if (!volume) return need('LostVolume', 'attention', `Its volume ${spec.volumeName} is gone.`);
-      return need('LostVolume', 'attention', `Its volume ${spec.volumeName} belongs to another claim or to an earlier one of this name.`);
+      if (!volume) return need('LostVolume', 'attention', `Its volume ${spec.volumeName} does not exist.`);
+      return need('LostVolume', 'attention', `Its volume ${spec.volumeName} is bound to another claim, or to an earlier claim of the same name.`);
     }
     case 'Pending':
       return pending(object, w, now);
@@ -82,10 +82,10 @@ function pending(object, w, now) {
   const { spec = {} } = object;
   if (spec.volumeName) {
     const volume = w.volumes.get(spec.volumeName);
-    if (!volume) return need('NoSuchVolume', 'attention', `It asks for the volume ${spec.volumeName}, and there is none of this name.`);
+    if (!volume) return need('NoSuchVolume', 'attention', `It requests the volume ${spec.volumeName}, which does not exist.`);
     const other = volume.spec?.claimRef;
     if (other && (other.name !== object.metadata.name || other.namespace !== object.metadata.namespace)) {
-      return need('VolumeTaken', 'attention', `It asks for the volume ${spec.volumeName}, which is of the claim ${other.namespace}/${other.name}.`);
+      return need('VolumeTaken', 'attention', `It requests the volume ${spec.volumeName}, which is reserved for the claim ${other.namespace}/${other.name}.`);
     }
   }
   const name = spec.storageClassName;
@@ -97,19 +97,19 @@ function pending(object, w, now) {
     const pods = users(w, object);
     if (!pods.length) return need('NoConsumer', 'waiting', `Class ${name} waits for the first pod, and no pod uses this claim.`);
     const scheduled = object.metadata.annotations?.['volume.kubernetes.io/selected-node'];
-    if (!scheduled) return need('PodNotPlaced', 'attention', `It waits for pod ${some(pods.map(named))} to be given a node.${told}`);
+    if (!scheduled) return need('PodNotPlaced', 'attention', `It waits for pod ${some(pods.map(named))} to be scheduled.${told}`);
   }
   if (kind && kind.provisioner && kind.provisioner !== NO_PROVISIONER && !spec.volumeName) {
     const absent = !w.drivers.has(kind.provisioner) && !kind.provisioner.startsWith('kubernetes.io/');
-    if (absent) return need('NoDriver', 'attention', `Its class ${name} asks the driver ${kind.provisioner}, which is not registered.${told}`);
+    if (absent) return need('NoDriver', 'attention', `The driver ${kind.provisioner} of its class ${name} is not registered.${told}`);
     if (warning) return need('ProvisioningFailed', 'attention', warning.message || warning.note || warning.reason);
-    return now - since(object) < YOUNG ? null : need('Provisioning', 'waiting', `${kind.provisioner} has not made its volume yet.`);
+    return now - since(object) < YOUNG ? null : need('Provisioning', 'waiting', `${kind.provisioner} has not provisioned its volume yet.`);
   }
   if (now - since(object) < YOUNG / 10) return null;
   const which = name ? `of class ${name}` : 'without a class';
-  if (name && !kind && !free) return need('NoSuchClass', 'attention', `The class ${name} does not exist, and no free volume names it.`);
-  if (!free) return need('NoVolume', 'attention', `There is no free volume ${which}, and nothing makes one.`);
-  return need('NoVolumeFits', 'attention', `There ${free === 1 ? 'is 1 free volume' : `are ${free} free volumes`} ${which}; none fits.`);
+  if (name && !kind && !free) return need('NoSuchClass', 'attention', `The class ${name} does not exist, and no available volume has it.`);
+  if (!free) return need('NoVolume', 'attention', `No volume ${which} is available, and no provisioner can create one.`);
+  return need('NoVolumeFits', 'attention', `${free === 1 ? '1 volume' : `${free} volumes`} ${which} ${free === 1 ? 'is' : 'are'} available; none fits.`);
 }
 
 function volume(object, w) {
@@ -117,15 +117,15 @@ function volume(object, w) {
   const of = spec.claimRef ? `${spec.claimRef.namespace}/${spec.claimRef.name}` : '';
   switch (phase(object)) {
     case 'Failed':
-      return need('VolumeFailed', 'attention', status.message || 'It failed, and nothing says why.');
+      return need('VolumeFailed', 'attention', status.message || 'Reclaiming it failed without a message.');
     case 'Released': {
       if (spec.persistentVolumeReclaimPolicy === 'Retain') {
-        return need('Released', 'attention', `Its claim ${of} is gone. It keeps its data, and no claim can have it before somebody reclaims it.`);
+        return need('Released', 'attention', `Its claim ${of} was deleted. The volume keeps its data and cannot be bound until it is reclaimed manually.`);
       }
       const warning = w.warnings.get(object.metadata.uid);
       const doing = spec.persistentVolumeReclaimPolicy === 'Recycle' ? 'scrubbed' : 'deleted';
       const told = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
-      return need('Reclaiming', warning ? 'attention' : 'waiting', `Its claim ${of} is gone; it is being ${doing}.${told}`);
+      return need('Reclaiming', warning ? 'attention' : 'waiting', `Its claim ${of} was deleted; the volume is being ${doing}.${told}`);
     }
     default:
       return null;
@@ -136,11 +136,11 @@ function attachment(object, w, now) {
   const { spec = {}, status = {} } = object;
   const failed = status.attachError || status.detachError;
   const doing = status.detachError ? 'Detaching' : 'Attaching';
-  const where = `${spec.source?.persistentVolumeName || 'a volume'} at ${spec.nodeName}`;
-  if (failed) return need('AttachFailed', 'attention', `${doing} ${where} failed: ${failed.message || 'no reason is told'}`);
-  if (!w.nodes.has(spec.nodeName)) return need('NodeGone', 'attention', `Its node ${spec.nodeName} is gone; ${where} is still said to be attached.`);
+  const where = `${spec.source?.persistentVolumeName || 'a volume'} on ${spec.nodeName}`;
+  if (failed) return need('AttachFailed', 'attention', `${doing} ${where} failed: ${failed.message || 'no message'}`);
+  if (!w.nodes.has(spec.nodeName)) return need('NodeGone', 'attention', `Its node ${spec.nodeName} does not exist; ${where} is still reported as attached.`);
   const [forced] = countdowns(object, { now });
-  if (forced) return need('DetachWaiting', 'waiting', `No pod wants ${where} any more, and the node does not let go of it.`);
+  if (forced) return need('DetachWaiting', 'waiting', `No pod uses ${where} any more, and the node has not unmounted it.`);
   if (!status.attached && now - since(object) > 2 * YOUNG) return need('Attaching', 'waiting', `${spec.attacher} has not attached ${where} yet.`);
   return null;
 }
@@ -162,8 +162,8 @@ function pod(object, w) {
     const elsewhere = (w.attached.get(held) || []).filter((a) => a.spec.nodeName !== here);
     if (!held || !single || !elsewhere.length) continue;
     const [holder] = (w.users.get(name) || []).filter((p) => p !== object && p.spec?.nodeName === elsewhere[0].spec.nodeName);
-    const who = holder ? `, where pod ${named(holder)} has it` : '';
-    return { ...need('MultiAttach', 'attention', `Volume ${held} is still attached to ${elsewhere[0].spec.nodeName}${who}; it can be at one node only.`), about: elsewhere[0] };
+    const who = holder ? `, where pod ${named(holder)} uses it` : '';
+    return { ...need('MultiAttach', 'attention', `Volume ${held} is still attached to ${elsewhere[0].spec.nodeName}${who}; it can be attached to one node only.`), about: elsewhere[0] };
   }
   const warning = w.warnings.get(object.metadata.uid);
   return warning ? need('PodWaits', 'attention', warning.message || warning.note || warning.reason) : null;
@@ -182,24 +182,24 @@ function node(object, w) {
 function held(object, finalizer, w) {
   if (finalizer === 'kubernetes.io/pvc-protection') {
     const pods = users(w, object);
-    return pods.length ? `pod ${some(pods.map(named))} uses it` : 'its protection is about to go';
+    return pods.length ? `pod ${some(pods.map(named))} uses it` : 'its protection is being removed';
   }
   if (finalizer === 'kubernetes.io/pv-protection') {
     const ref = object.spec?.claimRef;
-    return ref && w.claims.has(`${ref.namespace}/${ref.name}`) ? `the claim ${ref.namespace}/${ref.name} is bound to it` : 'its protection is about to go';
+    return ref && w.claims.has(`${ref.namespace}/${ref.name}`) ? `the claim ${ref.namespace}/${ref.name} is bound to it` : 'its protection is being removed';
   }
   if (finalizer.startsWith('external-attacher/')) {
     const at = (w.attached.get(object.metadata.name) || []).map((a) => a.spec.nodeName);
-    return at.length ? `it is attached to ${some(at)}` : `${finalizer} is not taken away by its driver`;
+    return at.length ? `it is attached to ${some(at)}` : `${finalizer} has not been removed by its driver`;
   }
-  return `${finalizer} is not taken away by its owner`;
+  return `${finalizer} has not been removed by its controller`;
 }
 
 function terminating(object, w, now) {
   const begun = Date.parse(object.metadata.deletionTimestamp);
   if (now - begun < YOUNG) return null;
   const by = (object.metadata.finalizers || []).map((finalizer) => held(object, finalizer, w));
-  return need('Terminating', 'attention', by.length ? `Its deletion waits: ${by.join('; ')}.` : 'Its deletion waits for its agent.', begun);
+  return need('Terminating', 'attention', by.length ? `Its deletion waits: ${by.join('; ')}.` : 'Its deletion waits for the node agent.', begun);
 }
 
 const need = (code, severity, reason, at) => ({ code, severity, reason, at });
@@ -210,14 +210,14 @@ const RULES = {
 
 /** The headings of the groups, in their order: where data is in danger first. */
 export const CODES = [
-  ['LostVolume', 'Claims that lost their volume'], ['VolumeFailed', 'Volumes that failed'], ['NodeNotReady', 'Nodes that are not ready'],
-  ['MultiAttach', 'Volumes wanted at two nodes'], ['AttachFailed', 'Attaching or detaching failed'], ['NodeGone', 'Attachments of nodes that are gone'],
-  ['Terminating', 'Deletions that do not end'], ['NoSuchVolume', 'Claims of a volume that is not there'], ['VolumeTaken', 'Claims of a volume that another has'],
-  ['NoSuchClass', 'Claims of a class that is not there'], ['NoDriver', 'Claims of a driver that is not there'], ['ProvisioningFailed', 'Making a volume failed'],
-  ['NoVolumeFits', 'Claims that no volume fits'], ['NoVolume', 'Claims without a volume'], ['PodNotPlaced', 'Claims that wait for the place of a pod'],
-  ['NoClaim', 'Pods without their claim'], ['NotPlaced', 'Pods without a node'], ['PodWaits', 'Pods that cannot start'], ['ResizeFailed', 'Resizing failed'],
-  ['Released', 'Volumes whose claim is gone'], ['Reclaiming', 'Volumes being reclaimed'], ['DetachWaiting', 'Volumes that a node does not let go of'],
-  ['Attaching', 'Being attached'], ['Provisioning', 'Being made'], ['NoConsumer', 'Claims that wait for a pod'],
+  ['LostVolume', 'Claims whose volume is lost'], ['VolumeFailed', 'Failed volumes'], ['NodeNotReady', 'Nodes not ready'],
+  ['MultiAttach', 'Volumes needed on two nodes'], ['AttachFailed', 'Attach or detach failed'], ['NodeGone', 'Attachments of deleted nodes'],
+  ['Terminating', 'Stuck deletions'], ['NoSuchVolume', 'Claims of a missing volume'], ['VolumeTaken', 'Claims of a volume that is taken'],
+  ['NoSuchClass', 'Claims of a missing class'], ['NoDriver', 'Claims of a missing driver'], ['ProvisioningFailed', 'Provisioning failed'],
+  ['NoVolumeFits', 'Claims that no volume fits'], ['NoVolume', 'Claims without a volume'], ['PodNotPlaced', 'Claims waiting for a pod to be scheduled'],
+  ['NoClaim', 'Pods with a missing claim'], ['NotPlaced', 'Unschedulable pods'], ['PodWaits', 'Pods that cannot start'], ['ResizeFailed', 'Resize failed'],
+  ['Released', 'Released volumes'], ['Reclaiming', 'Volumes being reclaimed'], ['DetachWaiting', 'Volumes waiting to be unmounted'],
+  ['Attaching', 'Attaching'], ['Provisioning', 'Provisioning'], ['NoConsumer', 'Claims waiting for a pod'],
 ];
 
 /** Of all objects: `{object, code, severity, reason, at}`; `severity` is `attention` (it does not end by itself) or `waiting`. */
