@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use orlop_apiserver::auth::{UserInfo, in_process};
+use orlop_apiserver::authentication::in_process;
+use orlop_auth::UserInfo;
 use orlop_cli::config::{Nodes, host_of};
 use orlop_client::client::{self, Endpoint, Lines};
 use orlop_node::agent::{Agent, AgentError, Inputs};

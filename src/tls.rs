@@ -10,7 +10,7 @@ use axum::Extension;
 use axum::middleware::AddExtension;
 use axum_server::accept::{Accept, DefaultAcceptor};
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
-use orlop_apiserver::auth::certificate::ClientCertificate;
+use orlop_auth::certificate::ClientCertificate;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

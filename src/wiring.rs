@@ -8,9 +8,10 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
-use orlop_apiserver::auth::{UserInfo, in_process};
+use orlop_apiserver::authentication::in_process;
 use orlop_apiserver::insight::replay::{HeldClock, ReplayError, replay};
 use orlop_apiserver::{Config, Projection, Server, ServerError};
+use orlop_auth::UserInfo;
 use orlop_cli::args::{LoopArgs, StoreArgs, StoreBackend};
 use orlop_cli::config::settings;
 use orlop_cli::config::{Nodes, Role, ServerConfig};

@@ -6,10 +6,9 @@
 //! serves the non-resource endpoints, `insight` serves history and change streams, [`server`] combines everything
 //! in a router.
 
-mod accounts;
 pub mod admission;
 mod allocation;
-pub mod auth;
+pub mod authentication;
 mod background;
 pub mod clock;
 pub mod custom;
@@ -29,6 +28,7 @@ mod projection;
 pub mod registry;
 mod routes;
 pub mod server;
+mod service_account;
 pub mod services;
 mod state;
 mod verbs;

@@ -13,9 +13,7 @@ use tokio_util::task::TaskTracker;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::Predicate;
 
-use crate::accounts::Accounts;
 use crate::admission::Chain;
-use crate::auth::kubelet::KubeletTokens;
 pub use crate::clock::Clock;
 use crate::custom::{Kinds, crd_controller};
 use crate::encode::{COMPRESS_ABOVE, LongBody};
@@ -25,9 +23,11 @@ use crate::limits::connection::Connections;
 use crate::metrics::Metrics;
 use crate::namespace_locks::NamespaceLocks;
 use crate::projection::Projection;
+use crate::service_account::Accounts;
 use crate::state::Inner;
 pub use crate::state::{Config, DEFAULT_ISSUER};
 use crate::{background, routes};
+use orlop_auth::kubelet_token::KubeletTokens;
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +114,7 @@ impl Server {
     }
 
     /// A router for all endpoints, with the configured limits. The router is also a tower service, so that
-    /// controllers in the same process need no socket ([`crate::auth::in_process`]).
+    /// controllers in the same process need no socket ([`crate::authentication::in_process`]).
     pub fn router(&self) -> Router {
         let compress =
             CompressionLayer::new().quality(tower_http::CompressionLevel::Fastest).compress_when(LargeLists);

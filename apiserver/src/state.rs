@@ -9,10 +9,8 @@ use jiff::Timestamp;
 use orlop_store::Kv;
 use tokio_util::sync::CancellationToken;
 
-use crate::accounts::Accounts;
 use crate::admission::Chain;
-use crate::auth::Auth;
-use crate::auth::kubelet::KubeletTokens;
+use crate::authentication::Auth;
 use crate::clock::Clock;
 use crate::custom::Kinds;
 use crate::explain::Explains;
@@ -20,7 +18,9 @@ use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::namespace_locks::NamespaceLocks;
 use crate::projection::Projection;
+use crate::service_account::Accounts;
 use crate::services::pool::{Pool, Ranges};
+use orlop_auth::kubelet_token::KubeletTokens;
 
 /// The configuration of a server.
 #[derive(Clone)]

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
-use orlop_apiserver::auth::{UserInfo, in_process};
+use orlop_apiserver::authentication::in_process;
+use orlop_auth::UserInfo;
 use orlop_client::api::Api as KubeApi;
 use orlop_client::client::{self, Lines};
 use orlop_client::informer::Informer;

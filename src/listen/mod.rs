@@ -17,9 +17,9 @@ use axum::Router;
 use axum_server::Handle;
 use axum_server::accept::DefaultAcceptor;
 use hyper_util::rt::TokioTimer;
-use orlop_apiserver::auth::Auth;
-use orlop_apiserver::auth::token_file::{TokenFile, TokenFileError};
+use orlop_apiserver::authentication::Auth;
 use orlop_apiserver::limits::connection::Connections;
+use orlop_auth::token_file::{TokenFile, TokenFileError};
 use orlop_cli::config::ListenConfig;
 
 use crate::tls::{self, TlsError};

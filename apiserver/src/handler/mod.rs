@@ -17,7 +17,7 @@ use http::{HeaderName, HeaderValue, header};
 use orlop_apimachinery::duration;
 use tokio::time::Instant;
 
-use crate::auth::UserInfo;
+use orlop_auth::UserInfo;
 
 use crate::dispatch::Resource;
 use crate::encode::answer;

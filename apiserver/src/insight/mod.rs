@@ -44,7 +44,6 @@ use http::{Method, header};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use crate::auth::UserInfo;
 use crate::encode::answer;
 use crate::encode::negotiate::{Endpoint, Media, Wanted, error_media, negotiate};
 use crate::exchange::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
@@ -52,6 +51,7 @@ use crate::metrics::Labels;
 use crate::query::Query;
 use crate::state::Inner;
 use crate::status::ApiError;
+use orlop_auth::UserInfo;
 
 use live::{ROOT, parts};
 pub(crate) use target::ObjectTarget;

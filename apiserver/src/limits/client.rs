@@ -8,10 +8,11 @@ use http::{Method, header};
 
 use super::connection::Connection;
 use super::fair_queue::Client;
-use crate::auth::{InThisProcess, UserInfo};
+use crate::authentication::InThisProcess;
 use crate::custom::Kinds;
 use crate::handler::long_running;
 use crate::query::Query;
+use orlop_auth::UserInfo;
 
 /// The class of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::auth::{UserInfo, in_process};
+use crate::authentication::in_process;
+use orlop_auth::UserInfo;
 
 fn request(method: &str, uri: &str) -> Request {
     Request::builder().method(method).uri(uri).body(Body::empty()).unwrap()

@@ -6,7 +6,6 @@ use orlop_store::{Record, Snapshot};
 use std::sync::Arc;
 
 use crate::admission;
-use crate::auth::UserInfo;
 use crate::decode::Media;
 use crate::dispatch::{self, Resource};
 use crate::encode::negotiate::{Endpoint, Wanted, negotiate};
@@ -20,6 +19,7 @@ use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::status::ApiError;
 use crate::verbs::options::WriteOptions;
+use orlop_auth::UserInfo;
 
 /// A request for a resource, with its body read.
 pub(crate) struct Request {

@@ -5,8 +5,6 @@
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use crate::auth::UserInfo;
-use crate::auth::authorize::{Action, Decision, decide};
 use crate::decode::decode_named;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
@@ -17,6 +15,8 @@ use crate::validate::FieldErrors;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write;
+use orlop_auth::UserInfo;
+use orlop_auth::authorize::{Action, Decision, decide};
 
 /// Answers a review.
 pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiError> {
@@ -75,7 +75,7 @@ fn what_may(request: &Request, question: &Object) -> Result<Object, ApiError> {
         let resources = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
         (resources, json!([{"verbs": ["*"], "nonResourceURLs": ["*"]}]))
     } else {
-        (json!([]), json!([{"verbs": ["get"], "nonResourceURLs": crate::auth::PUBLIC_PATHS}]))
+        (json!([]), json!([{"verbs": ["get"], "nonResourceURLs": orlop_auth::PUBLIC_PATHS}]))
     };
     Ok(Object::from_value(json!({
         "metadata": {}, "spec": {},

@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::Kinds;
 use super::listed::Listed;
-use crate::auth::UserInfo;
 use crate::dispatch::{Resource, key_names};
 use crate::encode::stored;
 use crate::object::{Object, show_time};
@@ -30,6 +29,7 @@ use crate::state::Inner;
 use crate::verbs::delete::delete_named;
 use crate::verbs::delete_options::DeleteOptions;
 use crate::verbs::request::Request;
+use orlop_auth::UserInfo;
 
 /// Before something that failed is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);

@@ -17,7 +17,6 @@ use super::model::{Plan, PlanStep, StepAction, conflict};
 use super::object_of;
 use crate::admission::Operation;
 use crate::allocation;
-use crate::auth::UserInfo;
 use crate::dispatch::{self, Resource};
 use crate::encode::stored;
 use crate::insight::diff::{Change, changes};
@@ -31,6 +30,7 @@ use crate::status::ApiError;
 use crate::verbs::quota_commit;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, Part};
+use orlop_auth::UserInfo;
 
 /// Who has written, as managed fields name it.
 const MANAGER: &str = "orlop-plan";

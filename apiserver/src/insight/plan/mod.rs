@@ -29,7 +29,6 @@ use self::carry_out::Ready;
 use self::cluster_view::{ClusterView, Read};
 use self::model::{Plan, PlanOptions, PlanRefusal, conflict};
 use self::past::Version;
-use crate::auth::UserInfo;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::insight::ObjectTarget;
@@ -40,6 +39,7 @@ use crate::projection::Projection;
 use crate::state::Inner;
 use crate::status::ApiError;
 use crate::verbs::write::{StoreError, commit_error_of};
+use orlop_auth::UserInfo;
 
 /// The verbs, as paths end with them.
 pub(super) const VERBS: [&str; 6] = ["reclaim", "recover", "transfer", "release", "unblock", "undelete"];

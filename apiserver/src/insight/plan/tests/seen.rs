@@ -85,7 +85,7 @@ async fn a_node_that_mounts_in_between_is_a_conflict() {
     let snapshot = rig.store.head();
     let options = PlanOptions::parse(json!({"keepData": true})).unwrap();
     let (plan, read) = make(&snapshot, &aim, "reclaim", &options, &PlanContext::default()).unwrap();
-    let user = crate::auth::UserInfo::new("jane", Vec::new());
+    let user = orlop_auth::UserInfo::new("jane", Vec::new());
     let ready = carry_out::prepare(&rig.inner, &user, &aim, &snapshot, &plan, &read).unwrap();
     let mounted = json!({"status": {"volumesInUse": ["kubernetes.io/csi/d.example.com^handle-v"]}});
     rig.send("PUT", &format!("{NODES}/n1/status"), &merged(node, &mounted)).await;

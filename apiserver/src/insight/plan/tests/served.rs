@@ -77,7 +77,7 @@ impl Rig {
         options: Value,
         dry: bool,
     ) -> Result<Value, ApiError> {
-        let user = crate::auth::UserInfo::new("jane", Vec::new());
+        let user = orlop_auth::UserInfo::new("jane", Vec::new());
         perform(&self.inner, &user, target, verb, options, dry).await
     }
 
@@ -151,7 +151,7 @@ async fn a_pod_that_comes_in_between_is_a_conflict() {
     let known = PlanContext { uid: "0-1-2".to_owned(), ..PlanContext::default() };
     let options = PlanOptions::parse(json!({"namespace": "b"})).unwrap();
     let (plan, read) = make(&snapshot, &the_claim(), "transfer", &options, &known).unwrap();
-    let user = crate::auth::UserInfo::new("jane", Vec::new());
+    let user = orlop_auth::UserInfo::new("jane", Vec::new());
     let ready = carry_out::prepare(&rig.inner, &user, &the_claim(), &snapshot, &plan, &read).unwrap();
     rig.put(
         "/api/v1/namespaces/a/pods",

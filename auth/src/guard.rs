@@ -5,16 +5,15 @@
 //! foreign name in `Host`. With a forged request a foreign page posts blindly: browsers say in
 //! `Origin` whose page it was. Tools such as kubectl send no `Origin` and an honest `Host`.
 
-use axum::extract::Request;
-use axum::http::header::{HOST, ORIGIN};
-
-use crate::status::ApiError;
+use http::Request;
+use http::header::{HOST, ORIGIN};
+use orlop_api::status::ApiError;
 
 /// Names that mean this machine and cannot be made to mean another.
 const LOOPBACK_NAMES: &[&str] = &["localhost", "127.0.0.1", "[::1]"];
 
 /// Refuses a request that was sent to another name than this machine's own.
-pub fn check_host(request: &Request) -> Result<(), ApiError> {
+pub fn check_host<B>(request: &Request<B>) -> Result<(), ApiError> {
     let authority = authority(request);
     if authority.is_some_and(is_loopback) {
         return Ok(());
@@ -28,7 +27,7 @@ pub fn check_host(request: &Request) -> Result<(), ApiError> {
 }
 
 /// Refuses a request that a page of another origin makes.
-pub fn check_origin(request: &Request) -> Result<(), ApiError> {
+pub fn check_origin<B>(request: &Request<B>) -> Result<(), ApiError> {
     let Some(origin) = request.headers().get(ORIGIN) else { return Ok(()) };
     let own = origin.to_str().ok().and_then(|origin| {
         let (scheme, origin) = origin.split_once("://")?;
@@ -45,7 +44,7 @@ pub fn check_origin(request: &Request) -> Result<(), ApiError> {
 }
 
 /// To whom the request was sent: `:authority` in HTTP/2, `Host` in HTTP/1.1.
-fn authority(request: &Request) -> Option<&str> {
+fn authority<B>(request: &Request<B>) -> Option<&str> {
     if let Some(authority) = request.uri().authority() {
         return Some(authority.as_str());
     }
@@ -73,16 +72,14 @@ fn is_loopback(authority: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use axum::body::Body;
-
     use super::*;
 
-    fn request(uri: &str, headers: &[(&str, &str)]) -> Request {
+    fn request(uri: &str, headers: &[(&str, &str)]) -> Request<()> {
         let mut builder = Request::builder().uri(uri);
         for (name, value) in headers {
             builder = builder.header(*name, *value);
         }
-        builder.body(Body::empty()).unwrap()
+        builder.body(()).unwrap()
     }
 
     #[test]

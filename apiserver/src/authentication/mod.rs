@@ -7,16 +7,9 @@
 //!    can put it there, no byte from a socket can.
 //! 2. Without any means of authentication everybody is [`UserInfo::admin`]. The listener allows
 //!    that on loopback alone, and [`guard`] keeps the pages of foreign sites out.
-//! 3. Else a bearer token ([`token_file`], or one of a service account) or a client certificate
-//!    ([`certificate`]) must be good.
+//! 3. Else a bearer token ([`orlop_auth::token_file`], or one of a service account) or a client certificate
+//!    ([`orlop_auth::certificate`]) must be good.
 //!    Wrong credentials are refused on every path; no credentials are enough for [`PUBLIC_PATHS`].
-
-pub(crate) mod authorize;
-pub mod certificate;
-pub mod guard;
-pub(crate) mod kubelet;
-pub mod token_file;
-pub mod user;
 
 use std::sync::Arc;
 
@@ -27,13 +20,13 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 
-use crate::accounts::Accounts;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
+use crate::service_account::Accounts;
 use crate::status::ApiError;
-use certificate::ClientCertificate;
-use token_file::TokenFile;
-pub use user::{PUBLIC_PATHS, UserInfo};
+use orlop_auth::certificate::ClientCertificate;
+use orlop_auth::token_file::TokenFile;
+use orlop_auth::{PUBLIC_PATHS, UserInfo, guard};
 
 /// The means of authentication of a server.
 #[derive(Clone, Debug, Default)]

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-/// What may be asked without credentials; exactly these paths.
+/// Paths that need no credentials: these and none below them.
 pub const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
-/// The group of everybody who is known.
+/// The group of all authenticated users.
 const AUTHENTICATED: &str = "system:authenticated";
-/// The name of who is not known.
-pub(super) const ANONYMOUS: &str = "system:anonymous";
-/// The group of who is not known.
-pub(super) const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The user of a request without credentials.
+pub const ANONYMOUS: &str = "system:anonymous";
+/// The group of [`ANONYMOUS`].
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// Who sends a request.
+/// The user of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserInfo {
     /// The name, `system:admin` and so on.
@@ -21,13 +21,13 @@ pub struct UserInfo {
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
-    /// What else the means of authentication tells.
+    /// Further attributes from the credentials.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl UserInfo {
-    /// The name of whoever reaches a server that asks nobody for a name.
-    pub(crate) const ADMIN: &str = "system:admin";
+    /// The user of every request to a server without authentication.
+    pub const ADMIN: &str = "system:admin";
 
     /// A user with groups; `system:authenticated` is added.
     pub fn new(username: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
@@ -38,7 +38,7 @@ impl UserInfo {
         UserInfo { username: username.into(), uid: String::new(), groups, extra: BTreeMap::new() }
     }
 
-    /// Whoever reaches a server that asks nobody for a name.
+    /// The user of every request to a server without authentication.
     pub fn admin() -> Self {
         Self::new(Self::ADMIN, ["system:masters".to_owned()])
     }
@@ -48,12 +48,12 @@ impl UserInfo {
         Self::new("system:kube-controller-manager", ["system:masters".to_owned()])
     }
 
-    /// The agent of a node, when it runs in this process.
+    /// The node agent, when it runs in this process.
     pub fn node(name: &str) -> Self {
         Self::new(format!("system:node:{name}"), ["system:nodes".to_owned()])
     }
 
-    /// Nobody in particular.
+    /// The user of a request without credentials.
     pub fn anonymous() -> Self {
         UserInfo {
             username: ANONYMOUS.to_owned(),

@@ -15,42 +15,57 @@ const LEEWAY: i64 = 60;
 
 /// An object, by name and uid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ObjectRef {
-    pub(crate) name: String,
+pub struct ObjectRef {
+    /// The name.
+    pub name: String,
+    /// The UID; empty in tokens of other servers.
     #[serde(default)]
-    pub(crate) uid: String,
+    pub uid: String,
 }
 
 /// Whom a token speaks of, and what it lives and dies with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Subject {
-    pub(crate) namespace: String,
+pub struct Subject {
+    /// The namespace of the account.
+    pub namespace: String,
+    /// The node that the token is bound to, or that runs its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) node: Option<ObjectRef>,
+    pub node: Option<ObjectRef>,
+    /// The pod that the token is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) pod: Option<ObjectRef>,
+    pub pod: Option<ObjectRef>,
+    /// The secret that the token is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) secret: Option<ObjectRef>,
-    pub(crate) serviceaccount: ObjectRef,
+    pub secret: Option<ObjectRef>,
+    /// The account.
+    pub serviceaccount: ObjectRef,
 }
 
 /// The claims of a token. Times are seconds since the epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Claims {
-    pub(crate) aud: Vec<String>,
-    pub(crate) exp: i64,
-    pub(crate) iat: i64,
-    pub(crate) iss: String,
-    pub(crate) jti: String,
+pub struct Claims {
+    /// Audiences.
+    pub aud: Vec<String>,
+    /// Expiration time.
+    pub exp: i64,
+    /// Time of issue.
+    pub iat: i64,
+    /// Issuer.
+    pub iss: String,
+    /// Unique id.
+    pub jti: String,
+    /// The account and the bound objects.
     #[serde(rename = "kubernetes.io")]
-    pub(crate) kubernetes: Subject,
-    pub(crate) nbf: i64,
-    pub(crate) sub: String,
+    pub kubernetes: Subject,
+    /// Start of validity.
+    pub nbf: i64,
+    /// Subject: the user name.
+    pub sub: String,
 }
 
 /// Why a token that calls itself ours is not believed. The texts are upstream's where it has them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TokenError {
+pub enum TokenError {
     /// The signature is not of our key, or the claims are not of our shape.
     #[error("the token is not signed by this server")]
     Forged,
@@ -74,7 +89,7 @@ pub(crate) enum TokenError {
 }
 
 /// A token with these claims; `None` when the system gives no random numbers.
-pub(crate) fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
+pub fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
     let header = json!({"alg": ALGORITHM, "kid": key.id()}).to_string();
     let claims = serde_json::to_vec(claims).ok()?;
     let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
@@ -83,7 +98,7 @@ pub(crate) fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
 }
 
 /// Whether a token says that it comes from this issuer. Nothing else of it is believed for that.
-pub(crate) fn calls_itself(token: &str, issuer: &str) -> bool {
+pub fn calls_itself(token: &str, issuer: &str) -> bool {
     let mut parts = token.split('.');
     let (Some(_), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
@@ -97,7 +112,7 @@ fn decode(part: &str) -> Option<Value> {
 }
 
 /// The claims of a token that this key has signed.
-pub(crate) fn verify(key: &SigningKey, token: &str) -> Result<Claims, TokenError> {
+pub fn verify(key: &SigningKey, token: &str) -> Result<Claims, TokenError> {
     let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Forged)?;
     let (header, claims) = message.split_once('.').ok_or(TokenError::Forged)?;
     let header = decode(header).ok_or(TokenError::Forged)?;
@@ -112,7 +127,7 @@ pub(crate) fn verify(key: &SigningKey, token: &str) -> Result<Claims, TokenError
 }
 
 /// Whether claims hold at a time (seconds since the epoch); the audiences that both sides name.
-pub(crate) fn check(claims: &Claims, now: i64, wanted: &[String]) -> Result<Vec<String>, TokenError> {
+pub fn check(claims: &Claims, now: i64, wanted: &[String]) -> Result<Vec<String>, TokenError> {
     if now.saturating_sub(LEEWAY) > claims.exp {
         return Err(TokenError::Expired);
     }
@@ -131,6 +146,11 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::service_account::key::generate;
+
+    fn test_key() -> SigningKey {
+        SigningKey::from_pkcs8(&generate().unwrap()).unwrap()
+    }
 
     fn claims() -> Claims {
         Claims {
@@ -153,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_is_signed_is_believed() {
-        let key = SigningKey::new();
+        let key = test_key();
         let token = sign(&key, &claims()).unwrap();
         assert_eq!(verify(&key, &token), Ok(claims()));
         assert!(calls_itself(&token, "https://i") && !calls_itself(&token, "https://j"));
@@ -164,11 +184,11 @@ mod tests {
 
     #[test]
     fn what_is_forged_is_not() {
-        let key = SigningKey::new();
+        let key = test_key();
         let token = sign(&key, &claims()).unwrap();
         let parts: Vec<&str> = token.split('.').collect();
         let other = Claims { sub: "system:admin".to_owned(), ..claims() };
-        let others = sign(&SigningKey::new(), &other).unwrap();
+        let others = sign(&test_key(), &other).unwrap();
         let other_claims = others.split('.').nth(1).unwrap();
         let none = URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#);
         let hmac = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256"}"#);

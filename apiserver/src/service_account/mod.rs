@@ -4,7 +4,6 @@
 //! [`key`] is what signs them, [`claims`] what they say and when that holds. Here is what needs the store:
 //! whether the account and what a token is bound to are still the ones that it was given for.
 
-mod claims;
 mod key;
 
 use std::sync::Arc;
@@ -13,16 +12,16 @@ use jiff::Timestamp;
 use orlop_store::{Kv, Snapshot};
 use serde_json::Value;
 
-use crate::auth::UserInfo;
 use crate::clock::Clock;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::by_resource;
-pub(crate) use claims::{Claims, ObjectRef, Subject, TokenError};
 pub(crate) use key::KeyError;
-use key::SigningKey;
+use orlop_auth::UserInfo;
+use orlop_auth::service_account::claims::{self, Claims, ObjectRef, Subject, TokenError};
+use orlop_auth::service_account::key::SigningKey;
 
 /// How long what is being deleted is still believed in, seconds: whatever shuts down may need it.
 const AFTERLIFE: i64 = 60;
@@ -49,7 +48,7 @@ impl Accounts {
         issuer: String,
         clock: Clock,
     ) -> Result<Self, KeyError> {
-        Ok(Accounts { key: SigningKey::of(&store).await?, issuer, store, clock })
+        Ok(Accounts { key: key::load(&store).await?, issuer, store, clock })
     }
 
     /// How tokens call this server; also the audience of tokens that name none.

@@ -1,6 +1,5 @@
-//! Who may do what. There are no rules yet that tell users apart: whoever is known may do everything,
-//! and who is not known may ask for [`PUBLIC_PATHS`] alone. Reviews answer with these decisions, so that
-//! they say what the server really does.
+//! Authorization. Every authenticated user may perform every request, and a request without credentials may only read
+//! [`PUBLIC_PATHS`]. Access reviews return these decisions, so they match the server's behavior.
 
 use super::user::{ANONYMOUS, PUBLIC_PATHS, UNAUTHENTICATED};
 
@@ -8,28 +7,26 @@ const EVERYTHING: &str = "this server does not tell users apart: whoever is auth
 const PUBLIC: &str = "this path is for everybody";
 const NOT_KNOWN: &str = "who is not authenticated may ask for /healthz, /livez, /readyz and /version alone";
 
-/// What somebody wants to do.
+/// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action<'a> {
-    /// Something with a resource.
+pub enum Action<'a> {
+    /// Accesses a resource.
     Resource,
-    /// Something with a path that is no resource.
+    /// Accesses a non-resource endpoint.
     Path(&'a str),
 }
 
-/// Whether something may be done, and why.
+/// Whether a request is permitted, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Decision {
-    pub(crate) allowed: bool,
-    pub(crate) reason: &'static str,
+pub struct Decision {
+    /// The request is permitted.
+    pub allowed: bool,
+    /// The reason, for the response of a review.
+    pub reason: &'static str,
 }
 
-/// Decides.
-pub(crate) fn decide<'g>(
-    user: &str,
-    mut groups: impl Iterator<Item = &'g str>,
-    action: Action<'_>,
-) -> Decision {
+/// Decides whether a user with these groups may perform an action.
+pub fn decide<'g>(user: &str, mut groups: impl Iterator<Item = &'g str>, action: Action<'_>) -> Decision {
     let unknown = user == ANONYMOUS || groups.any(|group| group == UNAUTHENTICATED);
     match action {
         Action::Path(path) if unknown && PUBLIC_PATHS.contains(&path) => {

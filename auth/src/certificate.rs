@@ -6,7 +6,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::UserInfo;
+use crate::UserInfo;
 
 /// The attribute of a subject that is the user.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];

@@ -22,24 +22,24 @@ const SECONDS: i64 = 60;
 
 /// Makes such tokens and knows them again. The key is made at the start and is nowhere else.
 #[derive(Clone)]
-pub(crate) struct KubeletTokens(Arc<hmac::Key>);
+pub struct KubeletTokens(Arc<hmac::Key>);
 
 impl KubeletTokens {
     /// With a fresh key; `None` when the system gives no random numbers.
-    pub(crate) fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok()?;
         Some(KubeletTokens(Arc::new(key)))
     }
 
     /// A token for the agent of a node.
-    pub(crate) fn issue(&self, node: &str, now: Timestamp) -> String {
+    pub fn issue(&self, node: &str, now: Timestamp) -> String {
         let claim = format!("{}.{node}", now.as_second().saturating_add(SECONDS));
         let tag = hmac::sign(&self.0, claim.as_bytes());
         format!("{PREFIX}{}.{}", URL_SAFE_NO_PAD.encode(&claim), URL_SAFE_NO_PAD.encode(tag))
     }
 
     /// Whose token this is, and for whom; `None` when it is another kind of token.
-    pub(crate) fn whose(
+    pub fn whose(
         &self,
         token: &str,
         audiences: &[String],

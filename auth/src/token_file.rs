@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::UserInfo;
+use crate::UserInfo;
 
 /// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
