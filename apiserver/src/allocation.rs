@@ -7,9 +7,9 @@
 use orlop_store::{Expect, Key, Op, Snapshot, Write};
 use serde_json::{Value, json};
 
-use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::Kind;
+use orlop_api::object::Object;
 
 /// The writes beside that of the object at `owner`, which was `old` and becomes `new`.
 pub(crate) fn writes(

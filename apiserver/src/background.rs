@@ -9,11 +9,11 @@ use orlop_store::{CommitError, Expect, Key, Op, Write};
 use crate::dispatch;
 use crate::encode::stored;
 use crate::kubernetes_service;
-use crate::object::{Object, show_time};
 use crate::registry::priority_class::SYSTEM_CLASSES;
 use crate::registry::{Kind, by_resource};
 use crate::state::Inner;
 use crate::verbs::write::first_generation;
+use orlop_api::object::{Object, show_time};
 
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 const KEEP_EVERY: Duration = Duration::from_secs(60);

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt, Limited};
 
 use crate::metrics::OpenWatch;
-use crate::query::Query;
-use crate::status::ApiError;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 /// The largest body that is read, bytes.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;

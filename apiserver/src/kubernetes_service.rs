@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use crate::allocation;
 use crate::dispatch;
 use crate::encode::stored;
-use crate::object::{Object, show_time};
 use crate::registry::service::fields::family_of;
 use crate::registry::{Kind, by_resource};
 use crate::state::Inner;
 use crate::verbs::write::first_generation;
+use orlop_api::object::{Object, show_time};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";

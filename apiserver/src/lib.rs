@@ -1,7 +1,7 @@
 //! A Kubernetes-compatible REST API on top of a store.
 //!
 //! Reading order: [`registry`] defines the kinds (one file each), `verbs` the operations on any kind (one file
-//! each), [`decode`] and `encode` convert bytes to objects and back, [`patch`] and [`validate`] are pure,
+//! each), [`orlop_codec::decode`] and `encode` convert bytes to objects and back, [`orlop_codec::patch`] and [`orlop_api::validate`] are pure,
 //! [`admission`] mutates or rejects a write before it is stored, [`services`] allocates addresses, `routes`
 //! serves the non-resource endpoints, `insight` serves history and change streams, [`server`] combines everything
 //! in a router.
@@ -33,10 +33,5 @@ pub mod services;
 mod state;
 mod verbs;
 
-pub(crate) use orlop_api::query;
-// Former paths of modules that have moved.
-pub use orlop_api::{object, status, validate};
-pub(crate) use orlop_codec::managed_fields as managed;
-pub use orlop_codec::{decode, patch};
 pub use projection::Projection;
 pub use server::{Config, Server, ServerError};

@@ -11,7 +11,7 @@ use super::priority::Priority;
 use super::request::{Lookup, Request};
 use super::resource_quota::ResourceQuota;
 use super::taint_nodes_by_condition::TaintNodesByCondition;
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// Every plugin. The order is upstream's; plugins rely on it.
 const PLUGINS: &[&dyn Plugin] = &[

@@ -5,9 +5,9 @@ use orlop_apimachinery::quantity::Quantity;
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
-use crate::object::Object;
 use crate::registry::{self, storage_class};
-use crate::status::ApiError;
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
 
 const NOT_BOUND: &str = "Only bound persistent volume claims can be expanded";
 const NOT_EXPANDABLE: &str = "only dynamically provisioned pvc can be resized and the storageclass that \

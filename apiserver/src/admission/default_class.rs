@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
-use crate::object::Object;
 use crate::registry::{self, storage_class};
-use crate::status::ApiError;
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
 
 pub(super) struct DefaultStorageClass;
 

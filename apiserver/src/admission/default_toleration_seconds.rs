@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// The taints, in the order in which the tolerations are added.
 const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];

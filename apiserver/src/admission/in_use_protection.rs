@@ -4,7 +4,7 @@
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// Group and plural of what is protected, and the finalizer.
 const FINALIZERS: [(&str, &str, &str); 3] = [

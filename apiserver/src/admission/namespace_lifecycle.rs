@@ -3,10 +3,10 @@
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
-use crate::object::Object;
 use crate::registry::{self, Scope};
-use crate::status::ApiError;
-use crate::validate::Cause;
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
+use orlop_api::validate::Cause;
 
 /// Namespaces that nobody may delete.
 const PROTECTED: [&str; 3] = ["default", "kube-system", "kube-public"];

@@ -1,7 +1,7 @@
 //! The interface of an admission plugin.
 
 use super::request::{Lookup, Request};
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// One admission plugin. It does nothing on requests that are not its business.
 pub(super) trait Plugin: Sync {

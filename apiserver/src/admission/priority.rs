@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
-use crate::object::Object;
 use crate::registry::priority_class::{PREEMPT, default_of, is_default, value_of};
 use crate::registry::{self, Kind};
-use crate::status::ApiError;
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
 
 /// Priority of a pod where no class is for pods that name none.
 const NO_CLASS: i64 = 0;

@@ -1,8 +1,8 @@
 //! What a plugin sees of a write, and how it asks about other objects.
 
-use crate::object::Object;
 use crate::registry::{Kind, Names};
-use crate::status::ApiError;
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
 
 /// What is being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

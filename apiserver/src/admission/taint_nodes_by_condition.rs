@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 const TAINT: &str = "node.kubernetes.io/not-ready";
 const EFFECT: &str = "NoSchedule";

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
-use crate::object::Object;
 use crate::registry::{KINDS, Kind};
-use crate::status::ApiError;
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
 
 fn kind(plural: &str) -> &'static dyn Kind {
     *KINDS.iter().find(|kind| kind.names().plural == plural).expect("a kind that is served")

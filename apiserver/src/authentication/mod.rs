@@ -23,7 +23,7 @@ use axum::response::Response;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
 use crate::service_account::Accounts;
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 use orlop_auth::certificate::ClientCertificate;
 use orlop_auth::token_file::TokenFile;
 use orlop_auth::{PUBLIC_PATHS, UserInfo, guard};

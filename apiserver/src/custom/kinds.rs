@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::documents::Documents;
 use super::listed::Listed;
-use crate::object::Object;
 use crate::registry::{DefinitionId, Kind as _, KindRef};
+use orlop_api::object::Object;
 
 /// The custom kinds of a server.
 #[derive(Default)]

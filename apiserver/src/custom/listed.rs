@@ -5,8 +5,8 @@ use std::sync::Arc;
 use orlop_store::Record;
 
 use crate::encode::stored;
-use crate::object::Object;
 use crate::projection::Projection;
+use orlop_api::object::Object;
 
 /// A definition in the store.
 #[derive(Clone)]

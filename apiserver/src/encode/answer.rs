@@ -12,11 +12,11 @@ use serde_json::Value;
 use crate::encode::negotiate::{Media, Transform, Wanted};
 use crate::encode::table::{IncludeObject, Table, single_metadata};
 use crate::encode::{pretty, shape, stored};
-use crate::object::Object;
 use crate::projection::Projection;
-use crate::query::Query;
 use crate::registry::KindRef;
-use crate::status::ApiError;
+use orlop_api::object::Object;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 /// What a write left behind.
 pub(crate) enum Written {

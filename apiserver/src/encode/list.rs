@@ -16,9 +16,9 @@ use crate::encode::negotiate::{Media, Transform, Wanted};
 use crate::encode::table::{IncludeObject, Table};
 use crate::encode::{COMPRESS_ABOVE, LongBody, answer, shape, stored};
 use crate::projection::Projection;
-use crate::query::Query;
 use crate::registry::{Kind, KindRef};
-use crate::status::ApiError;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 /// The records of a list and what its metadata says.
 pub(crate) struct Listed {

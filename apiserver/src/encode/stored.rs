@@ -5,9 +5,9 @@ use orlop_codec::encode::envelope;
 use orlop_codec::encode::stored::{self, StoredObject};
 use orlop_store::{Record, Revision};
 
-use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::Kind;
+use orlop_api::object::Object;
 
 /// The stored object of a record, shown at a revision (its own, or that of the deletion).
 pub(crate) fn at(record: &Record<Projection>, revision: Revision) -> StoredObject<'_> {

@@ -1,7 +1,7 @@
 //! The errors 500 that upstream answers to what a client sent, and orlop with it. Everything else
 //! with that code is a fault of the server.
 
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// Where a text stands in the message.
 enum Text {

@@ -4,10 +4,10 @@
 use orlop_openapi::types;
 
 use super::{allowed, choose, in_bounds, whole};
-use crate::decode::{FieldValidation, Media, conform, decode_object};
 use crate::encode::protobuf;
-use crate::object::Object;
 use crate::registry::Kind;
+use orlop_api::object::Object;
+use orlop_codec::decode::{FieldValidation, Media, conform, decode_object};
 
 /// A body of JSON.
 pub fn json_body(data: &[u8]) {

@@ -54,7 +54,7 @@ fn choice(group: &str, plural: &str) -> u8 {
 }
 
 /// An object as it is sent, with its kind.
-fn whole(kind: &dyn Kind, object: &crate::object::Object) -> Value {
+fn whole(kind: &dyn Kind, object: &orlop_api::object::Object) -> Value {
     crate::encode::shape::with_kind(kind, object.clone())
 }
 

@@ -6,12 +6,12 @@ use orlop_openapi::types;
 use serde_json::{Map, Value};
 
 use super::{allowed, bodies, choose, in_bounds, seeds, whole};
-use crate::decode::{conform, read_yaml};
-use crate::managed::{self, Writer};
-use crate::object::Object;
-use crate::patch::{self, PatchKind};
 use crate::registry::Kind;
-use crate::validate::FieldErrors;
+use orlop_api::object::Object;
+use orlop_api::validate::FieldErrors;
+use orlop_codec::decode::{conform, read_yaml};
+use orlop_codec::managed_fields::{self, Writer};
+use orlop_codec::patch::{self, PatchKind};
 
 /// What stands between two documents of an input.
 pub(super) const BETWEEN: &[u8] = b"\n%%\n";
@@ -126,7 +126,7 @@ fn applied(
     input: usize,
 ) -> Option<Object> {
     let writer = Writer { kind, subresource: "", manager, now: NOW };
-    match managed::apply(&writer, live, config.clone(), force) {
+    match managed_fields::apply(&writer, live, config.clone(), force) {
         Ok(object) => {
             bodies::is_settled(kind, &object, input);
             Some(object)

@@ -15,8 +15,8 @@ use orlop_store::memory::{Memory, MemoryOptions};
 use tower::ServiceExt as _;
 
 use super::{allowed, in_bounds, seeds};
-use crate::decode::read_yaml;
 use crate::server::{Config, Server};
+use orlop_codec::decode::read_yaml;
 
 /// Noon of the first day of 2026, milliseconds.
 const START_MS: i64 = 1_767_268_800_000;

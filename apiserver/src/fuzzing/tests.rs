@@ -118,7 +118,7 @@ fn bodies_of_yaml() {
 /// YAML of a document, in whichever form, is read as that document: clients apply JSON as YAML.
 fn is_read_as_yaml(value: &Value, body: &[u8]) {
     let text = String::from_utf8_lossy(body);
-    match crate::decode::read_yaml(body) {
+    match orlop_codec::decode::read_yaml(body) {
         Ok((read, _)) => assert_eq!(with_floats(read), with_floats(value.clone()), "{text}"),
         Err(why) => {
             let is_too_deep =

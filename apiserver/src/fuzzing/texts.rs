@@ -6,12 +6,12 @@ use orlop_apimachinery::{fields, labels};
 use super::{allowed, in_bounds};
 use crate::encode::negotiate::{Endpoint, error_media, negotiate};
 use crate::handler;
-use crate::query::Query;
 use crate::registry::by_resource;
 use crate::verbs::filter::Filter;
 use crate::verbs::list::ContinueToken;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::revision::parse_revision;
+use orlop_api::query::Query;
 
 /// A label selector and a field selector of the same text.
 pub fn selectors(data: &[u8]) {

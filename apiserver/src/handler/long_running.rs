@@ -3,7 +3,7 @@
 use super::plan::{Verb, plan};
 use crate::custom::Kinds;
 use crate::insight::live;
-use crate::query::Query;
+use orlop_api::query::Query;
 
 /// Whether a request is a watch, or stays as long as one: a log that is followed, a stream of all kinds.
 pub(crate) fn is_watch(kinds: &Kinds, method: &http::Method, path: &str, query: &Query) -> bool {

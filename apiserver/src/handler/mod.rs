@@ -24,16 +24,16 @@ use crate::encode::answer;
 use crate::encode::negotiate::{Media, error_media};
 use crate::exchange::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
 use crate::metrics::{self, Labels};
-use crate::query::Query;
 use crate::registry::Scope;
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
-use crate::status::ApiError;
 use crate::verbs::request::Request;
 use crate::verbs::{
     binding, connect, create, delete, delete_collection, eviction, finalize, get, list, patch, review, scale,
     token, update, watch,
 };
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 use plan::{Verb, plan};
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");

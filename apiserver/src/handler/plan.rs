@@ -4,10 +4,10 @@ use http::Method;
 
 use crate::custom::Kinds;
 use crate::dispatch::{self, PathTarget, Resource};
-use crate::query::Query;
 use crate::registry::by_resource;
-use crate::status::ApiError;
 use crate::verbs::part::Part;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 /// What is done to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use http::{HeaderValue, header};
 use super::past::{moment_of, places};
 use super::stream::{Bounds, End, answer, check_end, now_ms, start};
 use crate::encode::LongBody;
-use crate::query::Query;
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 /// The oldest state may be forgotten between being named and being read; that seldom happens twice.
 const TRIES: usize = 5;

@@ -10,10 +10,10 @@ use super::past::{read_error, time_text};
 use super::{API_VERSION, ObjectTarget, bad_parameter, limit, redact, was_not_there};
 use crate::encode::{shape, stored};
 use crate::projection::Projection;
-use crate::query::Query;
 use crate::registry::{Kind, KindRef};
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 /// So many writes are told unless the client says otherwise, and so many at the most.
 const USUAL: usize = 50;

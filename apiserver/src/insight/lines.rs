@@ -9,7 +9,7 @@ use super::redact;
 use crate::encode::{shape, stored};
 use crate::projection::Projection;
 use crate::routes::version::git_version;
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// What this form is called; the number grows when readers of the old form would go wrong.
 pub(super) const FORMAT: &str = "orlop.dev/stream.1";

@@ -3,7 +3,7 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::query::Query;
+use orlop_api::query::Query;
 
 /// The paths of the group.
 pub(super) const ROOT: &str = "/apis/orlop.dev/v1/";

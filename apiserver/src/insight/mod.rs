@@ -48,9 +48,9 @@ use crate::encode::answer;
 use crate::encode::negotiate::{Endpoint, Media, Wanted, error_media, negotiate};
 use crate::exchange::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
 use crate::metrics::Labels;
-use crate::query::Query;
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 
 use live::{ROOT, parts};

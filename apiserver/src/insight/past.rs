@@ -9,10 +9,10 @@ use super::bad_parameter;
 use super::key_resolver::KeyResolver;
 use super::target::find;
 use crate::projection::Projection;
-use crate::query::Query;
 use crate::state::Inner;
-use crate::status::ApiError;
 use crate::verbs::revision::wait_for;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 /// How far apart the clocks of a client and of the server may be.
 const CLOCKS: SignedDuration = SignedDuration::from_mins(1);

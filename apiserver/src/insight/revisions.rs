@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::API_VERSION;
 use super::past::{expired, moment_of, time_text};
-use crate::query::Query;
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 /// `GET revisions?at=TIME` (or `at=REV`): without `at` it is now.
 pub(super) async fn revisions(server: &Inner, query: &Query) -> Result<Value, ApiError> {

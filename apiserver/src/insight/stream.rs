@@ -23,9 +23,9 @@ use super::lines::{self, Type};
 use super::past::{expired, moment_of, places, read_error};
 use crate::encode::LongBody;
 use crate::projection::Projection;
-use crate::query::Query;
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 pub(super) const CONTENT_TYPE: &str = "application/x-ndjson";
 /// Everything that can be watched lies below this.

@@ -7,7 +7,7 @@ use super::{API_VERSION, no_such_path};
 use crate::dispatch;
 use crate::registry::{KindRef, Scope};
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// An object by its name.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use orlop_store::watch::BATCH;
 use super::past::{moment_of, places, read_error};
 use super::{limit, lines, stream};
 use crate::encode::answer;
-use crate::query::Query;
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 /// So many lines are told unless the client says otherwise, and so many at the most.
 const USUAL: usize = 1000;

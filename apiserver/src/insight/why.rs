@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::ObjectTarget;
 use crate::explain::{ExplainError, ExplainTarget};
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// The answer to `GET OBJECT/why`.
 ///

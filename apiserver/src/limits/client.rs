@@ -11,7 +11,7 @@ use super::fair_queue::Client;
 use crate::authentication::InThisProcess;
 use crate::custom::Kinds;
 use crate::handler::long_running;
-use crate::query::Query;
+use orlop_api::query::Query;
 use orlop_auth::UserInfo;
 
 /// The class of a request.

@@ -19,7 +19,7 @@ use crate::encode::negotiate::{Endpoint, Media, error_media, negotiate};
 use crate::insight;
 use crate::registry::{KINDS, Kind, KindRef, Scope, StatusSubresource};
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// Groups in upstream's order, which decides between kinds with the same short name. Groups without a kind are
 /// not listed.

@@ -9,8 +9,8 @@ use axum::response::Response;
 use axum::routing::any;
 
 use crate::encode::answer;
-use crate::query::Query;
 use crate::state::Inner;
+use orlop_api::query::Query;
 
 /// A health check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

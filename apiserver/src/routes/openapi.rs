@@ -15,9 +15,9 @@ use crate::custom::Served;
 use crate::custom::documents::CustomOpenApi;
 use crate::encode::answer;
 use crate::insight::document;
-use crate::query::Query;
 use crate::registry::{KINDS, Kind, Scope, StatusSubresource};
 use crate::state::Inner;
+use orlop_api::query::Query;
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const IMMUTABLE: &str = "public, immutable";

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::encode::answer;
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// Maximum number of concurrent snapshots: each holds a thread and a snapshot of all objects.
 const AT_ONCE: usize = 2;

@@ -16,15 +16,15 @@ use orlop_store::Snapshot;
 use rand::Rng as _;
 use serde_json::{Value, json};
 
-use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::service::{
     ADDRESSES, HEADLESS, NODE_PORTS, address_key, fields, has_address, has_health_port, has_node_ports,
     number, ports, rules, texts,
 };
 use crate::state::Inner;
-use crate::status::ApiError;
-use crate::validate::{FieldErrors, Path};
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
+use orlop_api::validate::{FieldErrors, Path};
 use pool::{HeldAllocations, Pool, Ranges};
 
 /// Validates the addresses and ports of a service and allocates the missing ones. `old` is the stored service

@@ -4,18 +4,18 @@
 use axum::response::Response;
 use serde_json::{Map, Value};
 
-use crate::decode::{FieldValidation, read_yaml};
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Wanted;
 use crate::encode::stored;
-use crate::managed;
-use crate::object::{Object, show_time};
-use crate::status::ApiError;
 use crate::verbs::create::create_tracked;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::update::{self, Change, check_name};
 use crate::verbs::write::{self, Part, StoreError};
+use orlop_api::object::{Object, show_time};
+use orlop_api::status::ApiError;
+use orlop_codec::decode::{FieldValidation, read_yaml};
+use orlop_codec::managed_fields;
 
 /// Maximum number of attempts when other writers cause conflicts.
 const ATTEMPTS: usize = 32;
@@ -56,7 +56,7 @@ async fn once(
     let live = record.as_ref().map(|record| stored::decode_as(kind, record));
     let now = show_time(request.now());
     let writer = write::writer(request, &options.field_manager, &now);
-    let mut object = managed::apply(&writer, live.as_ref(), config.clone(), options.force)?;
+    let mut object = managed_fields::apply(&writer, live.as_ref(), config.clone(), options.force)?;
     note_duplicates(options.validation, duplicates, warnings)?;
     if live.is_none() && !object.uid().is_empty() {
         let name = &request.resource.name;

@@ -3,15 +3,15 @@
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use crate::decode::decode_named;
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
-use crate::object::{Object, show_time};
 use crate::registry::Names;
-use crate::status::{ApiError, Details};
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
+use orlop_api::object::{Object, show_time};
+use orlop_api::status::{ApiError, Details};
+use orlop_codec::decode::decode_named;
 
 const BINDING: Names = Names {
     group: "",

@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use crate::dispatch;
 use crate::encode::stored;
-use crate::object::Object;
-use crate::query::Query;
 use crate::registry;
-use crate::status::ApiError;
-use crate::validate::{FieldErrors, Path};
 use crate::verbs::kubelet::{Agent, is_somewhere_else};
 use crate::verbs::request::Request;
+use orlop_api::object::Object;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
+use orlop_api::validate::{FieldErrors, Path};
 
 /// The annotation with the IP address where the node's agent serves logs.
 const LOG_ADDRESS: &str = "orlop.dev/log-address";

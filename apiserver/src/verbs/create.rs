@@ -4,14 +4,14 @@ use axum::response::Response;
 use rand::Rng;
 
 use crate::admission::Operation;
-use crate::decode::decode_object;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
-use crate::object::{Object, show_time};
-use crate::status::ApiError;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
+use orlop_api::object::{Object, show_time};
+use orlop_api::status::ApiError;
+use orlop_codec::decode::decode_object;
 
 /// The characters of generated names: no vowels, and none that are easily confused.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

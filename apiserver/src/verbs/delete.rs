@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
-use crate::object::{Object, show_time};
 use crate::projection::Projection;
 use crate::registry::{DeleteAnswer, Names};
-use crate::status::{ApiError, Details};
 use crate::verbs::delete_options::{DeleteOptions, Propagation};
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
+use orlop_api::object::{Object, show_time};
+use orlop_api::status::{ApiError, Details};
 
 /// Maximum number of attempts when other writers cause conflicts.
 const ATTEMPTS: usize = 32;

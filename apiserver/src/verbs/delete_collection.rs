@@ -5,11 +5,11 @@ use axum::response::Response;
 use crate::dispatch::key_names;
 use crate::encode::list;
 use crate::encode::negotiate::Endpoint;
-use crate::status::ApiError;
 use crate::verbs::delete::delete_named;
 use crate::verbs::delete_options::DeleteOptions;
 use crate::verbs::list::select;
 use crate::verbs::request::Request;
+use orlop_api::status::ApiError;
 
 /// Number of concurrent deletes: about as many as the store writes with one sync. Each delete holds its decoded
 /// object, so the number is limited.

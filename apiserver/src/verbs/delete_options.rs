@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::decode::decode_typed;
-use crate::status::ApiError;
-use crate::validate::{FieldErrors, Path};
 use crate::verbs::options::{check_dry_run, dry_run};
 use crate::verbs::request::Request;
+use orlop_api::status::ApiError;
+use orlop_api::validate::{FieldErrors, Path};
+use orlop_codec::decode::decode_typed;
 
 const SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 

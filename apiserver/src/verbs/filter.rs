@@ -9,9 +9,9 @@ use orlop_store::{Record, Snapshot};
 use crate::dispatch::key_names;
 use crate::encode::stored;
 use crate::projection::Projection;
-use crate::query::Query;
 use crate::registry::{Kind, KindRef, Scope, UnknownField};
-use crate::status::ApiError;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 /// The selection of a list, watch or deletecollection.
 #[derive(Clone)]

@@ -2,15 +2,15 @@
 
 use axum::response::Response;
 
-use crate::decode::decode_object;
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
-use crate::status::ApiError;
-use crate::validate::{FieldErrors, Path};
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::update::check_name;
 use crate::verbs::write::{self, Part, StoreError};
+use orlop_api::status::ApiError;
+use orlop_api::validate::{FieldErrors, Path};
+use orlop_codec::decode::decode_object;
 
 const ATTEMPTS: usize = 32;
 
@@ -61,7 +61,7 @@ pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
     Err(ApiError::conflict(request.names(), &request.resource.name))
 }
 
-fn check_finalizers(request: &Request, given: &crate::object::Object) -> Result<(), ApiError> {
+fn check_finalizers(request: &Request, given: &orlop_api::object::Object) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     let finalizers = given.at(&["spec", "finalizers"]).and_then(serde_json::Value::as_array);
     let path = Path::new("spec.finalizers");

@@ -4,9 +4,9 @@ use axum::response::Response;
 
 use crate::encode::answer;
 use crate::encode::negotiate::Endpoint;
-use crate::status::ApiError;
 use crate::verbs::request::Request;
 use crate::verbs::revision::{parse_revision, wait_for};
+use orlop_api::status::ApiError;
 
 /// Reads an object.
 pub(crate) async fn get(request: &Request) -> Result<Response, ApiError> {

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::raw_public_key::{self, Digest};
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// How long an agent may take to begin its response.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -7,16 +7,16 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, NO_P
 use orlop_store::{Revision, Snapshot};
 use serde_json::{Value, json};
 
-use crate::decode::syntax_fault;
 use crate::encode::list::{self, Listed};
 use crate::encode::negotiate::Endpoint;
 use crate::projection::Projection;
-use crate::query::Query;
-use crate::status::ApiError;
-use crate::validate::{FieldErrors, Path};
 use crate::verbs::filter::Filter;
 use crate::verbs::request::Request;
 use crate::verbs::revision::{ExactError, exactly, parse_revision, wait_for};
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
+use orlop_api::validate::{FieldErrors, Path};
+use orlop_codec::decode::syntax_fault;
 
 const EXPIRED: &str = "The resourceVersion for the provided list is too old.";
 const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. \

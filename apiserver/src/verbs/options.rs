@@ -1,9 +1,9 @@
 //! Query options of a write, with upstream's validation.
 
-use crate::decode::FieldValidation;
-use crate::query::Query;
-use crate::status::ApiError;
-use crate::validate::{FieldErrors, Path};
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
+use orlop_api::validate::{FieldErrors, Path};
+use orlop_codec::decode::FieldValidation;
 
 /// Options of create, update and patch.
 #[derive(Clone, Debug)]

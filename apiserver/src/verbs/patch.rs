@@ -4,18 +4,18 @@ use axum::response::Response;
 use orlop_openapi::{OPEN_OBJECT, types};
 use serde_json::{Map, Value};
 
-use crate::decode::{FieldValidation, conform_merged, conform_patched, conform_to, duplicate_fields};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
-use crate::object::Object;
-use crate::patch::{self, PatchKind};
 use crate::registry::{Kind, Names};
-use crate::status::ApiError;
 use crate::verbs::apply;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::update::{self, Change, check_name};
 use crate::verbs::write::{self, Part, StoreError};
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
+use orlop_codec::decode::{FieldValidation, conform_merged, conform_patched, conform_to, duplicate_fields};
+use orlop_codec::patch::{self, PatchKind};
 
 /// Maximum number of attempts when other writers cause conflicts.
 const ATTEMPTS: usize = 32;

@@ -13,13 +13,13 @@ use orlop_store::{CommitError, Committed, Expect, Guard, Key, Op, Record, Revisi
 use crate::admission::quota::{Charge, Counted, QUOTA_PLUGIN, charges, may_count, with_used};
 use crate::dispatch;
 use crate::encode::stored;
-use crate::managed::{self, Writer};
-use crate::object::{Object, show_time};
 use crate::projection::Projection;
 use crate::registry::{self, Kind};
-use crate::status::ApiError;
 use crate::verbs::request::Request;
 use crate::verbs::write::error::{StoreError, commit_error_of};
+use orlop_api::object::{Object, show_time};
+use orlop_api::status::ApiError;
+use orlop_codec::managed_fields::{self, Writer};
 
 /// Maximum number of attempts when a quota has changed: besides these writes, only users and the controller
 /// change it.
@@ -192,7 +192,7 @@ fn charged(
     let now = show_time(request.now());
     let writer =
         Writer { kind, subresource: "status", manager: MANAGER, now: now.as_str().unwrap_or_default() };
-    managed::track(&writer, Some(quota), &mut next);
+    managed_fields::track(&writer, Some(quota), &mut next);
     let (value, view) = stored::encode(kind, &bare(next));
     let expect = Expect::Revision(record.mod_revision);
     Write { key: record.key.clone(), expect, op: Op::Put { value, view } }

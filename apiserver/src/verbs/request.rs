@@ -6,20 +6,20 @@ use orlop_store::{Record, Snapshot};
 use std::sync::Arc;
 
 use crate::admission;
-use crate::decode::Media;
 use crate::dispatch::{self, Resource};
 use crate::encode::negotiate::{Endpoint, Wanted, negotiate};
 use crate::encode::stored;
-use crate::managed;
-use crate::object::Object;
 use crate::projection::Projection;
-use crate::query::Query;
 use crate::registry::{Kind, KindRef, Names};
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
-use crate::status::ApiError;
 use crate::verbs::options::WriteOptions;
+use orlop_api::object::Object;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
+use orlop_codec::decode::Media;
+use orlop_codec::managed_fields;
 
 /// A request for a resource, with its body read.
 pub(crate) struct Request {
@@ -62,7 +62,7 @@ impl Request {
 
     /// The field manager of this request.
     pub(crate) fn manager(&self, options: &WriteOptions) -> String {
-        managed::manager_name(&options.field_manager, &self.user_agent)
+        managed_fields::manager_name(&options.field_manager, &self.user_agent)
     }
 
     /// Negotiates the format of the response.

@@ -5,18 +5,18 @@
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use crate::decode::decode_named;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
-use crate::object::{Object, show_time};
 use crate::registry::Review;
-use crate::status::ApiError;
-use crate::validate::FieldErrors;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write;
+use orlop_api::object::{Object, show_time};
+use orlop_api::status::ApiError;
+use orlop_api::validate::FieldErrors;
 use orlop_auth::UserInfo;
 use orlop_auth::authorize::{Action, Decision, decide};
+use orlop_codec::decode::decode_named;
 
 /// Answers a review.
 pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use orlop_store::{Kv, ReadError, Revision, Snapshot};
 
 use crate::projection::Projection;
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// How long a request waits for a future revision.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);

@@ -9,25 +9,25 @@ use std::sync::Arc;
 use axum::response::Response;
 use orlop_store::Record;
 
-use crate::decode::decode_named;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::{Endpoint, Wanted};
 use crate::encode::stored;
-use crate::managed::{self, Writer};
-use crate::object::{Object, show_time};
-use crate::patch::PatchKind;
 use crate::projection::Projection;
 use crate::registry::scale::{self as scales, NAMES, Scale};
 use crate::registry::{Kind as _, KindRef, NameRule, ScalePaths};
-use crate::status::{ApiError, Details};
-use crate::validate::FieldErrors;
-use crate::validate::meta::validate_meta;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::revision::{parse_revision, wait_for};
 use crate::verbs::update::{self, Change, check_name};
 use crate::verbs::write::{self, Part, StoreError};
 use crate::verbs::{apply, patch};
+use orlop_api::object::{Object, show_time};
+use orlop_api::status::{ApiError, Details};
+use orlop_api::validate::FieldErrors;
+use orlop_api::validate::meta::validate_meta;
+use orlop_codec::decode::decode_named;
+use orlop_codec::managed_fields::{self, Writer};
+use orlop_codec::patch::PatchKind;
 
 /// Maximum number of attempts when other writers cause conflicts.
 const ATTEMPTS: usize = 32;
@@ -74,7 +74,7 @@ pub(crate) async fn patch(request: &Request) -> Result<Response, ApiError> {
         let now = show_time(request.now());
         let make = |live: &Object, warnings: &mut Vec<String>| {
             let writer = writer(request, &options.field_manager, now.as_str().unwrap_or_default());
-            let scale = managed::apply(&writer, Some(live), config.clone(), options.force)?;
+            let scale = managed_fields::apply(&writer, Some(live), config.clone(), options.force)?;
             apply::note_duplicates(options.validation, &duplicates, warnings)?;
             Ok(scale)
         };
@@ -108,7 +108,7 @@ async fn write(
         let record = request.record(&request.head())?;
         let old = stored::decode_as(kind, &record);
         let mut live = scales::of(&old, &paths).map_err(ApiError::internal)?;
-        managed::scale::to_scale(kind, &old, &paths.replicas, &mut live);
+        managed_fields::scale::to_scale(kind, &old, &paths.replicas, &mut live);
         let mut scale = make(&live, &mut warnings)?;
         check_name(request, &scale)?;
         write::settle_namespace(request, &mut scale)?;
@@ -144,7 +144,7 @@ async fn change(
         return Err(other_uid(request, scale.uid(), old).into());
     }
     let mut object = old.clone();
-    managed::scale::to_object(kind, &mut object, &paths.replicas, scale);
+    managed_fields::scale::to_object(kind, &mut object, &paths.replicas, scale);
     scales::put_into(scale, &mut object, &paths);
     write::check_version(kind, &object, old, true)?;
     let change = Change { part: Part::Main, old, record, manager: None, dry_run };
@@ -161,7 +161,7 @@ fn writer<'a>(request: &'a Request, manager: &'a str, now: &'a str) -> Writer<'a
 
 fn track(request: &Request, manager: &str, live: &Object, scale: &mut Object) {
     let now = show_time(request.now());
-    managed::track(&writer(request, manager, now.as_str().unwrap_or_default()), Some(live), scale);
+    managed_fields::track(&writer(request, manager, now.as_str().unwrap_or_default()), Some(live), scale);
 }
 
 fn other_uid(request: &Request, given: &str, old: &Object) -> ApiError {

@@ -5,17 +5,17 @@ use axum::response::Response;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use crate::decode::decode_named;
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
-use crate::object::{Object, show_time};
 use crate::registry::Names;
 use crate::service_account::find;
-use crate::status::{ApiError, Details};
-use crate::validate::{FieldErrors, Path};
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
+use orlop_api::object::{Object, show_time};
+use orlop_api::status::{ApiError, Details};
+use orlop_api::validate::{FieldErrors, Path};
 use orlop_auth::service_account::claims::{ObjectRef, Subject};
+use orlop_codec::decode::decode_named;
 
 const NAMES: Names = Names {
     group: "authentication.k8s.io",

@@ -6,18 +6,18 @@ use axum::response::Response;
 use orlop_store::Record;
 
 use crate::admission::Operation;
-use crate::decode::decode_object;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::stored;
-use crate::managed;
-use crate::object::Object;
 use crate::projection::Projection;
-use crate::status::ApiError;
 use crate::verbs::create::create_object;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, Part, StoreError};
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
+use orlop_codec::decode::decode_object;
+use orlop_codec::managed_fields;
 
 /// Maximum number of attempts for a write without a resourceVersion when other writers cause conflicts.
 const UNCONDITIONAL_ATTEMPTS: usize = 32;
@@ -133,7 +133,7 @@ pub(crate) async fn apply(
         write::track(request, manager, Some(old), &mut object);
     }
     write::admit(request, Operation::Update, &mut object, Some(old))?;
-    managed::keep_times(&mut object, old);
+    managed_fields::keep_times(&mut object, old);
     write::settle_update(request, part, &mut object, old);
     write::validate_changed(kind, part, &object, old)?;
     warnings.extend(kind.warnings(&object, Some(old)));

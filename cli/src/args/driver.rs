@@ -14,50 +14,50 @@ use super::values;
 pub(crate) struct CsiHostpathArgs {
     #[command(flatten)]
     pub(crate) process: ProcessArgs,
-    /// Socket on which the driver is called, as unix:///run/csi/csi.sock
+    /// Socket of the driver, as unix:///run/csi/csi.sock
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint: String,
-    /// Directory of its volumes and of what it remembers
+    /// Directory of the driver's volumes and records
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: PathBuf,
-    /// What the driver is called
+    /// Name of the driver
     #[arg(long, value_name = "NAME", default_value = hostpath::NAME)]
     pub(crate) driver_name: String,
-    /// Node that it serves
+    /// Node that the driver serves
     #[arg(long, value_name = "NODE", default_value = "localhost")]
     pub(crate) node_id: String,
-    /// Other nodes that volumes may be published to; nothing is mounted there
+    /// Other nodes to which volumes may be published; the driver mounts nothing there
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     pub(crate) other_nodes: Vec<String>,
-    /// Node with a socket of its own, as NODE=unix:///path, for several agents on one machine; may be given several times.
-    /// Each mounts volumes that are published to it, and no other
+    /// Additional node with a socket of its own, as NODE=unix:///path, for several agents on one machine; can be repeated.
+    /// Each socket mounts only volumes that are published to its node
     #[arg(long, value_name = "NODE=URL", value_parser = values::csi_endpoint)]
     pub(crate) node_endpoint: Vec<Endpoint>,
-    /// A volume is on one node and can be reached from there alone
+    /// Make each volume accessible from one node only
     #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = values::boolean)]
     pub(crate) topology: bool,
-    /// Volumes have to be published to a node before they are used there
+    /// Require that volumes are published to a node before they are used there
     #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = values::boolean)]
     pub(crate) attach: bool,
-    /// How many volumes may be published to one node; 0 for any number
+    /// Maximum number of volumes published to a node; 0 is unlimited
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) max_volumes_per_node: u32,
-    /// How much all volumes (with --topology: of one node) may have together, such as 10Gi
+    /// Capacity of all volumes together (with --topology: of one node), such as 10Gi
     #[arg(long, value_name = "QUANTITY", value_parser = values::bytes)]
     pub(crate) capacity: Option<i64>,
-    /// How much one volume may have
+    /// Maximum size of a volume
     #[arg(long, value_name = "QUANTITY", default_value = "1Ti", value_parser = values::bytes)]
     pub(crate) max_volume_size: i64,
-    /// Names of parameters that may be changed later; any, when none is given
+    /// Names of the parameters that may be modified; all, if none is given
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) mutable_parameters: Vec<String>,
-    /// JSON file with faults, read again when it changes: [{"rpc": "CreateVolume", "times": 1, "delay_ms": 500,
+    /// JSON file with faults to inject, read again when it changes: [{"rpc": "CreateVolume", "times": 1, "delay_ms": 500,
     /// "fault": "error|error-after|no-answer|crash|crash-after", "code": "UNAVAILABLE"}]
     #[arg(long, value_name = "FILE")]
     pub(crate) faults: Option<PathBuf>,
-    /// Socket in a node's plugin directory on which the driver tells that it is there
+    /// Registration socket in the plugin directory of a node
     #[arg(long, value_name = "FILE")]
     pub(crate) registration_socket: Option<PathBuf>,
 }

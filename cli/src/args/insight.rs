@@ -1,5 +1,5 @@
-//! Flags of the commands that explain, rewind and repair: `orlop why`, `impact`, `history`, `diff`, `get`, `list`, `undelete`, `record`, `unblock`,
-//! `pv`, `pvc` and `attachment`.
+//! Flags of the commands that explain, show history and repair: `orlop why`, `impact`, `history`, `diff`, `get`, `list`, `undelete`,
+//! `record`, `unblock`, `pv`, `pvc` and `attachment`.
 
 use std::path::PathBuf;
 
@@ -7,65 +7,65 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use super::remote::RemoteArgs;
 
-/// What `why --help` says of exit codes and of names.
+/// Help of `why`: exit codes and names.
 pub(crate) const WHY_HELP: &str = "\
-KIND is what kubectl takes: pvc, pv, pod, node, persistentvolumeclaims, deployments.apps ... and attachment for \
+KIND is a resource name as in kubectl (pvc, pv, pod, node, persistentvolumeclaims, deployments.apps ...), or attachment for \
 volumeattachments.
 
-Exit codes: 0 nothing has to be done (it may wait for something that comes by itself); 1 it needs attention: it does not end by \
-itself; 2 the question could not be answered.
+Exit codes: 0 the object is healthy, or waits for something that happens without your help; 1 the object needs attention; 2 the \
+command failed.
 
-Without --server and --kubeconfig the server at http://127.0.0.1:8080 is asked; as a plugin of kubectl, that of its kubeconfig.";
+The default server is http://127.0.0.1:8080; as a kubectl plugin, the server of the kubeconfig.";
 
-/// What `impact --help` says.
+/// Help of `impact`.
 pub(crate) const IMPACT_HELP: &str = "\
-Nothing is deleted. Told are the objects that would go with it, what it would wait for, and whose data would be lost.
+Deletes nothing. Lists the objects that a deletion would remove, what it would wait for, and the data that would be lost.
 
-Exit codes: 0 here it is; 2 it could not be had.";
+Exit codes: 0 done; 2 the command failed.";
 
-/// What `--help` of those that look says of exit codes.
+/// Help of the commands that only read: exit codes.
 pub(crate) const LOOK_HELP: &str = "\
-Everything older than what the server keeps (--store-retention-age and its siblings) is gone; the server says what the oldest \
-revision is.
+The server keeps a limited history (--store-retention-age and related flags). For an older revision it reports the oldest \
+available one.
 
-Exit codes: 0 here it is; 2 it could not be had.";
+Exit codes: 0 done; 2 the command failed.";
 
-/// What `--help` of those that change something says of how they go about it and of exit codes.
+/// Help of the commands that change objects: how they proceed, and exit codes.
 pub(crate) const CHANGE_HELP: &str = "\
-The plan is shown first and then asked about; what is carried out is that plan or nothing: when something has changed meanwhile, nothing is \
-done. Without a terminal to ask on, --yes is needed.
+The command shows its plan and asks for confirmation. It applies exactly this plan: if an object has changed in the meantime, it \
+changes nothing. Without a terminal, --yes is required.
 
-Exit codes: 0 done, or shown with --dry-run; 1 not wanted by the person that was asked; 2 it could not be done.";
+Exit codes: 0 done, or shown with --dry-run; 1 declined; 2 the command failed.";
 
-/// How an answer is written.
+/// Output format of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TextOrJson {
-    /// For people
+    /// Human-readable text
     #[default]
     Text,
-    /// As the server has it
+    /// JSON as the server sends it
     Json,
 }
 
-/// How objects are written.
+/// Output format of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ObjectOutput {
-    /// A line for each
+    /// One line for each object
     #[default]
     Table,
-    /// As YAML
+    /// YAML
     Yaml,
-    /// As JSON
+    /// JSON
     Json,
 }
 
-/// Which server, as whom, and in which namespace.
+/// The server, the credentials and the namespace.
 #[derive(Debug, Default, Args)]
 pub(crate) struct WhereArgs {
-    /// Namespace of the object [default: the one of the kubeconfig's context, else default]
+    /// Namespace of the object [default: the namespace of the kubeconfig's context, else default]
     #[arg(short, long, value_name = "NS")]
     pub(crate) namespace: Option<String>,
-    /// Context of the kubeconfig [default: its current one]
+    /// Context of the kubeconfig [default: the current context]
     #[arg(long, value_name = "NAME", help_heading = "API server to work on")]
     pub(crate) context: Option<String>,
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub(crate) struct WhyArgs {
     /// The object: pvc/NAME, pv/NAME, pod/NAME, node/NAME, attachment/NAME
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: String,
-    /// How the answer is written
+    /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     pub(crate) output: TextOrJson,
     #[command(flatten)]
@@ -88,16 +88,16 @@ pub(crate) struct WhyArgs {
 /// `orlop history`.
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// The object; it may be deleted already
+    /// The object, which may be deleted
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: String,
-    /// So many writes at most, the newest first
+    /// Maximum number of changes, newest first
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
-    /// Go on where the last answer ended
+    /// Continue after the previous page
     #[arg(id = "continue", long = "continue", value_name = "TOKEN")]
     pub(crate) token: Option<String>,
-    /// How the answer is written
+    /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     pub(crate) output: TextOrJson,
     #[command(flatten)]
@@ -107,10 +107,10 @@ pub(crate) struct HistoryArgs {
 /// `orlop diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The object and two revisions or times (2026-01-31T12:00:00Z); without the second one: as it is now
+    /// The object and two revisions or times (2026-01-31T12:00:00Z); without the second: the current state
     #[arg(value_name = "KIND/NAME@REV..REV")]
     pub(crate) object: String,
-    /// How the answer is written
+    /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     pub(crate) output: TextOrJson,
     #[command(flatten)]
@@ -123,16 +123,16 @@ pub(crate) struct GetArgs {
     /// KIND, KIND NAME or KIND/NAME
     #[arg(value_name = "KIND", required = true, num_args = 1..=2)]
     pub(crate) what: Vec<String>,
-    /// A revision or a time (2026-01-31T12:00:00Z) [default: now]
+    /// A revision or time (2026-01-31T12:00:00Z) [default: now]
     #[arg(long, value_name = "REV|TIME")]
     pub(crate) as_of: Option<String>,
-    /// The objects of all namespaces
+    /// List the objects of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub(crate) all_namespaces: bool,
-    /// Only objects with these labels, as kubectl's --selector
+    /// Label selector, as in kubectl
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
-    /// How the answer is written
+    /// Output format
     #[arg(short, long, value_enum, default_value = "table")]
     pub(crate) output: ObjectOutput,
     #[command(flatten)]
@@ -142,29 +142,29 @@ pub(crate) struct GetArgs {
 /// `orlop record`.
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// The file, which only its owner may read; - is stdout. One that is there is replaced when the new one is whole
+    /// The file, readable by its owner only; - is stdout. An existing file is replaced when the new one is complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// From this revision or time (2026-01-31T12:00:00Z) on [default: the oldest that the server keeps]
+    /// Start at this revision or time (2026-01-31T12:00:00Z) [default: the oldest available]
     #[arg(long, value_name = "REV|TIME")]
     pub(crate) from: Option<String>,
-    /// Context of the kubeconfig [default: its current one]
+    /// Context of the kubeconfig [default: the current context]
     #[arg(long, value_name = "NAME", help_heading = "API server to work on")]
     pub(crate) context: Option<String>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }
 
-/// How something is changed.
+/// Flags of the commands that change objects.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ChangeArgs {
-    /// Show the plan and change nothing
+    /// Print the plan and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long, conflicts_with = "dry_run")]
     pub(crate) yes: bool,
-    /// How plan and answer are written
+    /// Output format of plan and result
     #[arg(short, long, value_enum, default_value = "text")]
     pub(crate) output: TextOrJson,
     #[command(flatten)]
@@ -174,8 +174,7 @@ pub(crate) struct ChangeArgs {
 /// `orlop undelete`.
 #[derive(Debug, Args)]
 pub(crate) struct UndeleteArgs {
-    /// The object, and the revision or time (2026-01-31T12:00:00Z) at which it was as it shall be again; without one: as it
-    /// was last
+    /// The object, and the revision or time (2026-01-31T12:00:00Z) to restore; by default its last state
     #[arg(value_name = "KIND/NAME@REV")]
     pub(crate) object: String,
     #[command(flatten)]
@@ -185,11 +184,11 @@ pub(crate) struct UndeleteArgs {
 /// `orlop unblock`.
 #[derive(Debug, Args)]
 pub(crate) struct UnblockArgs {
-    /// The object that is Terminating
+    /// The terminating object
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: String,
-    /// Although its driver may still be at work: the finalizer of a driver that is registered nowhere goes, too, and what
-    /// the driver had still to clean up stays
+    /// Also remove finalizers of a driver that is not registered, although it may still run. What the driver did not clean up
+    /// remains in the storage
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -210,13 +209,13 @@ pub(crate) enum PvCommand {
 pub(crate) struct ReclaimArgs {
     /// The PersistentVolume
     pub(crate) name: String,
-    /// The next claim gets it with all that is on it
+    /// Keep the data for the next claim
     #[arg(long, group = "data")]
     pub(crate) keep_data: bool,
-    /// What is on it is deleted first, where its plugin can do that
+    /// Delete the data first, if the volume's plugin supports it
     #[arg(long, group = "data")]
     pub(crate) scrub: bool,
-    /// Only this claim gets it
+    /// Reserve the volume for this claim
     #[arg(long = "for", value_name = "NS/CLAIM", requires = "keep_data", conflicts_with = "scrub")]
     pub(crate) claim: Option<String>,
     #[command(flatten)]
@@ -226,7 +225,7 @@ pub(crate) struct ReclaimArgs {
 /// `orlop pvc`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PvcCommand {
-    /// Give a Lost claim its volume back
+    /// Restore the volume of a Lost claim
     #[command(after_help = CHANGE_HELP)]
     Recover(Box<RecoverArgs>),
     /// Move a Bound claim that no pod uses to another namespace, with its volume
@@ -248,10 +247,10 @@ pub(crate) struct RecoverArgs {
 pub(crate) struct TransferArgs {
     /// The PersistentVolumeClaim
     pub(crate) name: String,
-    /// The namespace that it goes to
+    /// The target namespace
     #[arg(long, value_name = "NS")]
     pub(crate) to: String,
-    /// Its name there [default: the same]
+    /// New name of the claim [default: the same name]
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) new_name: Option<String>,
     #[command(flatten)]
@@ -261,7 +260,7 @@ pub(crate) struct TransferArgs {
 /// `orlop attachment`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AttachmentCommand {
-    /// End an attachment whose node is gone or is out of service
+    /// Release an attachment whose node was deleted or is out of service
     #[command(after_help = CHANGE_HELP)]
     Release(Box<ReleaseArgs>),
 }
@@ -271,8 +270,8 @@ pub(crate) enum AttachmentCommand {
 pub(crate) struct ReleaseArgs {
     /// The VolumeAttachment
     pub(crate) name: String,
-    /// Although its node may be writing to the volume: two nodes that write destroy what is on it. The finalizer of a driver
-    /// that is registered nowhere goes, too
+    /// Release it although its node may still write to the volume: two writing nodes corrupt the data. Also removes the finalizer
+    /// of a driver that is not registered
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]

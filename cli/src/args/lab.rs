@@ -8,15 +8,15 @@ use clap::{Args, Subcommand};
 
 use super::values;
 
-/// What `lab --help` says of it.
+/// Help of `lab`.
 pub(crate) const HELP: &str = "\
-Without a command it serves until it is stopped: the API and the page on loopback, everything in memory, nodes virtual-1, virtual-2 and \
-virtual-3 whose mounts are only recorded, a CSI driver whose volumes are directories of this machine, the classes lab (the default) \
-and lab-first-consumer. It needs no root. `orlop lab run NAME` plays a story, in a laboratory that runs (--server) or in one of its \
-own. docs/learn has a text for each.
+Without a command, serves the API and the page on loopback until it is stopped. Everything is in memory: the nodes virtual-1, \
+virtual-2 and virtual-3, which only record mounts, a CSI driver whose volumes are directories of this machine, and the classes lab (the \
+default) and lab-first-consumer. Root is not required. `orlop lab run NAME` runs a scenario in a running laboratory (--server) or in a \
+new one. docs/learn describes each scenario.
 
-Exit codes: 0 stopped, or everything came as the story says; 1 something else came, which is told, or it failed; 2 the command line \
-is wrong.";
+Exit codes: 0 stopped, or every step had the expected result; 1 a step had another result, or the command failed; 2 the command \
+line is wrong.";
 
 /// `orlop lab`.
 #[derive(Debug, Args)]
@@ -30,31 +30,31 @@ pub struct LabArgs {
     pub environment: EnvironmentArgs,
 }
 
-/// What is done with stories.
+/// Commands on scenarios.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// The stories, with a line about each
+    /// List the scenarios
     List,
-    /// Play a story, and check that everything comes as it says
+    /// Run a scenario and verify each step
     Run(Box<LabRunArgs>),
 }
 
-/// How a laboratory is.
+/// Flags of the environment.
 #[derive(Clone, Debug, Args)]
 pub struct EnvironmentArgs {
-    /// Address of this machine and port to serve on; port 0 takes a free one [default: 127.0.0.1:8080; with `run` a free port]
+    /// Loopback address and port to serve on; port 0 selects a free one [default: 127.0.0.1:8080; with `run` a free port]
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::listen_address)]
     pub listen: Option<SocketAddr>,
-    /// Write the URL that is served here once the laboratory is ready, for scripts
+    /// File to write the URL to when the laboratory is ready, for scripts
     #[arg(long, value_name = "FILE")]
     pub address_file: Option<PathBuf>,
-    /// Silence after which a node is lost; it says a word every second
+    /// Time without a heartbeat after which a node is unhealthy; nodes send one every second
     #[arg(long, value_name = "DURATION", default_value = "6s", value_parser = values::duration)]
     pub node_monitor_grace_period: Duration,
-    /// How long a node that is not ready may keep a volume that no pod wants there
+    /// How long an unhealthy node may keep a volume that no pod uses there
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = values::duration)]
     pub attach_detach_force_detach_after: Duration,
-    /// What is logged (to stderr): error, warn, info, debug, trace, or per part
+    /// Log level (logs go to stderr): error, warn, info, debug, trace, or per module
     #[arg(long, value_name = "FILTER", default_value = "error")]
     pub log_level: String,
 }
@@ -62,19 +62,19 @@ pub struct EnvironmentArgs {
 /// `orlop lab run`.
 #[derive(Debug, Args)]
 pub struct LabRunArgs {
-    /// Which story
+    /// Name of the scenario
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// URL of a laboratory that runs
+    /// URL of a running laboratory
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
-    /// Wait so long after each step, to look at it; seconds
+    /// Seconds to pause after each step
     #[arg(long, value_name = "SECONDS", default_value_t = 2, conflicts_with = "step")]
     pub pace: u64,
     /// Wait for Enter after each step
     #[arg(long)]
     pub step: bool,
-    /// How long anything that must come may take; most needs less than a second
+    /// Timeout of each expected result; most arrive in less than a second
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::duration)]
     pub patience: Duration,
     /// The laboratory.

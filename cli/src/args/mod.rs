@@ -37,21 +37,20 @@ mod storage;
 pub mod values;
 mod volumes;
 
-/// What `--help` says of exit codes and of where values come from.
+/// Help of exit codes and sources of values.
 const AFTER_HELP: &str = "\
-Values come from flags, else from ORLOP_* variables (--data-dir is ORLOP_DATA_DIR), else from the YAML
-file of --config (its keys are flag names), else from the defaults.
+Values come from flags, then from ORLOP_* variables (--data-dir is ORLOP_DATA_DIR), then from the YAML
+file of --config (its keys are the names of the flags), then from the defaults.
 
 Exit codes: 0 stopped cleanly; 1 failed; 2 the command line or the configuration is wrong;
-130 or 143 a second SIGINT or SIGTERM ended it before it had stopped cleanly.";
+130 or 143 stopped by a second SIGINT or SIGTERM before it had stopped cleanly.";
 
-/// What `bench --help` says of what it does and of exit codes.
+/// Help of `bench`: what it measures, and exit codes.
 const BENCH_HELP: &str = "\
-Without --server it starts servers of its own, on free ports of this machine and in a temporary \
-directory, and stops them. Results go to stdout, progress to stderr. docs/performance.md says what \
-each row measures.
+Without --server, it starts and stops its own servers, on free ports of this machine and in a temporary \
+directory. Results go to stdout, progress to stderr. docs/performance.md describes each row.
 
-Exit codes: 0 measured, and nothing was wrong; 1 requests failed, events were lost, or a row could not \
+Exit codes: 0 measured without errors; 1 requests failed, events were lost, or a row could not \
 be measured; 2 the command line is wrong; 129, 130 or 143 stopped by
 SIGHUP, SIGINT or SIGTERM.";
 
@@ -63,7 +62,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the API server and the controllers in one process
@@ -75,65 +74,65 @@ pub(crate) enum Command {
     /// Run the controllers against an API server
     #[command(after_help = AFTER_HELP)]
     Controller(Box<ControllerArgs>),
-    /// Make this machine a node: mount the volumes of its pods, and run pods where asked to
+    /// Make this machine a node: mount the volumes of its pods, and optionally run the pods
     #[command(after_help = AFTER_HELP)]
     Node(Box<NodeArgs>),
-    /// Say why an object is as it is, and what would help
+    /// Explain the state of an object, and how to fix it
     #[command(after_help = insight::WHY_HELP)]
     Why(Box<WhyArgs>),
-    /// Say what would go with an object if it were deleted, and whose data
+    /// Show what deleting an object would remove, including data
     #[command(after_help = insight::IMPACT_HELP)]
     Impact(Box<WhyArgs>),
-    /// Show who changed what of an object, and when
+    /// Show who changed an object, what and when
     #[command(after_help = insight::LOOK_HELP)]
     History(Box<HistoryArgs>),
-    /// Show what is different in an object between two revisions
+    /// Show the differences of an object between two revisions
     #[command(after_help = insight::LOOK_HELP)]
     Diff(Box<DiffArgs>),
     /// Show objects as they are, or as they were at a revision or time
     #[command(visible_alias = "list", after_help = insight::LOOK_HELP)]
     Get(Box<GetArgs>),
-    /// Save all that the server knows of the past in a file that the page can play
+    /// Save the history of the server in a file that the page can replay
     #[command(after_help = insight::LOOK_HELP)]
     Record(Box<RecordArgs>),
-    /// Bring back what was deleted, as it was at a revision
+    /// Restore a deleted object as it was at a revision
     #[command(after_help = insight::CHANGE_HELP)]
     Undelete(Box<UndeleteArgs>),
-    /// Take from an object that is Terminating the finalizers that nobody would take any more
+    /// Remove orphaned finalizers from a terminating object
     #[command(after_help = insight::CHANGE_HELP)]
     Unblock(Box<UnblockArgs>),
-    /// Look after PersistentVolumes
+    /// Manage PersistentVolumes
     #[command(subcommand)]
     Pv(PvCommand),
-    /// Look after PersistentVolumeClaims
+    /// Manage PersistentVolumeClaims
     #[command(subcommand)]
     Pvc(PvcCommand),
-    /// Look after VolumeAttachments
+    /// Manage VolumeAttachments
     #[command(subcommand)]
     Attachment(AttachmentCommand),
-    /// Save all objects in a file, look at such a file, make a new store of it
+    /// Save, verify and restore snapshots of all objects
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
-    /// Look after the directory of a store that is not running
+    /// Check and repair the directory of a stopped store
     #[command(subcommand)]
     Store(StoreCommand),
-    /// Look after the volumes that CSI drivers have
+    /// Compare the volumes of CSI drivers with the API
     #[command(subcommand)]
     Volumes(VolumesCommand),
-    /// Run a CSI driver for laboratories: its volumes are directories and files of this machine
+    /// Run a CSI driver for laboratories, with directories and files of this machine as volumes
     #[command(after_help = AFTER_HELP)]
     CsiHostpath(Box<CsiHostpathArgs>),
-    /// A laboratory in memory, with nodes and a driver, and stories that are played in it
+    /// Run a laboratory in memory, with nodes, a driver and guided scenarios
     #[command(after_help = lab::HELP)]
     Lab(Box<LabArgs>),
-    /// Measure how fast this machine serves
+    /// Measure the performance of a server
     #[command(after_help = BENCH_HELP)]
     Bench(Box<BenchArgs>),
     /// Print the version
     Version,
     /// Print a completion script for a shell
     Completion {
-        /// For which shell
+        /// The shell
         shell: Shell,
     },
 }

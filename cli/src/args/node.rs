@@ -13,22 +13,22 @@ use super::process::ProcessArgs;
 use super::remote::RemoteArgs;
 use super::values;
 
-/// What `node drain --help` says of it.
+/// Help of `node drain`.
 const DRAIN_HELP: &str = "\
-The node is cordoned and stays so (orlop node uncordon ends it). Pods are asked to go by the Eviction API, which respects \
-PodDisruptionBudgets; pods of DaemonSets stay, with their volumes. Nobody is asked while there are pods that nobody makes \
-again, or whose data goes with them, unless a flag allows it. It ends when the pods are gone and what they had is unmounted and detached.
+Cordons the node, which stays cordoned (see orlop node uncordon), and evicts its pods through the Eviction API, which respects \
+PodDisruptionBudgets. Pods of DaemonSets stay, with their volumes. If there are pods without a controller, or pods whose data would be \
+lost, it evicts none, unless a flag allows it. It ends when the pods are gone and their volumes are unmounted and detached.
 
-Exit codes: 0 the node is empty, or would be asked for it; 1 it is not, in time, or may not be emptied; 2 the command line is wrong.";
+Exit codes: 0 the node is drained, or would be; 1 it is not drained in time, or must not be; 2 the command line is wrong.";
 
-/// What `node gc --help` says of it.
+/// Help of `node gc`.
 const GC_HELP: &str = "\
-Run it on the machine of the node. A directory of a pod that the API does not know is removed when it is provably empty and nothing is \
-mounted in it, and moved into quarantine when it is not empty; volumes are left to the agent. While an agent has the \
-directory it does that itself, and this command only looks. What is in quarantine is deleted by --purge-quarantine \
-alone, never through a link, and nothing of it while something is mounted in it.
+Run it on the machine of the node. It removes the directory of a pod that the API does not know if the directory is empty and nothing is \
+mounted in it, and moves other content to the quarantine. It leaves volumes to the agent. While an agent uses the directory, the agent \
+does this itself and the command only reports. Only --purge-quarantine deletes from the quarantine; it never follows a link and skips \
+entries with a mount in them.
 
-Exit codes: 0 nothing is left; 1 something is left, or would be changed; 2 could not look, or the command line is wrong.";
+Exit codes: 0 nothing is left; 1 something is left, or would be changed; 2 the command failed, or the command line is wrong.";
 
 /// `orlop node`.
 #[derive(Debug, Args)]
@@ -40,15 +40,15 @@ pub(crate) struct NodeArgs {
     pub(crate) agent: AgentArgs,
 }
 
-/// What else can be done with nodes.
+/// Commands on nodes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
-    /// Empty a node: no new pods, those that are there go, their volumes are detached
+    /// Drain a node: cordon it, evict its pods and wait until its volumes are detached
     #[command(after_help = DRAIN_HELP)]
     Drain(Box<DrainArgs>),
-    /// Let new pods come to a node again
+    /// Make a node schedulable again
     Uncordon(Box<UncordonArgs>),
-    /// Look after what is left in the directory of an agent: what no pod has any more, and the quarantine
+    /// Show and clean up what stopped pods left in the directory of a node agent, and the quarantine
     #[command(after_help = GC_HELP)]
     Gc(Box<GcArgs>),
 }
@@ -66,22 +66,22 @@ pub(crate) struct UncordonArgs {
 /// `orlop node gc`.
 #[derive(Debug, Args)]
 pub(crate) struct GcArgs {
-    /// Name of the Node, for events [default: the machine's name]
+    /// Name of the Node, for events [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Directory of the agent
+    /// Directory of the node agent
     #[arg(long, value_name = "DIR", default_value = "/var/lib/orlop/node")]
     pub(crate) root_dir: PathBuf,
-    /// Only tell what would be done
+    /// Print what would be done and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Delete what has been in quarantine for --older-than; for good
+    /// Delete data that has been in quarantine for --older-than, permanently
     #[arg(long, requires = "older_than")]
     pub(crate) purge_quarantine: bool,
-    /// Only what has been in quarantine for so long; a day is 24h
+    /// Minimum age of the data to delete; a day is 24h
     #[arg(long, value_name = "DURATION", requires = "purge_quarantine", value_parser = values::duration)]
     pub(crate) older_than: Option<Duration>,
-    /// After this time a look at the disk counts as hanging
+    /// Timeout of disk access
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) mount_timeout: Duration,
     #[command(flatten)]
@@ -94,19 +94,19 @@ pub(crate) struct DrainArgs {
     /// The node
     #[arg(value_name = "NAME")]
     pub(crate) node: String,
-    /// Give up after this time; 0s never does
+    /// Timeout; 0s waits without limit
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) timeout: Duration,
-    /// How long pods have to end; without it what each says itself
+    /// Termination grace period of the pods [default: the period of each pod]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) grace_period: Option<u32>,
-    /// Let pods go that no controller makes again
+    /// Also evict pods without a controller, which are not created again
     #[arg(long)]
     pub(crate) force: bool,
-    /// Let pods go with the data in their emptyDir volumes
+    /// Also evict pods with emptyDir volumes, whose data is lost
     #[arg(long)]
     pub(crate) delete_emptydir_data: bool,
-    /// Only tell who would be asked to go; budgets are asked, and nothing is changed
+    /// Print which pods would be evicted. Checks disruption budgets and changes nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -120,70 +120,69 @@ pub(crate) struct AgentArgs {
     pub(crate) process: ProcessArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
-    /// Name of the Node; the scheduler and CSI drivers know this machine by it
+    /// Name of the Node, by which the scheduler and CSI drivers know this machine
     #[arg(long, value_name = "NAME", required = true)]
     pub(crate) name: Option<String>,
-    /// CSI driver that is called from here, as NAME=unix:///path, besides those that register below --root-dir; may be
-    /// given several times
+    /// CSI driver to call, as NAME=unix:///path, in addition to those that register below --root-dir; can be repeated
     #[arg(long, value_name = "NAME=ENDPOINT", value_parser = values::csi_endpoint)]
     pub(crate) csi_endpoint: Vec<Endpoint>,
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
 }
 
-/// What runs pods.
+/// The container runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RuntimeArg {
-    /// Nothing: volumes are mounted at stable paths, and programs of --hooks-dir are told
+    /// None: volumes are mounted at stable paths, and the programs in --hooks-dir are called
     None,
-    /// Processes of this machine. No sandbox: who may create pods for this node is root on it
+    /// Processes of this machine, without a sandbox: users who may create pods for this node are root on it
     Process,
 }
 
-/// How a machine is a node.
+/// Flags of a node.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Node")]
 pub(crate) struct MachineArgs {
-    /// Directory of the volumes; laid out as the kubelet's [default: /var/lib/orlop/node; with `serve` the directory node
+    /// Directory of the volumes, with the layout of the kubelet's [default: /var/lib/orlop/node; with `serve` the directory node
     /// below --data-dir]
     #[arg(long, value_name = "DIR")]
     pub(crate) root_dir: Option<PathBuf>,
     /// Labels of the Node
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = values::label)]
     pub(crate) node_labels: Vec<(String, String)>,
-    /// Taints that the Node is made with
+    /// Taints with which the Node is created
     #[arg(long, value_name = "KEY=VALUE:EFFECT", value_delimiter = ',', value_parser = values::taint)]
     pub(crate) register_with_taints: Vec<Taint>,
-    /// Address that the Node tells [default: the one that the server is reached from]
+    /// Address of the Node [default: the address from which the server is reached]
     #[arg(long, value_name = "ADDR")]
     pub(crate) node_ip: Option<IpAddr>,
-    /// Pods that the node takes at most
+    /// Maximum number of pods
     #[arg(long, value_name = "N", default_value_t = 110)]
     pub(crate) max_pods: u32,
-    /// What runs pods when their volumes are there
+    /// Container runtime
     #[arg(long, value_enum, default_value = "none")]
     pub(crate) runtime: RuntimeArg,
-    /// Programs that are told what happens to pods and volumes (docs/node.md)
+    /// Directory of programs to call on events of pods and volumes (docs/node.md)
     #[arg(long, value_name = "DIR")]
     pub(crate) hooks_dir: Option<PathBuf>,
-    /// After this time a mount counts as hanging
+    /// Timeout of a mount
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) mount_timeout: Duration,
-    /// How often the machine is looked at
+    /// Period in which the machine is inspected
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::duration)]
     pub(crate) node_status_update_frequency: Duration,
-    /// What the machine must have left: below it the Node says so (MemoryPressure, DiskPressure, PIDPressure) and takes no new
-    /// pods; none is evicted. What is not named has no threshold
+    /// Resources that must stay available. Below a threshold the Node reports MemoryPressure, DiskPressure or PIDPressure and
+    /// accepts no new pods; the agent evicts none. Resources not listed have no threshold
     #[arg(long, value_name = "SIGNAL<LEAST,...>", default_value = eviction::DEFAULT)]
     pub(crate) eviction_hard: Thresholds,
-    /// How long the node counts as there without a word from it, seconds; four are said in that time
+    /// Duration of the Lease in seconds; it is renewed four times in this period
     #[arg(long, value_name = "SECONDS", default_value_t = 40)]
     pub(crate) node_lease_duration_seconds: u32,
-    /// Address on which logs of containers are served to the API server, encrypted unless it is loopback [default: 127.0.0.1 where
-    /// the API server is on this machine, else all addresses]
+    /// Address that serves container logs to the API server, encrypted unless it is loopback [default: 127.0.0.1 if the API server
+    /// is on this machine, else all addresses]
     #[arg(long, value_name = "ADDR")]
     pub(crate) address: Option<IpAddr>,
-    /// Port for logs; 0 takes a free one
+    /// Port of container logs; 0 selects a free one
     #[arg(long, value_name = "PORT", default_value_t = 10_250)]
     pub(crate) port: u16,
 }
@@ -192,15 +191,15 @@ pub(crate) struct MachineArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Nodes in this process")]
 pub(crate) struct ServedNodeArgs {
-    /// Make this machine a node too; needs root
+    /// Also run a node agent for this machine; requires root
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = clap::ArgAction::Set)]
     pub(crate) node: bool,
-    /// Name of that Node [default: the machine's name]
+    /// Name of the Node [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub(crate) node_name: Option<String>,
-    /// So many nodes named virtual-1, virtual-2 ..., whose mounts are only recorded, to watch whole lives of pods and
-    /// volumes without a machine
+    /// Number of virtual nodes, named virtual-1, virtual-2 ...; they only record mounts, to try the life cycle of pods and
+    /// volumes without machines
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) virtual_nodes: u32,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The commands that keep what is stored: `orlop snapshot` and `orlop store`.
+//! Flags of `orlop snapshot` and `orlop store`.
 
 use std::path::PathBuf;
 
@@ -9,35 +9,35 @@ use super::remote::RemoteArgs;
 /// `orlop snapshot`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
-    /// Save all objects of this moment in a file; the server goes on meanwhile
+    /// Save all objects at the current revision to a file, while the server runs
     Save(Box<SaveArgs>),
-    /// Check every byte of a file, and say what is in it
+    /// Verify every byte of a file, and show its content
     Status {
         /// The file
         file: PathBuf,
-        /// How the answer is written
+        /// Output format
         #[arg(short, long, value_enum, default_value = "table")]
         output: Output,
     },
-    /// Make a new store of a file; then start a server on it
+    /// Create a new store from a file
     Restore(RestoreArgs),
 }
 
-/// How an answer is written.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// For people
+    /// Human-readable text
     Table,
-    /// As JSON
+    /// JSON
     Json,
 }
 
 /// `orlop snapshot save`.
 #[derive(Debug, Args)]
 pub(crate) struct SaveArgs {
-    /// The file; one that is there is replaced when the new one is whole
+    /// The file. An existing file is replaced when the new one is complete
     pub(crate) file: PathBuf,
-    /// Directory of a store that is not running, to save that one
+    /// Directory of a stopped store to save
     #[arg(long, value_name = "DIR", conflicts_with_all = ["server", "master", "kubeconfig"])]
     pub(crate) data_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -49,11 +49,11 @@ pub(crate) struct SaveArgs {
 pub(crate) struct RestoreArgs {
     /// The file
     pub(crate) file: PathBuf,
-    /// Where the new store is made: a directory that does not exist or is empty
+    /// Directory of the new store; it must not exist or must be empty
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: PathBuf,
-    /// By how much every resourceVersion is moved up. It must be more than the old store has come on since the
-    /// snapshot, so that none goes back for clients that have seen it
+    /// Amount to add to every resourceVersion. It must exceed the number of revisions of the old store since the snapshot, so that
+    /// resourceVersions do not decrease for clients
     #[arg(long, value_name = "N", default_value_t = orlop_store::archive::BUMP)]
     pub(crate) bump_revision: u64,
 }
@@ -61,17 +61,17 @@ pub(crate) struct RestoreArgs {
 /// `orlop store`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Say of every file whether it is as it should be, and whether the store would open; changes nothing
+    /// Check every file of a store and whether the store opens; changes nothing
     Check {
-        /// Directory of a store that is not running
+        /// Directory of a stopped store
         dir: PathBuf,
-        /// When the store does not open because acknowledged writes are lost: go on with what is left
+        /// If the store does not open because acknowledged writes are lost: continue with the remaining ones
         #[arg(long)]
         accept_loss: bool,
     },
-    /// Make the directory as small as it can be: drop what is no longer needed, and copy the rest together
+    /// Minimize the directory: remove what is no longer needed, and compact the rest
     Compact {
-        /// Directory of a store that is not running
+        /// Directory of a stopped store
         #[arg(long, value_name = "DIR")]
         data_dir: PathBuf,
     },

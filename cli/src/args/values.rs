@@ -1,7 +1,7 @@
-//! How single values are written on the command line and in the configuration file.
+//! Formats of values on the command line and in the configuration file.
 //!
-//! Durations and booleans are written as upstream's flags take them, so that a line that starts a
-//! Kubernetes process can be used here. Parsing only: no flag is known here.
+//! Durations and booleans have the format of upstream's flags, so that command lines of Kubernetes components can be reused. This
+//! module only parses and knows no flags.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub fn bytes(text: &str) -> Result<i64, String> {
     }
 }
 
-/// Where to listen: `ADDR:PORT`, `[ADDR]:PORT` or `localhost:PORT`. Port 0 lets the system choose.
+/// Address to listen on: `ADDR:PORT`, `[ADDR]:PORT` or `localhost:PORT`. Port 0 selects a free port.
 pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_and_taints() {
+    fn labels_and_taints_are_parsed() {
         assert_eq!(label("a/b=c"), Ok(("a/b".to_owned(), "c".to_owned())));
         for (text, why) in
             [("a", "is no KEY=VALUE"), ("-=c", "is no key of a label"), ("a=-", "is no value of a label")]
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers() {
+    fn drivers_are_parsed() {
         let endpoint = csi_endpoint("d.example=unix:///run/d.sock").map(|at| (at.name, at.endpoint));
         assert_eq!(endpoint, Ok(("d.example".to_owned(), "unix:///run/d.sock".to_owned())));
         for (text, why) in [
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_as_go_writes_them() {
+    fn durations_have_the_format_of_go() {
         assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         for wrong in ["", "15", "-1s", "1d"] {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_quantities() {
+    fn sizes_are_parsed_as_quantities() {
         assert_eq!(bytes("10Gi"), Ok(10 << 30));
         assert_eq!(bytes("4096"), Ok(4096));
         for wrong in ["", "0", "-1Gi", "many"] {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn booleans_as_go_takes_them() {
+    fn booleans_have_the_format_of_go() {
         for text in ["1", "t", "true", "TRUE", "True", "T"] {
             assert_eq!(boolean(text), Ok(true), "{text}");
         }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn listen_addresses() {
+    fn listen_addresses_are_parsed() {
         let cases = [
             ("127.0.0.1:8080", Ok("127.0.0.1:8080")),
             ("[::1]:0", Ok("[::1]:0")),

@@ -9,28 +9,28 @@ use super::remote::RemoteArgs;
 use super::storage::Output;
 use super::values;
 
-/// What `volumes audit --help` says of exit codes and of what it does.
+/// Help of `volumes audit`: what it does, and exit codes.
 const AUDIT_HELP: &str = "\
-Nothing is changed unless it is asked for. On a terminal every volume that the API does not know is asked about: make a \
-PersistentVolume for it, delete it in the driver, or leave it. Right before either the driver and the API are looked at again.
+Changes nothing unless you request it. On a terminal, the command asks for every volume that the API does not know whether to create a \
+PersistentVolume for it, delete it in the driver, or skip it. It checks driver and API again right before either.
 
-Exit codes: 0 nothing is amiss; 1 there are differences; 2 could not look, or could not do what was asked.";
+Exit codes: 0 no differences; 1 there are differences; 2 the command failed.";
 
 /// `orlop volumes`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum VolumesCommand {
-    /// Compare what CSI drivers have with what the API knows
+    /// Compare the volumes of CSI drivers with the API
     #[command(after_help = AUDIT_HELP)]
     Audit(Box<AuditArgs>),
 }
 
-/// How a volume is used.
+/// Volume mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VolumeMode {
-    /// As files
+    /// As a file system
     #[value(name = "Filesystem")]
     Filesystem,
-    /// As a device
+    /// As a block device
     #[value(name = "Block")]
     Block,
 }
@@ -38,28 +38,28 @@ pub(crate) enum VolumeMode {
 /// `orlop volumes audit`.
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// CSI driver to look at, as NAME=unix:///path; may be given several times
+    /// CSI driver to check, as NAME=unix:///path; can be repeated
     #[arg(long, value_name = "NAME=ENDPOINT", required = true, value_parser = values::csi_endpoint)]
     pub(crate) csi_endpoint: Vec<Endpoint>,
-    /// Longest time that a call to a CSI driver may take
+    /// Timeout of a call to a CSI driver
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::duration)]
     pub(crate) csi_timeout: Duration,
-    /// How the answer is written
+    /// Output format
     #[arg(short, long, value_enum, default_value = "table")]
     pub(crate) output: Output,
-    /// Make a PersistentVolume (policy Retain, no claim) for this volume that the API does not know; may be given several times
+    /// Create a PersistentVolume (policy Retain, no claim) for this volume, which the API does not know; can be repeated
     #[arg(long, value_name = "HANDLE")]
     pub(crate) adopt: Vec<String>,
-    /// Access modes of PersistentVolumes that are made
+    /// Access modes of the created PersistentVolumes
     #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "ReadWriteOnce")]
     pub(crate) access_modes: Vec<String>,
-    /// How PersistentVolumes that are made are used
+    /// Volume mode of the created PersistentVolumes
     #[arg(long, value_enum, default_value = "Filesystem")]
     pub(crate) volume_mode: VolumeMode,
-    /// Delete this volume, which the API does not know, in its driver; may be given several times
+    /// Delete this volume, which the API does not know, in its driver; can be repeated
     #[arg(long, value_name = "HANDLE")]
     pub(crate) delete: Vec<String>,
-    /// Do not ask before --adopt and --delete
+    /// Do not ask for confirmation before --adopt and --delete
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]

@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
-use crate::object::Object;
 use crate::registry;
-use crate::status::ApiError;
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
 
 /// Says on the pod what was filled in.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";

@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
-use crate::object::Object;
 use crate::registry;
-use crate::status::ApiError;
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
 
 /// The plugin.
 pub(super) struct ResourceQuota;

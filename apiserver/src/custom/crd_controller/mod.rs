@@ -20,15 +20,15 @@ use super::Kinds;
 use super::listed::Listed;
 use crate::dispatch::{Resource, key_names};
 use crate::encode::stored;
-use crate::object::{Object, show_time};
 use crate::projection::Projection;
-use crate::query::Query;
 use crate::registry::{KindRef, by_resource};
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::verbs::delete::delete_named;
 use crate::verbs::delete_options::DeleteOptions;
 use crate::verbs::request::Request;
+use orlop_api::object::{Object, show_time};
+use orlop_api::query::Query;
 use orlop_auth::UserInfo;
 
 /// Before something that failed is tried again.

@@ -13,10 +13,10 @@ use super::past::{moment_of, state_at, time_text};
 use super::{API_VERSION, ObjectTarget, bad_parameter, redact, was_not_there};
 use crate::encode::{shape, stored};
 use crate::projection::Projection;
-use crate::query::Query;
 use crate::registry::KindRef;
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 /// What happened to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

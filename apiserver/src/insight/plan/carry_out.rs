@@ -21,15 +21,15 @@ use crate::dispatch::{self, Resource};
 use crate::encode::stored;
 use crate::insight::diff::{Change, changes};
 use crate::insight::{API_VERSION, ObjectTarget, redact};
-use crate::object::{Object, show_time};
 use crate::projection::Projection;
 use crate::registry::StatusSubresource;
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
-use crate::status::ApiError;
 use crate::verbs::quota_commit;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, Part};
+use orlop_api::object::{Object, show_time};
+use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 
 /// Who has written, as managed fields name it.

@@ -10,9 +10,9 @@ use super::model::PlanRefusal;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::insight::ObjectTarget;
-use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::{Kind, by_resource};
+use orlop_api::object::Object;
 
 /// The objects of one revision.
 pub(crate) struct ClusterView<'a> {

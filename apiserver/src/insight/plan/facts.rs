@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::cluster_view::{ClusterView, attachments, mentions, nodes, pods, volumes};
-use crate::object::Object;
+use orlop_api::object::Object;
 
 pub(crate) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 pub(crate) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";

@@ -14,8 +14,8 @@ use super::facts::{
 };
 use super::model::{Plan, PlanRefusal, PlanStep};
 use crate::insight::ObjectTarget;
-use crate::object::Object;
 use crate::registry::{KINDS, Kind, KindRef, Scope};
+use orlop_api::object::Object;
 
 /// Steps that are told one by one.
 const MOST: usize = 200;

@@ -34,11 +34,11 @@ use crate::encode::stored;
 use crate::insight::ObjectTarget;
 use crate::insight::key_resolver::kinds;
 use crate::insight::past::{moment, read_error};
-use crate::object::Object;
 use crate::projection::Projection;
 use crate::state::Inner;
-use crate::status::ApiError;
 use crate::verbs::write::{StoreError, commit_error_of};
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 
 /// The verbs, as paths end with them.

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::insight::ObjectTarget;
 use crate::insight::key_resolver::resource_name;
-use crate::object::Object;
 use crate::registry::{Kind, KindRef};
-use crate::status::{ApiError, Details};
+use orlop_api::object::Object;
+use orlop_api::status::{ApiError, Details};
 
 /// What must be sent as `force` to have a verb do what it otherwise refuses because data may suffer.
 pub(crate) const FORCE_WORDS: &str = "data may be corrupted";

@@ -8,11 +8,11 @@ use super::model::PlanRefusal;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::insight::past::read_error;
-use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::{Kind, by_storage_prefix};
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
 
 /// Versions that are looked at, at most.
 const MOST: usize = 1000;

@@ -11,7 +11,7 @@ use super::facts::{
 };
 use super::model::{Plan, PlanOptions, PlanRefusal, PlanStep, no};
 use crate::insight::ObjectTarget;
-use crate::object::Object;
+use orlop_api::object::Object;
 
 /// Kinds of volumes that the binder can scrub (controller/src/pv: hostPath and NFS).
 const SCRUBBED: [&str; 2] = ["hostPath", "nfs"];

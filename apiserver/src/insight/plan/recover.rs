@@ -13,7 +13,7 @@ use super::facts::{
 use super::model::{Plan, PlanRefusal, PlanStep, as_new, no};
 use super::past::Version;
 use crate::insight::ObjectTarget;
-use crate::object::Object;
+use orlop_api::object::Object;
 
 pub(super) fn plan(
     view: &ClusterView<'_>,

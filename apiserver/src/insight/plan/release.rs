@@ -11,7 +11,7 @@ use super::cluster_view::{ClusterView, attachments, kind, mentions, nodes, volum
 use super::facts::{attacher_finalizer, claim_ref, is_over, key_of, pods_of, some};
 use super::model::{FORCE_WORDS, Plan, PlanOptions, PlanRefusal, PlanStep, by_force, no};
 use crate::insight::ObjectTarget;
-use crate::object::Object;
+use orlop_api::object::Object;
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 

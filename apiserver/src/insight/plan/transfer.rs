@@ -11,7 +11,7 @@ use super::facts::{
 };
 use super::model::{Plan, PlanOptions, PlanRefusal, PlanStep, as_new, no};
 use crate::insight::ObjectTarget;
-use crate::object::Object;
+use orlop_api::object::Object;
 
 /// `uid` is the one that the claim there gets.
 pub(super) fn plan(

@@ -11,7 +11,7 @@ use super::facts::{
 use super::model::{Plan, PlanOptions, PlanRefusal, PlanStep, no};
 use super::release::{is_unregistered, words_for_gone};
 use crate::insight::ObjectTarget;
-use crate::object::Object;
+use orlop_api::object::Object;
 
 const ATTRIBUTES_PROTECTION: &str = "kubernetes.io/vac-protection";
 /// The CSI driver that works on a volume of a plugin of old (upstream: csi-translation-lib).

@@ -15,8 +15,8 @@ use super::past::{Version, version_at};
 use super::recover::{deletion_warnings, living_claim, restored, waiting_claim};
 use crate::insight::ObjectTarget;
 use crate::insight::redact::is_secret;
-use crate::object::Object;
 use crate::registry::Scope;
+use orlop_api::object::Object;
 
 /// What is known of the past.
 pub(super) struct Past<'a> {

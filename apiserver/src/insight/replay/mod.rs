@@ -18,9 +18,9 @@ use crate::allocation;
 use crate::custom::{Kinds, crd_controller};
 use crate::dispatch;
 use crate::encode::stored;
-use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::{KindRef, Scope};
+use orlop_api::object::Object;
 
 mod line;
 

@@ -7,7 +7,7 @@ use orlop_apimachinery::labels::Selector;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::object::Object;
+use orlop_api::object::Object;
 
 /// Maximum number of evicted pods that the budget's controller has not observed yet.
 const MAX_PENDING: usize = 2000;

@@ -8,22 +8,22 @@ use orlop_store::Record;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-use crate::decode::{FieldValidation, decode_named};
 use crate::dispatch;
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
-use crate::managed::{self, Writer};
-use crate::object::{Object, show_time};
 use crate::projection::Projection;
 use crate::registry::{self, Kind, Names};
-use crate::status::{ApiError, Details};
-use crate::validate::Cause;
 use crate::verbs::delete::{check_preconditions, delete_named};
 use crate::verbs::delete_options::DeleteOptions;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
 use decision::{EvictionDecision, decide};
+use orlop_api::object::{Object, show_time};
+use orlop_api::status::{ApiError, Details};
+use orlop_api::validate::Cause;
+use orlop_codec::decode::{FieldValidation, decode_named};
+use orlop_codec::managed_fields::{self, Writer};
 
 const EVICTION: Names = Names {
     group: "policy",
@@ -199,7 +199,7 @@ fn spent(kind: &'static dyn Kind, before: &Object, pod: &str, now: Timestamp) ->
     let mut after = decision::spent(before, pod, &now);
     let time = now.as_str().unwrap_or_default();
     let writer = Writer { kind, subresource: "status", manager: MANAGER, now: time };
-    managed::track(&writer, Some(before), &mut after);
+    managed_fields::track(&writer, Some(before), &mut after);
     after
 }
 

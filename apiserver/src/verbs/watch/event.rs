@@ -5,14 +5,14 @@ use orlop_openapi::types;
 use orlop_store::{Event, Record, Revision};
 use serde_json::{Map, Value, json};
 
-use crate::decode::zero_object;
 use crate::encode::negotiate::Media;
 use crate::encode::table::{Table, single_metadata};
 use crate::encode::{shape, stored};
 use crate::projection::Projection;
 use crate::registry::KindRef;
-use crate::status::ApiError;
 use crate::verbs::filter::Filter;
+use orlop_api::status::ApiError;
+use orlop_codec::decode::zero_object;
 
 /// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Writer {
         let value = match &self.framing {
             Framing::Object => {
                 let zero = types().named(names.schema).map(zero_object).unwrap_or_default();
-                let mut object = crate::object::Object::from_value(zero);
+                let mut object = orlop_api::object::Object::from_value(zero);
                 object.set(&["metadata"], Value::Object(metadata));
                 shape::with_kind(&*self.kind, object)
             }

@@ -14,13 +14,13 @@ use rand::Rng;
 use crate::encode::negotiate::{Endpoint, Transform};
 use crate::encode::shape;
 use crate::encode::table::{IncludeObject, Table};
-use crate::status::ApiError;
-use crate::validate::{FieldErrors, Path};
 use crate::verbs::filter::Filter;
 use crate::verbs::list::check_numbers;
 use crate::verbs::request::Request;
 use crate::verbs::revision::{parse_revision, wait_for};
 use event::{Framing, Writer};
+use orlop_api::status::ApiError;
+use orlop_api::validate::{FieldErrors, Path};
 use stream::{Live, Start};
 
 /// Maximum duration of a watch; longer durations could overflow.

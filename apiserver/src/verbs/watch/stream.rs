@@ -17,8 +17,8 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use super::event::{Type, Writer, seen};
 use super::too_old;
 use crate::projection::Projection;
-use crate::status::ApiError;
 use crate::verbs::filter::Filter;
+use orlop_api::status::ApiError;
 
 /// Where a stream starts.
 pub(super) enum Start {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orlop_store::{CommitError, Record};
 
 use crate::projection::Projection;
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 /// An error of a write to the store.
 pub(crate) enum StoreError {

@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use crate::admission::{self, Operation};
 use crate::dispatch::key_names;
-use crate::managed::{self, Writer};
-use crate::object::{Object, show_time};
 use crate::registry::{Generation, Kind, Scope, StatusSubresource};
 use crate::services;
-use crate::status::{ApiError, Details};
-use crate::validate::meta::{validate_meta, validate_meta_update};
-use crate::validate::{FieldErrors, Path};
 use crate::verbs::request::{HeadLookup, Request};
+use orlop_api::object::{Object, show_time};
+use orlop_api::status::{ApiError, Details};
+use orlop_api::validate::meta::{validate_meta, validate_meta_update};
+use orlop_api::validate::{FieldErrors, Path};
+use orlop_codec::managed_fields::{self, Writer};
 
 pub(crate) use super::part::Part;
 pub(crate) use error::{StoreError, commit_error_of};
@@ -72,7 +72,7 @@ pub(crate) fn strip_metadata(object: &mut Object, warnings: &mut Vec<String>) {
 
 /// Makes the field manager of a write the owner of the fields that it changes.
 pub(crate) fn track(request: &Request, manager: &str, live: Option<&Object>, object: &mut Object) {
-    managed::track(&writer(request, manager, &show_time(request.now())), live, object);
+    managed_fields::track(&writer(request, manager, &show_time(request.now())), live, object);
 }
 
 /// The field manager, with kind and subresource; `now` is the time in the form of objects.

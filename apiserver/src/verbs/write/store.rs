@@ -10,11 +10,11 @@ use super::may_go;
 use crate::allocation;
 use crate::encode::answer::Written;
 use crate::encode::stored;
-use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::Kind;
 use crate::verbs::quota_commit;
 use crate::verbs::request::Request;
+use orlop_api::object::Object;
 
 /// Stores a new object, given in the form of its kind.
 pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Written, StoreError> {

@@ -21,9 +21,9 @@ use super::{PlanContext, decide};
 use crate::dispatch;
 use crate::encode::stored;
 use crate::insight::ObjectTarget;
-use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::{Kind, KindRef};
+use orlop_api::object::Object;
 
 /// Objects by plural; all of them are at the revision of their place.
 type Objects = Vec<(&'static str, Value)>;

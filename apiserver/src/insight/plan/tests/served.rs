@@ -12,7 +12,7 @@ use super::*;
 use crate::insight::plan::{carry_out, make, perform};
 use crate::server::{Config, Server};
 use crate::state::Inner;
-use crate::status::ApiError;
+use orlop_api::status::ApiError;
 
 pub(super) struct Rig {
     server: Server,
