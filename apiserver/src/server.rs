@@ -66,7 +66,7 @@ impl Server {
         store: Arc<dyn Kv<Projection>>,
         config: Config,
     ) -> BoxFuture<'static, Result<Self, ServerError>> {
-        // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
+        // Boxed here: the compiler generates the code of a future where it is polled or boxed, else in the crate of each caller.
         Self::begin(store, config).boxed()
     }
 

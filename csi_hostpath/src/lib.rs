@@ -153,8 +153,16 @@ pub fn serve(
     ready: impl FnOnce() + Send + 'static,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> BoxFuture<'static, Result<(), ServeError>> {
-    // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
-    serve_until(options, Box::new(ready), shutdown.boxed()).boxed()
+    serve_boxed(options, Box::new(ready), shutdown.boxed())
+}
+
+// Not generic, so that the server is compiled with this crate: the compiler generates the code of a future where it is boxed.
+fn serve_boxed(
+    options: Options,
+    ready: Box<dyn FnOnce() + Send>,
+    shutdown: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, Result<(), ServeError>> {
+    serve_until(options, ready, shutdown).boxed()
 }
 
 async fn serve_until(

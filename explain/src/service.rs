@@ -168,7 +168,7 @@ impl Service {
     /// # Errors
     /// It is not there, or cannot be looked at yet.
     pub fn explain<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Why, ServiceError>> {
-        // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
+        // Boxed here: the compiler generates the code of a future where it is polled or boxed, else in the crate of each caller.
         self.answer(question).boxed()
     }
 

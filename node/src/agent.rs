@@ -160,7 +160,7 @@ impl Agent {
     /// # Errors
     /// Another agent uses the directory, or its state cannot be reconstructed. Nothing was started.
     pub fn start(inputs: Inputs, stop: CancellationToken) -> BoxFuture<'static, Result<Self, AgentError>> {
-        // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
+        // Boxed here: the compiler generates the code of a future where it is polled or boxed, else in the crate of each caller.
         Self::begin(inputs, stop).boxed()
     }
 

@@ -121,7 +121,7 @@ pub struct Report {
 /// # Errors
 /// Part of the state cannot be determined; nothing was changed.
 pub fn run(request: Request) -> BoxFuture<'static, Result<Report, GcError>> {
-    // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
+    // Boxed here: the compiler generates the code of a future where it is polled or boxed, else in the crate of each caller.
     collect(request).boxed()
 }
 

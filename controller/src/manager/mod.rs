@@ -103,7 +103,7 @@ pub fn run(
     options: Options,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, Result<(), ManagerError>> {
-    // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
+    // Boxed here: the compiler generates the code of a future where it is polled or boxed, else in the crate of each caller.
     run_known(CONTROLLERS, client, options, shutdown).boxed()
 }
 
