@@ -20,7 +20,7 @@ pub fn explain(world: &dyn ClusterView, attachment: &Arc<VolumeAttachment>, why:
     missing(world, attachment, why);
     if let Some(time) = meta::annotation(attachment.as_ref(), ANN_DETACH_NOT_BEFORE) {
         let message = format!(
-            "Nobody wants volume {volume} on node {node} any more, and the node does not answer: it is taken by force at {time}."
+            "No pod uses volume {volume} on node {node} any more, and the node is not ready: the volume will be detached by force at {time}."
         );
         let object = Reference::named::<Node>(None, node);
         why.push(Severity::Waiting, Cause::new(Code::ForcedDetach, message, vec![object]).until(Some(time)));
@@ -37,15 +37,13 @@ pub fn explain(world: &dyn ClusterView, attachment: &Arc<VolumeAttachment>, why:
     match error {
         Some(error) => {
             let message = format!(
-                "{driver} could not attach volume {volume} to node {node}: {}. It is tried again.",
+                "{driver} could not attach volume {volume} to node {node}: {}. It retries.",
                 words::open(error)
             );
             why.push(Severity::Attention, Cause::new(Code::AttachFailed, message, Vec::new()));
         }
         None => {
-            let message = format!(
-                "{driver} was asked to attach volume {volume} to node {node} and has not answered yet."
-            );
+            let message = format!("{driver} is attaching volume {volume} to node {node}.");
             why.push(Severity::Waiting, Cause::new(Code::AttachPending, message, Vec::new()));
         }
     }
@@ -62,15 +60,13 @@ pub(super) fn leaving(world: &dyn ClusterView, attachment: &Arc<VolumeAttachment
     match error {
         Some(error) => {
             let message = format!(
-                "{driver} could not detach volume {volume} from node {node}: {}. It is tried again.{forced}",
+                "{driver} could not detach volume {volume} from node {node}: {}. It retries.{forced}",
                 words::open(error)
             );
             why.push(Severity::Attention, Cause::new(Code::DetachFailed, message, Vec::new()));
         }
         None => {
-            let message = format!(
-                "{driver} was asked to detach volume {volume} from node {node} and has not finished yet.{forced}"
-            );
+            let message = format!("{driver} is detaching volume {volume} from node {node}.{forced}");
             why.push(Severity::Waiting, Cause::new(Code::DetachPending, message, Vec::new()));
         }
     }
@@ -87,12 +83,12 @@ fn missing(world: &dyn ClusterView, attachment: &Arc<VolumeAttachment>, why: &mu
     let (volume, node, driver) = parts(attachment);
     if world.node(node).is_none() {
         let message = format!(
-            "Node {node} does not exist any more, and volume {volume} is still attached to it on paper. {driver} can detach it."
+            "Node {node} does not exist any more, but volume {volume} is still recorded as attached to it. {driver} can detach it."
         );
         let object = Reference::named::<Node>(None, node);
         let target = Reference::to(attachment.as_ref());
         let command = format!("orlop attachment release {}", target.name);
-        let means = "Has the volume detached from the node that is gone, so that another node can have it.";
+        let means = "Detaches the volume from the deleted node, so that another node can use it.";
         let fix = Fix::plan(target, "release", serde_json::json!({}), command, means);
         let fix = Some(fix).filter(|_| attachment.metadata.deletion_timestamp.is_none());
         why.push(Severity::Attention, Cause::new(Code::NodeGone, message, vec![object]).fixed_by(fix));
@@ -101,15 +97,14 @@ fn missing(world: &dyn ClusterView, attachment: &Arc<VolumeAttachment>, why: &mu
     if let Some(volume) = named
         && world.volume(volume).is_none()
     {
-        let message = format!(
-            "Volume {volume} is not there any more; without its object {driver} does not know what to detach."
-        );
+        let message =
+            format!("Volume {volume} does not exist any more; without its object {driver} cannot detach it.");
         let object = Reference::named::<PersistentVolume>(None, volume);
         why.push(Severity::Attention, Cause::new(Code::VolumeGone, message, vec![object]));
     }
     if !world.has_driver(driver) {
         let message = format!(
-            "Nothing here answers to the driver {driver}: nobody attaches or detaches volume {volume}. Install it."
+            "The driver {driver} is not registered, so volume {volume} is neither attached nor detached. Install the driver."
         );
         let object = Reference::named::<CSIDriver>(None, driver);
         why.push(Severity::Attention, Cause::new(Code::DriverGone, message, vec![object]));

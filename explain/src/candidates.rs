@@ -159,25 +159,25 @@ pub fn verdicts(
         let message = misfit.map_or(fine, |misfit| told(&misfit, volume, claim));
         all.push(RuleVerdict { rule, ok, message });
     };
-    let free = if ours { "it is reserved for this claim" } else { "it is reserved for nobody" };
+    let free = if ours { "it is reserved for this claim" } else { "it is not reserved" };
     tell(Rule::ClaimRef, fit::reserved_for_other(volume, claim), free.to_owned());
-    let offers = format!("it offers {}", words::modes(fit::offered_modes(volume)));
+    let offers = format!("its access modes are {}", words::modes(fit::offered_modes(volume)));
     tell(Rule::AccessModes, fit::access_modes_missing(volume, claim), offers);
-    let holds = fit::capacity(volume).map_or_else(String::new, |size| format!("it holds {size}"));
+    let holds = fit::capacity(volume).map_or_else(String::new, |size| format!("its capacity is {size}"));
     tell(Rule::Size, fit::too_small(volume, claim), holds);
-    tell(Rule::VolumeMode, fit::mode_differs(volume, claim), "its mode is the claim's".to_owned());
-    let same = "its volume attributes class is the claim's".to_owned();
+    tell(Rule::VolumeMode, fit::mode_differs(volume, claim), "its volume mode matches".to_owned());
+    let same = "its volume attributes class matches".to_owned();
     tell(Rule::AttributesClass, fit::attributes_class_differs(volume, claim), same);
     tell(Rule::Terminating, fit::terminating(volume), "it is not being deleted".to_owned());
     if ours {
-        let passed = || "not asked: the volume is reserved for this claim".to_owned();
+        let passed = || "not checked: the volume is reserved for this claim".to_owned();
         for rule in [Rule::Phase, Rule::Selector, Rule::Class] {
             tell(rule, None, passed());
         }
     } else {
         tell(Rule::Phase, fit::not_available(volume), "it is Available".to_owned());
-        tell(Rule::Selector, fit::labels_differ(volume, wanted), "its labels will do".to_owned());
-        tell(Rule::Class, fit::class_differs(volume, claim), "its storage class is the claim's".to_owned());
+        tell(Rule::Selector, fit::labels_differ(volume, wanted), "its labels match".to_owned());
+        tell(Rule::Class, fit::class_differs(volume, claim), "its storage class matches".to_owned());
     }
     if let Some(places) = places {
         let (ok, only) = (places.accept(volume), words::affinity(volume));
@@ -205,7 +205,7 @@ pub fn told(misfit: &Misfit, volume: &PersistentVolume, claim: &PersistentVolume
             let missing: Vec<String> =
                 fit::requested_modes(claim).iter().filter(|mode| !offered.contains(mode)).cloned().collect();
             format!(
-                "it offers {} and the claim asks for {} too",
+                "its access modes are {}, and the claim also requests {}",
                 words::modes(offered),
                 words::modes(&missing)
             )
@@ -216,9 +216,9 @@ pub fn told(misfit: &Misfit, volume: &PersistentVolume, claim: &PersistentVolume
             let wants = selector.map(words::selector).unwrap_or_default();
             match labels {
                 Some(labels) => {
-                    format!("its labels are {} and the claim wants {wants}", words::labels(labels))
+                    format!("its labels are {}, and the claim selects {wants}", words::labels(labels))
                 }
-                None => format!("it has no labels and the claim wants {wants}"),
+                None => format!("it has no labels, and the claim selects {wants}"),
             }
         }
         Misfit::Reserved { claim: other } if *other == object::claim_key(claim) => {

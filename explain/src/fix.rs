@@ -114,7 +114,7 @@ pub fn claim_anew(claim: &PersistentVolumeClaim, changes: &Value, how: &str) -> 
     }
     let spec = merged(spec_of(claim.spec.as_ref()?)?, changes);
     let object = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": identity(&claim.metadata), "spec": spec});
-    let message = format!("Makes claim {} anew {how}; it holds no data yet.", object::claim_key(claim));
+    let message = format!("Recreates claim {} {how}; it has no data yet.", object::claim_key(claim));
     Some(Fix::anew(Reference::to(claim), object, message))
 }
 
@@ -140,7 +140,7 @@ fn volume_anew(
     let spec = merged(spec_of(volume.spec.as_ref()?)?, &json!({"claimRef": reference}));
     let object = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec});
     let message = format!(
-        "Makes volume {new} for the claim, with the storage of {name}: that one is being deleted, and its policy Retain keeps the storage."
+        "Creates volume {new} for the claim, with the storage of {name}: that volume is being deleted, and its policy Retain keeps the storage."
     );
     Some(Fix::create(object, message))
 }
@@ -174,7 +174,7 @@ fn pod_anew(world: &dyn ClusterView, volume: &PersistentVolume, pod: &Arc<Pod>) 
     let name = object::name(&pod.metadata);
     let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": identity(&pod.metadata), "spec": spec_of(moved.spec.as_ref()?)?});
     let message = format!(
-        "Makes pod {name} anew without the node selector {}: it can then run on node {}, where the volume is.",
+        "Recreates pod {name} without the node selector {}: it can then run on node {}, where the volume is.",
         gone.join(", "),
         object::name(&found.metadata)
     );
@@ -223,11 +223,11 @@ impl Change {
                 }
                 let whose = match key == object::claim_key(claim) {
                     true => format!("an earlier claim {key}"),
-                    false => format!("claim {key}, which is gone"),
+                    false => format!("claim {key}, which was deleted"),
                 };
                 self.before.push(match VolumePhase::of(volume) {
                     VolumePhase::Available => {
-                        format!("somebody has reserved it for claim {key}, which is not there")
+                        format!("it is reserved for claim {key}, which does not exist")
                     }
                     VolumePhase::Unset
                     | VolumePhase::Pending
@@ -257,14 +257,14 @@ impl Change {
                         modes.push(mode.clone());
                     }
                 }
-                self.before.push(format!("the storage must be able to do {}", words::modes(&modes)));
-                self.does.push(format!("lets it offer {}", words::modes(&modes)));
+                self.before.push(format!("the storage must support {}", words::modes(&modes)));
+                self.does.push(format!("adds the access modes {}", words::modes(&modes)));
                 self.spec.insert("accessModes".to_owned(), json!(modes));
             }
             Rule::Size => {
                 let wants = fit::request(claim)?.to_string();
-                self.before.push(format!("the storage behind it must really hold {wants}"));
-                self.does.push(format!("says that it holds {wants}"));
+                self.before.push(format!("the storage behind it must have a capacity of {wants}"));
+                self.does.push(format!("sets its capacity to {wants}"));
                 self.spec.insert("capacity".to_owned(), json!({"storage": wants}));
             }
             Rule::AttributesClass => {
@@ -273,14 +273,14 @@ impl Change {
                 if wants.is_empty() || volume.spec.as_ref().is_none_or(|spec| spec.csi.is_none()) {
                     return None;
                 }
-                self.does.push(format!("gives it the volume attributes class {wants}"));
+                self.does.push(format!("sets its volume attributes class to {wants}"));
                 self.spec.insert("volumeAttributesClassName".to_owned(), json!(wants));
             }
             Rule::Class => {
                 let wants = class::claim_class(claim);
                 self.does.push(match wants {
-                    "" => "takes its storage class away".to_owned(),
-                    wants => format!("gives it the storage class {wants}"),
+                    "" => "removes its storage class".to_owned(),
+                    wants => format!("sets its storage class to {wants}"),
                 });
                 self.spec.insert("storageClassName".to_owned(), json!(wants));
                 if object::has_annotation(&volume.metadata, names::ANN_BETA_STORAGE_CLASS) {

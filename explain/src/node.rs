@@ -30,11 +30,9 @@ pub fn explain(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
     .to_owned();
     health(world, node, why);
     if node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true)) {
-        let message = format!(
-            "Node {name} takes no new pods: somebody has cordoned it, and it stays so until somebody uncordons it."
-        );
+        let message = format!("Node {name} is cordoned and accepts no new pods until it is uncordoned.");
         let patch = json!({"spec": {"unschedulable": null}});
-        let means = format!("Lets node {name} take new pods again.");
+        let means = format!("Makes node {name} schedulable again.");
         let fix = Fix {
             command: format!("kubectl uncordon {name}"),
             ..Fix::merge(Reference::to(node.as_ref()), patch, means)
@@ -48,7 +46,7 @@ pub fn explain(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
             && room.used.len() >= limit
         {
             let message = format!(
-                "Driver {driver} takes {} on node {name} and has {}: a pod that needs one more goes elsewhere.",
+                "Driver {driver} supports {} on node {name} and has {}: a pod that needs another one must run elsewhere.",
                 words::count(limit, "volume"),
                 room.used.len()
             );
@@ -96,7 +94,7 @@ pub(super) fn health(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
     let is_out = is_out_of_service(node);
     if is_out {
         let message = format!(
-            "Node {name} was taken out of service: its pods are removed and its volumes are free at once. When the machine is back, \
+            "Node {name} is out of service: its pods are removed and its volumes are detached immediately. When the machine is back, \
              take the taint away: `kubectl taint node {name} {TAINT_OUT_OF_SERVICE}-`."
         );
         why.push(Severity::Attention, Cause::new(Code::NodeOutOfService, message, object()));
@@ -108,7 +106,7 @@ pub(super) fn health(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
     match Readiness::of(node) {
         Readiness::Ready => {}
         Readiness::Unsaid => {
-            let message = format!("Node {name} has not said yet how it is; its agent may be starting.");
+            let message = format!("Node {name} has not reported its status yet; its agent may be starting.");
             why.push(Severity::Waiting, Cause::new(Code::NodeUnsaid, message, object()));
         }
         Readiness::NotReady => {
@@ -122,7 +120,7 @@ pub(super) fn health(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
             // Who is out of service gives up its volumes at once: there is no wait for force, and nothing to say any more.
             let next = if is_out { String::new() } else { force(world, name) };
             let message = format!(
-                "Node {name} has not been heard{since}; {} and {} are on it, and nobody knows how they are.{next}",
+                "Node {name} has sent no heartbeat{since}; {} and {} are on it, in an unknown state.{next}",
                 words::count(pods.len(), "pod"),
                 words::count(volumes, "attached volume"),
             );
@@ -135,14 +133,11 @@ pub(super) fn health(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
 fn force(world: &dyn ClusterView, node: &str) -> String {
     let when = match world.settings().force_detach_after {
         Some(after) => {
-            format!(
-                "Once its pods are deleted, their volumes are taken from it by force after {}",
-                span(after)
-            )
+            format!("Once its pods are deleted, their volumes are detached by force after {}", span(after))
         }
-        None => "Volumes are never taken from it by force".to_owned(),
+        None => "Its volumes are never detached by force".to_owned(),
     };
-    format!(" {when}. If the machine is down, say so: {}. That frees them at once.", say_down(node))
+    format!(" {when}. If the machine is down, run {}. That frees them immediately.", say_down(node))
 }
 
 /// What keeps a pod with a volume from a node that the volume can be used on.
@@ -156,7 +151,7 @@ pub(super) fn against(
     if !may_run(pod, node) {
         return Some((
             Code::Unschedulable,
-            format!("the pod's node selector or affinity keeps it from node {name}"),
+            format!("the pod's node selector or affinity excludes node {name}"),
         ));
     }
     if Readiness::of(node) != Readiness::Ready {
@@ -177,8 +172,10 @@ pub(super) fn against(
     let limit = room.limit?;
     let here = volume.metadata.name.as_deref().is_some_and(|volume| room.used.contains(volume));
     (room.used.len() >= limit && !here).then(|| {
-        let told =
-            format!("node {name} has {} of the {limit} volumes that {driver} takes there", room.used.len());
+        let told = format!(
+            "node {name} has {} of the {limit} volumes that {driver} supports there",
+            room.used.len()
+        );
         (Code::DriverFull, told)
     })
 }

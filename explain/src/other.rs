@@ -28,13 +28,13 @@ pub fn explain(world: &dyn ClusterView, subject: &Other, why: &mut Why) {
                 Some(wanted) if !complete => {
                     let inside = reference.namespace.as_deref().map(|one| format!(" -n {one}"));
                     format!(
-                        "{} has {ready} of {wanted} pods ready. Ask one of its pods why: `orlop why pod/NAME{}`.",
+                        "{} has {ready} of {wanted} pods ready. Explain one of its pods: `orlop why pod/NAME{}`.",
                         reference.words(),
                         inside.unwrap_or_default()
                     )
                 }
                 Some(wanted) => format!("{} has all of its {wanted} pods.", reference.words()),
-                None => format!("{} is there and waits for nothing that is known here.", reference.words()),
+                None => format!("{} exists and is not known to wait for anything.", reference.words()),
             };
             if !complete {
                 why.severity = Severity::Waiting;
@@ -46,7 +46,7 @@ pub fn explain(world: &dyn ClusterView, subject: &Other, why: &mut Why) {
 /// What could not be made, in the words of the refusal.
 fn refusal(namespace: &str, said: &str, why: &mut Why) {
     let Some(told) = Quota::read(said) else {
-        let message = format!("Something that is needed could not be made: {}.", words::open(said));
+        let message = format!("A required object could not be created: {}.", words::open(said));
         why.push(Severity::Attention, Cause::new(Code::CreationFailed, message, Vec::new()));
         return;
     };
@@ -59,7 +59,7 @@ fn refusal(namespace: &str, said: &str, why: &mut Why) {
         })
         .collect();
     let message = format!(
-        "{} cannot be made: quota {} of namespace {namespace} allows no more {}.",
+        "{} cannot be created: quota {} of namespace {namespace} allows no more {}.",
         told.refused,
         told.name,
         words::list(&short)
@@ -71,7 +71,7 @@ fn refusal(namespace: &str, said: &str, why: &mut Why) {
     let fix = Fix::merge(
         target.clone(),
         json!({"spec": {"hard": hard}}),
-        format!("Raises quota {} so far that this one may be made; or ask for less.", told.name),
+        format!("Raises quota {} so that the object can be created; or request less.", told.name),
     );
     let cause = Cause::new(Code::QuotaExceeded, message, vec![target]).fixed_by(Some(fix));
     why.push(Severity::Attention, cause);

@@ -37,7 +37,7 @@ impl Places {
     pub fn of(world: &dyn ClusterView, claim: &PersistentVolumeClaim) -> Option<Self> {
         if let Some(chosen) = annotation(&claim.metadata, names::ANN_SELECTED_NODE) {
             let nodes: Vec<_> = world.node(chosen).into_iter().collect();
-            return Some(Self::among(&nodes, "the node that was chosen".to_owned()));
+            return Some(Self::among(&nodes, "the selected node".to_owned()));
         }
         let pods = world.pods_of_claim(&object::claim_key(claim));
         let pod = pods.iter().find(|pod| !pods::is_terminated(pod))?;

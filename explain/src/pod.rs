@@ -26,7 +26,7 @@ pub fn explain(world: &dyn ClusterView, pod: &Arc<Pod>, why: &mut Why) {
     why.state = if phase.is_empty() { "Pending".to_owned() } else { phase.to_owned() };
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     if pods::is_finished(pod) {
-        why.summary = format!("Pod {name} is over ({phase}); its volumes are let go.");
+        why.summary = format!("Pod {name} has finished ({phase}); its volumes are released.");
         return;
     }
     let here = pods::node_name(pod).map(|name| (name, world.node(name)));
@@ -38,10 +38,10 @@ pub fn explain(world: &dyn ClusterView, pod: &Arc<Pod>, why: &mut Why) {
     }
     let Some((node, _)) = here else {
         if let Some(said) = unschedulable(pod) {
-            let message = format!("No node will do for pod {name}: {}.", words::open(&said));
+            let message = format!("No node fits pod {name}: {}.", words::open(&said));
             why.push(Severity::Attention, Cause::new(Code::Unschedulable, message, Vec::new()));
         } else if why.causes.is_empty() {
-            let message = format!("Pod {name} has no node yet; the scheduler is about to look at it.");
+            let message = format!("Pod {name} has no node yet; the scheduler will process it soon.");
             why.push(Severity::Waiting, Cause::new(Code::NotScheduled, message, Vec::new()));
         }
         return;
@@ -77,7 +77,7 @@ fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
         let group = group.map_or_else(String::new, |group| format!(" (fsGroup {group})"));
         // The words of a node's agent: "..., processed N files."
         let files = said.split("processed ").nth(1).and_then(|rest| rest.split(' ').next());
-        let files = files.map_or_else(String::new, |files| format!("; {files} files are done"));
+        let files = files.map_or_else(String::new, |files| format!("; {files} files so far"));
         let message = format!(
             "Node {node} gives every file of a volume to the pod's group{group}{files}. The pod starts after that. With \
              fsGroupChangePolicy OnRootMismatch this is done only when it has to be."
@@ -86,8 +86,7 @@ fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
         return;
     }
     if let Some(said) = failure.and_then(|event| event.message.as_deref()) {
-        let message =
-            format!("Node {node} could not mount a volume: {}. It is tried again.", words::open(said));
+        let message = format!("Node {node} could not mount a volume: {}. It retries.", words::open(said));
         why.push(Severity::Attention, Cause::new(Code::MountFailed, message, node_object()));
     }
 }
@@ -115,7 +114,7 @@ fn pinned(world: &dyn ClusterView, pod: &Pod, claim: &str, volume: &Arc<Persiste
         false => Code::VolumePinsPod,
     };
     let told: Vec<&str> = against.iter().map(|(_, told)| told.as_str()).collect();
-    let why_not = if told.is_empty() { "there is no such node".to_owned() } else { words::list(&told) };
+    let why_not = if told.is_empty() { "no such node exists".to_owned() } else { words::list(&told) };
     let place = if free { "every node".to_owned() } else { format!("{} only", words::affinity(volume)) };
     let message = format!("Volume {name} of claim {claim} can be used on {place}, and {why_not}.");
     let mut objects = vec![Reference::to(volume.as_ref())];
@@ -132,15 +131,15 @@ fn of_claim(world: &dyn ClusterView, pod: &Pod, key: &str, node: Option<&str>, w
                 |volume| volume.ephemeral.is_some() && pods::ephemeral_claim_name(pod, &volume.name) == name,
             );
         let (severity, next) = match ephemeral {
-            true => (Severity::Waiting, "it is about to be made for the pod"),
-            false => (Severity::Attention, "make it, or correct the pod"),
+            true => (Severity::Waiting, "it will be created for the pod"),
+            false => (Severity::Attention, "create it, or correct the pod"),
         };
-        let message = format!("Claim {key}, which the pod uses, is not there: {next}.");
+        let message = format!("Claim {key}, which the pod uses, does not exist: {next}.");
         why.push(severity, Cause::new(Code::ClaimMissing, message, vec![reference]));
         return;
     };
     if object::is_terminating(&claim.metadata) && node.is_none() {
-        let message = format!("Claim {key} is being deleted; the pod gets no node with it.");
+        let message = format!("Claim {key} is being deleted; the pod cannot be scheduled with it.");
         why.push(
             Severity::Attention,
             Cause::new(Code::ClaimTerminating, message, vec![Reference::to(claim.as_ref())]),
@@ -179,7 +178,7 @@ fn not_bound(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, key: &
             objects.extend(cause.objects);
             (cause.message, cause.fix)
         }
-        Some(_) | None => ("It is bound when the pod gets its node.".to_owned(), None),
+        Some(_) | None => ("It is bound when the pod is scheduled.".to_owned(), None),
     };
     let severity = if waits { Severity::Waiting } else { severity };
     let phase = ClaimPhase::of(claim);
@@ -227,15 +226,14 @@ fn on_node(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, node: &str, 
     match error {
         Some(error) => {
             let message = format!(
-                "Volume {name} could not be attached to node {node}: {}. It is tried again.",
+                "Volume {name} could not be attached to node {node}: {}. The driver retries.",
                 words::open(&error)
             );
             why.push(Severity::Attention, Cause::new(Code::AttachFailed, message, objects));
         }
         None => {
-            let message = format!(
-                "Volume {name} is not attached to node {node} yet; {driver} was asked or is about to be."
-            );
+            let message =
+                format!("Volume {name} is not attached to node {node} yet; {driver} is attaching it.");
             why.push(Severity::Waiting, Cause::new(Code::AttachPending, message, objects));
         }
     }
@@ -266,21 +264,21 @@ fn held_by(
         (_, Some(time)) => (
             Severity::Waiting,
             format!(
-                "Node {holder} does not answer: the volume is taken from it by force at {time}, unless it comes back."
+                "Node {holder} is not ready: the volume will be detached by force at {time}, unless the node recovers."
             ),
         ),
         ([], None) if is_out => (
             Severity::Waiting,
-            format!("Node {holder} is out of service: the volume is taken from it at once."),
+            format!("Node {holder} is out of service: the volume is detached by force immediately."),
         ),
         ([], None) if lost => (
             Severity::Waiting,
             format!(
-                "Node {holder} is lost, so nobody knows whether it has let go; the wait for force is about to begin."
+                "Node {holder} is not ready, so the volume may still be mounted; the wait before a forced detach begins soon."
             ),
         ),
         ([], None) => {
-            (Severity::Waiting, format!("No pod uses it there any more; node {holder} is letting go."))
+            (Severity::Waiting, format!("No pod uses it there any more; node {holder} is unmounting it."))
         }
         (some, None) if is_out => (
             Severity::Waiting,
@@ -320,7 +318,7 @@ fn held_by(
         ),
     };
     let message = format!(
-        "Volume {name} can be on one node at a time: it is on {holder} and is wanted on {node}. {next}"
+        "Volume {name} can be attached to one node at a time: it is attached to {holder} and needed on {node}. {next}"
     );
     let mut objects = vec![
         Reference::to(volume.as_ref()),

@@ -56,14 +56,13 @@ pub(super) fn explain(
         return Supply::ByHand;
     };
     if !world.settings().dynamic_provisioning {
-        let message =
-            "Dynamic provisioning is off (--enable-dynamic-provisioning=false): volumes are made by hand.";
+        let message = "Dynamic provisioning is disabled (--enable-dynamic-provisioning=false): create volumes manually.";
         why.push(Severity::Attention, Cause::new(Code::ProvisioningOff, message, this));
         return Supply::ByHand;
     }
     let provisioner = found.provisioner.as_str();
     if is_static(found) {
-        let message = format!("Class {name} makes no volumes (provisioner {NOBODY}): they are made by hand.");
+        let message = format!("Class {name} has no provisioner ({NOBODY}): create volumes manually.");
         why.push(Severity::Attention, Cause::new(Code::NoProvisioner, message, this));
         return Supply::ByHand;
     }
@@ -71,7 +70,7 @@ pub(super) fn explain(
         && world.node(node).is_none()
     {
         let message = format!(
-            "The scheduler chose node {node} for the claim, and there is no such node. It will choose again."
+            "The scheduler selected node {node} for the claim, and no such node exists. It will choose again."
         );
         let object = Reference::named::<Node>(None, node);
         why.push(Severity::Waiting, Cause::new(Code::NodeMissing, message, vec![object]));
@@ -80,7 +79,7 @@ pub(super) fn explain(
     let driver = names::migrated_driver(provisioner).unwrap_or(provisioner);
     if !own && driver.starts_with(names::IN_TREE_PREFIX) {
         let mut message =
-            format!("Class {name} names the in-tree plugin {driver}, which cannot make volumes here.");
+            format!("Class {name} names the in-tree plugin {driver}, which cannot provision volumes here.");
         if driver == names::PLUGIN_HOST_PATH {
             message.push_str(" Start the controllers with --enable-hostpath-provisioner for it.");
         }
@@ -95,7 +94,7 @@ pub(super) fn explain(
     let failure = failure.filter(|failure| better.is_none_or(|better| seen(failure) > Some(better)));
     if let Some(said) = failure.and_then(|event| event.message.as_deref()) {
         let message = format!(
-            "{driver} could not make a volume for the claim: {}. It is tried again.",
+            "{driver} could not provision a volume for the claim: {}. It retries.",
             words::open(said)
         );
         let mut objects = this.clone();
@@ -112,12 +111,9 @@ pub(super) fn explain(
         return Supply::Broken;
     }
     let asked = object::annotation(&claim.metadata, names::ANN_STORAGE_PROVISIONER) == Some(driver);
-    let state = if asked {
-        "was asked for a volume and has not made it yet"
-    } else {
-        "is about to be asked for a volume"
-    };
-    let message = format!("{driver} {state}. If it takes long, see whether its provisioner runs.");
+    let state =
+        if asked { "is provisioning the volume" } else { "will be called to provision the volume soon" };
+    let message = format!("{driver} {state}. If this takes long, check that its provisioner is running.");
     why.push(Severity::Waiting, Cause::new(Code::WaitsForProvisioner, message, this));
     Supply::Made
 }
@@ -170,14 +166,14 @@ pub(super) fn room(
         return;
     }
     let here = match &most {
-        Some(most) => format!("has room for a volume of at most {most} where {} can run", places.whose),
-        None => format!("has told of no room at all where {} can run", places.whose),
+        Some(most) => format!("has capacity for a volume of at most {most} where {} can run", places.whose),
+        None => format!("reports no capacity where {} can run", places.whose),
     };
     let elsewhere = match anywhere.filter(|most| *most >= wants) {
-        Some(most) => format!(" Elsewhere there is room for {most}: let the pod run there."),
-        None => " Nowhere is there more: free some, or ask for less.".to_owned(),
+        Some(most) => format!(" Elsewhere there is capacity for {most}: let the pod run there."),
+        None => " There is no more elsewhere: free some capacity, or request less.".to_owned(),
     };
-    let message = format!("The claim asks for {wants} of class {name}, and {driver} {here}.{elsewhere}");
+    let message = format!("The claim requests {wants} of class {name}, and {driver} {here}.{elsewhere}");
     let mut objects = vec![self::class(name)];
     objects.extend(told.iter().take(3).map(|one| Reference::to(one.as_ref())));
     why.push(Severity::Attention, Cause::new(Code::NoRoomLeft, message, objects));

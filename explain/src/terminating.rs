@@ -42,7 +42,7 @@ pub fn explain(world: &dyn ClusterView, subject: &Subject, why: &mut Why) {
     if why.causes.is_empty() {
         why.severity = why.severity.max(Severity::Waiting);
         why.summary = format!(
-            "{} is being deleted, and nothing keeps it any more: it is about to go.",
+            "{} is being deleted, and nothing blocks it any more: it will be deleted soon.",
             reference.words()
         );
     }
@@ -93,33 +93,29 @@ fn held(world: &dyn ClusterView, subject: &Subject, finalizer: &str) -> Held {
             Vec::new(),
         ),
         (names::FINALIZER_CLONING, Subject::Claim(_)) => {
-            Held::waiting("the provisioner", "Clones of this claim are being made.", Vec::new())
+            Held::waiting("the provisioner", "Clones of this claim are being created.", Vec::new())
         }
         (names::FINALIZER_SNAPSHOT_CLAIM, Subject::Claim(_)) => {
             Held::waiting(controller::SNAPSHOT, "A snapshot of this claim is being taken.", Vec::new())
         }
-        (names::FINALIZER_VAC_PROTECTION, _) => Held::waiting(
-            controller::VAC_PROTECTION,
-            "A volume or a claim still names this class.",
-            Vec::new(),
-        ),
+        (names::FINALIZER_VAC_PROTECTION, _) => {
+            Held::waiting(controller::VAC_PROTECTION, "A volume or claim still uses this class.", Vec::new())
+        }
         (names::FINALIZER_SNAPSHOT_SOURCE | names::FINALIZER_SNAPSHOT_AS_SOURCE, _) => {
-            Held::waiting(controller::SNAPSHOT, "Volumes of this snapshot are being made.", Vec::new())
+            Held::waiting(controller::SNAPSHOT, "Volumes are being created from this snapshot.", Vec::new())
         }
         (names::FINALIZER_SNAPSHOT_BOUND, _) => {
-            Held::waiting(controller::SNAPSHOT, "The content of this snapshot is still there.", Vec::new())
+            Held::waiting(controller::SNAPSHOT, "The content of this snapshot still exists.", Vec::new())
         }
         (names::FINALIZER_SNAPSHOT_CONTENT, _) => {
             Held::waiting(controller::SNAPSHOT, "The snapshot in the storage is being deleted.", Vec::new())
         }
         (names::FINALIZER_FOREGROUND, _) => {
-            Held::waiting(controller::GARBAGE_COLLECTOR, "Its dependents go first.", Vec::new())
+            Held::waiting(controller::GARBAGE_COLLECTOR, "Its dependents are deleted first.", Vec::new())
         }
-        (names::FINALIZER_ORPHAN, _) => Held::waiting(
-            controller::GARBAGE_COLLECTOR,
-            "Its dependents are made independent first.",
-            Vec::new(),
-        ),
+        (names::FINALIZER_ORPHAN, _) => {
+            Held::waiting(controller::GARBAGE_COLLECTOR, "Its dependents are orphaned first.", Vec::new())
+        }
         (finalizer, _) => Held::attention(
             "unknown",
             format!(
@@ -137,7 +133,7 @@ fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Held 
     let objects: Vec<Reference> = pods.iter().map(|pod| Reference::to(pod.as_ref())).collect();
     let owner = controller::PVC_PROTECTION;
     if pods.is_empty() {
-        return Held::waiting(owner, "No pod uses the claim any more: it is about to go.", objects);
+        return Held::waiting(owner, "No pod uses the claim any more: it will be deleted soon.", objects);
     }
     let told: Vec<String> = pods
         .iter()
@@ -153,12 +149,12 @@ fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Held 
     let leaving = pods.iter().all(|pod| pod.metadata.deletion_timestamp.is_some());
     let over = pods.iter().all(|pod| pods::is_finished(pod));
     let next = match (leaving, over, pods.len()) {
-        (true, _, 1) => "The claim goes when that pod is gone.",
-        (true, _, _) => "The claim goes when they are gone.",
-        (false, true, 1) => "That pod has ended, and counts until it is deleted: delete it.",
-        (false, true, _) => "They have ended, and count until they are deleted: delete them.",
-        (false, false, 1) => "Delete that pod, or what makes it.",
-        (false, false, _) => "Delete these pods, or what makes them.",
+        (true, _, 1) => "The claim is deleted after that pod.",
+        (true, _, _) => "The claim is deleted after these pods.",
+        (false, true, 1) => "That pod has finished, but blocks until it is deleted: delete it.",
+        (false, true, _) => "These pods have finished, but block until they are deleted: delete them.",
+        (false, false, 1) => "Delete that pod, or its controller.",
+        (false, false, _) => "Delete these pods, or their controllers.",
     };
     let message = format!("The claim is still used by {}. {next}", words::list(&told));
     if leaving {
@@ -169,7 +165,7 @@ fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Held 
         [one] if one.metadata.owner_references.iter().flatten().next().is_none() => {
             let pod = Reference::to(one.as_ref());
             let message = format!(
-                "Ends pod {}; the claim goes with it, and its data as the reclaim policy says.",
+                "Deletes pod {}; then the claim is deleted, and its data according to the reclaim policy.",
                 pod.name
             );
             Some(Fix::delete(pod, message))
@@ -184,14 +180,14 @@ fn by_claim(world: &dyn ClusterView, volume: &Arc<PersistentVolume>) -> Held {
     if VolumePhase::of(volume) != VolumePhase::Bound {
         return Held::waiting(
             owner,
-            "The volume is not bound any more: the finalizer is about to go.",
+            "The volume is not bound any more: the finalizer will be removed soon.",
             Vec::new(),
         );
     }
     let Some(reference) = object::claim_ref(volume) else {
         return Held::waiting(
             owner,
-            "The volume is Bound and points to no claim; the binder sets that right.",
+            "The volume is Bound without a claimRef; the binder corrects that.",
             Vec::new(),
         );
     };
@@ -199,11 +195,11 @@ fn by_claim(world: &dyn ClusterView, volume: &Arc<PersistentVolume>) -> Held {
     match world.claim(&key) {
         Some(claim) => {
             let object = Reference::to(claim.as_ref());
-            let message = format!("The volume belongs to claim {key}: it goes when that claim is deleted.");
+            let message = format!("The volume is bound to claim {key}: it is deleted after that claim.");
             let fix = Fix::delete(
                 object.clone(),
                 format!(
-                    "Deletes claim {key} too, and the data as policy {} says.",
+                    "Deletes claim {key}, too, and the data according to policy {}.",
                     object::reclaim_policy(volume)
                 ),
             );
@@ -211,7 +207,7 @@ fn by_claim(world: &dyn ClusterView, volume: &Arc<PersistentVolume>) -> Held {
         }
         None => Held::waiting(
             owner,
-            format!("Claim {key} is gone; the volume is about to be released."),
+            format!("Claim {key} was deleted; the volume will be released soon."),
             Vec::new(),
         ),
     }
@@ -229,13 +225,13 @@ fn by_asset(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, finalizer: 
         let key = object::claim_ref(volume).map(object::reference_key).unwrap_or_default();
         return Held::waiting(
             &owner,
-            format!("{who} deletes the storage after claim {key} is gone."),
+            format!("{who} deletes the storage after claim {key} is deleted."),
             objects,
         );
     }
     if !there {
         let message =
-            format!("{who} has to delete the storage, and nothing here answers to that name: install it.");
+            format!("{who} must delete the storage, and no driver of that name is registered: install it.");
         return Held::attention(&owner, message, objects);
     }
     let nodes: Vec<String> = attached.iter().map(|one| one.spec.node_name.clone()).collect();
@@ -255,16 +251,19 @@ fn by_attacher(world: &dyn ClusterView, subject: &Subject, name: &str) -> Held {
             let objects = attached.iter().map(|one| Reference::to(one.as_ref())).collect();
             let nodes: Vec<String> = attached.iter().map(|one| one.spec.node_name.clone()).collect();
             let message = match nodes.is_empty() {
-                true => "The volume is attached nowhere any more: the finalizer is about to go.".to_owned(),
+                true => "The volume is not attached any more: the finalizer will be removed soon.".to_owned(),
                 false => {
-                    format!("The volume is attached to {}; it goes when it is detached.", words::list(&nodes))
+                    format!(
+                        "The volume is attached to {}; it is deleted after it is detached.",
+                        words::list(&nodes)
+                    )
                 }
             };
             Held::waiting(&format!("the attacher of {name}"), message, objects)
         }
         Subject::Claim(_) | Subject::Pod(_) | Subject::Node(_) | Subject::Other(_) => Held::attention(
             &format!("the attacher of {name}"),
-            "Such objects are attached nowhere.",
+            "Objects of this kind are not attached.",
             Vec::new(),
         ),
     }
@@ -297,7 +296,7 @@ fn leaving_pod(world: &dyn ClusterView, pod: &Arc<k8s_openapi::api::core::v1::Po
     match world.node(node) {
         None => {
             let message =
-                format!("Node {node} of pod {name} is not there any more; the pod is collected soon.");
+                format!("Node {node} of pod {name} does not exist any more; the pod will be deleted soon.");
             why.push(Severity::Waiting, Cause::new(Code::NodeGone, message, object));
         }
         Some(there) if Readiness::of(&there) != Readiness::Ready => {
@@ -305,11 +304,11 @@ fn leaving_pod(world: &dyn ClusterView, pod: &Arc<k8s_openapi::api::core::v1::Po
         }
         Some(_) if by.is_some_and(|by| by > world.now()) => {
             let by = by.map(|by| by.to_string());
-            let message = format!("Pod {name} has time to end until {}.", by.as_deref().unwrap_or_default());
+            let message = format!("Pod {name} may run until {}.", by.as_deref().unwrap_or_default());
             why.push(Severity::Waiting, Cause::new(Code::GracePeriod, message, object).until(by.as_deref()));
         }
         Some(_) => {
-            let message = format!("Node {node} is ending pod {name} and lets its volumes go.");
+            let message = format!("Node {node} is stopping pod {name} and unmounting its volumes.");
             why.push(Severity::Waiting, Cause::new(Code::GracePeriod, message, object));
         }
     }

@@ -33,8 +33,7 @@ pub fn explain(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, why: &mu
     });
     match phase {
         VolumePhase::Unset | VolumePhase::Pending | VolumePhase::Unknown => {
-            let message =
-                "No controller has looked at the volume yet. If this stays, see whether the controllers run.";
+            let message = "No controller has processed the volume yet. If this persists, check that the controllers are running.";
             why.push(Severity::Waiting, Cause::new(Code::NotLookedAt, message, Vec::new()));
         }
         VolumePhase::Available => available(volume, holder.as_ref(), why),
@@ -79,7 +78,7 @@ fn reclaim(volume: &PersistentVolume) -> Fix {
 
 fn available(volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) {
     let Some(holder) = holder else {
-        why.summary = format!("Volume {} is free and waits for a claim that it fits.", name(volume));
+        why.summary = format!("Volume {} is available to claims that it fits.", name(volume));
         let message = why.summary.clone();
         why.push(Severity::Ok, Cause::new(Code::FreeVolume, message, Vec::new()));
         return;
@@ -87,7 +86,7 @@ fn available(volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) 
     let key = &holder.key;
     if let Some(claim) = &holder.there {
         let message = format!(
-            "The volume is reserved for claim {key} and not bound to it yet. Ask the claim why: `orlop why pvc/{} -n {}`.",
+            "The volume is reserved for claim {key} and not bound to it yet. Explain the claim: `orlop why pvc/{} -n {}`.",
             object::name(&claim.metadata),
             claim.metadata.namespace.as_deref().unwrap_or_default()
         );
@@ -95,11 +94,11 @@ fn available(volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) 
         return;
     }
     let message = format!(
-        "The volume is reserved for claim {key}, which is not there. It waits until that claim is made."
+        "The volume is reserved for claim {key}, which does not exist. It waits until that claim is created."
     );
     let fix = free(
         volume,
-        format!("Takes the reservation away: any claim that {} fits may have it.", name(volume)),
+        format!("Removes the reservation: {} is available to any claim that it fits.", name(volume)),
     );
     let cause = Cause::new(Code::ReservedForAbsent, message, vec![holder.reference()]).fixed_by(Some(fix));
     why.push(Severity::Waiting, cause);
@@ -107,7 +106,7 @@ fn available(volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) 
 
 fn bound(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) {
     let Some(holder) = holder else {
-        let message = "The volume is Bound and points to no claim; the binder is about to set it right.";
+        let message = "The volume is Bound without a claimRef; the binder will correct that soon.";
         why.push(Severity::Waiting, Cause::new(Code::NotLookedAt, message, Vec::new()));
         return;
     };
@@ -129,16 +128,16 @@ fn bound(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&Hol
         .collect();
     let pods =
         if pods.is_empty() { "no pod uses it".to_owned() } else { format!("used by {}", words::list(&pods)) };
-    why.summary = format!("Volume {} belongs to claim {}{place}; {pods}.", name(volume), holder.key);
+    why.summary = format!("Volume {} is bound to claim {}{place}; {pods}.", name(volume), holder.key);
     for node in &attached {
         super::node::silence(world, node, why);
     }
     if holder.there.is_none() {
-        let message = format!("Claim {} is gone; the volume is about to be released.", holder.key);
+        let message = format!("Claim {} was deleted; the volume will be released soon.", holder.key);
         why.push(Severity::Waiting, Cause::new(Code::NotLookedAt, message, vec![holder.reference()]));
     } else if !holder.by_uid {
         let message =
-            format!("The volume is reserved for claim {} and is about to be bound to it.", holder.key);
+            format!("The volume is reserved for claim {} and will be bound to it soon.", holder.key);
         why.push(Severity::Waiting, Cause::new(Code::ReservedForPending, message, vec![holder.reference()]));
     }
 }
@@ -149,12 +148,12 @@ fn released(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&
     match reclaim_policy(volume) {
         "Retain" => {
             let message = format!(
-                "Claim {key} is gone and the policy is Retain: the volume is kept with its data until somebody decides. Give it \
+                "Claim {key} was deleted, and policy Retain keeps the volume with its data until you reclaim it. Make it \
                  to the next claim that fits, or delete it: then only this object goes, and the storage stays."
             );
             let fix = free(
                 volume,
-                format!("Offers the volume with the data of {key} to the next claim that fits."),
+                format!("Makes the volume, with the data of {key}, available to the next claim that fits."),
             );
             let fix = fix.or_plan(reclaim(volume));
             why.push(Severity::Attention, Cause::new(Code::Retained, message, objects).fixed_by(Some(fix)));
@@ -168,18 +167,21 @@ fn released(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&
                 .collect();
             let waits = match attached.is_empty() {
                 true => String::new(),
-                false => format!(" It is still attached to {}, and goes after that.", words::list(&attached)),
+                false => format!(
+                    " It is still attached to {} and will be deleted after that.",
+                    words::list(&attached)
+                ),
             };
             let said = failure(world, volume, reason::VOLUME_FAILED_DELETE);
             let (severity, tail) = match (there, said.is_empty()) {
                 (true, true) => (Severity::Waiting, String::new()),
                 (true, false) => (Severity::Attention, said),
                 (false, _) => {
-                    (Severity::Attention, format!(" Nothing here answers to that name: install it.{said}"))
+                    (Severity::Attention, format!(" No driver of that name is registered: install it.{said}"))
                 }
             };
             let message = format!(
-                "Claim {key} is gone and the policy is Delete: {who} deletes the storage.{waits}{tail}"
+                "Claim {key} was deleted, and the policy is Delete: {who} deletes the storage.{waits}{tail}"
             );
             why.push(severity, Cause::new(Code::DeletionPending, message, objects));
         }
@@ -196,13 +198,13 @@ fn released(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&
             };
             let said = failure(world, volume, reason::VOLUME_FAILED_RECYCLE);
             let message = format!(
-                "Claim {key} is gone and the policy is Recycle: the volume is scrubbed and is Available then.{waits}{said}"
+                "Claim {key} was deleted, and the policy is Recycle: the volume is scrubbed and then Available.{waits}{said}"
             );
             why.push(Severity::Waiting, Cause::new(Code::RecyclePending, message, objects));
         }
         policy => {
             let message = format!(
-                "Claim {key} is gone, and the policy {policy:?} means nothing here: set Retain, Delete or Recycle."
+                "Claim {key} was deleted, and the policy {policy:?} is unknown: set Retain, Delete or Recycle."
             );
             why.push(Severity::Attention, Cause::new(Code::UnknownPolicy, message, objects));
         }
@@ -219,19 +221,22 @@ fn failed(world: &dyn ClusterView, volume: &PersistentVolume, why: &mut Why) {
     let (severity, message, fix) = match reclaim_policy(volume) {
         "Retain" => {
             let message = format!(
-                "The volume could not be reclaimed, and its policy is Retain now: nothing is tried any more, and its data is kept.{said}"
+                "The volume could not be reclaimed, and its policy is now Retain: it is not retried, and the data is kept.{said}"
             );
-            let fix = free(volume, "Offers the volume with its data to the next claim that fits.".to_owned());
+            let fix = free(
+                volume,
+                "Makes the volume with its data available to the next claim that fits.".to_owned(),
+            );
             (Severity::Attention, message, fix.or_plan(reclaim(volume)))
         }
         policy => {
             let message = format!(
-                "The volume could not be reclaimed (policy {policy}).{said} It is tried again, later each time, until it works \
+                "The volume could not be reclaimed (policy {policy}).{said} It is retried with increasing delay until it succeeds \
                  or the policy is Retain."
             );
             let keep = json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
             let message_of_fix = format!(
-                "Keeps what is on the volume and ends the attempts. After that `orlop pv reclaim {} --keep-data` offers it again.",
+                "Keeps the data and stops the attempts. After that, `orlop pv reclaim {} --keep-data` makes it available again.",
                 name(volume)
             );
             (Severity::Attention, message, Fix::merge(Reference::to(volume), keep, message_of_fix))

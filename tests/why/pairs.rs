@@ -141,7 +141,7 @@ fn pairs() -> Vec<Pair> {
             rwx(),
             json!({}),
             "AccessModes",
-            "it offers RWO and the claim asks for RWX too",
+            "its access modes are RWO, and the claim also requests RWX",
         ),
         unfit(
             "one pod alone",

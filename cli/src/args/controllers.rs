@@ -20,7 +20,7 @@ pub struct LoopArgs {
         allow_hyphen_values = true
     )]
     pub controllers: Vec<String>,
-    /// Period in which the volume binder checks all claims and volumes, changed or not
+    /// Interval at which the volume binder checks all claims and volumes, changed or not
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::duration)]
     pub pvclaimbinder_sync_period: Duration,
     /// Provision volumes for claims whose class names a provisioner
@@ -31,65 +31,69 @@ pub struct LoopArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
     pub enable_hostpath_provisioner: bool,
-    /// File with the pod that scrubs NFS volumes
+    /// File with the template of the pod that scrubs NFS volumes
     #[arg(long, value_name = "FILE")]
     pub pv_recycler_pod_template_filepath_nfs: Option<PathBuf>,
-    /// Minimum time to scrub an NFS volume, in seconds
+    /// Minimum timeout for scrubbing an NFS volume, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub pv_recycler_minimum_timeout_nfs: u32,
-    /// Additional time for each Gi of an NFS volume, in seconds
+    /// Timeout for scrubbing an NFS volume per Gi of its size, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub pv_recycler_increment_timeout_nfs: u32,
-    /// File with the pod that scrubs hostPath volumes; for tests only
+    /// File with the template of the pod that scrubs hostPath volumes; for tests only
     #[arg(long, value_name = "FILE")]
     pub pv_recycler_pod_template_filepath_hostpath: Option<PathBuf>,
-    /// Minimum time to scrub a hostPath volume, in seconds
+    /// Minimum timeout for scrubbing a hostPath volume, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub pv_recycler_minimum_timeout_hostpath: u32,
-    /// Additional time for each Gi of a hostPath volume, in seconds
+    /// Timeout for scrubbing a hostPath volume per Gi of its size, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub pv_recycler_timeout_increment_hostpath: u32,
     /// Number of finished pods to keep before the oldest are deleted; 0 or less keeps all
     #[arg(long, value_name = "N", default_value_t = 12_500, allow_negative_numbers = true)]
     pub terminated_pod_gc_threshold: i32,
-    /// How long this process may be suspended before it discards what it knows about the health of nodes
+    /// Interval at which this process checks that it was not suspended; after a suspension of more than three
+    /// intervals, every node gets its full grace period again
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = values::duration)]
     pub node_monitor_period: Duration,
-    /// Time without a heartbeat after which a node is unhealthy
+    /// Time without a heartbeat after which a node is marked unhealthy
     #[arg(long, value_name = "DURATION", default_value = "50s", value_parser = values::duration)]
     pub node_monitor_grace_period: Duration,
-    /// Time without a heartbeat after which a new node is unhealthy
+    /// Time without a heartbeat after which a node that has never reported its status is marked unhealthy
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub node_startup_grace_period: Duration,
     /// Also mark nodes unhealthy that never had a Lease, such as manually created ones
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "true", value_parser = values::boolean, action = ArgAction::Set)]
     pub monitor_nodes_without_lease: bool,
-    /// Unhealthy nodes per second and zone whose pods are evicted
+    /// Number of unhealthy nodes per second and zone on which the eviction of pods starts
     #[arg(long, value_name = "RATE", default_value_t = 0.1)]
     pub node_eviction_rate: f32,
-    /// Unhealthy nodes per second whose pods are evicted in a large zone that is mostly unhealthy
+    /// Number of unhealthy nodes per second on which the eviction of pods starts in a large zone that has reached
+    /// --unhealthy-zone-threshold
     #[arg(long, value_name = "RATE", default_value_t = 0.01)]
     pub secondary_node_eviction_rate: f32,
     /// Number of nodes above which a zone is large
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub large_cluster_size_threshold: usize,
-    /// Share of unhealthy nodes from which a large zone evicts pods slowly and a small zone evicts none
+    /// Fraction of unhealthy nodes (at least three) from which a large zone evicts pods slowly and a small zone
+    /// evicts none
     #[arg(long, value_name = "SHARE", default_value_t = 0.55)]
     pub unhealthy_zone_threshold: f32,
-    /// How long an unhealthy node may keep a volume that no pod uses there, before it is detached by force. The annotation
-    /// orlop.dev/force-detach-after of a class, volume or node takes precedence
+    /// Timeout after which a volume that no pod uses on an unhealthy node is detached by force
+    ///
+    /// The annotation orlop.dev/force-detach-after of a class, volume or node takes precedence.
     #[arg(long, value_name = "DURATION", default_value = "6m0s", value_parser = values::duration)]
     pub attach_detach_force_detach_after: Duration,
-    /// Force detach only where an annotation or the out-of-service taint requests it
+    /// Detach by force only where an annotation or the out-of-service taint requests it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
     pub disable_force_detach_on_timeout: bool,
-    /// Do not compare attached volumes with their VolumeAttachments periodically
+    /// Do not compare attached volumes with their VolumeAttachments
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
     pub disable_attach_detach_reconcile_sync: bool,
-    /// Period in which all attached volumes are compared with their VolumeAttachments, changed or not
+    /// Interval at which all attached volumes are compared with their VolumeAttachments, changed or not
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub attach_detach_reconcile_sync_period: Duration,
     /// Number of workers that create claims for ephemeral volumes
@@ -98,7 +102,7 @@ pub struct LoopArgs {
     /// Accepted for compatibility: namespaces are processed when they change, not periodically
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = values::duration)]
     pub namespace_sync_period: Duration,
-    /// Delete objects whose owners are deleted
+    /// Delete objects whose owners no longer exist
     #[arg(
         long,
         value_name = "BOOL",
@@ -110,11 +114,11 @@ pub struct LoopArgs {
         action = ArgAction::Set
     )]
     pub enable_garbage_collector: bool,
-    /// Certificates (PEM) for the ConfigMap kube-root-ca.crt of every namespace [default: the last one of --tls-cert-file; for a
-    /// controller process those by which it trusts the server]
+    /// Certificates (PEM) for the ConfigMap kube-root-ca.crt of every namespace [default: the last one of
+    /// --tls-cert-file; for a controller process, those with which it verifies the server]
     #[arg(long, value_name = "FILE")]
     pub root_ca_file: Option<PathBuf>,
-    /// Period in which the usage of every resource quota is recalculated, changed or not
+    /// Interval at which the usage of every resource quota is recalculated, changed or not
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = values::duration)]
     pub resource_quota_sync_period: Duration,
     /// Number of workers that calculate the usage of resource quotas
@@ -123,7 +127,7 @@ pub struct LoopArgs {
     /// Number of workers that delete the content of terminating namespaces
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub concurrent_namespace_syncs: usize,
-    /// Number of workers that delete objects whose owners are deleted
+    /// Number of workers that delete objects whose owners no longer exist
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub concurrent_gc_syncs: usize,
     /// Number of workers for ReplicationControllers
@@ -135,7 +139,7 @@ pub struct LoopArgs {
     /// Number of workers for Deployments
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub concurrent_deployment_syncs: usize,
-    /// How long a scheduled pod waits for its claims before it is scheduled again
+    /// How long a pod that is assigned a node waits for its claims before the scheduler selects a node again
     #[arg(long, value_name = "DURATION", default_value = "10m0s", value_parser = values::duration)]
     pub scheduler_bind_timeout: Duration,
     /// Number of workers for StatefulSets
@@ -153,7 +157,7 @@ pub struct LoopArgs {
     /// Maximum number of concurrent calls of one kind to a CSI driver
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub csi_worker_threads: usize,
-    /// Period in which attachments are compared with the list of their CSI driver, if it provides one
+    /// Interval at which attachments are compared with the list of their CSI driver, if it provides one
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub csi_reconcile_sync: Duration,
     /// Pass the names of claim and volume to CSI drivers when a volume is created

@@ -29,8 +29,9 @@ pub(crate) struct CsiHostpathArgs {
     /// Other nodes to which volumes may be published; the driver mounts nothing there
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     pub(crate) other_nodes: Vec<String>,
-    /// Additional node with a socket of its own, as NODE=unix:///path, for several agents on one machine; can be repeated.
-    /// Each socket mounts only volumes that are published to its node
+    /// Node with a socket of its own, as NODE=unix:///path, for several agents on one machine; can be repeated
+    ///
+    /// Each of these sockets mounts only the volumes that are published to its node.
     #[arg(long, value_name = "NODE=URL", value_parser = values::csi_endpoint)]
     pub(crate) node_endpoint: Vec<Endpoint>,
     /// Make each volume accessible from one node only
@@ -53,17 +54,17 @@ pub(crate) struct CsiHostpathArgs {
     /// Names of the parameters that may be modified; all, if none is given
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) mutable_parameters: Vec<String>,
-    /// JSON file with faults to inject, read again when it changes: [{"rpc": "CreateVolume", "times": 1, "delay_ms": 500,
-    /// "fault": "error|error-after|no-answer|crash|crash-after", "code": "UNAVAILABLE"}]
+    /// JSON file with faults to inject, read again when it changes: [{"rpc": "CreateVolume", "times": 1,
+    /// "delay_ms": 500, "fault": "error|error-after|no-answer|crash|crash-after", "code": "UNAVAILABLE"}]
     #[arg(long, value_name = "FILE")]
     pub(crate) faults: Option<PathBuf>,
-    /// Registration socket in the plugin directory of a node
+    /// Socket in the plugin directory of a node on which the driver registers
     #[arg(long, value_name = "FILE")]
     pub(crate) registration_socket: Option<PathBuf>,
 }
 
 impl CsiHostpathArgs {
-    /// The driver's own options.
+    /// Splits the flags into those of the process and the options of the driver.
     pub(crate) fn options(self) -> (ProcessArgs, hostpath::Options) {
         let options = hostpath::Options {
             name: self.driver_name,

@@ -1,5 +1,5 @@
-//! Flags of the commands that explain, show history and repair: `orlop why`, `impact`, `history`, `diff`, `get`, `list`, `undelete`,
-//! `record`, `unblock`, `pv`, `pvc` and `attachment`.
+//! Flags of the commands that explain objects, show their history and repair them: `orlop why`, `impact`,
+//! `history`, `diff`, `get`, `list`, `undelete`, `record`, `unblock`, `pv`, `pvc` and `attachment`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use super::remote::RemoteArgs;
 
-/// Help of `why`: exit codes and names.
+/// Footer of `why --help`: names of kinds, exit codes and the default server.
 pub(crate) const WHY_HELP: &str = "\
 KIND is a resource name as in kubectl (pvc, pv, pod, node, persistentvolumeclaims, deployments.apps ...), or attachment for \
 volumeattachments.
@@ -17,27 +17,27 @@ command failed.
 
 The default server is http://127.0.0.1:8080; as a kubectl plugin, the server of the kubeconfig.";
 
-/// Help of `impact`.
+/// Footer of `impact --help`.
 pub(crate) const IMPACT_HELP: &str = "\
 Deletes nothing. Lists the objects that a deletion would remove, what it would wait for, and the data that would be lost.
 
 Exit codes: 0 done; 2 the command failed.";
 
-/// Help of the commands that only read: exit codes.
+/// Footer of `--help` of the commands that only read: limits of the history, and exit codes.
 pub(crate) const LOOK_HELP: &str = "\
 The server keeps a limited history (--store-retention-age and related flags). For an older revision it reports the oldest \
 available one.
 
 Exit codes: 0 done; 2 the command failed.";
 
-/// Help of the commands that change objects: how they proceed, and exit codes.
+/// Footer of `--help` of the commands that change objects: the plan, and exit codes.
 pub(crate) const CHANGE_HELP: &str = "\
 The command shows its plan and asks for confirmation. It applies exactly this plan: if an object has changed in the meantime, it \
 changes nothing. Without a terminal, --yes is required.
 
 Exit codes: 0 done, or shown with --dry-run; 1 declined; 2 the command failed.";
 
-/// Output format of an answer.
+/// Output format of an explanation, history or plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TextOrJson {
     /// Human-readable text
@@ -88,13 +88,13 @@ pub(crate) struct WhyArgs {
 /// `orlop history`.
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// The object, which may be deleted
+    /// The object, which may already be deleted
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: String,
-    /// Maximum number of changes, newest first
+    /// Maximum number of writes to show, newest first
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
-    /// Continue after the previous page
+    /// Token of the previous page, to continue after it
     #[arg(id = "continue", long = "continue", value_name = "TOKEN")]
     pub(crate) token: Option<String>,
     /// Output format
@@ -107,7 +107,7 @@ pub(crate) struct HistoryArgs {
 /// `orlop diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The object and two revisions or times (2026-01-31T12:00:00Z); without the second: the current state
+    /// The object and two revisions or times (2026-01-31T12:00:00Z); the second defaults to the current state
     #[arg(value_name = "KIND/NAME@REV..REV")]
     pub(crate) object: String,
     /// Output format
@@ -123,7 +123,7 @@ pub(crate) struct GetArgs {
     /// KIND, KIND NAME or KIND/NAME
     #[arg(value_name = "KIND", required = true, num_args = 1..=2)]
     pub(crate) what: Vec<String>,
-    /// A revision or time (2026-01-31T12:00:00Z) [default: now]
+    /// Revision or time (2026-01-31T12:00:00Z) of the objects [default: now]
     #[arg(long, value_name = "REV|TIME")]
     pub(crate) as_of: Option<String>,
     /// List the objects of all namespaces
@@ -142,10 +142,11 @@ pub(crate) struct GetArgs {
 /// `orlop record`.
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// The file, readable by its owner only; - is stdout. An existing file is replaced when the new one is complete
+    /// File to write, readable only by its owner; - is stdout. An existing file is replaced when the new one is
+    /// complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Start at this revision or time (2026-01-31T12:00:00Z) [default: the oldest available]
+    /// Revision or time (2026-01-31T12:00:00Z) to start at [default: the oldest available]
     #[arg(long, value_name = "REV|TIME")]
     pub(crate) from: Option<String>,
     /// Context of the kubeconfig [default: the current context]
@@ -187,8 +188,8 @@ pub(crate) struct UnblockArgs {
     /// The terminating object
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: String,
-    /// Also remove finalizers of a driver that is not registered, although it may still run. What the driver did not clean up
-    /// remains in the storage
+    /// Also remove the finalizer of a driver that is not registered anywhere, although the driver may still run;
+    /// resources that it has not cleaned up remain
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -270,8 +271,9 @@ pub(crate) enum AttachmentCommand {
 pub(crate) struct ReleaseArgs {
     /// The VolumeAttachment
     pub(crate) name: String,
-    /// Release it although its node may still write to the volume: two writing nodes corrupt the data. Also removes the finalizer
-    /// of a driver that is not registered
+    /// Release it although its node may still write to the volume: two writing nodes corrupt the data
+    ///
+    /// Also removes the finalizer of a driver that is not registered anywhere.
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]

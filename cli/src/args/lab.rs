@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use super::values;
 
-/// Help of `lab`.
+/// Footer of `lab --help`.
 pub(crate) const HELP: &str = "\
 Without a command, serves the API and the page on loopback until it is stopped. Everything is in memory: the nodes virtual-1, \
 virtual-2 and virtual-3, which only record mounts, a CSI driver whose volumes are directories of this machine, and the classes lab (the \
@@ -39,19 +39,20 @@ pub enum LabCommand {
     Run(Box<LabRunArgs>),
 }
 
-/// Flags of the environment.
+/// Flags of the laboratory.
 #[derive(Clone, Debug, Args)]
 pub struct EnvironmentArgs {
-    /// Loopback address and port to serve on; port 0 selects a free one [default: 127.0.0.1:8080; with `run` a free port]
+    /// Loopback address and port to serve on; port 0 selects a free one [default: 127.0.0.1:8080; with `run` a
+    /// free port]
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::listen_address)]
     pub listen: Option<SocketAddr>,
     /// File to write the URL to when the laboratory is ready, for scripts
     #[arg(long, value_name = "FILE")]
     pub address_file: Option<PathBuf>,
-    /// Time without a heartbeat after which a node is unhealthy; nodes send one every second
+    /// Time without a heartbeat after which a node is marked unhealthy; nodes send one every second
     #[arg(long, value_name = "DURATION", default_value = "6s", value_parser = values::duration)]
     pub node_monitor_grace_period: Duration,
-    /// How long an unhealthy node may keep a volume that no pod uses there
+    /// Timeout after which a volume that no pod uses on an unhealthy node is detached by force
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = values::duration)]
     pub attach_detach_force_detach_after: Duration,
     /// Log level (logs go to stderr): error, warn, info, debug, trace, or per module
@@ -74,7 +75,7 @@ pub struct LabRunArgs {
     /// Wait for Enter after each step
     #[arg(long)]
     pub step: bool,
-    /// Timeout of each expected result; most arrive in less than a second
+    /// Timeout of each expected result; most results arrive in less than a second
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::duration)]
     pub patience: Duration,
     /// The laboratory.

@@ -1,8 +1,8 @@
-//! The command line: every command and every flag, with its default and its help.
+//! The command line: all commands and flags, with their defaults and help texts.
 //!
-//! Only declarations. What flags mean together is checked in `config`; where else a value may come
-//! from (`ORLOP_*` variables, the file of `--config`) is added there too, for all flags alike, so
-//! no flag here names a variable. Flags that upstream has keep upstream's name and default.
+//! Declarations only. `config` validates combinations of flags and adds the other sources of values (`ORLOP_*`
+//! variables, the file of `--config`) for all flags alike, so no flag here names a variable. Flags that upstream
+//! has keep upstream's name and default.
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -37,7 +37,7 @@ mod storage;
 pub mod values;
 mod volumes;
 
-/// Help of exit codes and sources of values.
+/// Footer of `--help`: sources of values, and exit codes.
 const AFTER_HELP: &str = "\
 Values come from flags, then from ORLOP_* variables (--data-dir is ORLOP_DATA_DIR), then from the YAML
 file of --config (its keys are the names of the flags), then from the defaults.
@@ -45,7 +45,7 @@ file of --config (its keys are the names of the flags), then from the defaults.
 Exit codes: 0 stopped cleanly; 1 failed; 2 the command line or the configuration is wrong;
 130 or 143 stopped by a second SIGINT or SIGTERM before it had stopped cleanly.";
 
-/// Help of `bench`: what it measures, and exit codes.
+/// Footer of `bench --help`: servers, output and exit codes.
 const BENCH_HELP: &str = "\
 Without --server, it starts and stops its own servers, on free ports of this machine and in a temporary \
 directory. Results go to stdout, progress to stderr. docs/performance.md describes each row.
@@ -83,7 +83,7 @@ pub(crate) enum Command {
     /// Show what deleting an object would remove, including data
     #[command(after_help = insight::IMPACT_HELP)]
     Impact(Box<WhyArgs>),
-    /// Show who changed an object, what and when
+    /// Show the changes to an object: who, what and when
     #[command(after_help = insight::LOOK_HELP)]
     History(Box<HistoryArgs>),
     /// Show the differences of an object between two revisions
@@ -92,7 +92,7 @@ pub(crate) enum Command {
     /// Show objects as they are, or as they were at a revision or time
     #[command(visible_alias = "list", after_help = insight::LOOK_HELP)]
     Get(Box<GetArgs>),
-    /// Save the history of the server in a file that the page can replay
+    /// Save the history of the server to a file that the page can replay
     #[command(after_help = insight::LOOK_HELP)]
     Record(Box<RecordArgs>),
     /// Restore a deleted object as it was at a revision
@@ -113,7 +113,7 @@ pub(crate) enum Command {
     /// Save, verify and restore snapshots of all objects
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
-    /// Check and repair the directory of a stopped store
+    /// Check or compact the directory of a stopped store
     #[command(subcommand)]
     Store(StoreCommand),
     /// Compare the volumes of CSI drivers with the API

@@ -13,7 +13,7 @@ use super::process::ProcessArgs;
 use super::remote::RemoteArgs;
 use super::values;
 
-/// Help of `node drain`.
+/// Footer of `node drain --help`.
 const DRAIN_HELP: &str = "\
 Cordons the node, which stays cordoned (see orlop node uncordon), and evicts its pods through the Eviction API, which respects \
 PodDisruptionBudgets. Pods of DaemonSets stay, with their volumes. If there are pods without a controller, or pods whose data would be \
@@ -21,7 +21,7 @@ lost, it evicts none, unless a flag allows it. It ends when the pods are gone an
 
 Exit codes: 0 the node is drained, or would be; 1 it is not drained in time, or must not be; 2 the command line is wrong.";
 
-/// Help of `node gc`.
+/// Footer of `node gc --help`.
 const GC_HELP: &str = "\
 Run it on the machine of the node. It removes the directory of a pod that the API does not know if the directory is empty and nothing is \
 mounted in it, and moves other content to the quarantine. It leaves volumes to the agent. While an agent uses the directory, the agent \
@@ -48,7 +48,7 @@ pub(crate) enum NodeCommand {
     Drain(Box<DrainArgs>),
     /// Make a node schedulable again
     Uncordon(Box<UncordonArgs>),
-    /// Show and clean up what stopped pods left in the directory of a node agent, and the quarantine
+    /// Report and clean up leftovers of pods in the directory of a node agent, and the quarantine
     #[command(after_help = GC_HELP)]
     Gc(Box<GcArgs>),
 }
@@ -72,16 +72,16 @@ pub(crate) struct GcArgs {
     /// Directory of the node agent
     #[arg(long, value_name = "DIR", default_value = "/var/lib/orlop/node")]
     pub(crate) root_dir: PathBuf,
-    /// Print what would be done and change nothing
+    /// Print the actions and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Delete data that has been in quarantine for --older-than, permanently
+    /// Permanently delete data that has been in the quarantine for --older-than
     #[arg(long, requires = "older_than")]
     pub(crate) purge_quarantine: bool,
-    /// Minimum age of the data to delete; a day is 24h
+    /// Minimum time in the quarantine of the data to delete; a day is 24h
     #[arg(long, value_name = "DURATION", requires = "purge_quarantine", value_parser = values::duration)]
     pub(crate) older_than: Option<Duration>,
-    /// Timeout of disk access
+    /// Time after which a disk access counts as hung
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) mount_timeout: Duration,
     #[command(flatten)]
@@ -94,10 +94,10 @@ pub(crate) struct DrainArgs {
     /// The node
     #[arg(value_name = "NAME")]
     pub(crate) node: String,
-    /// Timeout; 0s waits without limit
+    /// How long to wait before giving up; 0s waits without limit
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) timeout: Duration,
-    /// Termination grace period of the pods [default: the period of each pod]
+    /// Termination grace period of the pods, in seconds [default: the period of each pod]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) grace_period: Option<u32>,
     /// Also evict pods without a controller, which are not created again
@@ -106,7 +106,7 @@ pub(crate) struct DrainArgs {
     /// Also evict pods with emptyDir volumes, whose data is lost
     #[arg(long)]
     pub(crate) delete_emptydir_data: bool,
-    /// Print which pods would be evicted. Checks disruption budgets and changes nothing
+    /// Print which pods would be evicted; disruption budgets are checked, and nothing is changed
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -120,10 +120,11 @@ pub(crate) struct AgentArgs {
     pub(crate) process: ProcessArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
-    /// Name of the Node, by which the scheduler and CSI drivers know this machine
+    /// Name of the Node, by which the scheduler and CSI drivers identify this machine
     #[arg(long, value_name = "NAME", required = true)]
     pub(crate) name: Option<String>,
-    /// CSI driver to call, as NAME=unix:///path, in addition to those that register below --root-dir; can be repeated
+    /// CSI driver to call, as NAME=unix:///path, in addition to those that register below --root-dir; can be
+    /// repeated
     #[arg(long, value_name = "NAME=ENDPOINT", value_parser = values::csi_endpoint)]
     pub(crate) csi_endpoint: Vec<Endpoint>,
     #[command(flatten)]
@@ -143,8 +144,8 @@ pub(crate) enum RuntimeArg {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Node")]
 pub(crate) struct MachineArgs {
-    /// Directory of the volumes, with the layout of the kubelet's [default: /var/lib/orlop/node; with `serve` the directory node
-    /// below --data-dir]
+    /// Directory of the volumes, in the layout of the kubelet [default: /var/lib/orlop/node; with `serve` the
+    /// directory node below --data-dir]
     #[arg(long, value_name = "DIR")]
     pub(crate) root_dir: Option<PathBuf>,
     /// Labels of the Node
@@ -153,10 +154,10 @@ pub(crate) struct MachineArgs {
     /// Taints with which the Node is created
     #[arg(long, value_name = "KEY=VALUE:EFFECT", value_delimiter = ',', value_parser = values::taint)]
     pub(crate) register_with_taints: Vec<Taint>,
-    /// Address of the Node [default: the address from which the server is reached]
+    /// Address of the Node [default: the local address of the connection to the API server]
     #[arg(long, value_name = "ADDR")]
     pub(crate) node_ip: Option<IpAddr>,
-    /// Maximum number of pods
+    /// Maximum number of pods on the node
     #[arg(long, value_name = "N", default_value_t = 110)]
     pub(crate) max_pods: u32,
     /// Container runtime
@@ -165,21 +166,23 @@ pub(crate) struct MachineArgs {
     /// Directory of programs to call on events of pods and volumes (docs/node.md)
     #[arg(long, value_name = "DIR")]
     pub(crate) hooks_dir: Option<PathBuf>,
-    /// Timeout of a mount
+    /// Time after which a mount counts as hung
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) mount_timeout: Duration,
-    /// Period in which the machine is inspected
+    /// Interval at which the machine's resources are checked
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::duration)]
     pub(crate) node_status_update_frequency: Duration,
-    /// Resources that must stay available. Below a threshold the Node reports MemoryPressure, DiskPressure or PIDPressure and
-    /// accepts no new pods; the agent evicts none. Resources not listed have no threshold
+    /// Thresholds of available resources, below which the Node reports MemoryPressure, DiskPressure or PIDPressure
+    /// and accepts no new pods
+    ///
+    /// No pod is evicted. Resources that are not listed have no threshold.
     #[arg(long, value_name = "SIGNAL<LEAST,...>", default_value = eviction::DEFAULT)]
     pub(crate) eviction_hard: Thresholds,
-    /// Duration of the Lease in seconds; it is renewed four times in this period
+    /// Duration of the node's Lease, in seconds; the Lease is renewed four times in this time
     #[arg(long, value_name = "SECONDS", default_value_t = 40)]
     pub(crate) node_lease_duration_seconds: u32,
-    /// Address that serves container logs to the API server, encrypted unless it is loopback [default: 127.0.0.1 if the API server
-    /// is on this machine, else all addresses]
+    /// Address that serves container logs to the API server, encrypted unless it is loopback [default: 127.0.0.1 if
+    /// the API server is on this machine, else all addresses]
     #[arg(long, value_name = "ADDR")]
     pub(crate) address: Option<IpAddr>,
     /// Port of container logs; 0 selects a free one
@@ -198,8 +201,8 @@ pub(crate) struct ServedNodeArgs {
     /// Name of the Node [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub(crate) node_name: Option<String>,
-    /// Number of virtual nodes, named virtual-1, virtual-2 ...; they only record mounts, to try the life cycle of pods and
-    /// volumes without machines
+    /// Number of virtual nodes, named virtual-1, virtual-2 ...; they only record mounts, to try the life cycle of
+    /// pods and volumes without machines
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) virtual_nodes: u32,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Flags of every long-running process: its configuration file and its log.
+//! Flags of every long-running process: configuration file and log.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Flags of a client: the API server, its credentials and its trust.
+//! Flags of a client: API server, credentials and trusted authorities.
 
 use std::path::PathBuf;
 
@@ -6,20 +6,20 @@ use clap::{ArgAction, Args};
 
 use super::values;
 
-/// The API server of the controllers.
+/// The API server of a client.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "API server to work on")]
 pub(crate) struct RemoteArgs {
     /// URL of the API server, such as http://127.0.0.1:8080
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// Alias of --server; both take precedence over the address in the kubeconfig
+    /// Upstream's name for --server; both take precedence over the address in the kubeconfig
     #[arg(long, value_name = "URL")]
     pub(crate) master: Option<String>,
     /// Kubeconfig with address and credentials
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Bearer token. Other users of this machine can read the command line, so prefer --token-file
+    /// Bearer token; other users of this machine can read the command line, so prefer --token-file
     #[arg(long, value_name = "TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
     /// File with a bearer token

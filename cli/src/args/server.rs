@@ -1,4 +1,4 @@
-//! Flags of a process with the API server: listening, the store, snapshots and the API.
+//! Flags of a process with the API server: listener, store, snapshots and API.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -12,11 +12,12 @@ use orlop_apiserver::services::range::{self, AddressRange};
 
 use super::values;
 
-/// Listening.
+/// The listener.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Listening")]
 pub(crate) struct ListenArgs {
-    /// Address and port to serve on; port 0 selects a free one. Without TLS and authentication only loopback addresses are allowed
+    /// Address and port to serve on; port 0 selects a free one. Without TLS and authentication only loopback
+    /// addresses are allowed
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// File to write the URL to when the server is ready, for scripts
@@ -28,7 +29,8 @@ pub(crate) struct ListenArgs {
     /// Private key of the TLS certificate (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_private_key_file: Option<PathBuf>,
-    /// Certificate authorities for client certificates (PEM): the CN of a certificate is the user, its O are the groups
+    /// Certificate authorities for client certificates (PEM): the CN of a certificate is the user, its O are the
+    /// groups
     #[arg(long, value_name = "FILE")]
     pub(crate) client_ca_file: Option<PathBuf>,
     /// CSV file of bearer tokens: token,user,uid,"group1,group2"
@@ -37,16 +39,16 @@ pub(crate) struct ListenArgs {
     /// How long the server still accepts requests after a stop signal, while /readyz fails
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) shutdown_delay_duration: Duration,
-    /// Maximum number of connections, if the limit of open files permits; 0 is unlimited
+    /// Maximum number of concurrent connections, within the limit of open files; 0 is unlimited
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub(crate) max_connections: usize,
-    /// Timeout of a request's header, and of the first header of a connection
+    /// Timeout of a request's headers from their first byte, and of the first headers of a connection
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::duration)]
     pub(crate) read_header_timeout: Duration,
     /// How long an idle connection stays open
     #[arg(long, value_name = "DURATION", default_value = "1m30s", value_parser = values::duration)]
     pub(crate) idle_timeout: Duration,
-    /// How long a client may read nothing of its response before the server closes its connection
+    /// How long a client may read none of its pending data before the server closes its connection
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) write_timeout: Duration,
 }
@@ -64,7 +66,8 @@ pub enum StoreBackend {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Store")]
 pub struct StoreArgs {
-    /// Directory of the store [default: /var/lib/orlop for root, else $XDG_DATA_HOME/orlop or ~/.local/share/orlop]
+    /// Directory of the store [default: /var/lib/orlop for root, else $XDG_DATA_HOME/orlop or
+    /// ~/.local/share/orlop]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Backend of the store
@@ -76,17 +79,19 @@ pub struct StoreArgs {
     /// Revision or time (2026-01-31T12:00:00Z) of that file to stop at [default: its end]
     #[arg(long, value_name = "REV|TIME", requires = "from")]
     pub at: Option<Until>,
-    /// Minimum age at which old versions of objects are removed, for watches and history
+    /// Minimum time to keep old versions of objects, for watches and history
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = values::duration)]
     pub store_retention_age: Duration,
     /// Minimum number of revisions to keep
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub store_retention_revisions: u64,
-    /// Size in bytes above which old versions are removed before their minimum age, down to the minimum number of revisions
+    /// Size in bytes above which old versions are removed before --store-retention-age, down to
+    /// --store-retention-revisions
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     pub store_retention_bytes: u64,
-    /// Free bytes on the disk below which the server accepts only deletes and updates that do not grow; below twice as many it
-    /// rejects Events [default: 64 MiB or a tenth of the store, whichever is more, but at most an eighth of the disk]
+    /// Free bytes on the disk below which the server accepts only deletes and updates that do not grow; below twice
+    /// as many it rejects Events [default: 64 MiB or a tenth of the store, whichever is more, but at most an eighth
+    /// of the disk]
     #[arg(long, value_name = "BYTES")]
     pub store_min_free_bytes: Option<u64>,
 }
@@ -95,7 +100,7 @@ pub struct StoreArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Snapshots")]
 pub(crate) struct SnapshotArgs {
-    /// Period in which all objects are saved to --snapshot-dir if anything changed; 0s disables it
+    /// Interval at which all objects are saved to --snapshot-dir if anything changed; 0s disables it
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) snapshot_every: Duration,
     /// Directory of the snapshots, preferably on another disk. They contain Secrets
@@ -134,7 +139,7 @@ pub struct ApiArgs {
     /// How long Events are kept
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = values::duration)]
     pub event_ttl: Duration,
-    /// Address ranges of Services; the first one contains the address of the API server
+    /// Address range of Services; its first usable address is that of the API server
     #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
     pub service_cluster_ip_range: AddressRange,
     /// Port range for NodePort Services
@@ -143,12 +148,13 @@ pub struct ApiArgs {
     /// Issuer of service account tokens, and their default audience
     #[arg(long, value_name = "URL", default_value = DEFAULT_ISSUER)]
     pub service_account_issuer: String,
-    /// Endpoint address of the Service kubernetes [default: the one of --listen, or of this machine if that is unspecified]
+    /// Endpoint address of the Service kubernetes [default: the one of --listen, or of this machine if that is
+    /// unspecified]
     #[arg(long, value_name = "ADDR")]
     pub advertise_address: Option<IpAddr>,
 
-    /// Also support field selectors that Kubernetes rejects (status.phase, spec.volumeName, spec.storageClassName, spec.nodeName
-    /// ...); default: true for serve, false for apiserver
+    /// Also support field selectors that Kubernetes rejects (status.phase, spec.volumeName, spec.storageClassName,
+    /// spec.nodeName ...); default: true for serve, false for apiserver
     #[arg(
         long,
         value_name = "BOOL",

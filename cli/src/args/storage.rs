@@ -11,7 +11,7 @@ use super::remote::RemoteArgs;
 pub(crate) enum SnapshotCommand {
     /// Save all objects at the current revision to a file, while the server runs
     Save(Box<SaveArgs>),
-    /// Verify every byte of a file, and show its content
+    /// Verify every byte of a file, and show a summary of its content
     Status {
         /// The file
         file: PathBuf,
@@ -19,7 +19,7 @@ pub(crate) enum SnapshotCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Output,
     },
-    /// Create a new store from a file
+    /// Create a new store from a file, on which a server can then be started
     Restore(RestoreArgs),
 }
 
@@ -52,8 +52,10 @@ pub(crate) struct RestoreArgs {
     /// Directory of the new store; it must not exist or must be empty
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: PathBuf,
-    /// Amount to add to every resourceVersion. It must exceed the number of revisions of the old store since the snapshot, so that
-    /// resourceVersions do not decrease for clients
+    /// Amount to add to every resourceVersion
+    ///
+    /// It must exceed the number of revisions of the old store since the snapshot, so that resourceVersions do not
+    /// decrease for clients.
     #[arg(long, value_name = "N", default_value_t = orlop_store::archive::BUMP)]
     pub(crate) bump_revision: u64,
 }
@@ -61,15 +63,16 @@ pub(crate) struct RestoreArgs {
 /// `orlop store`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Check every file of a store and whether the store opens; changes nothing
+    /// Check every file of a store, and whether the store opens; changes nothing
     Check {
         /// Directory of a stopped store
         dir: PathBuf,
-        /// If the store does not open because acknowledged writes are lost: continue with the remaining ones
+        /// If the store does not open because acknowledged writes are lost, accept the loss and continue with the
+        /// remaining data
         #[arg(long)]
         accept_loss: bool,
     },
-    /// Minimize the directory: remove what is no longer needed, and compact the rest
+    /// Shrink the directory: remove data that is no longer needed, and rewrite the rest without gaps
     Compact {
         /// Directory of a stopped store
         #[arg(long, value_name = "DIR")]

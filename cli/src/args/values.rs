@@ -1,7 +1,7 @@
 //! Formats of values on the command line and in the configuration file.
 //!
-//! Durations and booleans have the format of upstream's flags, so that command lines of Kubernetes components can be reused. This
-//! module only parses and knows no flags.
+//! Durations and booleans have the format of upstream's flags, so that command lines of Kubernetes components
+//! can be reused. The module only parses and contains no flags.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use orlop_apimachinery::{duration, names};
 use orlop_csi::drivers::Endpoint;
 use orlop_csi::socket;
 
-/// A duration as Go writes it: `15s`, `1h30m`, `250ms`, `0`.
+/// Parses a duration in the format of Go: `15s`, `1h30m`, `250ms`, `0`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     duration::parse(text).map_err(|problem| format!("{problem}; a duration is written like 15s, 5m or 1h30m"))
 }
 
-/// A boolean as Go's flags take it.
+/// Parses a boolean in the format of Go's flags.
 pub fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -26,7 +26,7 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A size in bytes as a quantity: `10Gi`, `500M`, `4096`.
+/// Parses a size in bytes, written as a quantity: `10Gi`, `500M`, `4096`.
 pub fn bytes(text: &str) -> Result<i64, String> {
     let quantity =
         Quantity::parse(text).map_err(|problem| format!("{problem}; a size is written like 10Gi"))?;
@@ -36,7 +36,7 @@ pub fn bytes(text: &str) -> Result<i64, String> {
     }
 }
 
-/// Address to listen on: `ADDR:PORT`, `[ADDR]:PORT` or `localhost:PORT`. Port 0 selects a free port.
+/// Parses an address to listen on: `ADDR:PORT`, `[ADDR]:PORT` or `localhost:PORT`. Port 0 selects a free port.
 pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
@@ -48,7 +48,7 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
         Some(("", rest)) => {
             let port = port(rest)?;
             Err(format!(
-                "`{text}` does not say on which address: give 127.0.0.1:{port} for this machine alone, \
+                "`{text}` names no address: use 127.0.0.1:{port} for this machine only, \
                  or 0.0.0.0:{port} for all networks"
             ))
         }
@@ -56,7 +56,7 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// A CSI driver and its socket: `NAME=unix:///path`.
+/// Parses a CSI driver and its socket: `NAME=unix:///path`.
 pub fn csi_endpoint(text: &str) -> Result<Endpoint, String> {
     let (name, endpoint) = text.split_once('=').ok_or_else(|| {
         format!("`{text}` is no NAME=ENDPOINT such as hostpath.csi.orlop.dev=unix:///run/csi/csi.sock")
@@ -68,7 +68,7 @@ pub fn csi_endpoint(text: &str) -> Result<Endpoint, String> {
     Ok(Endpoint { name: name.to_owned(), endpoint: endpoint.to_owned() })
 }
 
-/// A label: `key=value`.
+/// Parses a label: `key=value`.
 pub fn label(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is no KEY=VALUE"))?;
     let problems = names::qualified_name(key);
@@ -81,7 +81,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// A taint: `key=value:effect` or `key:effect`.
+/// Parses a taint: `key=value:effect` or `key:effect`.
 pub fn taint(text: &str) -> Result<Taint, String> {
     let shape = || format!("`{text}` is no KEY=VALUE:EFFECT such as dedicated=storage:NoSchedule");
     let (what, effect) = text.rsplit_once(':').ok_or_else(shape)?;

@@ -9,7 +9,7 @@ use super::remote::RemoteArgs;
 use super::storage::Output;
 use super::values;
 
-/// Help of `volumes audit`: what it does, and exit codes.
+/// Footer of `volumes audit --help`: prompts, and exit codes.
 const AUDIT_HELP: &str = "\
 Changes nothing unless you request it. On a terminal, the command asks for every volume that the API does not know whether to create a \
 PersistentVolume for it, delete it in the driver, or skip it. It checks driver and API again right before either.
@@ -24,7 +24,7 @@ pub(crate) enum VolumesCommand {
     Audit(Box<AuditArgs>),
 }
 
-/// Volume mode.
+/// The mode of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VolumeMode {
     /// As a file system
@@ -47,7 +47,8 @@ pub(crate) struct AuditArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value = "table")]
     pub(crate) output: Output,
-    /// Create a PersistentVolume (policy Retain, no claim) for this volume, which the API does not know; can be repeated
+    /// Create a PersistentVolume (policy Retain, no claim) for this volume, which the API does not know; can be
+    /// repeated
     #[arg(long, value_name = "HANDLE")]
     pub(crate) adopt: Vec<String>,
     /// Access modes of the created PersistentVolumes

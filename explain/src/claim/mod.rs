@@ -69,7 +69,7 @@ pub fn explain(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, why:
         ClaimSituation::VolumeFound(volume)
         | ClaimSituation::NamedFree(volume)
         | ClaimSituation::NamedOurs(volume) => {
-            let message = format!("Volume {} fits and is about to be bound to the claim.", name(&volume));
+            let message = format!("Volume {} fits and will be bound to the claim soon.", name(&volume));
             why.push(
                 Severity::Waiting,
                 Cause::new(Code::Binding, message, vec![Reference::to(volume.as_ref())]),
@@ -77,7 +77,7 @@ pub fn explain(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, why:
         }
         ClaimSituation::DefaultClassMissing { class } => {
             let message =
-                format!("The claim names no storage class; it is about to get the default one, {class}.");
+                format!("The claim names no storage class; it will get the default class {class} soon.");
             why.push(
                 Severity::Waiting,
                 Cause::new(Code::DefaultClassComing, message, vec![provisioning::class(&class)]),
@@ -151,7 +151,7 @@ impl Asking<'_> {
             .map(|verdict| verdict.message.clone())
             .collect();
         let message = format!(
-            "Volume {} is reserved for the claim and does not fit: {}.",
+            "Volume {} is reserved for the claim, but does not fit: {}.",
             name(volume),
             against.join("; ")
         );
@@ -251,7 +251,7 @@ impl Asking<'_> {
             Fix::merge(
                 Reference::to(self.claim.as_ref()),
                 body,
-                format!("Gives the claim the class {class}."),
+                format!("Sets the class of the claim to {class}."),
             )
         });
         let told = if answered.is_empty() { silent } else { answered };
@@ -266,7 +266,7 @@ impl Asking<'_> {
         let wants = wants(self.claim);
         if found.total == 0 {
             let message = format!(
-                "The claim asks for {wants}, and there is no volume at all: make one, or use a class with a provisioner."
+                "The claim requests {wants}, and there are no volumes: create one, or use a class with a provisioner."
             );
             why.push(Severity::Attention, Cause::new(Code::NoVolumeFits, message, Vec::new()));
             return;
@@ -277,9 +277,9 @@ impl Asking<'_> {
             .map(|one| format!("{} {}", one.count, reason(one.rule, one.count)))
             .collect();
         let mut message = match found.total {
-            1 => format!("The claim asks for {wants}, and the only volume does not fit."),
+            1 => format!("The claim requests {wants}, and the only volume does not fit."),
             total => format!(
-                "The claim asks for {wants}, and none of {total} volumes fits: {}.",
+                "The claim requests {wants}, and none of {total} volumes fits: {}.",
                 counted.join(", ")
             ),
         };
@@ -291,7 +291,8 @@ impl Asking<'_> {
             message.push_str(&format!(" {which} is {}: {}.", nearest.volume, against.join("; ")));
             objects.push(Reference::named::<PersistentVolume>(None, &nearest.volume));
             if nearest.first == Some(Rule::VolumeMode) && nearest.fix.is_none() {
-                message.push_str(" A mode cannot be changed: make the claim anew with the other volumeMode.");
+                message
+                    .push_str(" The mode cannot be changed: recreate the claim with the other volumeMode.");
             }
         }
         // Of those that can be made to fit, the nearest.

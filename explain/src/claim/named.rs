@@ -23,7 +23,7 @@ impl Asking<'_> {
     pub(super) fn named_unknown(&self, why: &mut Why) {
         let wanted = volume_name(self.claim);
         let message = format!(
-            "The claim names volume {wanted}, which does not exist. It is bound as soon as a volume of this name is made; if it was \
+            "The claim names volume {wanted}, which does not exist. It is bound as soon as a volume of this name is created; if it was \
              deleted by mistake, `orlop undelete pv/{wanted}` brings it back."
         );
         let object = Reference::named::<PersistentVolume>(None, wanted);
@@ -41,7 +41,7 @@ impl Asking<'_> {
             None => {
                 let provisioner =
                     class.as_deref().filter(|class| provisioning::is_answered(self.world, class))?;
-                format!("{} will make a volume", provisioner.provisioner)
+                format!("{} will provision a volume", provisioner.provisioner)
             }
         };
         fix::claim_anew(&free, &json!({}), &format!("without the name of a volume ({how})"))
@@ -88,16 +88,15 @@ impl Asking<'_> {
         let tail = match &there {
             Some(held) => {
                 objects.push(Reference::to(held.as_ref()));
-                "which is there. Delete that claim first, or make this one anew for another volume".to_owned()
+                "which exists. Delete that claim first, or recreate this one for another volume".to_owned()
             }
-            None if fix.is_some() => "which is gone; the volume can be given to this claim".to_owned(),
-            None => format!(
-                "which is gone; with policy {} the volume goes its way",
-                object::reclaim_policy(volume)
-            ),
+            None if fix.is_some() => "which was deleted; the volume can be assigned to this claim".to_owned(),
+            None => {
+                format!("which was deleted; policy {} applies to the volume", object::reclaim_policy(volume))
+            }
         };
         let message =
-            format!("The claim names volume {}, which belongs to claim {holder}, {tail}.", name(volume));
+            format!("The claim names volume {}, which is bound to claim {holder}, {tail}.", name(volume));
         let fix = fix.or_else(|| self.nameless_anew());
         why.push(Severity::Attention, Cause::new(Code::VolumeTaken, message, objects).fixed_by(fix));
     }
@@ -105,7 +104,7 @@ impl Asking<'_> {
     pub(super) fn stolen(&self, why: &mut Why, volume: &PersistentVolume) {
         let holder = object::claim_ref(volume).map(object::reference_key).unwrap_or_default();
         let message = format!(
-            "Volume {} was being bound to this claim, and then somebody pointed it to claim {holder}. Nothing is changed by \
+            "Volume {} was being bound to this claim when it was assigned to claim {holder}. Nothing is changed by \
              itself: decide who shall have it and correct claimRef.",
             name(volume)
         );
@@ -124,11 +123,11 @@ impl Asking<'_> {
         });
         let message = match &pointing {
             Some(volume) => format!(
-                "The claim was bound, and somebody took the name of its volume out of it. Volume {volume} still points to it, with \
+                "The claim was bound, and its volumeName was removed. Volume {volume} is still bound to it, with \
                  its data."
             ),
             None => format!(
-                "The claim was bound, and somebody took the name of its volume out of it. No volume points to it any more: look \
+                "The claim was bound, and its volumeName was removed. No volume is bound to it any more: look \
                  in its history which it was: `orlop history pvc/{} -n {}`.",
                 object::name(&self.claim.metadata),
                 self.claim.metadata.namespace.as_deref().unwrap_or_default()
@@ -147,12 +146,12 @@ impl Asking<'_> {
     pub(super) fn volume_gone(&self, why: &mut Why) {
         let volume = volume_name(self.claim);
         let message = format!(
-            "The claim was bound to volume {volume}, whose object was deleted. If the storage behind it is still there, so is the data: \
+            "The claim was bound to volume {volume}, whose object was deleted. If the storage behind it still exists, so does the data: \
              bring the object back, and the claim is bound again."
         );
         let object = Reference::named::<PersistentVolume>(None, volume);
         let fix = self.recover(&format!(
-            "Brings volume {volume} back as it last was, with policy Retain. The history of the server has to reach back that far."
+            "Restores volume {volume} as it last was, with policy Retain. The server's history must contain it."
         ));
         let cause = Cause::new(Code::LostVolume, message, vec![object]).fixed_by(Some(fix));
         why.push(Severity::Attention, cause);
@@ -176,10 +175,10 @@ impl Asking<'_> {
         let fix = fix::of_candidate(self.world, volume, self.claim, &[Rule::ClaimRef], None);
         let fix = fix.map(|fix| fix.or_plan(self.recover("")));
         let next = match fix {
-            Some(_) => "that one is gone, and the volume can be pointed here again",
-            None => "decide who shall have it; the other claim has to go first",
+            Some(_) => "that claim was deleted, and the volume can be assigned to this one again",
+            None => "decide which claim gets it; the other one must be deleted first",
         };
-        let message = format!("Volume {} of this claim points to {taken}: {next}.", name(volume));
+        let message = format!("Volume {} of this claim is assigned to {taken}: {next}.", name(volume));
         why.push(
             Severity::Attention,
             Cause::new(Code::LostToOther, message, vec![Reference::to(volume)]).fixed_by(fix),
@@ -207,7 +206,7 @@ impl Asking<'_> {
                 "NodeResizeError",
             ]);
             let message =
-                format!("The claim has {has} and asks for {wants}; its volume is being made larger.{said}");
+                format!("The claim has {has} and requests {wants}; its volume is being expanded.{said}");
             why.push(
                 Severity::Waiting,
                 Cause::new(Code::ResizePending, message, vec![Reference::to(volume)]),
@@ -221,7 +220,7 @@ impl Asking<'_> {
             let said = self.condition(&["ModifyVolumeError", "ModifyingVolume"]);
             let have = words::or_none(current.unwrap_or_default());
             let message =
-                format!("The claim asks for the volume attributes class {wanted} and has {have}.{said}");
+                format!("The claim requests the volume attributes class {wanted} and has {have}.{said}");
             why.push(
                 Severity::Waiting,
                 Cause::new(Code::ModifyPending, message, vec![Reference::to(volume)]),

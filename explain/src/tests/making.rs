@@ -245,7 +245,7 @@ pub(super) fn cases() -> Vec<Case> {
             POD,
             Code::VolumePinsPod,
             Severity::Attention,
-            &["there is no such node"],
+            &["no such node exists"],
         ),
         case(
             "no room for one more volume",
@@ -260,7 +260,7 @@ pub(super) fn cases() -> Vec<Case> {
             POD,
             Code::DriverFull,
             Severity::Attention,
-            &["node a has 1 of the 1 volumes that d.test takes there"],
+            &["node a has 1 of the 1 volumes that d.test supports there"],
         ),
         case(
             "files get their group",
