@@ -125,7 +125,7 @@ async fn a_node_is_drained_and_opened_again() {
     let (_, error) = ends(&node(&plane, &["drain", "n1"]), 1);
     assert_eq!(
         error.trim_end(),
-        "error: nobody was asked to go from node n1: no controller makes these pods again (--force lets them go): \
+        "error: no pod was evicted from node n1: no controller makes these pods again (--force lets them go): \
          default/lone; these pods have data in emptyDir volumes (--delete-emptydir-data lets them go): default/room"
     );
     assert_eq!(names(&http).await, ["daemon", "kept", "lone", "room"]);
@@ -168,7 +168,7 @@ async fn a_node_is_drained_and_opened_again() {
     has(&said, &["node n1 is cordoned already"]);
     assert_eq!(
         error.trim_end(),
-        "error: node n1 is not empty after 1 s: waiting for volumes to be detached: pv-late"
+        "error: node n1 is not drained after 1 s: waiting for volumes to be detached: pv-late"
     );
 }
 
@@ -234,15 +234,15 @@ async fn what_is_left_in_the_directory_of_an_agent() {
     // A look changes nothing, and an agent that runs keeps everything to itself.
     let before = all(&root);
     let would = [
-        "unmounted by the next agent: volume kubernetes.io/empty-dir/v (pod left, which nobody knows, has it)".to_owned(),
+        "unmounted by the next agent: volume kubernetes.io/empty-dir/v (of unknown pod left)".to_owned(),
         format!("would be removed: {}, which is empty", shown("pods/empty")),
         format!("would be moved into quarantine: {}, which is not empty", shown("pods/full")),
         format!("would be moved into quarantine: {}, which is not empty", shown("pods/linked")),
-        format!("stays: {}; there are records of its containers; the agent ends what runs of them", shown("pods/runs")),
+        format!("kept: {}; there are records of its containers; the agent ends what runs of them", shown("pods/runs")),
     ];
     let (said, _) = ends(&gc(&["--dry-run", "--purge-quarantine", "--older-than=24h"]), 1);
     has(&said, &would.each_ref().map(String::as_str));
-    has(&said, &[&format!("{}: no agent has it", root.display())]);
+    has(&said, &[&format!("{}: not in use by an agent", root.display())]);
     assert!(
         said.contains(&format!(
             "would be deleted from quarantine: {}, for ",
@@ -251,13 +251,13 @@ async fn what_is_left_in_the_directory_of_an_agent() {
         "{said}"
     );
     assert!(
-        said.contains(&format!("in quarantine: {}, since nobody knows when", shown("quarantine/by-hand"))),
+        said.contains(&format!("in quarantine: {}, since an unknown time", shown("quarantine/by-hand"))),
         "{said}"
     );
     assert!(!said.contains(known), "{said}");
     if mounted.is_some() {
-        let stays = "nobody knows what is mounted in it";
-        has(&said, &[&format!("stays: {}; {stays}: {}", shown("pods/mounted"), shown("pods/mounted/what"))]);
+        let stays = "unknown mounts in it";
+        has(&said, &[&format!("kept: {}; {stays}: {}", shown("pods/mounted"), shown("pods/mounted/what"))]);
     }
     assert_eq!(all(&root), before);
     {
@@ -269,7 +269,7 @@ async fn what_is_left_in_the_directory_of_an_agent() {
             &said,
             &[
                 &format!(
-                    "{}: an agent has it and tidies it up every minute; here it is only looked at",
+                    "{}: in use by an agent, which cleans it up every minute; this command only reports",
                     root.display()
                 ),
                 &would[1],

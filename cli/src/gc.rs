@@ -29,7 +29,7 @@ enum CannotLook {
     Connect(#[from] ConnectError),
     #[error(transparent)]
     Gc(#[from] GcError),
-    #[error("no threads to run on: {0}")]
+    #[error("cannot start threads: {0}")]
     Threads(#[from] std::io::Error),
 }
 
@@ -69,20 +69,22 @@ fn told(report: &Report, dry_run: bool) -> (String, bool) {
     let mut say = |is_amiss: bool, line: String| lines.push((is_amiss, line));
     let root = report.root.display();
     match (report.agent_runs, dry_run) {
-        (true, true) => say(false, format!("{root}: an agent has it")),
+        (true, true) => say(false, format!("{root}: in use by an agent")),
         (true, false) => {
             say(
                 false,
-                format!("{root}: an agent has it and tidies it up every minute; here it is only looked at"),
+                format!(
+                    "{root}: in use by an agent, which cleans it up every minute; this command only reports"
+                ),
             );
         }
-        (false, _) => say(false, format!("{root}: no agent has it")),
+        (false, _) => say(false, format!("{root}: not in use by an agent")),
     }
     let agent = if report.agent_runs { "the agent" } else { "the next agent" };
     for LeftVolume { volume, uid } in &report.left.volumes {
         let whose = match uid {
-            Some(uid) => format!("pod {uid}, which nobody knows, has it"),
-            None => "no pod has it any more".to_owned(),
+            Some(uid) => format!("of unknown pod {uid}"),
+            None => "of no pod".to_owned(),
         };
         say(true, format!("unmounted by {agent}: volume {volume} ({whose})"));
     }
@@ -93,16 +95,16 @@ fn told(report: &Report, dry_run: bool) -> (String, bool) {
             (Fate::Removed, true) => format!("removed: {path}, which was empty"),
             (Fate::Removed, false) => format!("would be removed: {path}, which is empty"),
             (Fate::Quarantined(to), true) => {
-                format!("moved into quarantine: {path}, which was not empty; it is {} now", to.display())
+                format!("moved into quarantine: {path}, which was not empty; it is now {}", to.display())
             }
             (Fate::Quarantined(_), false) => {
                 format!("would be moved into quarantine: {path}, which is not empty")
             }
             (Fate::Mounted(mounts), _) => {
                 let mounts: Vec<String> = mounts.iter().map(|mount| mount.display().to_string()).collect();
-                format!("stays: {path}; nobody knows what is mounted in it: {}", mounts.join(", "))
+                format!("kept: {path}; unknown mounts in it: {}", mounts.join(", "))
             }
-            (Fate::Kept(why), _) => format!("stays: {path}; {why}"),
+            (Fate::Kept(why), _) => format!("kept: {path}; {why}"),
         };
         say(!has_acted || finding.fate != Fate::Removed, line);
     }
@@ -110,9 +112,7 @@ fn told(report: &Report, dry_run: bool) -> (String, bool) {
         let path = quarantined.path.display();
         let age = match quarantined.age {
             Some(age) => format!("for {}", in_words(age)),
-            None => {
-                "since nobody knows when: its name does not say it, and it is never deleted here".to_owned()
-            }
+            None => "since an unknown time: its name contains no date, so it is never deleted".to_owned(),
         };
         match (&quarantined.purge, dry_run) {
             (Purge::Stays, _) => say(true, format!("in quarantine: {path}, {age}")),
@@ -170,7 +170,7 @@ mod tests {
                 false,
                 false,
                 moved(),
-                "moved into quarantine: /r/pods/u, which was not empty; it is /r/quarantine/t-u now",
+                "moved into quarantine: /r/pods/u, which was not empty; it is now /r/quarantine/t-u",
                 true,
             ),
             (true, true, moved(), "would be moved into quarantine: /r/pods/u, which is not empty", true),
@@ -178,10 +178,10 @@ mod tests {
                 false,
                 false,
                 vec![finding("u", Fate::Mounted(vec![PathBuf::from("/r/pods/u/m")]))],
-                "stays: /r/pods/u; nobody knows what is mounted in it: /r/pods/u/m",
+                "kept: /r/pods/u; unknown mounts in it: /r/pods/u/m",
                 true,
             ),
-            (false, false, vec![finding("u", Fate::Kept("why".to_owned()))], "stays: /r/pods/u; why", true),
+            (false, false, vec![finding("u", Fate::Kept("why".to_owned()))], "kept: /r/pods/u; why", true),
             (false, false, vec![], "nothing is left", false),
         ] {
             let (text, is_amiss) = told(&report(agent_runs, findings, vec![]), dry_run);
@@ -207,7 +207,7 @@ mod tests {
             (
                 false,
                 one(None, Purge::Stays),
-                "in quarantine: /q/x, since nobody knows when: its name does not say it, and it is never deleted here",
+                "in quarantine: /q/x, since an unknown time: its name contains no date, so it is never deleted",
                 true,
             ),
         ] {
@@ -227,9 +227,9 @@ mod tests {
         let (text, is_amiss) = told(&report, false);
         assert!(is_amiss);
         for line in [
-            "/r: an agent has it and tidies it up every minute; here it is only looked at",
-            "unmounted by the agent: volume kubernetes.io/csi/d^h (no pod has it any more)",
-            "unmounted by the agent: volume kubernetes.io/empty-dir/x (pod u, which nobody knows, has it)",
+            "/r: in use by an agent, which cleans it up every minute; this command only reports",
+            "unmounted by the agent: volume kubernetes.io/csi/d^h (of no pod)",
+            "unmounted by the agent: volume kubernetes.io/empty-dir/x (of unknown pod u)",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }

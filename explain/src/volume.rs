@@ -149,7 +149,7 @@ fn released(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&
         "Retain" => {
             let message = format!(
                 "Claim {key} was deleted, and policy Retain keeps the volume with its data until you reclaim it. Make it \
-                 to the next claim that fits, or delete it: then only this object goes, and the storage stays."
+                 available to the next claim that fits, or delete it: this removes only the object and keeps the storage."
             );
             let fix = free(
                 volume,

@@ -175,7 +175,7 @@ async fn held(plane: &Plane) {
         &http,
         "pods/p",
         "HeldByNode",
-        &["it is on a and is wanted on b", "On node a pod q uses it"],
+        &["it is attached to a and needed on b", "On node a pod q uses it"],
     )
     .await;
     assert_eq!(waits["severity"], "attention", "{waits:#}");
@@ -253,7 +253,7 @@ async fn kept(plane: &Plane) {
     println!("{}", read(plane, "pv/stuck", "default"));
     carry_out(plane, &cause(&why, "ReclaimFailed").unwrap()["fix"]).await;
     let why =
-        explained(&http, "persistentvolumes/stuck", "ReclaimFailed", &["its policy is Retain now"]).await;
+        explained(&http, "persistentvolumes/stuck", "ReclaimFailed", &["its policy is now Retain"]).await;
     carry_out(plane, &cause(&why, "ReclaimFailed").unwrap()["fix"]).await;
     phase(&http, &format!("{VOLUMES}/stuck"), "Available").await;
 }

@@ -135,7 +135,7 @@ fn pairs() -> Vec<Pair> {
     let zone =
         |value: &str| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [value]}]});
     vec![
-        unfit("size", requests("3Gi"), json!({}), "Size", "it holds 2Gi and the claim asks for 3Gi"),
+        unfit("size", requests("3Gi"), json!({}), "Size", "its capacity is 2Gi, and the claim requests 3Gi"),
         unfit(
             "access modes",
             rwx(),
@@ -151,13 +151,13 @@ fn pairs() -> Vec<Pair> {
             "RWOP",
         ),
         unfit("mode", block(), json!({}), "VolumeMode", "anew with volumeMode Filesystem"),
-        unfit("attributes class", gold(), in_csi(), "AttributesClass", "the claim asks for gold"),
+        unfit("attributes class", gold(), in_csi(), "AttributesClass", "the claim requests gold"),
         unfit(
             "attributes class of no driver",
             gold(),
             json!({}),
             "AttributesClass",
-            "the claim asks for gold",
+            "the claim requests gold",
         ),
         unfit(
             "attributes class of the volume",
@@ -276,7 +276,7 @@ fn pairs() -> Vec<Pair> {
         },
         Pair { name: "the pod may not run where the volume is", ..local(json!([zone("a")])) },
         Pair { name: "nor at its other places", ..local(json!([zone("a"), zone("c")])) },
-        named("names one that is too small", requests("3Gi"), json!({}), "VolumeUnfit", "it holds 2Gi"),
+        named("names one that is too small", requests("3Gi"), json!({}), "VolumeUnfit", "its capacity is 2Gi"),
         named(
             "names one of another class and modes",
             rwx(),
@@ -296,7 +296,7 @@ fn pairs() -> Vec<Pair> {
             json!({}),
             reserved("gone", Some("uid-gone")),
             "VolumeTaken",
-            "which is gone",
+            "which was deleted",
         ),
         named(
             "names one that is not there",
@@ -309,7 +309,7 @@ fn pairs() -> Vec<Pair> {
             volumes: vec![volume("v"), volume("other")],
             more: vec![with(claim("d"), spec(json!({"volumeName": "v"})))],
             then: Some("other"),
-            ..named("names one that another has", json!({}), json!({}), "VolumeTaken", "belongs to claim w/d")
+            ..named("names one that another has", json!({}), json!({}), "VolumeTaken", "is bound to claim w/d")
         },
         Pair {
             volumes: vec![

@@ -94,11 +94,13 @@ impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reserved { claim } => write!(f, "it is reserved for claim {claim}"),
-            Self::TooSmall { has, wants } => write!(f, "it holds {has} and the claim asks for {wants}"),
-            Self::Mode { has, wants } => write!(f, "its mode is {has:?} and the claim asks for {wants:?}"),
+            Self::TooSmall { has, wants } => {
+                write!(f, "its capacity is {has}, and the claim requests {wants}")
+            }
+            Self::Mode { has, wants } => write!(f, "its mode is {has:?}, and the claim requests {wants:?}"),
             Self::AttributesClass { has, wants } => write!(
                 f,
-                "its volume attributes class is {} and the claim asks for {}",
+                "its volume attributes class is {}, and the claim requests {}",
                 or_none(has),
                 or_none(wants)
             ),
@@ -111,7 +113,7 @@ impl fmt::Display for Misfit {
                 write!(f, "its storage class is {} and the claim's is {}", or_none(has), or_none(wants))
             }
             Self::AccessModes { has } => {
-                write!(f, "it offers {has} and the claim asks for more")
+                write!(f, "its access modes are {has}, and the claim requests more")
             }
         }
     }

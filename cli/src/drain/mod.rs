@@ -39,11 +39,11 @@ enum DrainError {
     Connect(#[from] ConnectError),
     #[error("cannot {what}: {}", message_of(cause))]
     Request { what: String, cause: kube::Error },
-    #[error("nobody was asked to go from node {node}: {}", why.join("; "))]
+    #[error("no pod was evicted from node {node}: {}", why.join("; "))]
     Forbidden { node: String, why: Vec<String> },
-    #[error("node {node} is not empty after {seconds} s: {left}")]
+    #[error("node {node} is not drained after {seconds} s: {left}")]
     Late { node: String, seconds: u64, left: String },
-    #[error("no threads to run on: {0}")]
+    #[error("cannot start threads: {0}")]
     Threads(#[from] std::io::Error),
 }
 

@@ -42,7 +42,7 @@ impl AskError {
 pub(super) enum InsightError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("no threads to run on: {0}")]
+    #[error("cannot start threads: {0}")]
     Threads(#[source] std::io::Error),
     #[error(transparent)]
     Kind(#[from] KindError),

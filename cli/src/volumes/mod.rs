@@ -44,7 +44,7 @@ pub(crate) struct Audit {
 /// Why it cannot be done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuditError {
-    #[error("no threads to run on: {0}")]
+    #[error("cannot start threads: {0}")]
     Runtime(std::io::Error),
     #[error("the terminal cannot be used: {0}")]
     Terminal(#[from] std::io::Error),
@@ -229,7 +229,7 @@ async fn create(client: &Client, object: &Value) -> Result<(), AuditError> {
 async fn delete(driver: &Driver, entry: &Entry, handle: &str) -> Result<(), AuditError> {
     let nodes = entry.status.as_ref().map(|status| status.published_node_ids.join(", ")).unwrap_or_default();
     if !nodes.is_empty() {
-        let why = format!("it is published to {nodes}, so somebody may use it");
+        let why = format!("it is published to {nodes}, so it may be in use");
         return Err(AuditError::NotUnknown { handle: report::plain(handle), why });
     }
     let request = DeleteVolumeRequest { volume_id: handle.to_owned(), secrets: Default::default() };

@@ -94,8 +94,8 @@ fn of_snapshot(
     let key = format!("{namespace}/{name}");
     let Some(snapshot) = world.snapshot(namespace, name) else {
         let message = format!(
-            "The claim is to be made from snapshot {key}, which does not exist. Make that snapshot, or make the claim anew \
-             with a snapshot that is there."
+            "The claim requests a volume from snapshot {key}, which does not exist. Create that snapshot, or recreate the claim \
+             with an existing one."
         );
         let object = Reference::named::<VolumeSnapshot>(Some(namespace), name);
         return attention(Code::SourceMissing, message, vec![object]);
@@ -103,8 +103,8 @@ fn of_snapshot(
     let objects = vec![Reference::to(snapshot.as_ref())];
     if is_terminating(snapshot.as_ref()) {
         let message = format!(
-            "The claim is to be made from snapshot {key}, which is being deleted: no volume is made from it any more. Make \
-             the claim anew with another snapshot."
+            "The claim requests a volume from snapshot {key}, which is being deleted and cannot be used any more. Recreate \
+             the claim with another snapshot."
         );
         return attention(Code::SourceUnfit, message, objects);
     }
@@ -117,14 +117,14 @@ fn of_snapshot(
         return match error {
             Some(error) => {
                 let message = format!(
-                    "The claim waits for snapshot {key}, which could not be taken: {}. It is tried again.",
+                    "The claim waits for snapshot {key}, which could not be created: {}. It is retried.",
                     words::open(&error)
                 );
                 attention(Code::SourceNotReady, message, objects)
             }
             None => {
                 let message = format!(
-                    "The claim waits for snapshot {key}, which is still being taken. The volume is made when it is ready."
+                    "The claim waits for snapshot {key}, which is not ready yet. The volume is provisioned when it is."
                 );
                 Some((Severity::Waiting, Cause::new(Code::SourceNotReady, message, objects)))
             }
@@ -134,8 +134,8 @@ fn of_snapshot(
         && content.spec.driver != class.provisioner
     {
         let message = format!(
-            "Snapshot {key} was taken by driver {}, and class {} makes volumes with {}, which cannot read it. Make the claim \
-             anew with a class of {}.",
+            "Snapshot {key} was taken by driver {}, and class {} provisions volumes with {}, which cannot read it. Recreate the claim \
+             with a class of {}.",
             content.spec.driver,
             object::name(&class.metadata),
             class.provisioner,
@@ -146,8 +146,7 @@ fn of_snapshot(
     let has = Quantity::parse(&status.restore_size?.0).ok()?;
     let wants = fit::request(claim)?;
     (wants < has).then(|| {
-        let message =
-            format!("Snapshot {key} holds {has} and the claim asks for {wants}, which is too little.");
+        let message = format!("Snapshot {key} has a size of {has}, and the claim requests only {wants}.");
         let cause = Cause::new(Code::SourceUnfit, message, objects).fixed_by(larger(claim, &has));
         (Severity::Attention, cause)
     })
@@ -156,7 +155,7 @@ fn of_snapshot(
 /// A claim that waits cannot be changed any more, so it is made anew.
 fn larger(claim: &PersistentVolumeClaim, size: &Quantity) -> Option<Fix> {
     let spec = json!({"resources": {"requests": {"storage": size.to_string()}}});
-    fix::claim_anew(claim, &spec, &format!("asking for {size}"))
+    fix::claim_anew(claim, &spec, &format!("with a request of {size}"))
 }
 
 fn of_claim(
@@ -169,8 +168,8 @@ fn of_claim(
     let key = format!("{namespace}/{name}");
     let Some(source) = world.claim(&key) else {
         let message = format!(
-            "The claim is to be a copy of claim {key}, which does not exist. Make that claim, or make this one anew \
-             with a claim that is there."
+            "The claim requests a clone of claim {key}, which does not exist. Create that claim, or recreate this one \
+             with an existing source."
         );
         let object = Reference::named::<PersistentVolumeClaim>(Some(namespace), name);
         return attention(Code::SourceMissing, message, vec![object]);
@@ -178,15 +177,15 @@ fn of_claim(
     let objects = vec![Reference::to(source.as_ref())];
     if object::is_terminating(&source.metadata) {
         let message = format!(
-            "The claim is to be a copy of claim {key}, which is being deleted: it is not copied any more. Make this claim \
-             anew with another one."
+            "The claim requests a clone of claim {key}, which is being deleted and cannot be cloned any more. Recreate this claim \
+             with another source."
         );
         return attention(Code::SourceUnfit, message, objects);
     }
     let phase = ClaimPhase::of(&source);
     if phase != ClaimPhase::Bound {
         let message = format!(
-            "The claim is to be a copy of claim {key}, which has no volume itself yet. Ask that claim why: `orlop why \
+            "The claim requests a clone of claim {key}, which has no volume yet. Explain that claim: `orlop why \
              pvc/{name} -n {namespace}`."
         );
         return Some((Severity::Waiting, Cause::new(Code::SourceNotReady, message, objects)));
@@ -194,7 +193,7 @@ fn of_claim(
     let (asks, gives) = (VolumeMode::of_claim(claim), VolumeMode::of_claim(&source));
     if asks != gives {
         let message = format!(
-            "Claim {key} has mode {gives:?} and its copy asks for {asks:?}: both have to be the same."
+            "Claim {key} has volume mode {gives:?}, and its clone requests {asks:?}: both must be the same."
         );
         let spec = json!({"volumeMode": format!("{gives:?}")});
         let fix = fix::claim_anew(claim, &spec, &format!("with mode {gives:?}"));
@@ -203,7 +202,7 @@ fn of_claim(
     }
     let (wants, has) = (fit::request(claim)?, fit::request(&source)?);
     if wants < has {
-        let message = format!("Claim {key} holds {has} and its copy asks for {wants}, which is too little.");
+        let message = format!("Claim {key} has a size of {has}, and its clone requests only {wants}.");
         let cause = Cause::new(Code::SourceUnfit, message, objects).fixed_by(larger(claim, &has));
         return Some((Severity::Attention, cause));
     }
@@ -212,7 +211,7 @@ fn of_claim(
     let class = class?;
     (driver != Some(class.provisioner.as_str())).then(|| {
         let message = format!(
-            "Claim {key} has a volume of {}, and class {} makes volumes with {}, which cannot copy it. Make the claim anew \
+            "Claim {key} has a volume of {}, and class {} provisions volumes with {}, which cannot clone it. Recreate the claim \
              with the class {}.",
             driver.unwrap_or("no storage driver"),
             object::name(&class.metadata),

@@ -83,7 +83,7 @@ pub(super) fn cases() -> Vec<Case> {
             CLAIM,
             Code::SourceNotReady,
             Severity::Waiting,
-            &["snapshot ns/s, which is still being taken"],
+            &["snapshot ns/s, which is not ready yet"],
         ),
         case(
             "a snapshot could not be taken",
@@ -91,7 +91,7 @@ pub(super) fn cases() -> Vec<Case> {
             CLAIM,
             Code::SourceNotReady,
             Severity::Attention,
-            &["could not be taken: no space for it. It is tried again."],
+            &["could not be created: no space for it. It is retried."],
         ),
         case(
             "a snapshot is larger",
@@ -99,7 +99,11 @@ pub(super) fn cases() -> Vec<Case> {
             CLAIM,
             Code::SourceUnfit,
             Severity::Attention,
-            &["holds 5Gi and the claim asks for 1Gi", "asking for 5Gi", "replace --force"],
+            &[
+                "has a size of 5Gi, and the claim requests only 1Gi",
+                "with a request of 5Gi",
+                "replace --force",
+            ],
         ),
         case(
             "a snapshot of another driver",
@@ -107,7 +111,7 @@ pub(super) fn cases() -> Vec<Case> {
             CLAIM,
             Code::SourceUnfit,
             Severity::Attention,
-            &["taken by driver e.test", "class gold makes volumes with d.test"],
+            &["taken by driver e.test", "class gold provisions volumes with d.test"],
         ),
         case(
             "a claim to copy is missing",
@@ -115,7 +119,7 @@ pub(super) fn cases() -> Vec<Case> {
             CLAIM,
             Code::SourceMissing,
             Severity::Attention,
-            &["a copy of claim ns/old, which does not exist"],
+            &["a clone of claim ns/old, which does not exist"],
         ),
         case(
             "a claim to copy is pending",
@@ -131,7 +135,7 @@ pub(super) fn cases() -> Vec<Case> {
             CLAIM,
             Code::SourceUnfit,
             Severity::Attention,
-            &["holds 2Gi and its copy asks for 1Gi", "replace --force"],
+            &["has a size of 2Gi, and its clone requests only 1Gi", "replace --force"],
         ),
         case(
             "a claim to copy is a block device",
@@ -197,7 +201,7 @@ pub(super) fn cases() -> Vec<Case> {
             CLAIM,
             Code::NoRoomLeft,
             Severity::Attention,
-            &["asks for 1Gi", "at most 500Mi where pod p can run", "room for 8Gi"],
+            &["requests 1Gi", "at most 500Mi where pod p can run", "capacity for 8Gi"],
         ),
         case(
             "room enough",
@@ -217,7 +221,7 @@ pub(super) fn cases() -> Vec<Case> {
             Code::QuotaExceeded,
             Severity::Attention,
             &[
-                "Claim d-web-1 cannot be made",
+                "Claim d-web-1 cannot be created",
                 "quota q",
                 "asks for 5Gi, 8Gi of 10Gi",
                 r#""requests.storage":"13Gi""#,
@@ -280,7 +284,7 @@ pub(super) fn cases() -> Vec<Case> {
             POD,
             Code::OwnershipChanging,
             Severity::Waiting,
-            &["fsGroup 2000", "41000 files are done"],
+            &["fsGroup 2000", "41000 files so far"],
         ),
     ]
 }

@@ -72,7 +72,7 @@ fn nodes() -> Vec<ExpectedMessage> {
             NODE,
             Some(Code::NodeCordoned),
             Severity::Ok,
-            &["somebody has cordoned it", r#""command":"kubectl uncordon a""#, r#"{"unschedulable":null}"#],
+            &["is cordoned", r#""command":"kubectl uncordon a""#, r#"{"unschedulable":null}"#],
             &["ends that"],
         ),
         case(
@@ -93,7 +93,7 @@ fn nodes() -> Vec<ExpectedMessage> {
             NODE,
             Some(Code::NodeOutOfService),
             Severity::Attention,
-            &["has not been heard", "`kubectl taint node a node.kubernetes.io/out-of-service-`"],
+            &["has sent no heartbeat", "`kubectl taint node a node.kubernetes.io/out-of-service-`"],
             &["nodeshutdown", "by force after"],
         ),
         case(
@@ -102,7 +102,7 @@ fn nodes() -> Vec<ExpectedMessage> {
             ATTACHMENT,
             Some(Code::NodeLost),
             Severity::Attention,
-            &["is attached to node a by d.test. Node a has not been heard"],
+            &["is attached to node a by d.test. Node a has sent no heartbeat"],
             &[],
         ),
         case(
@@ -120,7 +120,7 @@ fn nodes() -> Vec<ExpectedMessage> {
             ATTACHMENT,
             Some(Code::ForcedDetach),
             Severity::Waiting,
-            &["the node does not answer", "2026-05-01T12:06:00Z"],
+            &["the node is not ready", "2026-05-01T12:06:00Z"],
             &["kubectl taint"],
         ),
         case(
@@ -138,7 +138,7 @@ fn nodes() -> Vec<ExpectedMessage> {
             CLAIM,
             Some(Code::NodeLost),
             Severity::Attention,
-            &["used by p. Node a has not been heard"],
+            &["used by p. Node a has sent no heartbeat"],
             &[],
         ),
         case(
@@ -156,7 +156,7 @@ fn nodes() -> Vec<ExpectedMessage> {
             VOLUME,
             Some(Code::NodeLost),
             Severity::Attention,
-            &["attached to a; used by p", "Node a has not been heard"],
+            &["attached to a; used by p", "Node a has sent no heartbeat"],
             &[],
         ),
         case(
@@ -186,8 +186,8 @@ fn nodes() -> Vec<ExpectedMessage> {
             POD,
             Some(Code::HeldByNode),
             Severity::Waiting,
-            &["taken from it at once"],
-            &["the wait for force"],
+            &["detached by force immediately"],
+            &["the wait before a forced detach"],
         ),
         case(
             "a volume is held by a node that is gone",
@@ -223,7 +223,7 @@ fn others_told() -> Vec<ExpectedMessage> {
             CLAIM,
             Some(Code::NoDefaultClass),
             Severity::Attention,
-            &["There is gold: name it", "Gives the claim the class gold"],
+            &["There is gold: name it", "Sets the class of the claim to gold"],
             &["far-class"],
         ),
         case(
@@ -233,7 +233,7 @@ fn others_told() -> Vec<ExpectedMessage> {
             Some(Code::NoDefaultClass),
             Severity::Attention,
             &["There is far-class, and nothing here answers to far.test"],
-            &["Gives the claim", "hand"],
+            &["Sets the class of the claim", "hand"],
         ),
         case(
             "a volume is reserved for a claim that is there",

@@ -122,7 +122,7 @@ pub(super) fn cases() -> Vec<Case> {
             CLAIM,
             Code::ResizePending,
             Severity::Waiting,
-            &["has 2Gi and asks for 4Gi"],
+            &["has 2Gi and requests 4Gi"],
         ),
         case(
             "provisioning failed",
@@ -169,7 +169,7 @@ pub(super) fn cases() -> Vec<Case> {
             VOLUME,
             Code::ReclaimFailed,
             Severity::Attention,
-            &["no such plugin", "`orlop pv reclaim v --keep-data` offers it again"],
+            &["no such plugin", "`orlop pv reclaim v --keep-data` makes it available again"],
         ),
         case("free", vec![volume()], VOLUME, Code::FreeVolume, Severity::Ok, &["waits for a claim"]),
         case(
@@ -194,7 +194,7 @@ pub(super) fn cases() -> Vec<Case> {
             POD,
             Code::ClaimNotBound,
             Severity::Attention,
-            &["ns/c is not bound yet", "no volume at all"],
+            &["ns/c is not bound yet", "there are no volumes"],
         ),
         case(
             "a volume is held elsewhere",
@@ -202,7 +202,7 @@ pub(super) fn cases() -> Vec<Case> {
             POD,
             Code::HeldByNode,
             Severity::Attention,
-            &["it is on a and is wanted on b", "On node a pod q uses it"],
+            &["it is attached to a and needed on b", "On node a pod q uses it"],
         ),
         case(
             "a volume is taken by force",

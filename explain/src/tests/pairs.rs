@@ -324,7 +324,7 @@ fn pairs() -> Vec<Pair> {
                 json!({}),
                 with(reference("d", "uid-d"), json!({"status": {"phase": "Bound"}})),
                 Code::VolumeTaken,
-                Then::Told("belongs to claim ns/d"),
+                Then::Told("is bound to claim ns/d"),
             )
         },
         named(

@@ -26,7 +26,7 @@ fn pending() -> Value {
             "fix": {"message": "ask for 1Gi", "patch": {"target": target, "type": "merge", "body": body}}}],
         "candidates": {"total": 3, "fit": 0, "by_rule": [{"rule": "AccessModes", "count": 12}, {"rule": "Size", "count": 1}],
             "nearest": [{"volume": "a", "first": "Size", "fix": {"message": "make it larger", "command": "kubectl edit pv a"},
-                "verdicts": [{"rule": "Size", "ok": false, "message": "it holds 1Gi and the claim asks for 2Gi"},
+                "verdicts": [{"rule": "Size", "ok": false, "message": "its capacity is 1Gi, and the claim requests 2Gi"},
                     {"rule": "Class", "ok": true, "message": ""}]}]},
         "blocked_by": [{"finalizer": "kubernetes.io/pvc-protection", "owner": "pvc-protection", "message": "a pod uses it",
             "objects": [reference_to("Pod", "default", "web")]}]})
@@ -46,7 +46,7 @@ fn a_tree_of_causes() {
 
   0 of 3 volumes fit; ruled out: 12 by AccessModes, 1 by Size
     a
-      Size: it holds 1Gi and the claim asks for 2Gi
+      Size: its capacity is 1Gi, and the claim requests 2Gi
 
   its deletion is blocked by
     kubernetes.io/pvc-protection
