@@ -1,8 +1,10 @@
-//! The certificate authorities that clients verify the server with, published in every namespace as `kube-root-ca.crt`.
+//! The certificate authorities by which clients verify the server, published in every namespace as
+//! `kube-root-ca.crt`.
 //!
-//! The bundle that `--root-ca-file` names takes precedence. A server with TLS knows its own chain, whose last certificate
-//! is the closest to the authority. A separate controller process publishes the authorities that it verifies the server with. If
-//! neither is known (plain HTTP, or the authorities of the system), an empty bundle is published.
+//! The bundle that `--root-ca-file` names takes precedence. A server with TLS knows its own chain, whose last
+//! certificate is the closest to the authority. A separate controller process publishes the authorities by which
+//! it verifies the server. If neither is known (plain HTTP, or the authorities of the system), an empty bundle is
+//! published.
 
 use std::path::{Path, PathBuf};
 
@@ -58,7 +60,7 @@ fn joined(blocks: &[String]) -> Option<String> {
     if blocks.is_empty() { None } else { Some(blocks.concat()) }
 }
 
-/// The certificates of a PEM text. Everything else is left out: a key must not be published.
+/// The certificates of a PEM text. Everything else is omitted: a key must not be published.
 fn blocks(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for rest in text.split(BEGIN).skip(1) {

@@ -1,26 +1,26 @@
-//! Where the store's files are, and that only their owner can read them.
+//! Locates the store's directory and makes it accessible to its owner only.
 
 use std::ffi::OsString;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Why there is no data directory.
+/// Why the data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DataDirError {
-    /// No default can be found.
+    /// There is no default directory.
     #[error(
         "neither HOME nor XDG_DATA_HOME is set, so there is no default place for data: give --data-dir DIR"
     )]
     NoHome,
-    /// It cannot be made.
+    /// The directory cannot be created.
     #[error("the data directory {} cannot be created: {error}; give --data-dir DIR that this user can write", path.display())]
     Create { path: PathBuf, error: std::io::Error },
-    /// Something else has its name.
+    /// The path exists and is not a directory.
     #[error("{} is no directory: give --data-dir DIR", path.display())]
     NoDirectory { path: PathBuf },
 }
 
-/// The default place: the system's for root, else the user's.
+/// The default directory: the system's for root, else the user's.
 pub(crate) fn default(
     is_root: bool,
     variable: impl Fn(&str) -> Option<OsString>,
@@ -28,7 +28,7 @@ pub(crate) fn default(
     if is_root {
         return Ok(PathBuf::from("/var/lib/orlop"));
     }
-    // The XDG rules say that a relative path is to be ignored.
+    // The XDG specification requires relative paths to be ignored.
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(data) = absolute("XDG_DATA_HOME") {
         return Ok(data.join("orlop"));
@@ -37,7 +37,7 @@ pub(crate) fn default(
     Ok(home.join(".local/share/orlop"))
 }
 
-/// The directory that was given, or the default one; it exists afterwards.
+/// Creates the given directory or the default one, and returns its path.
 pub(crate) fn prepare(given: Option<&Path>) -> Result<PathBuf, DataDirError> {
     let path = match given {
         Some(path) => path.to_owned(),
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_place() {
+    fn default_follows_user_and_xdg_rules() {
         type Case<'a> = (bool, &'a [(&'a str, &'a str)], Option<&'a str>);
         let cases: [Case<'_>; 6] = [
             (true, &[("HOME", "/root"), ("XDG_DATA_HOME", "/x")], Some("/var/lib/orlop")),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_made_for_its_owner_alone() {
+    fn directory_is_accessible_to_its_owner_only() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("a/b");
         prepare(Some(&path)).unwrap();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_no_directory() {
+    fn file_is_not_a_data_directory() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(matches!(prepare(Some(file.path())), Err(DataDirError::NoDirectory { .. })));
         let below = file.path().join("x");

@@ -1,4 +1,4 @@
-//! Leads the API server's question "why" to the rules of the controllers.
+//! Connects the API server's `why` endpoint to the explanation engine.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use orlop_controller::pv::error::chain;
 use orlop_explain::service::{Question, Service, ServiceError};
 use serde_json::Value;
 
-/// Explains objects of the server in this process, once it was told where to look.
+/// Explains objects of the server in this process, once it is connected.
 #[derive(Clone, Default)]
 pub(crate) struct Explainer(Arc<Service>);
 
 impl Explainer {
-    /// For the configuration of the server.
+    /// The handler for the configuration of the server.
     pub(crate) fn explains(&self) -> Explains {
         Explains(Some(Arc::new(self.clone())))
     }
 
-    /// The server is there: it is asked by `client`, and what is around an object is in `informers`.
+    /// Connects the engine: `client` reads the object in question, and `informers` provide related objects.
     pub(crate) fn look_at(&self, client: Client, informers: Informers, options: &Options) {
         self.0.look_at(client, informers, options.into());
     }
 
-    /// The server ends.
+    /// Disconnects the engine at shutdown.
     pub(crate) fn forget(&self) {
         self.0.forget();
     }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{shutdown, wiring};
 
-/// The wiring of this process.
+/// Starts servers in this process.
 pub(crate) struct Wiring;
 
 impl orlop_lab::Plane for Wiring {

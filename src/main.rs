@@ -1,8 +1,9 @@
 //! `orlop`: the storage half of Kubernetes in one binary.
 //!
-//! Only the root package sees every crate. `wiring` builds the processes from the crates and `shutdown` ends them. `listen`,
-//! `tls`, `authority`, `data_dir`, `notify` and `snapshots` are parts of a server process, `nodes` runs node agents, `laboratory`
-//! starts servers for `orlop lab`, and `explain` joins the API server's question "why" to the rules of the controllers.
+//! Only the root package depends on every crate. `wiring` builds the processes from the crates and `shutdown`
+//! handles signals. `listen`, `tls`, `authority`, `data_dir`, `notify` and `snapshots` are parts of a server
+//! process, `nodes` runs node agents, `laboratory` starts servers for `orlop lab`, and `explain` connects the API
+//! server's `why` endpoint to the explanation engine.
 
 mod authority;
 mod data_dir;
@@ -23,16 +24,16 @@ use orlop_cli::error::chain;
 use orlop_cli::{logging, tool};
 use orlop_node::runtime::process;
 
-/// A server that writes makes and drops a great many small pieces of JSON: with the C library's
-/// allocator a third of all its time went there (docs/performance.md).
+/// Writes allocate and free many small pieces of JSON: with the allocator of the C library, that took a third of
+/// the server's time (docs/performance.md).
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Something failed while it ran.
+/// Exit code: the command failed.
 const FAILED: u8 = 1;
-/// The command line or the configuration is wrong.
+/// Exit code: the command line or the configuration is invalid.
 const WRONG_USE: u8 = 2;
-/// So many threads the agent of a node needs at most; by default there is one for each processor.
+/// Maximum number of threads of a node agent; the default is one for each processor.
 const AGENT_THREADS: usize = 2;
 
 fn main() -> ExitCode {
@@ -43,8 +44,8 @@ fn main() -> ExitCode {
         Err(error) => ExitCode::from(error.report()),
         Ok(Config::Tool(task)) => tool::run(task),
         Ok(Config::Bench(args)) => {
-            // A thousand watchers need more open files than a shell allows by default, and so do the servers that bench
-            // starts. If the limit cannot be raised, connections fail with an error.
+            // A thousand watchers, and the servers that bench starts, need more open files than the default soft limit. If
+            // the limit cannot be raised, connections fail with an error.
             let _ = listen::files::raise();
             orlop_bench::run(&args)
         }
@@ -53,14 +54,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// How a container is started: by this binary, which is told what to do on its input. Before any thread, flag and variable.
+/// The entry point of a container process: this binary, with its specification on stdin. Runs before any thread
+/// is started and before flags and variables are read.
 fn hidden() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     let (mode, spec) = (args.next()?, args.next()?);
     (mode == process::HIDDEN && args.next().is_none()).then(|| process::container_main(spec.as_ref()))
 }
 
-/// Runs until it is asked to stop.
+/// Runs until a stop signal.
 fn run_until_stopped(run: &Run) -> ExitCode {
     if let Err(error) = logging::start(&run.process) {
         eprintln!("error: {error}");
@@ -68,7 +70,7 @@ fn run_until_stopped(run: &Run) -> ExitCode {
     }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if matches!(run.role, Role::Node(..)) {
-        // It waits for others most of the time, and each thread has memory of its own. What may hang has other threads.
+        // The agent mostly waits, and each thread has its own memory. Operations that may hang run on other threads.
         runtime
             .worker_threads(AGENT_THREADS.min(std::thread::available_parallelism().map_or(1, usize::from)));
     }

@@ -1,4 +1,4 @@
-//! Runs the agents of nodes: that of this machine, and those whose mounts are only recorded.
+//! Runs node agents: that of this machine, and virtual nodes, whose mounts are only recorded.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ use orlop_node::eviction::Thresholds;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// Why nodes ended.
+/// Why node agents ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NodeError {
-    /// One of them cannot begin.
+    /// An agent cannot start.
     #[error("node {name} cannot begin: {source}")]
     Begin { name: String, source: AgentError },
-    /// A fault of ours; its text is in the log already.
+    /// A panic; its message is in the log already.
     #[error("node {0} ended by a panic")]
     Panic(String),
     /// Mounts need root.
@@ -26,12 +26,12 @@ pub(crate) enum NodeError {
         "--node mounts volumes on this machine, and only root may: run it as root, or leave --node out (--virtual-nodes N needs no root)"
     )]
     NotRoot,
-    /// There is no place for the records of virtual nodes.
+    /// The directory for the records of virtual nodes cannot be created.
     #[error("no directory for virtual nodes: {0}")]
     Directory(#[source] std::io::Error),
 }
 
-/// Begins a node.
+/// Starts a node agent.
 async fn begin(inputs: Inputs, stop: &CancellationToken) -> Result<(String, Agent), NodeError> {
     let name = inputs.config.name.clone();
     match Agent::start(inputs, stop.clone()).await {
@@ -40,7 +40,7 @@ async fn begin(inputs: Inputs, stop: &CancellationToken) -> Result<(String, Agen
     }
 }
 
-/// The agent of a machine whose server is elsewhere, until `stop`. `ready` is called when it has begun.
+/// Runs the agent of a machine with a remote server until `stop`. Calls `ready` when the agent has started.
 pub(crate) async fn run(
     config: NodeConfig,
     endpoint: &Endpoint,
@@ -58,20 +58,20 @@ pub(crate) async fn run(
     agent.ended().await.map_err(|_| NodeError::Panic(name))
 }
 
-/// All nodes of a process that serves the API too.
+/// All nodes in the process of the API server.
 pub(crate) struct Local {
     agents: Vec<(String, Agent)>,
-    /// Gone with the process, as the objects are, when there is no directory for data.
+    /// Without a data directory the records are deleted with the process, as the objects are.
     _records: Option<TempDir>,
 }
 
-/// Whether this user may have such nodes: told before anything is opened.
+/// Whether the user may run these nodes. Checked before anything is opened.
 pub(crate) fn allowed(nodes: &Nodes, is_root: bool) -> Result<(), NodeError> {
     if nodes.machine.is_some() && !is_root { Err(NodeError::NotRoot) } else { Ok(()) }
 }
 
 impl Local {
-    /// Begins them. They speak with the server in this process, each as its node.
+    /// Starts the agents. Each connects to the server in this process as its node.
     pub(crate) async fn begin(
         nodes: &Nodes,
         data_dir: Option<&Path>,
@@ -103,7 +103,7 @@ impl Local {
         Ok(local)
     }
 
-    /// Ends when all have ended.
+    /// Waits until all agents have ended.
     pub(crate) async fn ended(self) -> Result<(), NodeError> {
         let mut outcome = Ok(());
         for (name, agent) in self.agents {
@@ -117,7 +117,7 @@ impl Local {
 fn virtual_node(dir: &Path, number: u32) -> NodeConfig {
     let name = format!("virtual-{number}");
     let root: PathBuf = dir.join(&name);
-    // A laptop with little room left is no reason not to watch: a virtual node needs none.
+    // Virtual nodes need no resources, so low resources on the machine must not affect them.
     NodeConfig { is_virtual: true, thresholds: Thresholds::default(), ..NodeConfig::new(name, root) }
 }
 
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_without_root() {
+    fn machine_node_requires_root() {
         let machine = Some(Box::new(NodeConfig::new("n", "/x")));
         for (machine, is_root, want) in
             [(machine.clone(), true, true), (machine, false, false), (None, false, true)]

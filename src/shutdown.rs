@@ -1,12 +1,12 @@
-//! How a process is asked to stop.
+//! Handles stop signals.
 //!
-//! The first SIGINT or SIGTERM asks it to stop cleanly. A second one ends it at once, with the exit
-//! code that shells know: 128 and the signal's number.
+//! The first SIGINT or SIGTERM shuts the process down cleanly. A second one ends the process immediately, with
+//! the conventional exit code: 128 plus the number of the signal.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that is cancelled at the first signal. The second one ends the process.
+/// A token that the first signal cancels. The second signal ends the process.
 pub(crate) fn on_signal() -> std::io::Result<CancellationToken> {
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut terminations = signal(SignalKind::terminate())?;
@@ -14,17 +14,17 @@ pub(crate) fn on_signal() -> std::io::Result<CancellationToken> {
     let asked = stop.clone();
     tokio::spawn(async move {
         let first = next(&mut interrupts, &mut terminations).await;
-        tracing::info!("{} received, stopping; send it again to end at once", first.name);
+        tracing::info!("{} received, stopping; send it again to exit immediately", first.name);
         asked.cancel();
         let second = next(&mut interrupts, &mut terminations).await;
-        tracing::warn!("{} received again, ending at once", second.name);
-        // What was acknowledged is on the disk already, so nothing is lost.
+        tracing::warn!("{} received again, exiting immediately", second.name);
+        // Acknowledged writes are on the disk already, so nothing is lost.
         std::process::exit(second.exit_code);
     });
     Ok(stop)
 }
 
-/// A signal that came.
+/// A received signal.
 struct Came {
     name: &'static str,
     exit_code: i32,

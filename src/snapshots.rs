@@ -1,7 +1,7 @@
-//! Snapshots by the clock: files of everything in a directory, the newest of which are kept.
+//! Periodic snapshots: files with all objects in a directory, of which the newest are kept.
 //!
-//! Nothing that goes wrong here stops the server; it is logged and counted, and tried again when the
-//! next one is due. When nothing has changed since the last file, none is made.
+//! An error does not stop the server: it is logged and counted, and the snapshot is retried when the next one is
+//! due. If nothing has changed since the last file, no snapshot is taken.
 
 use std::fs;
 use std::io;
@@ -21,8 +21,7 @@ const PREFIX: &str = "orlop-";
 const SUFFIX: &str = ".snapshot";
 const TIME: &str = "%Y%m%dT%H%M%SZ";
 
-/// A file that was made here. The name says when and of which revision, so that nothing has to be
-/// opened to know.
+/// A periodic snapshot file. Its name contains the time and the revision, so that the file need not be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Named {
     name: String,
@@ -43,7 +42,7 @@ fn parse(name: &str) -> Option<Named> {
     Some(Named { name: name.to_owned(), time: time.to_owned(), revision })
 }
 
-/// Our files in a directory, oldest first.
+/// The snapshot files in a directory, oldest first.
 fn list(dir: &Path) -> io::Result<Vec<Named>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -53,7 +52,7 @@ fn list(dir: &Path) -> io::Result<Vec<Named>> {
     Ok(found)
 }
 
-/// How long until the next one is due: a restart does not put it off.
+/// The time until the next snapshot is due; a restart does not delay it.
 fn due_in(every: Duration, newest: Option<&Named>, now: Timestamp) -> Duration {
     let taken = newest.and_then(|newest| {
         let time = jiff::civil::DateTime::strptime(TIME, &newest.time).ok()?;
@@ -64,7 +63,7 @@ fn due_in(every: Duration, newest: Option<&Named>, now: Timestamp) -> Duration {
     every.saturating_sub(Duration::try_from(since).unwrap_or_default())
 }
 
-/// Takes snapshots until it is told to stop.
+/// Takes snapshots until it is stopped.
 pub(crate) async fn run(
     schedule: Schedule,
     store: Arc<dyn Kv<Projection>>,
@@ -99,7 +98,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Makes one file, if something has changed, and removes those that are too many.
+/// Takes a snapshot if something has changed, and removes surplus files.
 fn once(
     schedule: &Schedule,
     store: &dyn Kv<Projection>,
@@ -109,7 +108,7 @@ fn once(
     create(&schedule.dir).map_err(io("create"))?;
     let picture = store.head();
     let mut found = list(&schedule.dir).map_err(io("look into"))?;
-    // Also of another store: a revision says nothing then, but its header does.
+    // The file may belong to another store, which only its header shows.
     let same = found.last().is_some_and(|newest| {
         newest.revision == picture.revision()
             && archive::header(&schedule.dir.join(&newest.name))
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn when_the_next_one_is_due() {
+    fn restart_does_not_delay_the_next_snapshot() {
         let every = Duration::from_secs(3600);
         let newest = parse(&name_of(at(0), Revision(7))).unwrap();
         assert_eq!(newest.revision, Revision(7));
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_come_and_go() {
+    async fn newest_snapshots_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let schedule = Schedule { every: Duration::from_secs(1), dir: dir.path().join("kept/here"), keep: 2 };
         let store = Memory::<Projection>::new();

@@ -1,4 +1,4 @@
-//! TLS of the listener: HTTP/2 and HTTP/1.1, and client certificates when authorities are given.
+//! TLS of the listener: HTTP/2 and HTTP/1.1, with client certificates if authorities are configured.
 
 use std::future::Future;
 use std::io;
@@ -19,7 +19,7 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower::Layer as _;
 
-/// Why there is no TLS.
+/// Why TLS cannot be configured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
     #[error("{flag} {}: {problem}", path.display())]
@@ -28,7 +28,7 @@ pub(crate) enum TlsError {
     Pair { certificate: PathBuf, key: PathBuf, problem: String },
 }
 
-/// The certificates of a PEM file; at least one.
+/// Reads the certificates of a PEM file; there must be at least one.
 fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let wrong = |problem: String| TlsError::File { flag, path: path.to_owned(), problem };
     let read: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
@@ -41,7 +41,7 @@ fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'s
     Ok(found)
 }
 
-/// How the listener speaks TLS.
+/// The TLS configuration of the listener.
 pub(crate) fn server_config(
     certificate: &Path,
     key: &Path,
@@ -71,7 +71,7 @@ pub(crate) fn server_config(
             for root in certificates("--client-ca-file", path)? {
                 roots.add(root).map_err(|error| wrong(error.to_string()))?;
             }
-            // A certificate is asked for and not required: tokens and public paths need none.
+            // The client certificate is optional: tokens and public paths do not need one.
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
                 .allow_unauthenticated()
                 .build()
@@ -84,7 +84,7 @@ pub(crate) fn server_config(
     Ok(Arc::new(config))
 }
 
-/// Shakes hands, and gives each request of the connection the client's certificate.
+/// Performs the handshake and adds the client's certificate to each request of the connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Acceptor {
     inner: RustlsAcceptor<DefaultAcceptor>,
@@ -97,7 +97,7 @@ impl Acceptor {
     }
 }
 
-/// A connection's service, whose requests carry the certificate when there is one.
+/// A connection's service, whose requests carry the client certificate if there is one.
 type WithCertificate<S> = tower::util::Either<AddExtension<S, ClientCertificate>, S>;
 
 impl<I, S> Accept<I, S> for Acceptor

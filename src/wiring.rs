@@ -1,8 +1,8 @@
-//! The only place that sees every crate: builds a process from its parts, and takes it down in order.
+//! Builds a process from its parts, and shuts it down in order. Only this module depends on every crate.
 //!
-//! The order of the end: readiness fails, so that nobody new is sent here; controllers and nodes stop, so
-//! that nothing is half done; watches end cleanly and requests in flight finish; a snapshot that is
-//! being written is finished; the store closes.
+//! The order of the shutdown: readiness fails, so that load balancers send no new clients; controllers and nodes
+//! stop, so that no operation is incomplete; watches end cleanly and requests in flight finish; a snapshot in
+//! progress is finished; the store is closed.
 
 use std::future::Future;
 use std::path::Path;
@@ -60,14 +60,14 @@ pub(crate) enum RunError {
     Store(#[source] OpenError),
     #[error("nothing is served of the file of --from")]
     Replay(#[from] ReplayError),
-    /// A fault of ours; its text is in the log already.
+    /// A panic; its message is in the log already.
     #[error("{0} ended by a panic")]
     Panic(&'static str),
 }
 
 type Store = Arc<dyn Kv<Projection>>;
 
-/// Runs the parts of a role until the process is asked to stop.
+/// Runs the parts of a role until a stop signal.
 pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
     let stop = shutdown::on_signal().map_err(RunError::Signals)?;
     match role {
@@ -79,7 +79,7 @@ pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
     }
 }
 
-/// Runs a server until `stop`. `ready` is told its URL, and the router for clients in this process.
+/// Runs a server until `stop`. `ready` receives the URL, and the router for clients in this process.
 pub(crate) async fn serve(
     config: &ServerConfig,
     loops: Option<&LoopArgs>,
@@ -88,7 +88,7 @@ pub(crate) async fn serve(
     ready: impl FnOnce(&str, &axum::Router) + Send,
 ) -> Result<(), RunError> {
     let listen = &config.listen;
-    // What is cheap to find wrong comes before the store is opened.
+    // Inexpensive checks run before the store is opened.
     nodes::allowed(nodes, rustix::process::geteuid().is_root())?;
     let auth = listen::auth(listen).map_err(ListenError::from)?;
     let root_ca = match loops {
@@ -169,7 +169,7 @@ pub(crate) async fn serve(
         handle.graceful_shutdown(Some(config.api.request_timeout));
         server.drain().await;
         let serving = serving.finish().await;
-        // Last: one that is being written needs nothing but the store, and nobody else waits for it.
+        // Stopped last: a snapshot in progress needs only the store, and no other part waits for it.
         let saving = saving.finish().await;
         early.and(controllers).and(agents).and(serving).and(saving)
     }
@@ -202,7 +202,7 @@ async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) 
     Ok(())
 }
 
-/// The agent of this machine.
+/// Runs the agent of this machine.
 async fn node(endpoint: Endpoint, config: NodeConfig, stop: CancellationToken) -> Result<(), RunError> {
     let lines = Lines::default();
     let client = client::connect_over(endpoint.clone(), &lines).await?;
@@ -216,7 +216,7 @@ async fn node(endpoint: Endpoint, config: NodeConfig, stop: CancellationToken) -
     Ok(())
 }
 
-/// The CSI driver for laboratories.
+/// Runs the CSI driver for laboratories.
 async fn drive(options: hostpath::Options, stop: CancellationToken) -> Result<(), RunError> {
     let (name, endpoint) = (options.name.clone(), options.endpoint.clone());
     let ready = move || tracing::info!("driver {name} answers on {endpoint}");
@@ -225,7 +225,7 @@ async fn drive(options: hostpath::Options, stop: CancellationToken) -> Result<()
     Ok(())
 }
 
-/// The store, and in words where it is.
+/// Opens the store. Returns it with a description of its location.
 async fn open(args: &StoreArgs) -> Result<(Store, String), RunError> {
     let clock = Arc::new(HeldClock::default());
     let opened = open_with(args, clock.clone()).await?;
@@ -247,7 +247,7 @@ async fn fill(
     file: &Path,
 ) -> Result<(), ReplayError> {
     if args.store_backend == StoreBackend::Embedded && store.head().revision() == Revision::ZERO {
-        // Tried in memory first: what is wrong with the file is found before anything is on the disk.
+        // The replay runs in memory first, so that an invalid file is detected before anything is written to the disk.
         let trial = Arc::new(HeldClock::default());
         let options = MemoryOptions { clock: trial.clone(), ..MemoryOptions::default() };
         replay(&Memory::with(options), &trial, file, args.at).await?;
@@ -273,7 +273,7 @@ async fn open_with(args: &StoreArgs, clock: Arc<dyn Clock>) -> Result<(Store, St
     match args.store_backend {
         StoreBackend::Memory => {
             let options = MemoryOptions { clock, ..MemoryOptions::default() };
-            Ok((Arc::new(Memory::with(options)), "in memory (gone with this process)".to_owned()))
+            Ok((Arc::new(Memory::with(options)), "in memory (lost when this process ends)".to_owned()))
         }
         StoreBackend::Embedded => {
             let dir = data_dir::prepare(args.data_dir.as_deref())?;
@@ -287,11 +287,11 @@ async fn open_with(args: &StoreArgs, clock: Arc<dyn Clock>) -> Result<(Store, St
                 retention,
                 min_free_bytes: args.store_min_free_bytes,
                 clock,
-                // Events tell what has happened; what shall be matters more.
+                // Events describe the past; the desired state is more important.
                 shed_first: vec!["/registry/events/".to_owned()],
                 ..StoreOptions::default()
             };
-            // Opening reads and checks everything, so it is no work for a thread that serves.
+            // Opening reads and verifies all files, so it must not block a thread that serves requests.
             let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, options)).await;
             let store = opened.map_err(|_| RunError::Panic("opening the store"))?.map_err(RunError::Store)?;
             Ok((Arc::new(store), place))
@@ -299,7 +299,7 @@ async fn open_with(args: &StoreArgs, clock: Arc<dyn Clock>) -> Result<(Store, St
     }
 }
 
-/// Something that runs beside, or nothing.
+/// An optional background task.
 struct Task {
     name: &'static str,
     handle: Option<JoinHandle<Result<(), RunError>>>,
@@ -314,16 +314,16 @@ impl Task {
         self.handle = Some(tokio::spawn(async { body.await.map_err(Into::into) }));
     }
 
-    /// Its end. Never, when nothing runs.
+    /// Waits for the end of the task; never returns if there is no task.
     async fn ended(&mut self) -> Result<(), RunError> {
         let Some(handle) = &mut self.handle else { return std::future::pending().await };
         let result = handle.await;
         self.handle = None;
-        // It is never aborted, so what is no result is a panic.
+        // The task is never aborted, so a missing result is a panic.
         result.unwrap_or(Err(RunError::Panic(self.name)))
     }
 
-    /// Its end, or at once when nothing runs.
+    /// Waits for the end of the task; returns immediately if there is no task.
     async fn finish(&mut self) -> Result<(), RunError> {
         if self.handle.is_none() { Ok(()) } else { self.ended().await }
     }

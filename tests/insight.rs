@@ -167,6 +167,6 @@ async fn what_was_lost_comes_back_and_goes_elsewhere() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert!(lines.len() > 20 && lines[0]["type"] == "HEADER", "{said}");
-    assert!(said.starts_with("saved ") && said.contains("past; the page plays it"), "{said}");
+    assert!(said.starts_with("saved ") && said.contains("past; the page can replay it"), "{said}");
     plane.stop().await;
 }

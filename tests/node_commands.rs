@@ -238,7 +238,10 @@ async fn what_is_left_in_the_directory_of_an_agent() {
         format!("would be removed: {}, which is empty", shown("pods/empty")),
         format!("would be moved into quarantine: {}, which is not empty", shown("pods/full")),
         format!("would be moved into quarantine: {}, which is not empty", shown("pods/linked")),
-        format!("kept: {}; there are records of its containers; the agent ends what runs of them", shown("pods/runs")),
+        format!(
+            "kept: {}; there are records of its containers; the agent ends what runs of them",
+            shown("pods/runs")
+        ),
     ];
     let (said, _) = ends(&gc(&["--dry-run", "--purge-quarantine", "--older-than=24h"]), 1);
     has(&said, &would.each_ref().map(String::as_str));

@@ -1,4 +1,4 @@
-//! `orlop node gc`: what is left in the directory of an agent, in sentences, one for each thing.
+//! `orlop node gc`: reports what is left in the directory of an agent, one sentence for each finding.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -9,12 +9,12 @@ use orlop_node::config::NodeConfig;
 use orlop_node::gc::{self, GcError, Purge, Report, Request};
 use orlop_node::volumes::{Fate, LeftVolume};
 
-/// Something is left.
+/// Exit code: something is left.
 const AMISS: u8 = 1;
-/// Could not look.
+/// Exit code: the directory could not be examined.
 const NO_LOOK: u8 = 2;
 
-/// What is to be looked after, and how.
+/// The directory to clean up, and the options.
 pub(crate) struct Gc {
     pub(crate) config: NodeConfig,
     pub(crate) server: Endpoint,
@@ -22,7 +22,7 @@ pub(crate) struct Gc {
     pub(crate) purge: Option<Duration>,
 }
 
-/// Why it cannot be done.
+/// Why the directory cannot be examined.
 #[derive(Debug, thiserror::Error)]
 enum CannotLook {
     #[error(transparent)]
@@ -33,9 +33,9 @@ enum CannotLook {
     Threads(#[from] std::io::Error),
 }
 
-/// Does it, and says with which code to exit.
+/// Cleans up the directory and returns the exit code.
 pub(crate) fn run(gc: Gc) -> ExitCode {
-    // A filter that is written here can be read.
+    // The built-in filter is always valid.
     let _ = crate::logging::start_for_tool();
     let dry_run = gc.dry_run;
     let work = || -> Result<Report, CannotLook> {
@@ -45,14 +45,14 @@ pub(crate) fn run(gc: Gc) -> ExitCode {
             let request = Request { config: gc.config, client, dry_run: gc.dry_run, purge: gc.purge };
             Ok::<_, CannotLook>(gc::run(request).await?)
         });
-        // A mount that hangs keeps its thread.
+        // A mount that hangs blocks its thread.
         runtime.shutdown_background();
         report
     };
     match work() {
         Ok(report) => {
             let (text, is_amiss) = told(&report, dry_run);
-            // A reader that has gone away has what it wanted.
+            // A reader that closed the pipe needs no more output.
             let _ = std::io::stdout().write_all(text.as_bytes());
             if is_amiss { ExitCode::from(AMISS) } else { ExitCode::SUCCESS }
         }
@@ -63,7 +63,7 @@ pub(crate) fn run(gc: Gc) -> ExitCode {
     }
 }
 
-/// The report in words, and whether something is left, or would be changed. Pure.
+/// The report as text, and whether something is left or would be changed. Pure.
 fn told(report: &Report, dry_run: bool) -> (String, bool) {
     let mut lines: Vec<(bool, String)> = Vec::new();
     let mut say = |is_amiss: bool, line: String| lines.push((is_amiss, line));
@@ -128,7 +128,7 @@ fn told(report: &Report, dry_run: bool) -> (String, bool) {
     (lines.into_iter().map(|(_, line)| line + "\n").collect(), is_amiss)
 }
 
-/// The two largest units.
+/// An age in its two largest units.
 fn in_words(age: Duration) -> String {
     let seconds = age.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_and_what_would_be() {
+    fn report_tells_done_from_planned() {
         let removed = || vec![finding("u", Fate::Removed)];
         let moved = || vec![finding("u", Fate::Quarantined(PathBuf::from("/r/quarantine/t-u")))];
         for (agent_runs, dry_run, findings, line, expected) in [
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_quarantine() {
+    fn report_lists_the_quarantine() {
         let age = Some(Duration::from_secs(3 * 86_400 + 7200));
         let one = |age, purge| Quarantined { path: PathBuf::from("/q/x"), age, purge };
         for (dry_run, quarantined, line, expected) in [
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_are_the_agents() {
+    fn left_volumes_are_unmounted_by_the_agent() {
         let mut report = report(true, vec![], vec![]);
         report.left.volumes = vec![
             LeftVolume { volume: "kubernetes.io/csi/d^h".to_owned(), uid: None },
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn ages() {
+    fn ages_have_two_units() {
         for (seconds, expected) in
             [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3661, "1 h 1 min"), (86_400 * 2, "2 d 0 h")]
         {

@@ -1,8 +1,8 @@
 //! The command line of `orlop`: flags, configuration and commands.
 //!
-//! Reading order: [`args`] declares the flags, [`config`] turns flags, variables and the file into one typed configuration,
-//! [`tool`] runs the commands that exit by themselves: `snapshot`, `store`, `volumes`, `drain`, `gc`, and those that explain,
-//! rewind and repair (`insight`). Servers, controllers and nodes are started by the root package.
+//! Reading order: [`args`] declares the flags, [`config`] merges flags, variables and the file into one typed
+//! configuration, [`tool`] runs the short-lived commands: `snapshot`, `store`, `volumes`, `drain`, `gc`, and
+//! those that explain, rewind and repair (`insight`). The root package starts servers, controllers and nodes.
 
 pub mod args;
 pub mod config;

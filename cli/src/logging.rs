@@ -1,4 +1,4 @@
-//! Log lines go to stderr: for people, or as JSON, one object per line.
+//! Writes log lines to stderr, as text or as JSON with one object per line.
 
 use std::io::IsTerminal as _;
 
@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::args::{LogFormat, ProcessArgs};
 
-/// A filter that cannot be read.
+/// An invalid log filter.
 #[derive(Debug, thiserror::Error)]
 #[error("--log-level `{text}` is no filter ({problem}); give error, warn, info, debug or trace")]
 pub struct LogLevelError {
@@ -14,7 +14,7 @@ pub struct LogLevelError {
     problem: String,
 }
 
-/// What is logged. `--log-level` says more than `-v`, so it wins.
+/// The log filter. `--log-level` takes precedence over `-v` because it is more specific.
 fn directives(args: &ProcessArgs) -> String {
     if let Some(level) = &args.log_level {
         return level.clone();
@@ -24,12 +24,12 @@ fn directives(args: &ProcessArgs) -> String {
         4..=5 => "debug",
         6.. => "trace",
     };
-    // With -v one wants to see what orlop does, not each frame of each connection.
-    // The client tells each request that found no server; who made the request tells it once.
+    // `-v` is for orlop's own events, not for the frames of each connection. The client logs each request that found
+    // no server, but the caller already reports that once.
     format!("warn,kube_client::client::builder=off,orlop={level}")
 }
 
-/// Starts logging; to be called once.
+/// Starts logging. Must be called only once.
 pub fn start(args: &ProcessArgs) -> Result<(), LogLevelError> {
     let text = directives(args);
     let filter = EnvFilter::try_new(&text)
@@ -42,7 +42,7 @@ pub fn start(args: &ProcessArgs) -> Result<(), LogLevelError> {
     Ok(())
 }
 
-/// The same for a command that does one thing: only what is worth a warning.
+/// Starts logging for a short-lived command: warnings and errors only.
 pub(crate) fn start_for_tool() -> Result<(), LogLevelError> {
     let level = Some("warn".to_owned());
     start(&ProcessArgs { config: None, log_format: LogFormat::Text, log_level: level, v: None })
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn verbosity() {
+    fn verbosity_selects_the_level() {
         let cases = [
             (None, None, "warn,kube_client::client::builder=off,orlop=info"),
             (None, Some(3), "warn,kube_client::client::builder=off,orlop=info"),
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_filter_is_an_error() {
+    fn invalid_filter_is_an_error() {
         let error = start(&args(Some("loud=very=much"), None)).expect_err("no filter");
         assert!(error.to_string().contains("loud=very=much"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! `orlop store`: looking after the directory of a store that is not running.
+//! `orlop store`: checks and compacts the directory of a store that is not running.
 
 use std::error::Error;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use orlop_store::{AcceptedLoss, CheckOptions, accept_loss};
 
 use crate::args::StoreCommand;
 
-/// Does it, and gives what there is to say.
+/// Runs the command and returns the text to print.
 pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
     match command {
         StoreCommand::Check { dir, accept_loss: true } => {
             let options = Options { lock_wait: Duration::ZERO, ..Options::default() };
             let AcceptedLoss { kept, acknowledged, continues } = accept_loss(&dir, &options)?;
             Ok(format!(
-                "{}: what was at revision {kept} is kept, what came after it up to {acknowledged} is lost; the store \
+                "{}: everything up to revision {kept} is kept, the writes after it up to {acknowledged} are lost; the store \
                  goes on at {continues}\n",
                 dir.display()
             ))
@@ -25,7 +25,7 @@ pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
             if report.verdict.opens() {
                 return Ok(format!("{report}\n"));
             }
-            // For people: what was found goes where answers go, and the exit code says the rest.
+            // The findings are printed to stdout as a result; the exit code reports the verdict.
             println!("{report}");
             Err("the check has found something; see above".into())
         }

@@ -1,4 +1,4 @@
-//! Runs the commands that do one thing and exit.
+//! Runs the short-lived commands.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -11,13 +11,13 @@ use crate::config::{Task, Tool};
 use crate::error::chain;
 use crate::{drain, gc, insight, logging, snapshot, store, volumes};
 
-/// Something failed while it ran.
+/// Exit code: the command failed.
 const FAILED: u8 = 1;
 
 /// Runs the command. Its result goes to stdout; warnings and errors go to stderr.
 pub fn run(tool: Tool) -> ExitCode {
     match tool.0 {
-        // A reader that has closed its end has read enough.
+        // A reader that closed the pipe needs no more output.
         Task::Version => {
             let _ = writeln!(std::io::stdout(), "orlop {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS

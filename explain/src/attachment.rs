@@ -1,4 +1,4 @@
-//! Why a volume is not attached, or not detached.
+//! Explains why a volume is not attached, or not detached.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub fn explain(world: &dyn ClusterView, attachment: &Arc<VolumeAttachment>, why:
     }
 }
 
-/// Explains one that is being deleted.
+/// Explains an attachment that is being deleted.
 pub(super) fn leaving(world: &dyn ClusterView, attachment: &Arc<VolumeAttachment>, why: &mut Why) {
     let (volume, node, driver) = parts(attachment);
     missing(world, attachment, why);
@@ -78,7 +78,7 @@ fn parts(attachment: &VolumeAttachment) -> (&str, &str, &str) {
     (volume, &spec.node_name, &spec.attacher)
 }
 
-/// What it names and is not there.
+/// Adds causes for missing objects that the attachment refers to.
 fn missing(world: &dyn ClusterView, attachment: &Arc<VolumeAttachment>, why: &mut Why) {
     let (volume, node, driver) = parts(attachment);
     if world.node(node).is_none() {

@@ -1,5 +1,6 @@
-//! The volumes that a claim could have: how many each rule speaks against first, and the nearest with every rule's verdict
-//! and what would make them fit. The many are judged by their facts, the nearest by the predicates of `pv/fit.rs`.
+//! The candidate volumes of a claim: for each rule the number of volumes that fail it first, and the nearest
+//! volumes with every rule's verdict and a fix. All volumes are judged by their facts, the nearest by the
+//! predicates of `pv/fit.rs`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,17 +18,17 @@ use super::model::{Candidate, Candidates, Rule, RuleCount, RuleVerdict};
 use super::places::Places;
 use super::words;
 
-/// How many are told in full.
+/// Number of volumes that are reported in full.
 pub const NEAREST: usize = 20;
 
-/// What is found among all volumes.
+/// The result of a search through all volumes.
 #[derive(Debug, Default)]
 pub struct FoundVolumes {
-    /// For the answer.
+    /// The candidates for the answer.
     pub candidates: Candidates,
-    /// The nearest that fits.
+    /// The nearest volume that fits.
     pub fitting: Option<Arc<PersistentVolume>>,
-    /// The nearest of those that point to the claim, and whether it fits.
+    /// The nearest volume whose claimRef is the claim, and whether it fits.
     pub ours: Option<(Arc<PersistentVolume>, bool)>,
 }
 
@@ -40,7 +41,8 @@ struct Ranked {
 }
 
 impl Ranked {
-    /// Fewest rules first; of equally many those that point to the claim, then the nearest in size, then by name.
+    /// Orders by the number of failed rules, then volumes whose claimRef is the claim, then by size difference, then
+    /// by name.
     fn order(&self, facts: &Facts, against: Against, ours: bool, distance: f64) -> Ordering {
         (self.against.count, !self.ours)
             .cmp(&(against.count, !ours))
@@ -49,18 +51,18 @@ impl Ranked {
     }
 }
 
-/// What a look at the facts of all volumes gives: the numbers, and the nearest in order.
+/// The result of a survey of the facts of all volumes: the counts, and the nearest volumes in order.
 #[derive(Debug, Default)]
 pub struct Survey {
     total: usize,
     by_rule: BTreeMap<Rule, usize>,
     nearest: Vec<Ranked>,
-    /// The nearest of those that point to the claim, wherever it stands.
+    /// The nearest volume whose claimRef is the claim, at any rank.
     ours: Option<Ranked>,
 }
 
 impl Survey {
-    /// One more volume, and what speaks against it. Nothing is kept of it unless it is among the nearest.
+    /// Adds a volume and its failed rules. Only the nearest volumes are stored.
     pub fn add(&mut self, facts: &Facts, asked: &ClaimRequest, against: Against) {
         self.total += 1;
         if let Some(first) = against.first {
@@ -84,13 +86,13 @@ impl Survey {
         }
     }
 
-    /// How many there are, and how many of them nothing speaks against.
+    /// The number of volumes, and the number of those that fit.
     pub fn counts(&self) -> (usize, usize) {
         (self.total, self.total - self.by_rule.values().sum::<usize>())
     }
 }
 
-/// Judges every volume for a claim. `places`: where it has to be usable; none: anywhere.
+/// Judges every volume for a claim. `places`: where the volume must be usable; `None` for anywhere.
 pub fn judge(
     world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
@@ -104,7 +106,7 @@ pub fn judge(
             let accepted = match facts.near(&places.held) {
                 Near::Yes => true,
                 Near::No => false,
-                // Only what fits otherwise is worth decoding; the nearest are looked at once more below.
+                // Only volumes that fit otherwise are decoded; the nearest are checked again below.
                 Near::Ask if against.count > 0 => true,
                 Near::Ask => world.volume(&facts.name).is_some_and(|volume| places.accept(&volume)),
             };
@@ -128,7 +130,7 @@ pub fn judge(
     FoundVolumes { candidates: Candidates { total, fit, by_rule, nearest }, fitting, ours }
 }
 
-/// One volume with every rule's verdict and what would make it fit.
+/// One volume with every rule's verdict and a fix.
 pub fn candidate(
     world: &dyn ClusterView,
     volume: &PersistentVolume,
@@ -145,7 +147,7 @@ pub fn candidate(
     Candidate { volume: object::name(&volume.metadata).to_owned(), verdicts, first, fix }
 }
 
-/// What every rule says of a volume, in the order in which the binder asks.
+/// The verdict of every rule on a volume, in the order of the binder.
 pub fn verdicts(
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
@@ -197,7 +199,7 @@ pub fn verdicts(
     all
 }
 
-/// A misfit in words; where the binder's are short, with what is missing.
+/// A misfit as text, with the missing details where the binder's message is short.
 pub fn told(misfit: &Misfit, volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> String {
     match misfit {
         Misfit::AccessModes { .. } => {

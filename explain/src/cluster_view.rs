@@ -1,5 +1,5 @@
-//! What the engine can ask: objects by kind and key, the small facts of all volumes, the events of the object asked about,
-//! and the time. Answers are what was seen last; nothing here waits.
+//! The engine's view of the cluster: objects by kind and key, the facts of all volumes, the events of the object
+//! in question, and the time. Answers come from caches; nothing here waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use super::facts::Facts;
 use super::model::Reference;
 use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
-/// How the controllers were told to behave, as far as it changes an answer.
+/// Settings of the controllers that affect answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Volumes are made for claims.
+    /// Dynamic provisioning is enabled.
     pub dynamic_provisioning: bool,
-    /// The plugin `kubernetes.io/host-path` makes volumes.
+    /// The plugin `kubernetes.io/host-path` provisions volumes.
     pub host_path_provisioner: bool,
-    /// When a volume is taken from a lost node by force; none: never.
+    /// Time until a volume is force-detached from an unhealthy node; `None` disables force-detach.
     pub force_detach_after: Option<Duration>,
 }
 
@@ -35,56 +35,56 @@ impl Default for Settings {
     }
 }
 
-/// What is known.
+/// The state of the cluster.
 pub trait ClusterView {
-    /// The time.
+    /// The current time.
     fn now(&self) -> Timestamp;
-    /// How the controllers behave.
+    /// The settings of the controllers.
     fn settings(&self) -> Settings;
-    /// The claim of this `namespace/name`.
+    /// The claim with this key (`namespace/name`).
     fn claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>>;
-    /// The volume of this name.
+    /// The volume with this name.
     fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>>;
-    /// Asks for the facts of every volume.
+    /// Calls `each` with the facts of every volume.
     fn facts(&self, each: &mut dyn FnMut(&Facts));
-    /// The class of this name.
+    /// The class with this name.
     fn class(&self, name: &str) -> Option<Arc<StorageClass>>;
     /// All classes.
     fn classes(&self) -> Vec<Arc<StorageClass>>;
-    /// The pods that name a claim.
+    /// The pods that use a claim.
     fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>>;
     /// The pods of a node.
     fn pods_on_node(&self, node: &str) -> Vec<Arc<Pod>>;
-    /// The node of this name.
+    /// The node with this name.
     fn node(&self, name: &str) -> Option<Arc<Node>>;
     /// All nodes.
     fn nodes(&self) -> Vec<Arc<Node>>;
-    /// The drivers of a node.
+    /// The CSINode with this name.
     fn csi_node(&self, name: &str) -> Option<Arc<CSINode>>;
-    /// The nodes that have a driver.
+    /// The nodes on which a driver is registered.
     fn nodes_with_driver(&self, driver: &str) -> Vec<String>;
-    /// The driver of this name.
+    /// The driver with this name.
     fn driver(&self, name: &str) -> Option<Arc<CSIDriver>>;
     /// The attachments of a volume.
     fn attachments_of_volume(&self, volume: &str) -> Vec<Arc<VolumeAttachment>>;
     /// The attachments of a node.
     fn attachments_on_node(&self, node: &str) -> Vec<Arc<VolumeAttachment>>;
-    /// The volume attributes class of this name.
+    /// The volume attributes class with this name.
     fn attributes_class(&self, name: &str) -> Option<Arc<VolumeAttributesClass>>;
-    /// What drivers have told of their room for a storage class.
+    /// The capacities that drivers report for a storage class.
     fn capacities(&self, class: &str) -> Vec<Arc<CSIStorageCapacity>>;
-    /// The snapshot of this namespace and name.
+    /// The snapshot with this namespace and name.
     fn snapshot(&self, namespace: &str, name: &str) -> Option<Arc<VolumeSnapshot>>;
     /// The content of a snapshot.
     fn content(&self, name: &str) -> Option<Arc<VolumeSnapshotContent>>;
-    /// The events of what is asked about and of what it waits for, the newest first.
+    /// The events of the object in question and of the objects that it waits for, the newest first.
     fn events(&self) -> &[Event];
 
     /// The newest event of an object with one of these reasons.
     fn event(&self, of: &Reference, reasons: &[&str]) -> Option<&Event> {
         self.events().iter().find(|event| {
             let (object, reason) = (&event.involved_object, event.reason.as_deref());
-            // Events outlive their objects: one of this name may have been told of an earlier one.
+            // Events outlive their objects: an event of this name may belong to an earlier object.
             let same = match (&object.uid, &of.uid) {
                 (Some(told), Some(uid)) => told.is_empty() || told == uid,
                 (Some(_) | None, Some(_) | None) => true,
@@ -95,7 +95,7 @@ pub trait ClusterView {
         })
     }
 
-    /// Whether somebody answers to the name of a driver: it is registered, or a node has it.
+    /// Whether a driver is installed: it has a CSIDriver object, or it is registered on a node.
     fn has_driver(&self, name: &str) -> bool {
         self.driver(name).is_some() || !self.nodes_with_driver(name).is_empty()
     }

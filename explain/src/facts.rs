@@ -1,5 +1,5 @@
-//! What every question about candidates needs of every volume, in little room: a hundred thousand volumes are judged without
-//! decoding one. Texts that many volumes share are shared here too.
+//! Compact facts of every volume for judging candidates: 100 000 volumes are judged without decoding one.
+//! Strings that many volumes share are stored once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use orlop_volume::object::{self, VolumeMode, VolumePhase};
 
 use super::model::Rule;
 
-/// What is known of one volume.
+/// The facts of one volume.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Its name.
+    /// The volume's name.
     pub name: Arc<str>,
     capacity: Quantity,
     modes: ModeSet,
@@ -27,55 +27,55 @@ pub struct Facts {
     terminating: bool,
     class: Arc<str>,
     attributes_class: Arc<str>,
-    /// As JSON; empty for none.
+    /// Labels as JSON; empty if there are none.
     labels: Arc<str>,
-    /// `namespace/name` and UID of the claim that it points to.
+    /// `namespace/name` and UID of the claimRef.
     claim: Option<(Box<str>, Box<str>)>,
     reach: FactReach,
 }
 
-/// Where it may be used.
+/// Where the volume can be used.
 #[derive(Clone, Debug)]
 enum FactReach {
     Everywhere,
-    /// Nodes with this label; `enough`: nothing else is asked.
+    /// Nodes with this label; `enough`: there is no other condition.
     Label {
         key: Arc<str>,
         value: Arc<str>,
         enough: bool,
     },
-    /// Only the volume tells.
+    /// The affinity must be read from the volume.
     Elsewhere,
 }
 
 /// Whether a volume can be used on one of some nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Near {
-    /// It can.
+    /// The volume can be used there.
     Yes,
-    /// It cannot.
+    /// The volume cannot be used there.
     No,
-    /// Its whole node affinity has to be asked.
+    /// The whole node affinity must be evaluated.
     Ask,
 }
 
-/// What a claim asks for, read once.
+/// The request of a claim, parsed once.
 #[derive(Debug)]
 pub struct ClaimRequest {
     key: String,
     uid: String,
     size: Quantity,
-    /// None: one of the modes exists nowhere.
+    /// `None` if one of the modes does not exist.
     modes: Option<ModeSet>,
     mode: VolumeMode,
     class: String,
     attributes_class: String,
-    /// The labels, and what was found of each set of labels.
+    /// The label selector, with cached results for each set of labels.
     wanted: Wanted,
 }
 
 impl ClaimRequest {
-    /// What `claim` asks for.
+    /// Parses the request of `claim`.
     pub fn of(claim: &PersistentVolumeClaim) -> Self {
         Self {
             key: object::claim_key(claim),
@@ -89,44 +89,45 @@ impl ClaimRequest {
         }
     }
 
-    /// The labels that it wants to see.
+    /// The label selector of the claim.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
     }
 }
 
-/// The rules against one volume.
+/// The rules that a volume fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Against {
-    /// The first in the binder's order.
+    /// The first failed rule in the binder's order.
     pub first: Option<Rule>,
-    /// How many.
+    /// The number of failed rules.
     pub count: u8,
 }
 
 impl Against {
-    /// One more speaks against it.
+    /// Adds a failed rule.
     pub fn add(&mut self, rule: Rule) {
         self.first.get_or_insert(rule);
         self.count += 1;
     }
 }
 
-/// What was found of sets of labels, by where the one text of each is: a selector is asked once about each. Lives for one question.
+/// Selector results for sets of labels, keyed by the address of the shared string: each set is evaluated once.
+/// Lives for one query.
 pub type Memory = HashMap<*const u8, bool>;
 
-/// The labels of nodes: the values by their keys.
+/// The labels of nodes: the values of each key.
 pub type Held = HashMap<String, HashSet<String>>;
 
 impl Facts {
-    /// Whether it points to this claim.
+    /// Whether the volume's claimRef is this claim.
     pub fn points_to(&self, asked: &ClaimRequest) -> bool {
         self.claim
             .as_ref()
             .is_some_and(|(key, uid)| **key == *asked.key && (uid.is_empty() || **uid == *asked.uid))
     }
 
-    /// The rules against it, but for the nodes. The same rules as `pv/fit.rs`; a test compares them.
+    /// The failed rules, except node affinity. The same rules as in `pv/fit.rs`; a test compares them.
     pub fn against(&self, asked: &ClaimRequest, memory: &mut Memory) -> Against {
         let mut against = Against::default();
         let ours = self.points_to(asked);
@@ -166,7 +167,7 @@ impl Facts {
         }
     }
 
-    /// Whether it can be used on one of some nodes, told by the labels that they have.
+    /// Whether the volume can be used on one of some nodes, judged by the nodes' labels.
     pub fn near(&self, held: &Held) -> Near {
         match &self.reach {
             FactReach::Everywhere => Near::Yes,
@@ -182,18 +183,18 @@ impl Facts {
         }
     }
 
-    /// How far its size is from what is asked for: too little counts more than too much.
+    /// The distance between the volume's size and the request: too small counts more than too large.
     pub fn distance(&self, asked: &ClaimRequest) -> f64 {
         let (has, wants) = (self.capacity.to_f64(), asked.size.to_f64());
         if has < wants { (wants - has) * 2.0 } else { has - wants }
     }
 }
 
-/// Texts, each once.
+/// Interned strings.
 #[derive(Debug, Default)]
 struct Texts {
     known: HashSet<Arc<str>>,
-    /// At this many, those that nobody has any more are thrown away.
+    /// The number of strings at which unused ones are dropped.
     limit: usize,
 }
 
@@ -220,10 +221,10 @@ pub struct FactTable {
 }
 
 impl FactTable {
-    /// Puts a volume in, in place of the one with its name.
+    /// Inserts a volume, replacing the one with its name.
     pub fn put(&mut self, name: &Arc<str>, volume: &PersistentVolume) {
         let Some(capacity) = fit::capacity(volume) else {
-            // One whose size cannot be read is no candidate for anything.
+            // A volume whose size cannot be parsed is never a candidate.
             self.remove(name);
             return;
         };
@@ -255,12 +256,12 @@ impl FactTable {
         self.volumes.insert(Arc::clone(name), facts);
     }
 
-    /// Takes a volume out.
+    /// Removes a volume.
     pub fn remove(&mut self, name: &str) {
         self.volumes.remove(name);
     }
 
-    /// All, in no order.
+    /// All facts, in no particular order.
     pub fn all(&self) -> impl Iterator<Item = &Facts> {
         self.volumes.values()
     }

@@ -1,6 +1,6 @@
-//! What would make a volume fit a claim: one merge patch of the volume that takes away every rule that speaks against it. Where
-//! no such patch exists (a mode cannot be changed) an object that holds nobody's data is made anew: the claim, its pod, or the
-//! object of a volume that is leaving. Where another claim has the volume there is nothing.
+//! Fixes that make a volume fit a claim: one merge patch of the volume that resolves every failed rule. If no
+//! patch can do that (a mode cannot be changed), an object without data is recreated: the claim, its pod, or the
+//! object of a terminating volume. If another claim owns the volume, there is no fix.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::model::{Fix, Reference, Rule};
 use super::places::{Places, may_run};
 use super::words;
 
-/// The change that takes away all of these rules. `places`: where the claim's pod may run, where that was asked.
+/// The change that resolves all of these rules. `places`: where the claim's pod may run, if that matters.
 pub fn of_candidate(
     world: &dyn ClusterView,
     volume: &PersistentVolume,
@@ -60,7 +60,7 @@ pub fn of_candidate(
     }
 }
 
-/// What an object that is made anew keeps: its name and what people wrote about it.
+/// The metadata that a recreated object keeps: its name, labels and annotations.
 fn identity(meta: &ObjectMeta) -> Value {
     let ours =
         |key: &&String| !key.starts_with("pv.kubernetes.io/") && !key.contains("volume.kubernetes.io/");
@@ -84,7 +84,7 @@ fn identity(meta: &ObjectMeta) -> Value {
     told
 }
 
-/// Whether something else makes this object, and would make it again as it was.
+/// Whether a controller owns the object and would recreate it unchanged.
 fn is_made_by_another(meta: &ObjectMeta) -> bool {
     meta.owner_references.iter().flatten().any(|owner| owner.controller == Some(true))
 }
@@ -107,7 +107,7 @@ fn merged(mut spec: Value, changes: &Value) -> Value {
     spec
 }
 
-/// A claim that waits holds no data and cannot be changed: it is deleted and made anew with these fields of its spec.
+/// Recreates a pending claim with these fields in its spec: it has no data yet, and its spec is immutable.
 pub fn claim_anew(claim: &PersistentVolumeClaim, changes: &Value, how: &str) -> Option<Fix> {
     if is_made_by_another(&claim.metadata) {
         return None;
@@ -118,8 +118,8 @@ pub fn claim_anew(claim: &PersistentVolumeClaim, changes: &Value, how: &str) -> 
     Some(Fix::anew(Reference::to(claim), object, message))
 }
 
-/// The object of a volume that is leaving, under another name: with policy Retain the storage stays, and what is leaving is given
-/// to nobody any more, so the storage does not get two users.
+/// Recreates the object of a terminating volume under another name. With policy Retain the storage stays, and a
+/// terminating volume is never bound again, so the storage does not get two users.
 fn volume_anew(
     world: &dyn ClusterView,
     volume: &PersistentVolume,
@@ -145,7 +145,7 @@ fn volume_anew(
     Some(Fix::create(object, message))
 }
 
-/// A pod without a node is made anew without those parts of its node selector that keep it from where the volume is.
+/// Recreates an unscheduled pod without those parts of its node selector that exclude the nodes of the volume.
 fn pod_anew(world: &dyn ClusterView, volume: &PersistentVolume, pod: &Arc<Pod>) -> Option<Fix> {
     if is_made_by_another(&pod.metadata) {
         return None;
@@ -181,7 +181,7 @@ fn pod_anew(world: &dyn ClusterView, volume: &PersistentVolume, pod: &Arc<Pod>) 
     Some(Fix::anew(Reference::to(pod.as_ref()), object, message))
 }
 
-/// Reserves a volume for a claim: it is then taken whatever its phase, class and labels.
+/// Reserves a volume for a claim, which then binds regardless of phase, class and labels.
 pub fn reserve(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Fix {
     let mut change = Change::default();
     change.reserve(claim);
@@ -198,7 +198,7 @@ struct Change {
 }
 
 impl Change {
-    /// None: it cannot be taken away by changing the volume.
+    /// `None` if no change of the volume resolves the rule.
     fn take_away(
         &mut self,
         world: &dyn ClusterView,
@@ -207,17 +207,17 @@ impl Change {
         rule: Rule,
     ) -> Option<()> {
         match rule {
-            // A mode and the nodes of a volume cannot be changed, and what goes does not come back.
+            // The mode and the node affinity of a volume are immutable, and a deletion cannot be undone.
             Rule::VolumeMode | Rule::NodeAffinity | Rule::Terminating => return None,
             Rule::ClaimRef => {
                 let reference = object::claim_ref(volume)?;
                 let (key, uid) = (object::reference_key(reference), object::reference_uid(reference));
                 let holder = world.claim(&key);
-                // Another one's volume is not given away.
+                // The volume of another claim is not reassigned.
                 if holder.is_some_and(|holder| uid.is_empty() || uid == object::uid(&holder.metadata)) {
                     return None;
                 }
-                // What is being scrubbed or deleted will not be what it was.
+                // A volume that is being scrubbed or deleted loses its data.
                 if VolumePhase::of(volume).is_reclaiming() && object::reclaim_policy(volume) != "Retain" {
                     return None;
                 }
@@ -247,7 +247,7 @@ impl Change {
                 if !fit::requested_modes(claim).iter().all(known) {
                     return None;
                 }
-                // A volume that offers ReadWriteOncePod offers nothing else.
+                // ReadWriteOncePod excludes all other modes.
                 let exclusive = |modes: &[String]| modes.iter().any(|mode| mode == "ReadWriteOncePod");
                 if exclusive(&modes) || exclusive(fit::requested_modes(claim)) {
                     modes.clear();
@@ -269,7 +269,7 @@ impl Change {
             }
             Rule::AttributesClass => {
                 let wants = class::claim_attributes_class(claim);
-                // A volume's attributes class can be changed and not be taken away, and only a driver's volume has one.
+                // A volume's attributes class can be changed but not removed, and only CSI volumes have one.
                 if wants.is_empty() || volume.spec.as_ref().is_none_or(|spec| spec.csi.is_none()) {
                     return None;
                 }
@@ -309,7 +309,7 @@ impl Change {
             "namespace": claim.metadata.namespace,
             "name": claim.metadata.name,
             "uid": claim.metadata.uid,
-            // Of the claim that was there before.
+            // Clears the value of the previous claim.
             "resourceVersion": null,
         });
         self.spec.insert("claimRef".to_owned(), reference);

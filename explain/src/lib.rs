@@ -1,10 +1,12 @@
-//! Why is it as it is: the answers of `orlop why`, of the page and of `GET .../why` (docs/insight.md, codes in docs/why.md).
+//! Explains the state of objects: the answers of `orlop why`, of the page and of `GET .../why` (docs/insight.md,
+//! codes in docs/why.md).
 //!
-//! The engine is pure. It sees a [`ClusterView`] (objects by kind and key) and no client, and it asks the predicates by which the
-//! controllers decide, so that what a person is told and what is done cannot disagree. One file per kind of question:
-//! [`claim`], [`volume`], [`pod`], [`node`], [`attachment`], [`other`], and [`terminating`] for what shall go and is still here. The
-//! volumes that a claim could have are judged in [`candidates`] over the small [`facts`] of all of them, and what would make
-//! one fit is in [`fix`]. [`service`] answers from the informers of a process, [`table`] is a world made of JSON.
+//! The engine is pure. It reads a [`ClusterView`] (objects by kind and key) and has no client. It evaluates the
+//! predicates by which the controllers decide, so that an explanation always matches their behaviour. There is
+//! one file per kind of object: [`claim`], [`volume`], [`pod`], [`node`], [`attachment`], [`other`], and
+//! [`terminating`] for objects that are being deleted. [`candidates`] judges the candidate volumes of a claim by
+//! the compact [`facts`] of all volumes, and [`fix`] finds the change that makes one fit. [`service`] answers
+//! from the informers of a process, [`table`] is a view made of JSON.
 
 pub mod attachment;
 pub mod candidates;

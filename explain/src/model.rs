@@ -1,4 +1,4 @@
-//! The form of an answer, field by field as docs/insight.md tells it. Nothing is decided here.
+//! The fields of an answer, as documented in docs/insight.md. Contains no decisions.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -13,31 +13,31 @@ pub const API_VERSION: &str = "orlop.dev/v1";
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Why {
-    /// `Why`.
+    /// The constant `Why`.
     pub kind: String,
-    /// [`API_VERSION`].
+    /// The constant [`API_VERSION`].
     #[serde(rename = "apiVersion")]
     pub api_version: String,
-    /// What was asked about.
+    /// The explained object.
     pub object: About,
-    /// Its phase, or `Terminating`.
+    /// The object's phase, or `Terminating`.
     pub state: String,
-    /// What it waits for and what would end it, in one sentence or two.
+    /// What the object waits for and what would resolve it, in one or two sentences.
     pub summary: String,
-    /// Whether somebody has to do something.
+    /// Whether the object needs attention.
     pub severity: Severity,
-    /// Why it is not further, the most important first.
+    /// The causes, the most important first.
     pub causes: Vec<Cause>,
-    /// The volumes that a claim could have; only of a claim that searches one.
+    /// The candidate volumes; only for a claim that searches for a volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidates: Option<Candidates>,
-    /// What keeps an object that shall go.
+    /// The finalizers that block the deletion of a terminating object.
     #[serde(default)]
     pub blocked_by: Vec<Blocker>,
 }
 
 impl Why {
-    /// An answer that says nothing yet.
+    /// An empty answer.
     pub fn about(subject: &Subject) -> Self {
         let (reference, meta) = (subject.reference(), subject.meta());
         Self {
@@ -59,13 +59,13 @@ impl Why {
         }
     }
 
-    /// Adds a cause; the answer is as grave as its gravest cause.
+    /// Adds a cause; the severity of the answer is the highest of its causes.
     pub fn push(&mut self, severity: Severity, cause: Cause) {
         self.severity = self.severity.max(severity);
         self.causes.push(cause);
     }
 
-    /// The first cause is the summary where nothing else was written.
+    /// Uses the first cause as the summary if there is no other.
     pub(super) fn finish(&mut self) {
         if self.summary.is_empty()
             && let Some(first) = self.causes.first()
@@ -75,7 +75,7 @@ impl Why {
     }
 }
 
-/// The object of an answer.
+/// The explained object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs)]
@@ -90,26 +90,26 @@ pub struct About {
     pub resource_version: Option<String>,
 }
 
-/// Whether somebody has to do something.
+/// How urgent a cause is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// All is well.
+    /// There is no problem.
     Ok,
-    /// It goes on by itself, or waits for what is usually still to come.
+    /// The object continues by itself, or waits for something that usually follows.
     Waiting,
-    /// It does not end by itself.
+    /// The problem does not resolve by itself.
     Attention,
 }
 
-/// Which object.
+/// A reference to an object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs)]
 pub struct Reference {
     pub kind: String,
     pub api_version: String,
-    /// Plural, with its group where it has one.
+    /// Plural name, with the group if there is one.
     pub resource: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
@@ -119,14 +119,14 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// A reference to an object that is there.
+    /// A reference to an existing object.
     pub fn to<K: Resource<DynamicType = ()>>(object: &K) -> Self {
         let ObjectMeta { namespace, name, uid, .. } = object.meta();
         let named = Self::named::<K>(namespace.as_deref(), name.as_deref().unwrap_or_default());
         Self { uid: uid.clone(), ..named }
     }
 
-    /// A reference to one that may be missing.
+    /// A reference to an object that may be missing.
     pub fn named<K: Resource<DynamicType = ()>>(namespace: Option<&str>, name: &str) -> Self {
         let (group, plural) = (K::group(&()), K::plural(&()));
         Self {
@@ -139,7 +139,7 @@ impl Reference {
         }
     }
 
-    /// `Kind namespace/name`, for sentences.
+    /// The object as `Kind namespace/name`, for sentences.
     pub fn words(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{} {namespace}/{}", self.kind, self.name),
@@ -147,7 +147,7 @@ impl Reference {
         }
     }
 
-    /// The arguments by which kubectl finds it.
+    /// The arguments that select the object in kubectl.
     pub fn arguments(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{} {} -n {namespace}", self.resource, self.name),
@@ -156,20 +156,20 @@ impl Reference {
     }
 }
 
-/// One reason.
+/// A cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Stable; see docs/why.md.
+    /// The stable code; see docs/why.md.
     pub code: Code,
-    /// For people: names, amounts, the next step.
+    /// A message with names, amounts and the next step.
     pub message: String,
-    /// What it is about.
+    /// The related objects.
     #[serde(default)]
     pub objects: Vec<Reference>,
-    /// When it goes on by itself, RFC 3339.
+    /// The time at which the object continues by itself, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// What would end it.
+    /// The fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<Fix>,
 }
@@ -180,70 +180,70 @@ impl Cause {
         Self { code, message: message.into(), objects, until: None, fix: None }
     }
 
-    /// With what would end it, if there is such a thing.
+    /// Adds a fix, if there is one.
     pub fn fixed_by(mut self, fix: Option<Fix>) -> Self {
         self.fix = fix;
         self
     }
 
-    /// With the time at which it goes on by itself.
+    /// Adds the time at which the object continues by itself.
     pub fn until(mut self, time: Option<&str>) -> Self {
         self.until = time.map(str::to_owned);
         self
     }
 }
 
-/// What would end a cause: one change of one object, an object to make, one to delete, or a safe verb.
+/// A fix of a cause: a change of one object, an object to create, one to delete, or a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fix {
-    /// What it does, and what to think of before.
+    /// The effect of the fix, and what to consider before.
     pub message: String,
-    /// The same to be copied into a shell.
+    /// The fix as a shell command.
     pub command: String,
-    /// The same as a request: a change.
+    /// The fix as a patch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<Patch>,
-    /// An object that has to go; before `create`, where both are there.
+    /// An object to delete; it is deleted before `create`, if both are set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete: Option<Reference>,
-    /// An object to make.
+    /// An object to create.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create: Option<Value>,
-    /// A safe verb (docs/insight.md, Plans). Where there is a patch too, both do the same.
+    /// A plan (docs/insight.md, Plans). If there is also a patch, both have the same effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Verb>,
 }
 
-/// A change of one object.
+/// A patch of one object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Patch {
-    /// Of which object.
+    /// The object to patch.
     pub target: Reference,
-    /// `merge` (RFC 7386).
+    /// The patch type: `merge` (RFC 7386).
     #[serde(rename = "type")]
     pub type_: String,
-    /// The patch.
+    /// The body of the patch.
     pub body: Value,
 }
 
-/// A safe verb on an object.
+/// A plan for an object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verb {
-    /// Its name in the path.
+    /// The verb in the path.
     pub verb: String,
-    /// Of which object.
+    /// The object of the plan.
     pub target: Reference,
-    /// `PlanOptions`.
+    /// The `PlanOptions`.
     pub options: Value,
 }
 
-/// Text in single quotes: a quote inside ends them, is written, and begins them again.
+/// Quotes text for the shell: a quote inside ends the quoted text, is escaped, and starts it again.
 fn quoted(body: &Value) -> String {
     format!("'{}'", body.to_string().replace('\'', r"'\''"))
 }
 
 impl Fix {
-    /// A merge patch.
+    /// A fix that applies a merge patch.
     pub fn merge(target: Reference, body: Value, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -253,7 +253,7 @@ impl Fix {
         }
     }
 
-    /// An object to make.
+    /// A fix that creates an object.
     pub fn create(object: Value, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -263,7 +263,7 @@ impl Fix {
         }
     }
 
-    /// An object that is deleted and made anew with changes that it does not allow while it is there.
+    /// A fix that deletes an object and recreates it with changes of immutable fields.
     pub fn anew(old: Reference, object: Value, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -274,7 +274,7 @@ impl Fix {
         }
     }
 
-    /// An object that has to go.
+    /// A fix that deletes an object.
     pub fn delete(target: Reference, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -284,7 +284,7 @@ impl Fix {
         }
     }
 
-    /// A safe verb; `command` is how this program calls it.
+    /// A fix by a plan; `command` is the orlop command that carries it out.
     pub fn plan(target: Reference, verb: &str, options: Value, command: String, message: &str) -> Self {
         Self {
             message: message.to_owned(),
@@ -294,111 +294,111 @@ impl Fix {
         }
     }
 
-    /// The same with a safe verb, whose command is told in place of the patch's.
+    /// Adds a plan, whose command replaces that of the patch.
     pub fn or_plan(self, plan: Self) -> Self {
         Self { command: plan.command, plan: plan.plan, ..self }
     }
 }
 
-/// The volumes that a claim could have.
+/// The candidate volumes of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidates {
-    /// All volumes.
+    /// The number of all volumes.
     pub total: usize,
-    /// Those against which nothing speaks.
+    /// The number of volumes that fit.
     pub fit: usize,
-    /// The others by the first rule against them, the most frequent first.
+    /// The other volumes, counted by the first rule that they fail, the most frequent first.
     pub by_rule: Vec<RuleCount>,
-    /// The nearest: fewest rules against them, then least too much.
+    /// The nearest volumes: fewest failed rules, then least excess size.
     pub nearest: Vec<Candidate>,
 }
 
-/// How many volumes a rule speaks against first.
+/// The number of volumes that fail a rule first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleCount {
     /// The rule.
     pub rule: Rule,
-    /// How many.
+    /// The number of volumes.
     pub count: usize,
 }
 
-/// One volume that a claim could have.
+/// A candidate volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Its name.
+    /// The volume's name.
     pub volume: String,
-    /// Every rule with what it says.
+    /// The verdict of every rule.
     pub verdicts: Vec<RuleVerdict>,
-    /// The first that speaks against it; absent when it fits.
+    /// The first failed rule; absent if the volume fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<Rule>,
-    /// What would make it fit.
+    /// The change that makes the volume fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<Fix>,
 }
 
-/// What one rule says of one volume.
+/// The verdict of one rule on one volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleVerdict {
     /// The rule.
     pub rule: Rule,
-    /// Whether it lets the volume pass.
+    /// Whether the volume passes.
     pub ok: bool,
-    /// In words.
+    /// The verdict as text.
     pub message: String,
 }
 
-/// The rules by which a volume is judged, in the order in which the binder asks.
+/// The rules by which a volume is judged, in the binder's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Rule {
-    /// It points to no other claim.
+    /// The volume is not reserved for another claim.
     ClaimRef,
-    /// It offers the access modes.
+    /// The volume offers the access modes.
     AccessModes,
-    /// It is large enough.
+    /// The volume is large enough.
     Size,
-    /// Filesystem or Block, as the claim.
+    /// The volume mode (Filesystem or Block) equals the claim's.
     VolumeMode,
-    /// The same volume attributes class.
+    /// The volume attributes class equals the claim's.
     AttributesClass,
-    /// It is not being deleted.
+    /// The volume is not being deleted.
     Terminating,
-    /// It is Available.
+    /// The volume is Available.
     Phase,
-    /// Its labels match the claim's selector.
+    /// The volume's labels match the claim's selector.
     Selector,
-    /// The same storage class.
+    /// The storage class equals the claim's.
     Class,
-    /// A node where the claim's pod may run can use it; only asked where the class waits for a pod.
+    /// The volume can be used on a node where the claim's pod may run. Checked only if the class waits for a pod.
     NodeAffinity,
 }
 
-/// What keeps an object that shall go.
+/// A finalizer that blocks the deletion of an object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Blocker {
     /// The finalizer.
     pub finalizer: String,
-    /// Who removes it.
+    /// The component that removes the finalizer.
     pub owner: String,
-    /// What that waits for.
+    /// What that component waits for.
     pub message: String,
-    /// By name.
+    /// The objects that it waits for.
     pub objects: Vec<Reference>,
-    /// What would end it.
+    /// The fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<Fix>,
 }
 
 macro_rules! codes {
     ($($name:ident: $meaning:literal,)*) => {
-        /// The codes of causes. Stable: people search for them.
+        /// The codes of causes. They are stable because users search for them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Code {
             $(#[doc = $meaning] $name,)*
         }
 
         impl Code {
-            /// All with what they mean; docs/why.md is this table.
+            /// All codes with their meanings; docs/why.md contains the same table.
             pub const ALL: &'static [(Code, &'static str, &'static str)] =
                 &[$((Code::$name, stringify!($name), $meaning),)*];
         }

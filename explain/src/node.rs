@@ -1,4 +1,4 @@
-//! How a node is, what of its pods and volumes hangs on that, and how many more volumes it takes.
+//! Explains the state of a node, its effect on pods and volumes, and how many more volumes the node accepts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub fn explain(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
             command: format!("kubectl uncordon {name}"),
             ..Fix::merge(Reference::to(node.as_ref()), patch, means)
         };
-        // Somebody has wanted it so: nothing is wrong, and nothing ends it by itself.
+        // Cordoning is intentional: there is no problem, and the state does not end by itself.
         why.push(Severity::Ok, Cause::new(Code::NodeCordoned, message, Vec::new()).fixed_by(Some(fix)));
     }
     let rooms = rooms(world, name);
@@ -66,19 +66,20 @@ pub fn explain(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
         format!("Node {name} is {}, with {}; volumes: {room}.{first}", why.state, words::count(pods, "pod"));
 }
 
-/// Whether somebody has said that the machine is down.
+/// Whether the node has the out-of-service taint.
 pub(super) fn is_out_of_service(node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     taints.iter().any(|taint| taint.key == TAINT_OUT_OF_SERVICE)
 }
 
-/// How a person says that a machine is down. It stands in words only: it is true or not, and nothing to click on.
+/// The command that marks a machine as down. It is shown as text only: the user must verify that the machine is
+/// down, so the page offers no button.
 pub(super) fn say_down(node: &str) -> String {
     format!("`kubectl taint node {node} {TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute`")
 }
 
-/// What is wrong with a node that something is used on. One that has said nothing yet may be starting, and one that is not there is
-/// told of by who asks.
+/// Adds the problems of a node that an object uses. A node that has not reported yet may be starting; the caller
+/// reports a missing node.
 pub(super) fn silence(world: &dyn ClusterView, name: &str, why: &mut Why) {
     let Some(node) = world.node(name) else { return };
     match Readiness::of(&node) {
@@ -87,7 +88,7 @@ pub(super) fn silence(world: &dyn ClusterView, name: &str, why: &mut Why) {
     }
 }
 
-/// What is wrong with a node, for itself and for its pods.
+/// Adds the problems of a node, for the node itself and for its pods.
 pub(super) fn health(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let object = || vec![Reference::to(node.as_ref())];
@@ -117,7 +118,7 @@ pub(super) fn health(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
             let pods = world.pods_on_node(name);
             let pods = living(&pods);
             let volumes = world.attachments_on_node(name).len();
-            // Who is out of service gives up its volumes at once: there is no wait for force, and nothing to say any more.
+            // The volumes of a node out of service are detached immediately, without the force-detach timeout.
             let next = if is_out { String::new() } else { force(world, name) };
             let message = format!(
                 "Node {name} has sent no heartbeat{since}; {} and {} are on it, in an unknown state.{next}",
@@ -129,7 +130,7 @@ pub(super) fn health(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
     }
 }
 
-/// When the volumes of a lost node are taken from it, as sentences behind another.
+/// When the volumes of a lost node are force-detached, as sentences to append.
 fn force(world: &dyn ClusterView, node: &str) -> String {
     let when = match world.settings().force_detach_after {
         Some(after) => {
@@ -140,7 +141,7 @@ fn force(world: &dyn ClusterView, node: &str) -> String {
     format!(" {when}. If the machine is down, run {}. That frees them immediately.", say_down(node))
 }
 
-/// What keeps a pod with a volume from a node that the volume can be used on.
+/// Why a pod cannot run on a node where its volume can be used.
 pub(super) fn against(
     world: &dyn ClusterView,
     pod: &Pod,
@@ -180,7 +181,7 @@ pub(super) fn against(
     })
 }
 
-/// A taint that keeps a pod away, as `key=value:effect`.
+/// A taint that the pod does not tolerate, as `key=value:effect`.
 fn untolerated(pod: &Pod, node: &Node) -> Option<String> {
     let taints = node.spec.as_ref()?.taints.as_deref()?;
     let keeps_away = |taint: &&Taint| {
@@ -211,7 +212,7 @@ struct Room {
     used: BTreeSet<String>,
 }
 
-/// The volumes of every driver on a node: attached there, or used by its pods.
+/// The volumes of every driver on a node: attached to it, or used by its pods.
 fn rooms(world: &dyn ClusterView, node: &str) -> BTreeMap<String, Room> {
     let mut rooms: BTreeMap<String, Room> = BTreeMap::new();
     if let Some(node) = world.csi_node(node) {

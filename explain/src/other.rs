@@ -1,5 +1,5 @@
-//! Kinds without rules of their own: what the newest event says that was refused to them. Mostly sets of pods whose claims a quota
-//! refuses, which is told nowhere else: the claim that would be asked about was never made.
+//! Explains kinds without rules of their own by the newest event that reports a refusal. Mostly these are pod
+//! sets whose claims exceed a quota: the claims do not exist, so they cannot be explained themselves.
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use orlop_apimachinery::quantity::Quantity;
@@ -43,7 +43,7 @@ pub fn explain(world: &dyn ClusterView, subject: &Other, why: &mut Why) {
     }
 }
 
-/// What could not be made, in the words of the refusal.
+/// Explains a failed creation by the message of the refusal.
 fn refusal(namespace: &str, said: &str, why: &mut Why) {
     let Some(told) = Quota::read(said) else {
         let message = format!("A required object could not be created: {}.", words::open(said));
@@ -77,7 +77,7 @@ fn refusal(namespace: &str, said: &str, why: &mut Why) {
     why.push(Severity::Attention, cause);
 }
 
-/// What a quota refused, as the server says it (upstream: plugin/pkg/admission/resourcequota).
+/// A quota error in the server's format (upstream: plugin/pkg/admission/resourcequota).
 #[derive(Debug)]
 struct Quota<'a> {
     name: &'a str,
@@ -95,7 +95,7 @@ struct Short<'a> {
 }
 
 impl<'a> Quota<'a> {
-    /// `claims "c" is forbidden: exceeded quota: q, requested: a=1,b=2, used: a=3,b=4, limited: a=3,b=5`
+    /// Parses `claims "c" is forbidden: exceeded quota: q, requested: a=1,b=2, used: a=3,b=4, limited: a=3,b=5`.
     fn read(said: &'a str) -> Option<Self> {
         let (before, told) = said.split_once(" is forbidden: exceeded quota: ")?;
         let (name, told) = told.split_once(", requested: ")?;
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_quota_refused_is_read_from_its_words() {
+    fn quota_errors_are_parsed() {
         let said = "create Claim data-web-0 for Pod web-0 in StatefulSet web failed error: persistentvolumeclaims \
                     \"data-web-0\" is forbidden: exceeded quota: q, requested: \
                     persistentvolumeclaims=1,requests.storage=5Gi, used: persistentvolumeclaims=2,requests.storage=8Gi, \

@@ -16,24 +16,24 @@ use super::facts::Held;
 /// The labels of nodes.
 pub type Labels = BTreeMap<String, String>;
 
-/// Where the pod of a claim may run.
+/// The nodes where the pod of a claim may run.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     /// The names of the nodes.
     pub nodes: Vec<String>,
-    /// Their labels.
+    /// The labels of the nodes.
     pub labels: Vec<Labels>,
-    /// Every label that one of them has.
+    /// The union of the labels of the nodes.
     pub held: Held,
-    /// Whose nodes they are.
+    /// The owner of the nodes, for messages.
     pub whose: String,
-    /// The pod, where it has no node yet.
+    /// The pod, if it has no node yet.
     pub pod: Option<Arc<Pod>>,
 }
 
 impl Places {
-    /// Where a claim whose class waits for a pod has to be used: on the node that the scheduler chose, else where its pod
-    /// may run. None when there is no pod yet.
+    /// Where a claim must be usable if its class waits for a pod: on the node that the scheduler chose, else where
+    /// its pod may run. `None` if there is no pod yet.
     pub fn of(world: &dyn ClusterView, claim: &PersistentVolumeClaim) -> Option<Self> {
         if let Some(chosen) = annotation(&claim.metadata, names::ANN_SELECTED_NODE) {
             let nodes: Vec<_> = world.node(chosen).into_iter().collect();
@@ -68,7 +68,7 @@ impl Places {
     }
 }
 
-/// Whether the node that a pod names, its node selector and its required node affinity let it run here.
+/// Whether the pod's node name, node selector and required node affinity allow this node.
 pub fn may_run(pod: &Pod, node: &Node) -> bool {
     let Some(spec) = &pod.spec else { return true };
     let (name, empty) = (node.metadata.name.as_deref().unwrap_or_default(), Labels::new());

@@ -1,4 +1,5 @@
-//! What the volumes of a pod wait for: a claim, a node, another node that lets go, a driver, a mount.
+//! Explains what the volumes of a pod wait for: a claim, a node, detachment from another node, a driver, or a
+//! mount.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +66,7 @@ pub fn explain(world: &dyn ClusterView, pod: &Arc<Pod>, why: &mut Why) {
     }
 }
 
-/// What the node says of the volumes that it mounts.
+/// Explains what the node reports about mounting volumes.
 fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
     let this = Reference::to(pod);
     let node_object = || vec![Reference::named::<Node>(None, node)];
@@ -75,7 +76,7 @@ fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
     if let Some(said) = ownership.filter(|_| newer).and_then(|event| event.message.as_deref()) {
         let group = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref()?.fs_group);
         let group = group.map_or_else(String::new, |group| format!(" (fsGroup {group})"));
-        // The words of a node's agent: "..., processed N files."
+        // The format of the node agent's message: "..., processed N files."
         let files = said.split("processed ").nth(1).and_then(|rest| rest.split(' ').next());
         let files = files.map_or_else(String::new, |files| format!("; {files} files so far"));
         let message = format!(
@@ -91,7 +92,7 @@ fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
     }
 }
 
-/// A pod without a node: whether its bound volume leaves it one, and what speaks against each.
+/// Explains a pod without a node whose bound volume restricts its nodes, with the reason against each node.
 fn pinned(world: &dyn ClusterView, pod: &Pod, claim: &str, volume: &Arc<PersistentVolume>, why: &mut Why) {
     let nodes = world.nodes();
     let empty = BTreeMap::new();
@@ -109,7 +110,7 @@ fn pinned(world: &dyn ClusterView, pod: &Pod, claim: &str, volume: &Arc<Persiste
     let free = reached.len() == nodes.len();
     let code = match against.iter().any(|(code, _)| *code == Code::DriverFull) {
         true => Code::DriverFull,
-        // Nothing that is the volume's fault: the scheduler's words say it better.
+        // The volume is not the cause; the scheduler's message explains it better.
         false if free => return,
         false => Code::VolumePinsPod,
     };
@@ -162,7 +163,7 @@ fn of_claim(world: &dyn ClusterView, pod: &Pod, key: &str, node: Option<&str>, w
 
 fn not_bound(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, key: &str, why: &mut Why) {
     let cause = claim::first_cause(world, claim);
-    // That the claim waits for this pod's node is no news to who asks about the pod.
+    // That the claim waits for this pod's node does not explain the pod.
     let waits = cause.as_ref().is_some_and(|cause| cause.code == Code::PodNotScheduled);
     let severity = match &cause {
         Some(cause)
@@ -187,7 +188,7 @@ fn not_bound(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, key: &
     why.push(severity, Cause::new(Code::ClaimNotBound, message, objects).fixed_by(fix));
 }
 
-/// Whether an attachment says that its volume is there.
+/// Whether the attachment reports its volume as attached.
 pub(super) fn is_attached(attachment: &VolumeAttachment) -> bool {
     attachment.status.as_ref().is_some_and(|status| status.attached)
 }
@@ -239,7 +240,7 @@ fn on_node(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, node: &str, 
     }
 }
 
-/// Another node has a volume that only one may have.
+/// Explains a single-node volume that is attached to another node.
 fn held_by(
     world: &dyn ClusterView,
     volume: &Arc<PersistentVolume>,
@@ -288,11 +289,11 @@ fn held_by(
                 if some.len() == 1 { "is" } else { "are" },
             ),
         ),
-        // Nobody can taint what is not there.
+        // A deleted node cannot be tainted.
         (some, None) if there.is_none() => (
             Severity::Waiting,
             format!(
-                "Node {holder} is not there any more, so {} {} collected soon; the volume is let go after that.",
+                "Node {holder} does not exist any more, so {} {} collected soon; the volume is released after that.",
                 words::list(some),
                 if some.len() == 1 { "is" } else { "are" },
             ),
@@ -300,7 +301,7 @@ fn held_by(
         (some, None) if lost => (
             Severity::Attention,
             format!(
-                "Node {holder} is not heard, and {} still {} it there. If the machine is really down, say so: {}. The volume \
+                "Node {holder} is not heard from, and {} still {} it there. If the machine is down, add the taint: {}. The volume \
                  is free then.",
                 words::list(some),
                 if some.len() == 1 { "has" } else { "have" },

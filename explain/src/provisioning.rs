@@ -1,4 +1,4 @@
-//! Who makes a volume for a claim that nothing fits, and why it has not come yet.
+//! Explains which provisioner creates the volume of a claim, and why the volume does not exist yet.
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass, VolumeAttributesClass};
@@ -15,10 +15,10 @@ use super::model::{Cause, Code, Reference, Severity, Why};
 use super::places::{Places, chosen_node};
 use super::words;
 
-/// The provisioner of classes that make no volumes.
+/// The provisioner of classes without dynamic provisioning.
 const NOBODY: &str = "kubernetes.io/no-provisioner";
 
-/// A class whose volumes are made by hand.
+/// Whether the volumes of a class are created manually.
 pub(super) fn is_static(class: &StorageClass) -> bool {
     class.provisioner == NOBODY
 }
@@ -28,18 +28,18 @@ pub(super) fn class(name: &str) -> Reference {
     Reference::named::<StorageClass>(None, name)
 }
 
-/// Where the volume of a claim comes from, when none fits.
+/// The source of a claim's volume if no existing volume fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Supply {
-    /// Somebody is asked to make it.
+    /// A provisioner is asked to create it.
     Made,
-    /// Whoever should make it does not.
+    /// The provisioner does not work.
     Broken,
-    /// Nobody makes volumes of this class: only one that is there will do.
+    /// The class has no provisioner: only an existing volume can be bound.
     ByHand,
 }
 
-/// Says who is asked for a volume.
+/// Explains the provisioning of a claim.
 pub(super) fn explain(
     world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
@@ -50,7 +50,7 @@ pub(super) fn explain(
     let this = vec![class(name)];
     let Some(found) = found else {
         let message = format!(
-            "Storage class {name} does not exist, so nobody makes a volume. Make the class, or a volume with this class name."
+            "Storage class {name} does not exist, so no volume is provisioned. Create the class, or a volume with this class name."
         );
         why.push(Severity::Attention, Cause::new(Code::ClassMissing, message, this));
         return Supply::ByHand;
@@ -118,28 +118,29 @@ pub(super) fn explain(
     Supply::Made
 }
 
-/// Whether the class makes volumes and somebody is there to do it.
+/// Whether the class provisions volumes and its provisioner is installed.
 pub(super) fn is_answered(world: &dyn ClusterView, class: &StorageClass) -> bool {
     let driver = names::migrated_driver(&class.provisioner).unwrap_or(&class.provisioner);
     let own = driver == names::PLUGIN_HOST_PATH && world.settings().host_path_provisioner;
     world.settings().dynamic_provisioning && !is_static(class) && (own || world.has_driver(driver))
 }
 
-/// The volume attributes class that a claim asks for has to be there before a driver is asked.
+/// Explains a missing volume attributes class, which must exist before the driver is called.
 pub(super) fn attributes_class(world: &dyn ClusterView, claim: &PersistentVolumeClaim, why: &mut Why) {
     let wanted = claim_attributes_class(claim);
     if wanted.is_empty() || world.attributes_class(wanted).is_some() {
         return;
     }
     let message = format!(
-        "The claim asks for the volume attributes class {wanted}, which does not exist. Make it; its driverName has to be that of the \
+        "The claim asks for the volume attributes class {wanted}, which does not exist. Create it; its driverName must be that of the \
          volume's driver."
     );
     let object = Reference::named::<VolumeAttributesClass>(None, wanted);
     why.push(Severity::Attention, Cause::new(Code::AttributesClassMissing, message, vec![object]));
 }
 
-/// No place where the pod of the claim may run has room enough, as the driver has told. `places`: where it may run.
+/// Explains that the driver reports too little capacity wherever the claim's pod may run. `places`: where the pod
+/// may run.
 pub(super) fn room(
     world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
@@ -179,7 +180,7 @@ pub(super) fn room(
     why.push(Severity::Attention, Cause::new(Code::NoRoomLeft, message, objects));
 }
 
-/// A name without a reference to it being an error: who keeps the object.
+/// Whether a UID from a reference matches the claim; an empty UID matches.
 pub(super) fn same_object(claim: &PersistentVolumeClaim, uid: &str) -> bool {
     uid.is_empty() || uid == object::uid(&claim.metadata)
 }

@@ -4,12 +4,12 @@ use k8s_openapi::api::core::v1::Pod;
 
 use orlop_client::names::condition;
 
-/// What the scheduler says of a pod that gets no node.
+/// The scheduler's message for an unschedulable pod.
 pub(crate) fn unschedulable(pod: &Pod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let said =
         conditions.iter().find(|one| one.type_ == condition::POD_SCHEDULED && one.status == "False")?;
-    // What follows is about pods that could be thrown out, which this scheduler never does.
+    // The rest of the message is about preemption, which this scheduler does not do.
     let told = said.message.as_deref()?.split(" no new claims to deallocate").next()?;
     Some(told.to_owned()).filter(|message| !message.is_empty())
 }

@@ -1,6 +1,6 @@
-//! Answers from the informers of a process: those of the controllers where they run, own ones elsewhere, begun at the first
-//! question. The object itself and its events are read from the server at every question, so an answer is about the object
-//! as it is; what is around it is as the informers saw it last.
+//! Answers from the informers of a process: those of the controllers where they run, else its own, started by the
+//! first query. Every query reads the object itself and its events from the server, so the answer describes the
+//! current object; related objects come from the informers' caches.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -34,36 +34,36 @@ use orlop_controller::options::Options;
 use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 use orlop_volume::object::{self, ClaimPhase};
 
-/// How long a question waits for the first lists.
+/// How long a query waits for the initial lists.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Attachments by the name of their volume.
+/// Index of attachments by volume name.
 const BY_VOLUME: &str = "why-volume";
-/// Attachments by the name of their node.
+/// Index of attachments by node name.
 const BY_NODE: &str = "why-node";
-/// What drivers told of their room, by class.
+/// Index of reported capacities by class.
 const BY_CLASS: &str = "why-class";
-/// CSINodes by their drivers.
+/// Index of CSINodes by driver.
 const BY_DRIVER: &str = "why-driver";
 
-/// Which object is asked about.
+/// The object to explain.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// `v1`, `storage.k8s.io/v1`.
+    /// The API version, such as `v1` or `storage.k8s.io/v1`.
     pub api_version: String,
-    /// Plural, without its group.
+    /// Plural name, without the group.
     pub resource: String,
-    /// Kind.
+    /// The kind.
     pub kind: String,
-    /// None for an object of the cluster.
+    /// `None` for a cluster-scoped object.
     pub namespace: Option<String>,
-    /// Name.
+    /// The name.
     pub name: String,
 }
 
 impl Question {
     fn path(&self) -> String {
         let root = if self.api_version.contains('/') { "/apis" } else { "/api" };
-        // Names come from whoever asks: in a path of ours each is one segment, whatever is in it.
+        // Names come from the client: each must be one segment of the path, whatever it contains.
         let inside = self.namespace.as_deref().map(segment);
         let inside = inside.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
         format!("{root}/{}{inside}/{}/{}", self.api_version, self.resource, segment(&self.name))
@@ -77,44 +77,44 @@ impl Question {
     }
 }
 
-/// What stands for itself in a segment of a path (RFC 3986, unreserved).
+/// Characters that need no escaping in a path segment (RFC 3986, unreserved).
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 fn segment(name: &str) -> PercentEncode<'_> {
     utf8_percent_encode(name, PLAIN)
 }
 
-/// Why there is no answer.
+/// Why a query failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// Nobody has said yet where to look, or not any more.
+    /// The service is not connected yet, or not any more.
     #[error("this server is starting or ending and cannot explain anything now; ask again in a moment")]
     Starting,
-    /// The first lists have not come in time.
+    /// The initial lists did not arrive in time.
     #[error("the objects around {0} are still being read; ask again in a moment")]
     Reading(String),
-    /// The object is not there.
+    /// The object does not exist.
     #[error("{0} is not there")]
     NotFound(String),
-    /// The object could not be read.
+    /// The object cannot be read.
     #[error("{what} cannot be read")]
     Read {
         /// The object.
         what: String,
-        /// What the server said.
+        /// The server's error.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The object is not of its kind.
+    /// The object cannot be decoded as its kind.
     #[error("{what} cannot be understood")]
     Odd {
         /// The object.
         what: String,
-        /// What is odd.
+        /// The decoding error.
         #[source]
         source: serde_json::Error,
     },
-    /// A fault of ours.
+    /// A bug in the engine.
     #[error("the explanation of {0} ended by a panic; its text is in the log")]
     Panic(String),
 }
@@ -122,7 +122,8 @@ pub enum ServiceError {
 /// Explains objects of a server.
 #[derive(Default)]
 pub struct Service {
-    /// Holds a client, which in one process holds the server, which holds this: taken away at the end.
+    /// The source owns a client, which in a single process owns the server, which owns this service: the cycle is
+    /// broken at shutdown.
     source: RwLock<Option<Arc<Source>>>,
     live: OnceCell<Arc<Live>>,
 }
@@ -145,12 +146,12 @@ impl From<&Options> for Settings {
 }
 
 impl Service {
-    /// Says where to look; once.
+    /// Connects the service to its source. Called once.
     pub fn look_at(&self, client: Client, informers: Informers, settings: Settings) {
         self.set(Some(Arc::new(Source { client, informers, settings })));
     }
 
-    /// The server ends: nothing is explained any more.
+    /// Disconnects the service at shutdown; later queries fail.
     pub fn forget(&self) {
         self.set(None);
     }
@@ -166,7 +167,7 @@ impl Service {
     /// Explains an object.
     ///
     /// # Errors
-    /// It is not there, or cannot be looked at yet.
+    /// The object does not exist, or cannot be read yet.
     pub fn explain<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Why, ServiceError>> {
         // Boxed here: the compiler generates the code of a future where it is polled or boxed, else in the crate of each caller.
         self.answer(question).boxed()
@@ -182,7 +183,7 @@ impl Service {
             .map_err(|source| ServiceError::Odd { what: question.words(), source })?;
         let around = around(&source.client, question, &subject, live).await;
         let view = View { live: Arc::clone(live), settings: source.settings, now: Timestamp::now(), around };
-        // Judging many volumes is work, and none for a thread that serves.
+        // Judging many volumes is CPU-bound and must not block a thread that serves requests.
         tokio::task::spawn_blocking(move || explain(&view, &subject))
             .await
             .map_err(|_| ServiceError::Panic(question.words()))
@@ -210,7 +211,7 @@ fn subject(question: &Question, object: Value) -> serde_json::Result<Subject> {
         ("v1", "nodes") => typed(&object).map(Subject::Node),
         ("storage.k8s.io/v1", "volumeattachments") => typed(&object).map(Subject::Attachment),
         (version, resource) => {
-            // A server need not say in an object what it is.
+            // A server may omit `kind` and `apiVersion` in an object.
             let mut object = object;
             if let Some(fields) = object.as_object_mut() {
                 fields.insert("kind".to_owned(), question.kind.as_str().into());
@@ -221,7 +222,7 @@ fn subject(question: &Question, object: Value) -> serde_json::Result<Subject> {
     }
 }
 
-/// What is read for one question: nobody follows these kinds for the sake of questions alone.
+/// Objects read for one query, of kinds that are not watched for queries alone.
 #[derive(Default)]
 struct FetchedObjects {
     events: Vec<Event>,
@@ -229,7 +230,7 @@ struct FetchedObjects {
     contents: Vec<Arc<VolumeSnapshotContent>>,
 }
 
-/// Reads the events of the object and of the claims that it waits for, and the snapshots that those are made of.
+/// Reads the events of the object and of the claims that it waits for, and the source snapshots of these claims.
 async fn around(client: &Client, question: &Question, subject: &Subject, live: &Live) -> FetchedObjects {
     let claims: Vec<Arc<PersistentVolumeClaim>> = match subject {
         Subject::Claim(claim) => vec![Arc::clone(claim)],
@@ -262,7 +263,7 @@ async fn around(client: &Client, question: &Question, subject: &Subject, live: &
     around
 }
 
-/// What could be read. Without it an answer says less and is still one.
+/// The object, if it could be read. Without it the answer is less detailed.
 fn optional<K>(read: kube::Result<Option<K>>) -> Option<K> {
     read.unwrap_or_else(|error| {
         tracing::debug!(%error, "a snapshot cannot be read, explaining without it");
@@ -270,7 +271,7 @@ fn optional<K>(read: kube::Result<Option<K>>) -> Option<K> {
     })
 }
 
-/// The events of an object. Without them an answer says less and is still one.
+/// The events of an object. Without them the answer is less detailed.
 async fn events(client: &Client, namespace: &str, kind: &str, name: &str) -> Vec<Event> {
     let of = format!("involvedObject.kind={kind},involvedObject.name={name}");
     let api: Api<Event> = Api::namespaced(client.clone(), namespace);
@@ -283,7 +284,7 @@ async fn events(client: &Client, namespace: &str, kind: &str, name: &str) -> Vec
     }
 }
 
-/// What is followed from the first question on.
+/// The informers that run from the first query on.
 struct Live {
     claims: Informer<PersistentVolumeClaim>,
     volumes: Informer<PersistentVolume>,
@@ -324,7 +325,7 @@ impl Live {
         live.csi_nodes
             .add_index(BY_DRIVER, |node| node.spec.drivers.iter().map(|one| one.name.clone()).collect());
         let (volumes, facts) = (live.volumes.clone(), Arc::clone(&live.facts));
-        // What is cached is handed over here, all of it decoded.
+        // Adding the handler delivers and decodes all cached objects.
         let following = tokio::task::spawn_blocking(move || {
             volumes.add_handler(move |change| {
                 let mut facts = facts.write().unwrap_or_else(PoisonError::into_inner);
@@ -357,7 +358,7 @@ impl Live {
     }
 }
 
-/// The world at one question.
+/// The view of the cluster for one query.
 struct View {
     live: Arc<Live>,
     settings: Settings,
@@ -460,7 +461,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_one_segment_of_a_path() {
+    fn names_are_escaped_to_one_path_segment() {
         let path = |namespace: Option<&str>, name: &str| {
             let question = Question {
                 api_version: "v1".to_owned(),

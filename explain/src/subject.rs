@@ -1,4 +1,4 @@
-//! The object that an explanation is about.
+//! The object to explain.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::model::Reference;
 
-/// What is asked about.
+/// The object to explain.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// A claim.
@@ -22,26 +22,26 @@ pub enum Subject {
     Node(Arc<Node>),
     /// An attachment.
     Attachment(Arc<VolumeAttachment>),
-    /// Anything else: its end can be explained, and what was refused to it.
+    /// Any other object: its deletion can be explained, and refused creations.
     Other(Box<Other>),
 }
 
-/// An object of a kind that has no rules of its own here.
+/// An object of a kind without rules of its own.
 #[derive(Clone, Debug)]
 pub struct Other {
-    /// Which.
+    /// A reference to the object.
     pub reference: Reference,
-    /// Its metadata.
+    /// The metadata.
     pub meta: ObjectMeta,
-    /// All of it.
+    /// The whole object.
     pub object: Value,
 }
 
 impl Subject {
-    /// An object of any kind. `resource` is its plural, without a group.
+    /// An object of any kind. `resource` is its plural name, without the group.
     ///
     /// # Errors
-    /// Metadata that are none.
+    /// The metadata are invalid.
     pub fn other(resource: &str, object: Value) -> serde_json::Result<Self> {
         let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (kind, api_version) = (text("kind"), text("apiVersion"));
@@ -58,7 +58,7 @@ impl Subject {
         Ok(Self::Other(Box::new(Other { reference, meta, object })))
     }
 
-    /// Its metadata.
+    /// The metadata of the object.
     pub fn meta(&self) -> &ObjectMeta {
         match self {
             Self::Claim(object) => &object.metadata,
@@ -70,7 +70,7 @@ impl Subject {
         }
     }
 
-    /// A reference to it.
+    /// A reference to the object.
     pub fn reference(&self) -> Reference {
         match self {
             Self::Claim(object) => Reference::to(object.as_ref()),

@@ -1,4 +1,4 @@
-//! A world made of JSON objects: for tests, and for a capture of a server that is not there any more.
+//! A [`ClusterView`] of JSON objects: for tests, and for a capture of a stopped server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ type ByKey<K> = BTreeMap<String, Arc<K>>;
 #[derive(Debug)]
 pub struct Table {
     now: Timestamp,
-    /// How the controllers behave.
+    /// The settings of the controllers.
     pub settings: Settings,
     claims: ByKey<PersistentVolumeClaim>,
     volumes: ByKey<PersistentVolume>,
@@ -51,7 +51,7 @@ fn read<K: Object>(into: &mut ByKey<K>, object: &Value) -> serde_json::Result<()
 }
 
 impl Table {
-    /// An empty world at this time.
+    /// An empty view at this time.
     pub fn at(now: Timestamp) -> Self {
         Self {
             now,
@@ -74,10 +74,11 @@ impl Table {
         }
     }
 
-    /// Puts an object in, in place of the one with its kind and key. Of kinds that play no part only its own state is known.
+    /// Inserts an object, replacing the one with its kind and key. Kinds without rules can only be explained
+    /// themselves.
     ///
     /// # Errors
-    /// An object that is not of its kind.
+    /// The object cannot be decoded as its kind.
     pub fn put(&mut self, object: Value) -> serde_json::Result<()> {
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         match kind.as_str() {
@@ -115,7 +116,7 @@ impl Table {
         }
     }
 
-    /// The object of this resource and key, to ask about.
+    /// The object with this resource and key, to be explained.
     pub fn subject(&self, resource: &str, key: &str) -> Option<Subject> {
         match resource {
             "persistentvolumeclaims" => self.claims.get(key).cloned().map(Subject::Claim),

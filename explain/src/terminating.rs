@@ -1,4 +1,5 @@
-//! What keeps an object that shall go: for every finalizer who removes it, what that waits for, and by name.
+//! Explains why a terminating object still exists: for every finalizer the component that removes it, and the
+//! objects that the component waits for.
 
 use std::sync::Arc;
 
@@ -119,7 +120,7 @@ fn held(world: &dyn ClusterView, subject: &Subject, finalizer: &str) -> Held {
         (finalizer, _) => Held::attention(
             "unknown",
             format!(
-                "Nobody here removes {finalizer}: whoever wrote it has to. If that is gone for good, take the finalizer away by \
+                "Finalizer {finalizer} must be removed by the component that added it. If that is gone for good, remove the finalizer by \
                  hand, and know that what it should have cleaned up stays."
             ),
             Vec::new(),
@@ -160,7 +161,7 @@ fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Held 
     if leaving {
         return Held::waiting(owner, message, objects);
     }
-    // Where one pod is all, and nobody makes it again, its deletion is all.
+    // A single pod without an owner would not be recreated, so deleting it is sufficient.
     let fix = match pods.as_slice() {
         [one] if one.metadata.owner_references.iter().flatten().next().is_none() => {
             let pod = Reference::to(one.as_ref());
@@ -273,9 +274,9 @@ fn detaching(world: &dyn ClusterView, attachment: &VolumeAttachment) -> Held {
     let driver = attachment.spec.attacher.as_str();
     let owner = format!("the attacher of {driver}");
     if !world.has_driver(driver) {
-        // Words only: what gives up a volume that may still be written to is nothing to click on.
+        // Text without a button: removing the finalizer gives up a volume that may still be written to.
         let message = format!(
-            "Nothing here answers to {driver}, so nobody detaches the volume. Install that driver; if it is gone for good and the node cannot \
+            "Driver {driver} is not installed, so the volume cannot be detached. Install the driver; if it is gone for good and the node cannot \
              write to the storage any more, take the attachment away with `orlop attachment release {} --force`.",
             attachment.metadata.name.as_deref().unwrap_or_default()
         );

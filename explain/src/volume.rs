@@ -1,4 +1,4 @@
-//! What a volume waits for: a claim, its reclamation, or a person who decides about its data.
+//! Explains what a volume waits for: a claim, its reclamation, or a decision about its data.
 
 use std::sync::Arc;
 
@@ -65,12 +65,12 @@ fn name(volume: &PersistentVolume) -> &str {
     object::name(&volume.metadata)
 }
 
-/// Lets go of the claim that is gone: the volume is Available for the next one, with its data.
+/// Clears the claimRef of a deleted claim: the volume becomes Available to the next claim, with its data.
 fn free(volume: &PersistentVolume, message: String) -> Fix {
     Fix::merge(Reference::to(volume), json!({"spec": {"claimRef": null}}), message)
 }
 
-/// The safe verb for volumes whose claim is gone.
+/// The plan that reclaims a volume whose claim was deleted.
 fn reclaim(volume: &PersistentVolume) -> Fix {
     let command = format!("orlop pv reclaim {} --keep-data", name(volume));
     Fix::plan(Reference::to(volume), "reclaim", json!({"keepData": true}), command, "")
@@ -245,13 +245,13 @@ fn failed(world: &dyn ClusterView, volume: &PersistentVolume, why: &mut Why) {
     why.push(severity, Cause::new(Code::ReclaimFailed, message, Vec::new()).fixed_by(Some(fix)));
 }
 
-/// The newest event with this reason, as a sentence behind another.
+/// The newest event with this reason, as a sentence to append.
 fn failure(world: &dyn ClusterView, volume: &PersistentVolume, reason: &str) -> String {
     let said = world.event(&Reference::to(volume), &[reason]).and_then(|event| event.message.as_deref());
     said.map(|said| format!(" It says: {}.", words::open(said))).unwrap_or_default()
 }
 
-/// Who deletes the storage of a volume, and whether that is there.
+/// The component that deletes the storage of a volume, and whether it is installed.
 pub(super) fn deleter(world: &dyn ClusterView, volume: &PersistentVolume) -> (String, bool) {
     let by = object::annotation(&volume.metadata, names::ANN_PROVISIONED_BY).filter(|name| !name.is_empty());
     let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref()).map(|csi| csi.driver.as_str());

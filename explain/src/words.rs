@@ -1,14 +1,14 @@
-//! Small helps for sentences.
+//! Helpers for sentences.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// How many names are told before "and n more".
+/// Number of names before "and n more".
 const NAMES: usize = 3;
 
-/// `a`, `a and b`, `a, b, c and 4 more`.
+/// A list: `a`, `a and b`, `a, b, c and 4 more`.
 pub(super) fn list<T: AsRef<str>>(names: &[T]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     match names.as_slice() {
@@ -21,7 +21,7 @@ pub(super) fn list<T: AsRef<str>>(names: &[T]) -> String {
     }
 }
 
-/// `one pod`, `3 pods`.
+/// A count: `one pod`, `3 pods`.
 pub(super) fn count(number: usize, one: &str) -> String {
     match number {
         1 => format!("one {one}"),
@@ -49,12 +49,12 @@ pub(super) fn modes(modes: &[String]) -> String {
     modes.iter().map(short).collect::<Vec<_>>().join(",")
 }
 
-/// Without the full stop at its end, so that a sentence can go on.
+/// Removes the full stop at the end, so that the sentence can be continued.
 pub(super) fn open(sentence: &str) -> &str {
     sentence.trim_end_matches(['.', ' ', '\n'])
 }
 
-/// What the node affinity of a volume asks for.
+/// The node affinity of a volume as text.
 pub(super) fn affinity(volume: &PersistentVolume) -> String {
     let required = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref()?.required.as_ref());
     let Some(required) = required else { return "every node".to_owned() };
@@ -74,7 +74,7 @@ pub(super) fn affinity(volume: &PersistentVolume) -> String {
     format!("nodes with {}", terms.join(" or "))
 }
 
-/// What a selector wants, such as `tier=fast and rack In r1,r2`.
+/// A selector as text, such as `tier=fast and rack In r1,r2`.
 pub(super) fn selector(selector: &LabelSelector) -> String {
     let labels = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}={value}"));
     let expressions = selector.match_expressions.iter().flatten().map(|wanted| {
@@ -86,7 +86,7 @@ pub(super) fn selector(selector: &LabelSelector) -> String {
     labels.chain(expressions).collect::<Vec<_>>().join(" and ")
 }
 
-/// `k=v, k=v`.
+/// Labels as text: `k=v, k=v`.
 pub(super) fn labels(labels: &BTreeMap<String, String>) -> String {
     labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
 }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_and_then_counted() {
+    fn long_lists_end_with_a_count() {
         let table: [(&[&str], &str); 4] = [
             (&["a"], "a"),
             (&["a", "b"], "a and b"),

@@ -1,14 +1,14 @@
-//! Requests by path and JSON, as a story says them.
+//! Sends the requests of a story, given by path and JSON body.
 
 use http::{Method, Request, header};
 use kube::Client;
 use orlop_client::client::{is_not_found, message_of, status_of};
 use serde_json::{Value, json};
 
-/// The object that a laboratory is told things by, and that events are about.
+/// The ConfigMap that controls a laboratory; the Events of stories refer to it.
 pub(crate) const LAB: &str = "/api/v1/namespaces/default/configmaps/lab";
 
-/// A request that was refused, or found nobody.
+/// A request that was refused, or did not reach a server.
 #[derive(Debug, thiserror::Error)]
 #[error("{method} {path}: {}", message_of(cause))]
 pub(crate) struct ApiError {
@@ -18,21 +18,21 @@ pub(crate) struct ApiError {
 }
 
 impl ApiError {
-    /// What the server said.
+    /// The server's message.
     pub(crate) fn said(&self) -> String {
         message_of(&self.cause)
     }
 
-    /// The code of the answer, if there was one.
+    /// The status code, if there was a response.
     pub(crate) fn code(&self) -> Option<u16> {
         status_of(&self.cause).map(|status| status.code)
     }
 }
 
-/// Who writes, as histories tell it.
+/// The field manager in histories.
 const MANAGER: &str = "fieldManager=orlop-lab";
 
-/// The API of a laboratory.
+/// A client for the API of a laboratory.
 #[derive(Clone)]
 pub(crate) struct Api {
     client: Client,
@@ -43,7 +43,7 @@ impl Api {
         Api { client }
     }
 
-    /// The client below.
+    /// The underlying client.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
@@ -56,7 +56,7 @@ impl Api {
         self.client.request::<Value>(request).await.map_err(failed)
     }
 
-    /// An object or a list; none when there is no such object.
+    /// Reads an object or a list; `None` if it does not exist.
     pub(crate) async fn get(&self, path: &str) -> Result<Option<Value>, ApiError> {
         match self.ask(Method::GET, path, "application/json", String::new()).await {
             Ok(object) => Ok(Some(object)),
@@ -65,24 +65,24 @@ impl Api {
         }
     }
 
-    /// The items of a list; none when there is no such list.
+    /// The items of a list; empty if the list does not exist.
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<Value>, ApiError> {
         let list = self.get(path).await?.unwrap_or_default();
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
 
-    /// Makes an object below the path of its collection.
+    /// Creates an object in the collection at the path.
     pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<Value, ApiError> {
         self.ask(Method::POST, &format!("{path}?{MANAGER}"), "application/json", object.to_string()).await
     }
 
-    /// A merge patch.
+    /// Applies a merge patch.
     pub(crate) async fn patch(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
         let path = format!("{path}?{MANAGER}");
         self.ask(Method::PATCH, &path, "application/merge-patch+json", body.to_string()).await
     }
 
-    /// Deletes an object; one that is gone already is no error. `now`: without a grace for a pod.
+    /// Deletes an object; a missing object is not an error. `now`: delete a pod without a grace period.
     pub(crate) async fn delete(&self, path: &str, now: bool) -> Result<(), ApiError> {
         let options = if now { json!({"gracePeriodSeconds": 0}) } else { json!({}) };
         match self.ask(Method::DELETE, path, "application/json", options.to_string()).await {

@@ -1,5 +1,5 @@
-//! Starts a laboratory: a server in memory, the driver, three virtual nodes, classes, and the ConfigMap by which it is told things.
-//! The server is `orlop serve` with flags, so that what is seen here is what is seen there.
+//! Starts a laboratory: a server in memory, the driver, three virtual nodes, classes, and the ConfigMap that
+//! controls it. The server is `orlop serve` with flags, so it behaves like a real one.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -27,20 +27,20 @@ use crate::step::{NODES, condition, has_taint};
 
 const NODE_NAMES: [&str; 3] = ["virtual-1", "virtual-2", "virtual-3"];
 const STORAGE: &str = "/apis/storage.k8s.io/v1";
-/// How often it is looked whether all is there, at the start.
+/// Period of the readiness checks at the start.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Why the server ended.
+/// The error with which the server ended.
 type ServerError = Box<dyn Error + Send + Sync>;
 
-/// A laboratory that runs.
+/// A running laboratory.
 pub(crate) struct Environment {
     url: String,
     stop: CancellationToken,
     serving: JoinHandle<Result<(), ServerError>>,
     driving: JoinHandle<Result<(), ServeError>>,
     machines: JoinHandle<()>,
-    // Last: everything has ended before its files go.
+    // Declared last: all parts end before their files are deleted.
     _dir: TempDir,
 }
 
@@ -48,12 +48,12 @@ fn socket(dir: &Path, name: &str) -> String {
     format!("unix://{}", dir.join(format!("{name}.sock")).display())
 }
 
-/// A flag and its value.
+/// Formats a flag and its value.
 fn flag(name: &str, value: impl std::fmt::Display) -> OsString {
     format!("--{name}={value}").into()
 }
 
-/// A duration as flags have it.
+/// Formats a duration for a flag.
 fn millis(time: Duration) -> String {
     format!("{}ms", time.as_millis())
 }
@@ -67,7 +67,7 @@ fn server_line(args: &EnvironmentArgs, port: u16, driver: &str) -> Vec<OsString>
         flag("listen", address),
         flag("store-backend", "memory"),
         flag("csi-endpoint", driver),
-        // Short, so that a lost answer is told soon.
+        // Short, so that a lost answer is detected early.
         flag("csi-timeout", "2s"),
         flag("pvclaimbinder-sync-period", "5s"),
         flag("node-monitor-grace-period", millis(args.node_monitor_grace_period)),
@@ -90,9 +90,9 @@ fn node(dir: &Path, name: &str) -> NodeConfig {
         orlop_csi::drivers::Endpoint { name: hostpath::NAME.to_owned(), endpoint: socket(dir, name) };
     NodeConfig {
         is_virtual: true,
-        // A machine with little room left is no reason not to learn: a virtual node needs none.
+        // Virtual nodes need no resources, so low resources on the machine must not stop a story.
         thresholds: Thresholds::default(),
-        // Four words in it.
+        // The agent renews the lease four times in this period.
         lease: Duration::from_secs(4),
         status_period: Duration::from_secs(2),
         csi_endpoints: vec![endpoint],
@@ -100,7 +100,7 @@ fn node(dir: &Path, name: &str) -> NodeConfig {
     }
 }
 
-/// What is there from the beginning: collection and object.
+/// The initial objects, each with its collection.
 fn objects(driver: &str) -> Vec<(String, Value)> {
     let class = |name: &str, mode: &str, is_default: &str| {
         json!({"metadata": {"name": name, "annotations": {"storageclass.kubernetes.io/is-default-class": is_default}},
@@ -121,7 +121,7 @@ fn objects(driver: &str) -> Vec<(String, Value)> {
 }
 
 impl Environment {
-    /// Starts it; everything is there afterwards. `port`: where it listens unless it was told.
+    /// Starts a laboratory and waits until it is complete. `port`: the port if `--listen` is not set.
     pub(crate) async fn start(
         plane: &'static dyn Plane,
         args: &EnvironmentArgs,
@@ -134,7 +134,7 @@ impl Environment {
         let driver = format!("{}={}", options.name, options.endpoint);
         let (ready, is_ready) = oneshot::channel();
         let ready = move || {
-            // Nobody waits any more when the start was given up.
+            // The receiver is dropped if the start was cancelled.
             let _ = ready.send(());
         };
         let driving = tokio::spawn(hostpath::serve(options, ready, stop.clone().cancelled_owned()));
@@ -189,12 +189,12 @@ impl Environment {
         Ok(environment)
     }
 
-    /// Where it is.
+    /// The URL of the server.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Waits until a part of it ends, which none should.
+    /// Waits until a part of the laboratory ends, which is an error.
     pub(crate) async fn ended(&mut self) -> LabError {
         tokio::select! {
             end = &mut self.serving => match end {
@@ -209,7 +209,7 @@ impl Environment {
         }
     }
 
-    /// Ends it. What has ended before is not asked again.
+    /// Stops the laboratory. Parts that ended before are not awaited again.
     pub(crate) async fn end(mut self) -> Result<(), LabError> {
         self.stop.cancel();
         if !self.machines.is_finished() {
@@ -232,7 +232,7 @@ pub(crate) async fn connect(url: &str) -> Result<Api, LabError> {
     Ok(Api::new(client::connect(endpoint).await?))
 }
 
-/// Waits until nodes take pods, their drivers are known, and what every namespace has is there.
+/// Waits until the nodes are schedulable, their drivers are registered, and the default namespace is complete.
 async fn complete(api: &Api) -> Result<(), LabError> {
     loop {
         let mut all = api.get("/api/v1/namespaces/default/serviceaccounts/default").await?.is_some();

@@ -1,8 +1,9 @@
-//! `orlop lab`: a laboratory, and stories that are played in it.
+//! `orlop lab`: a laboratory, and stories that run in it.
 //!
-//! `environment` starts it: a server in memory, a driver, objects. `machines` are its nodes, and what can be done to them. `step` is what a
-//! story is made of (words and data), `scenarios` are the stories, `api` asks and `play` plays. Everything that a story does goes through
-//! the API, so that it can be played in a laboratory in another process.
+//! `environment` starts the laboratory: a server in memory, a driver, objects. `machines` runs and controls its
+//! nodes. `step` defines the elements of a story (text and data), `scenarios` contains the stories, `api` sends
+//! requests, and `play` runs a story. Stories act only through the API, so a story can run in the laboratory of
+//! another process.
 
 mod api;
 mod environment;
@@ -74,7 +75,7 @@ async fn work(plane: &'static dyn Plane, args: &LabArgs) -> Result<(), LabError>
     }
 }
 
-/// Plays one story, where it was said or in a laboratory of its own.
+/// Runs one story, in the given laboratory or in its own.
 async fn story(plane: &'static dyn Plane, run: &LabRunArgs) -> Result<(), LabError> {
     let scenario = scenarios::all().into_iter().find(|one| one.name == run.name);
     let scenario =

@@ -1,11 +1,11 @@
-//! The nodes of a laboratory, and what can be done to them and to the driver, by the ConfigMap `default/lab`:
+//! Runs the nodes of a laboratory. The ConfigMap `default/lab` controls the nodes and the driver:
 //!
-//! | key | what it says | answered by |
+//! | key | value | acknowledged in |
 //! |---|---|---|
-//! | `silent` | names of nodes that say nothing any more, with commas between them | `silent.heard` |
-//! | `faults` | what goes wrong in the driver (`orlop csi-hostpath --faults`) | `faults.heard` |
+//! | `silent` | names of nodes that send no heartbeats, separated by commas | `silent.heard` |
+//! | `faults` | faults of the driver (`orlop csi-hostpath --faults`) | `faults.heard` |
 //!
-//! The answer is what was asked for, written when it is so.
+//! The acknowledgement is a copy of the value, written when the value has taken effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,22 +27,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, ApiError, LAB};
 
-/// What the ConfigMap says.
+/// The data of the ConfigMap.
 type Data = BTreeMap<String, String>;
 
-/// How long an answer that could not be written waits.
+/// Delay before an acknowledgement is written again after an error.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Nodes that are there or silent.
+/// The nodes, running or silent.
 pub(crate) struct Machines {
     pub(crate) router: axum::Router,
     pub(crate) configs: Vec<NodeConfig>,
-    /// The driver's script.
+    /// The fault script of the driver.
     pub(crate) faults: PathBuf,
     pub(crate) client: Client,
 }
 
-/// The keys that are asked by, with what they ask for and what was answered.
+/// The keys whose value is not acknowledged yet, with the value.
 fn unanswered(data: &Data) -> Vec<(&'static str, &str)> {
     let of = |key: &str| data.get(key).map(String::as_str);
     let keys = ["silent", "faults"].into_iter();
@@ -55,7 +55,7 @@ fn names(list: &str) -> BTreeSet<&str> {
     list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
 }
 
-/// At once, so that the driver never reads half of it.
+/// Replaces the file atomically, so that the driver never reads a partial script.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let new = file.with_extension("new");
     std::fs::write(&new, text)?;
@@ -63,7 +63,7 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
 }
 
 impl Machines {
-    /// Until `stop`.
+    /// Runs the nodes until `stop`.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let (sender, mut data) = watch::channel(Data::new());
         let followed = Informer::<ConfigMap>::new();
@@ -94,11 +94,11 @@ impl Machines {
         for (name, (_, agent)) in running {
             end_of(&name, agent).await;
         }
-        // It ends with `stop`.
+        // The task ends with `stop`.
         let _ = following.await;
     }
 
-    /// Ends agents of nodes that shall be silent, and begins the others.
+    /// Stops the agents of silent nodes and starts the others.
     async fn bring(
         &self,
         silent: &BTreeSet<&str>,
@@ -131,7 +131,7 @@ impl Machines {
         }
     }
 
-    /// Does what is left, and says that it is done. Whether that was written.
+    /// Applies the remaining values and acknowledges them. Returns whether the acknowledgement was written.
     async fn answer(&self, data: &Data) -> bool {
         let mut answers = Map::new();
         for (key, asked) in unanswered(data) {
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_and_not_answered() {
+    fn unacknowledged_keys_are_found() {
         let data = |pairs: &[(&str, &str)]| -> Data {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-/// Prints a line. A closed stdout is no error.
+/// Prints a line. A closed stdout is not an error.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -1,6 +1,7 @@
-//! Plays a story: says a sentence, writes, waits for the levels, and stops with what was expected and what is there when one does not come.
+//! Runs a story: prints each sentence, writes, and waits for the levels. If a level is not reached, the story
+//! stops and reports the expected and the actual state.
 //!
-//! What is said goes to the terminal and, as Events about the ConfigMap `lab`, to whoever looks at the API.
+//! The sentences are also published as Events of the ConfigMap `lab`, for all clients of the API.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,27 +18,27 @@ use crate::step::{
     CLAIMS, Level, NODES, PODS, Scenario, Step, VOLUMES, Verb, What, Write, gone, has_taint, see,
 };
 
-/// What a story has made.
+/// The label of the objects that a story created.
 const LABEL: &str = "lab.orlop.dev/story";
-/// How often a level is looked at.
+/// Period of the checks of a level.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the driver may take to list its volumes.
+/// Timeout of the driver's list of volumes.
 const DRIVER_PATIENCE: Duration = Duration::from_secs(5);
-/// Of a terminal.
+/// The width of the terminal.
 const COLUMNS: usize = 80;
-/// What is told of an object at most, in characters.
+/// Maximum length of a printed object, in characters.
 const SHOWN_MAX: usize = 2000;
 
-/// When the next step comes.
+/// When the next step starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// After so many seconds.
+    /// After this many seconds.
     Seconds(u64),
-    /// When a person says so.
+    /// When the user presses Enter.
     Step,
 }
 
-/// Why a story did not end well.
+/// Why a story failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlayError {
     #[error("this server is no laboratory: it has no ConfigMap default/lab; start one with `orlop lab`")]
@@ -56,7 +57,8 @@ pub(crate) enum PlayError {
     Audit(#[from] CompareError),
 }
 
-/// Plays it in a laboratory. What an earlier playing has left is taken away first. `url` is where commands find it.
+/// Runs a story in a laboratory, after deleting the objects of an earlier run. `url` is the server in the printed
+/// commands.
 pub(crate) async fn play(
     api: &Api,
     url: &str,
@@ -73,7 +75,7 @@ pub(crate) async fn play(
         say(&format!("\n{}", wrapped(&format!("{number}. {}", step.say), 3)));
         player.tell("Says", "Normal", step.say).await?;
         if let Err(error) = player.step(step).await {
-            // The error is what is to be told; a second one about telling it says less.
+            // The first error is returned; an error while publishing it adds nothing.
             let _ = player.tell("Failed", "Warning", &error.to_string()).await;
             return Err(error);
         }
@@ -89,8 +91,8 @@ async fn wait(pace: Pace, is_last: bool) {
         Pace::Seconds(_) if is_last => {}
         Pace::Seconds(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
         Pace::Step => {
-            say(if is_last { "   Enter ends the story." } else { "   Enter goes on." });
-            // At the end of the input nobody waits.
+            say(if is_last { "   Press Enter to finish." } else { "   Press Enter to continue." });
+            // Continues at the end of the input.
             let line = || std::io::stdin().read_line(&mut String::new());
             let _ = tokio::task::spawn_blocking(line).await;
         }
@@ -103,13 +105,13 @@ struct Player<'a> {
     story: &'static str,
     /// The ConfigMap.
     lab: Value,
-    /// How long a level may take to come.
+    /// Timeout of a level.
     patience: Duration,
     kept: BTreeMap<&'static str, String>,
 }
 
 impl Player<'_> {
-    /// Nodes speak, the driver answers, and nothing is there that this story made before.
+    /// Resets the laboratory: all nodes run, the driver has no faults, and the objects of an earlier run are deleted.
     async fn clear(&self) -> Result<(), PlayError> {
         self.api.patch(LAB, &json!({"data": {"silent": "", "faults": "[]"}})).await?;
         let heard = see(LAB, "the laboratory has heard that all is well", crate::scenarios::heard);
@@ -128,7 +130,7 @@ impl Player<'_> {
             for object in &old {
                 let left = gone(
                     format!("{collection}/{}", name_of(object)),
-                    "what an earlier playing has left is gone",
+                    "the objects of an earlier run are gone",
                 );
                 self.come(&left).await?;
             }
@@ -158,7 +160,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// What was kept stands in the place of its words.
+    /// Replaces the placeholders with the values of earlier levels.
     fn fill(&self, text: &str) -> String {
         let fill =
             |text: String, (word, value): (&&str, &String)| text.replace(&format!("{{{word}}}"), value);
@@ -203,7 +205,7 @@ impl Player<'_> {
         }
     }
 
-    /// Waits for a level; the object in which it was seen.
+    /// Waits for a level. Returns the object that reached it.
     async fn come(&self, level: &Level) -> Result<Value, PlayError> {
         let path = self.path_of(level);
         let until = Instant::now() + self.patience;
@@ -237,7 +239,7 @@ impl Player<'_> {
         Ok(volumes::compared(self.api.client(), &at, DRIVER_PATIENCE).await?)
     }
 
-    /// An Event about the ConfigMap.
+    /// Publishes an Event of the ConfigMap.
     async fn tell(&self, reason: &str, type_: &str, note: &str) -> Result<(), ApiError> {
         let note: String = note.chars().take(1000).collect();
         let about = &self.lab["metadata"];
@@ -253,13 +255,13 @@ fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// A path for people: what comes behind the version and the namespace.
+/// Shortens a path to the resource and the name.
 fn short(path: &str) -> String {
     let words: Vec<&str> = path.split('/').collect();
     words[words.len().saturating_sub(2)..].join("/")
 }
 
-/// What has come, and how long it took if a person could notice.
+/// Formats a reached level, with its duration if it is noticeable.
 fn seen(words: &str, after: Duration) -> String {
     let time = match after.as_millis() {
         0..100 => String::new(),
@@ -268,7 +270,7 @@ fn seen(words: &str, after: Duration) -> String {
     wrapped(&format!("   seen: {words}{time}"), 9)
 }
 
-/// A command for this laboratory, to be copied.
+/// A command with the server of this laboratory, to be copied.
 fn placed(command: &str, url: &str) -> String {
     match command.strip_prefix("kubectl ") {
         Some(rest) => format!("kubectl --server {url} {rest}"),
@@ -276,7 +278,8 @@ fn placed(command: &str, url: &str) -> String {
     }
 }
 
-/// In lines of 80 columns; those after the first begin at `hang`. What stands before the first word stays.
+/// Wraps text at 80 columns; lines after the first are indented by `hang`. Spaces before the first word are
+/// preserved.
 fn wrapped(text: &str, hang: usize) -> String {
     let rest = text.trim_start();
     let indent = text.len() - rest.len();
@@ -298,7 +301,7 @@ fn wrapped(text: &str, hang: usize) -> String {
     out
 }
 
-/// What is there, without what nobody looks for.
+/// Formats an object without its managed fields.
 fn shown(object: &Value) -> String {
     let mut object = object.clone();
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -316,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_read() {
+    fn story_output_is_formatted() {
         assert_eq!(short("/api/v1/namespaces/default/pods/p"), "pods/p");
         assert_eq!(short("x"), "x");
         assert_eq!(seen("it is", Duration::from_millis(99)), "   seen: it is");

@@ -1,6 +1,6 @@
-//! What a story is made of: steps with a sentence, writes, and levels that must come. Data only; `play` does it.
+//! The elements of a story: steps with a sentence, writes, and expected levels. Data only; `play` runs them.
 //!
-//! `{word}` in paths and bodies stands for what an earlier level has kept under this word.
+//! `{word}` in paths and bodies is a placeholder for a value that an earlier level stored under this word.
 
 use serde_json::Value;
 
@@ -14,22 +14,22 @@ pub(crate) const EVENTS: &str = "/api/v1/namespaces/default/events";
 /// A story.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// One line of the list.
+    /// The description in the list of stories.
     pub(crate) about: &'static str,
     pub(crate) steps: Vec<Step>,
 }
 
-/// One step.
+/// A step.
 pub(crate) struct Step {
-    /// One sentence: what happens and why.
+    /// One sentence: the event and its reason.
     pub(crate) say: &'static str,
     pub(crate) does: Vec<Write>,
     pub(crate) until: Vec<Level>,
-    /// Commands that show what there is now; the player says where the laboratory is.
+    /// Commands that show the current state; `play` adds the server.
     pub(crate) look: Vec<&'static str>,
 }
 
-/// What is written, and with which code it must be refused, if it must.
+/// A write, and the status code with which it must be refused, if any.
 pub(crate) struct Write {
     pub(crate) verb: Verb,
     pub(crate) path: String,
@@ -37,36 +37,36 @@ pub(crate) struct Write {
     pub(crate) refused: Option<u16>,
 }
 
-/// How it is written.
+/// The type of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
-    /// Into the collection of the path.
+    /// Create in the collection at the path.
     Create,
-    /// A merge patch.
+    /// Apply a merge patch.
     Patch,
     Delete,
 }
 
-/// What must be so in the end.
+/// A state that must be reached.
 pub(crate) struct Level {
-    /// In words.
+    /// The description of the state.
     pub(crate) words: &'static str,
     pub(crate) what: What,
-    /// What later steps need: its word, and where it is in the object (a JSON pointer).
+    /// A value for later steps: the placeholder's word, and a JSON pointer into the object.
     pub(crate) keep: Option<(&'static str, &'static str)>,
 }
 
-/// Of what.
+/// What a level checks.
 pub(crate) enum What {
-    /// An object, or a list.
+    /// An object or a list.
     Object { path: String, holds: fn(&Value) -> bool },
-    /// There is no such object.
+    /// The object does not exist.
     Gone { path: String },
-    /// The driver's volumes and those of the API are the same, or are being made.
+    /// The driver and the API have the same volumes, or the volumes are being provisioned.
     Audit,
 }
 
-/// A step that only says something, so far.
+/// A step with a sentence only.
 pub(crate) fn step(say: &'static str) -> Step {
     Step { say, does: Vec::new(), until: Vec::new(), look: Vec::new() }
 }
@@ -89,7 +89,7 @@ impl Step {
         self.write(Verb::Delete, path.into(), Value::Null)
     }
 
-    /// The last write must be refused with this code.
+    /// Expects the last write to be refused with this code.
     pub(crate) fn refused(mut self, code: u16) -> Self {
         if let Some(write) = self.does.last_mut() {
             write.refused = Some(code);
@@ -102,66 +102,66 @@ impl Step {
         self
     }
 
-    /// Where a person may look now: a line of kubectl or of orlop, without the server.
+    /// Adds a command of kubectl or orlop that shows the state, without the server.
     pub(crate) fn look(mut self, command: &'static str) -> Self {
         self.look.push(command);
         self
     }
 }
 
-/// An object, or a list, comes to be so.
+/// Waits until an object or a list satisfies the predicate.
 pub(crate) fn see(path: impl Into<String>, words: &'static str, holds: fn(&Value) -> bool) -> Level {
     let what = What::Object { path: path.into(), holds };
     Level { words, what, keep: None }
 }
 
-/// An object goes.
+/// Waits until an object is deleted.
 pub(crate) fn gone(path: impl Into<String>, words: &'static str) -> Level {
     Level { words, what: What::Gone { path: path.into() }, keep: None }
 }
 
-/// Nothing is lost between the driver and the API.
+/// Waits until the driver and the API have the same volumes.
 pub(crate) fn audit(words: &'static str) -> Level {
     Level { words, what: What::Audit, keep: None }
 }
 
-/// There is an event about an object of this name, with this reason.
+/// Waits for an event of an object with this name and this reason.
 pub(crate) fn event(name: &str, reason: &str, words: &'static str) -> Level {
     let path = format!("{EVENTS}?fieldSelector=involvedObject.name={name},reason={reason}");
     see(path, words, has_items)
 }
 
 impl Level {
-    /// Keeps what is at a JSON pointer under a word.
+    /// Stores the value at a JSON pointer under a word.
     pub(crate) fn keeping(mut self, word: &'static str, pointer: &'static str) -> Self {
         self.keep = Some((word, pointer));
         self
     }
 }
 
-/// A list that is not empty.
+/// Whether a list is not empty.
 pub(crate) fn has_items(list: &Value) -> bool {
     list["items"].as_array().is_some_and(|items| !items.is_empty())
 }
 
-/// The status of a condition; empty when there is none.
+/// The status of a condition; empty if there is none.
 pub(crate) fn condition<'a>(object: &'a Value, type_: &str) -> &'a str {
     let all = object["status"]["conditions"].as_array();
     let found = all.and_then(|all| all.iter().find(|one| one["type"] == type_));
     found.and_then(|one| one["status"].as_str()).unwrap_or_default()
 }
 
-/// A taint of this key.
+/// Whether a node has a taint with this key.
 pub(crate) fn has_taint(node: &Value, key: &str) -> bool {
     node["spec"]["taints"].as_array().into_iter().flatten().any(|taint| taint["key"] == key)
 }
 
-/// A pod that runs and is ready.
+/// Whether a pod is running and ready.
 pub(crate) fn runs(pod: &Value) -> bool {
     pod["status"]["phase"] == "Running" && condition(pod, "Ready") == "True"
 }
 
-/// A claim that is bound.
+/// Whether a claim is bound.
 pub(crate) fn bound(claim: &Value) -> bool {
     claim["status"]["phase"] == "Bound"
 }
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_of_objects() {
+    fn predicates_of_levels() {
         let pod = |phase: &str, ready: &str| json!({"status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]}});
         for (pod, want) in [
             (pod("Running", "True"), true),

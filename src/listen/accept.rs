@@ -1,5 +1,5 @@
-//! What a connection goes through before its first request: is there room for one more, TLS, and
-//! its clocks, of sending below TLS and of reading above.
+//! Accepts connections: checks the connection limit, performs the TLS handshake, and adds the timeouts, of writes
+//! below TLS and of reads above.
 
 use std::future::Future;
 use std::io;
@@ -16,18 +16,18 @@ use tokio::net::TcpStream;
 use super::guard::{Guarded, Times};
 use super::sending::Sending;
 
-/// A peer that says nothing for so long is asked whether it is there.
+/// Idle time after which a peer is probed (TCP keepalive).
 const PROBE_AFTER: Duration = Duration::from_secs(60);
-/// How often it is asked.
+/// Interval between probes.
 const PROBE_EVERY: Duration = Duration::from_secs(15);
-/// After so many questions without an answer it is gone.
+/// Number of unanswered probes after which the connection is closed.
 const PROBES: u32 = 4;
-/// Bytes that the system takes of us before they can be sent. It would take some MiB, for each
-/// client that does not read.
+/// Maximum number of unsent bytes that the system buffers for a connection. The default would be some MiB for
+/// each client that does not read.
 #[cfg(target_os = "linux")]
 const UNSENT_MAX: u32 = 128 * 1024;
 
-/// An acceptor that takes so many connections and no more.
+/// An acceptor with a maximum number of connections.
 #[derive(Clone, Debug)]
 pub(super) struct Bounded<A> {
     inner: A,
@@ -43,7 +43,7 @@ impl<A> Bounded<A> {
     fn open(&self, stream: &TcpStream) -> io::Result<Connection> {
         let Some(connection) = self.connections.open(stream.peer_addr()?) else {
             let (open, refused) = self.connections.count();
-            // The 1st, 2nd, 4th, ...: a flood of connections shall not be one of the log.
+            // Logs the 1st, 2nd, 4th, ... refusal, so that a flood of connections does not flood the log.
             if refused.is_power_of_two() {
                 tracing::warn!(
                     open,
@@ -57,8 +57,8 @@ impl<A> Bounded<A> {
     }
 }
 
-/// Has the system send what it has without waiting for more, find out when the peer is gone without a word, and keep no more for a client that
-/// does not read than it has room for.
+/// Configures the socket: sends without delay, detects dead peers, and limits the unsent bytes for a client that
+/// does not read.
 fn set_up(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);

@@ -1,20 +1,20 @@
-//! How many connections the process can carry: each is an open file.
+//! The number of connections that the process can serve: each needs an open file.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files that the store and the process itself have open besides connections, generously.
+/// Generous estimate of open files other than connections.
 const OTHERS: u64 = 256;
-/// Fewer make no server.
+/// Minimum number of connections.
 const LEAST: u64 = 16;
 
-/// Raises the limit of open files as far as it goes without more rights, and says how many
-/// connections there may be when so many are wanted (0: as many as possible; so is the answer).
+/// Raises the soft limit of open files to the hard limit. Returns how many connections are possible if this many
+/// are wanted (0: no limit, as a parameter and as a result).
 pub(crate) fn room_for(wanted: usize) -> usize {
     let files = raise();
     let room = carried(wanted, files);
     if wanted > room {
         tracing::warn!(
-            "there may be {room} connections and not {wanted} (--max-connections): the process may open {} files; \
+            "{room} connections are possible instead of {wanted} (--max-connections): the process may open {} files; \
              raise that limit (ulimit -Hn, LimitNOFILE=)",
             files.unwrap_or_default()
         );
@@ -22,8 +22,8 @@ pub(crate) fn room_for(wanted: usize) -> usize {
     room
 }
 
-/// Raises the limit of open files as far as it goes without more rights, for this process and those
-/// that it starts; to how many. `None` is no limit.
+/// Raises the soft limit of open files to the hard limit, for this process and its children. Returns the limit;
+/// `None` means no limit.
 pub(crate) fn raise() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
@@ -39,7 +39,7 @@ pub(crate) fn raise() -> Option<u64> {
     }
 }
 
-/// `files`: how many may be open; `None` is no limit.
+/// The number of connections. `files`: the limit of open files; `None` means no limit.
 fn carried(wanted: usize, files: Option<u64>) -> usize {
     let Some(files) = files else { return wanted };
     let room = usize::try_from(files.saturating_sub(OTHERS).max(LEAST)).unwrap_or(usize::MAX);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_carried() {
+    fn connections_are_limited_by_open_files() {
         for (case, wanted, files, want) in [
             ("1 enough", 20_000, Some(1 << 20), 20_000),
             ("2 not enough", 20_000, Some(1024), 768),
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_raised() {
+    fn soft_limit_is_raised_to_the_hard_limit() {
         room_for(1);
         let limit = getrlimit(Resource::Nofile);
         assert_eq!(limit.current, limit.maximum);

@@ -1,12 +1,12 @@
-//! The bytes that come in over a connection, and the two clocks that run on them (docs/overload.md).
+//! Watches the bytes received on a connection with two timeouts (docs/overload.md).
 //!
-//! A head that is not complete in time, and a connection without a request for too long: either ends
-//! the connection. While a request is worked on none runs; the request has a time of its own. That
-//! the client reads is seen to by [`sending`](super::sending).
+//! A request head that is incomplete for too long, and a connection that is idle for too long: either closes the
+//! connection. Neither timeout runs while a request is processed; the request has its own.
+//! [`sending`](super::sending) ensures that the client reads.
 //!
-//! The clocks share one timer that is not touched for each request: it rings when the earliest of
-//! them might have, looks what is true by then, and is set again. There always is one, also while a
-//! request is worked on: behind an answer nobody may look at the socket until the client sends more.
+//! The timeouts share one timer that is not reset for each request: it fires at the earliest possible deadline,
+//! checks the current state, and is set again. The timer exists while a request is processed too: after a
+//! response, the socket may not be polled until the client sends more.
 
 use std::future::Future as _;
 use std::io;
@@ -18,44 +18,44 @@ use orlop_apiserver::limits::connection::Connection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long a connection may be kept waiting for what.
+/// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// The head of a request, from its first byte.
+    /// Time limit for the head of a request, from its first byte.
     pub(crate) head: Duration,
-    /// The next request; on HTTP/2 twice as long.
+    /// Time limit for the next request; twice as long for HTTP/2.
     pub(crate) idle: Duration,
-    /// The client to read.
+    /// Time limit for the client to read.
     pub(crate) write: Duration,
 }
 
-/// What the client is waited for.
+/// What the connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
-    /// Nothing: a request is worked on.
+    /// Nothing: a request is being processed.
     Nothing,
-    /// The rest of a head that has begun, or the first head of all.
+    /// The rest of an incomplete head, or the first head.
     Head { since: Instant },
     /// The next request.
     Request { since: Instant },
 }
 
-/// A connection's stream, with its clocks. Above TLS, so that it sees what the client said.
+/// A connection's stream with its timeouts. It lies above TLS, so that it sees the plain bytes.
 pub(crate) struct Guarded<S> {
     inner: S,
     connection: Connection,
     times: Times,
     waiting: Waiting,
-    /// How many requests there had been when `waiting` was found.
+    /// The number of requests when `waiting` was determined.
     requests: u64,
-    /// Rings at or before the deadline of `waiting`.
+    /// Fires at or before the deadline of `waiting`.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Which HTTP it is; between requests, HTTP/2 has frames that belong to none.
+    /// The HTTP version; between requests, HTTP/2 sends frames that belong to no request.
     preface: Preface,
     over: bool,
 }
 
-/// What the first bytes say.
+/// The HTTP version, determined from the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Preface {
     Unknown { seen: usize },
@@ -63,7 +63,7 @@ enum Preface {
     Http2,
 }
 
-/// How HTTP/2 begins; no request of HTTP/1 does.
+/// The start of the HTTP/2 preface; no HTTP/1 request begins with it.
 const PREFACE: &[u8] = b"PRI ";
 
 impl Preface {
@@ -93,10 +93,10 @@ impl<S> Guarded<S> {
         }
     }
 
-    /// The client has sent these.
+    /// Processes the bytes that the client sent.
     fn has_read(&mut self, bytes: &[u8]) {
         self.preface = self.preface.read(bytes);
-        // Between requests, HTTP/2 has frames that belong to none.
+        // Between requests, HTTP/2 sends frames that belong to no request.
         if self.preface != Preface::Http2 && !self.look() {
             return;
         }
@@ -105,7 +105,7 @@ impl<S> Guarded<S> {
         }
     }
 
-    /// Finds what the client is waited for; false when for nothing.
+    /// Determines what the connection waits for. Returns false while a request is processed.
     fn look(&mut self) -> bool {
         if self.connection.is_at_work() {
             self.waiting = Waiting::Nothing;
@@ -119,9 +119,8 @@ impl<S> Guarded<S> {
         true
     }
 
-    /// How long there may be no request. The clients of Kubernetes end connections of HTTP/2 without
-    /// one after 90 seconds; they, and not this end, are to be first, because a request that they
-    /// send meanwhile would be lost.
+    /// The time limit without a request. Kubernetes clients close idle HTTP/2 connections after 90 seconds. The
+    /// client must close first, because a request that it sends while the server closes would be lost.
     fn idle(&self) -> Duration {
         match self.preface {
             Preface::Http2 => self.times.idle.saturating_mul(2),
@@ -129,12 +128,12 @@ impl<S> Guarded<S> {
         }
     }
 
-    /// Nothing has come. Ready when it was too late for it.
+    /// Called when there is no data. Ready if the deadline has passed.
     fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             self.look();
             let deadline = match self.waiting {
-                // The timer rings meanwhile, and finds this.
+                // The timer fires during the request and checks again.
                 Waiting::Nothing => None,
                 Waiting::Head { since } => Some(since + self.times.head),
                 Waiting::Request { since } => Some(since + self.idle()),
@@ -185,7 +184,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
             return Poll::Pending;
         }
         tracing::debug!(peer = %this.connection.peer(), "no request in time; the connection is closed");
-        // As if the client had closed it: nothing is being answered.
+        // Behaves as if the client had closed the connection: no response is in progress.
         this.over = true;
         Poll::Ready(Ok(()))
     }
@@ -246,7 +245,7 @@ mod tests {
         (client, Guarded::new(server, connection.clone(), TIMES), connection)
     }
 
-    /// Reads until the stream ends; after how many seconds.
+    /// Reads until the stream ends. Returns the elapsed seconds.
     async fn end(guarded: &mut Guarded<DuplexStream>) -> u64 {
         let start = Instant::now();
         let mut buffer = [0; 16];
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn prefaces() {
+    fn http_version_is_read_from_the_preface() {
         for (pieces, want) in [
             (&["P", "R", "I * HTTP/2.0"][..], Preface::Http2),
             (&["PRI ", "x"], Preface::Http2),
@@ -272,13 +271,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_says_nothing() {
+    async fn silent_connection_is_closed() {
         let (_client, mut guarded, _) = pair();
         assert_eq!(end(&mut guarded).await, 10);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_head_byte_by_byte() {
+    async fn slow_head_is_closed_at_the_deadline() {
         let (mut client, mut guarded, _) = pair();
         let trickle = async {
             for _ in 0..20 {
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn between_requests() {
+    async fn no_timeout_runs_during_a_request() {
         let (mut client, mut guarded, connection) = pair();
         let mut buffer = [0; 16];
         for _ in 0..3 {
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn idle_for_too_long() {
+    async fn idle_connection_is_closed() {
         let (mut client, mut guarded, connection) = pair();
         let mut buffer = [0; 16];
         client.write_all(b"GET / HTTP/1.1").await.unwrap();
@@ -320,9 +319,9 @@ mod tests {
         assert_eq!(end(&mut guarded).await, 90);
     }
 
-    /// As HTTP/1 does it: nobody asks for more behind an answer, and only the timer wakes.
+    /// With HTTP/1, the socket is not polled after a response; only the timer wakes the task.
     #[tokio::test(start_paused = true)]
-    async fn who_is_not_asked_again_is_woken() {
+    async fn timer_wakes_an_unpolled_connection() {
         for (case, work) in [("1 short", 1), ("2 longer than a head may take", 12), ("3 very long", 1000)] {
             let (mut client, mut guarded, connection) = pair();
             let mut buffer = [0; 16];
@@ -335,7 +334,7 @@ mod tests {
                 drop(request);
                 std::future::pending::<()>().await;
             };
-            // One future that is polled only when it is woken.
+            // A single future, polled only when it is woken.
             tokio::select! {
                 () = answer => {}
                 seconds = tokio::spawn(async move { end(&mut guarded).await }) => {
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn frames_are_no_heads() {
+    async fn http2_frames_do_not_extend_the_idle_time() {
         let (mut client, mut guarded, connection) = pair();
         let mut buffer = [0; 16];
         client.write_all(b"PRI * HTTP/2.0").await.unwrap();
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stalled_answer_ends_the_connection() {
+    async fn stalled_response_closes_the_connection() {
         let (mut client, mut guarded, connection) = pair();
         let mut buffer = [0; 16];
         client.write_all(b"PRI * HTTP/2.0").await.unwrap();

@@ -1,6 +1,6 @@
-//! The listening socket: with or without TLS, authentication, and limits on connections.
+//! The listening socket: with or without TLS, with authentication and limits on connections.
 //!
-//! `orlop_cli::config::ListenConfig` has the address and refuses combinations that are not safe.
+//! `orlop_cli::config::ListenConfig` contains the address and refuses unsafe combinations.
 
 mod accept;
 pub(crate) mod files;
@@ -26,18 +26,17 @@ use crate::tls::{self, TlsError};
 use accept::Bounded;
 use guard::Times;
 
-/// Bytes of a request's head on HTTP/1, and of what waits in a connection's buffers.
+/// Maximum bytes of a request head on HTTP/1, and of a connection's buffers.
 const HEAD_MAX: usize = 128 * 1024;
-/// Bytes of a request's headers on HTTP/2.
+/// Maximum bytes of a request's headers on HTTP/2.
 const HEADER_LIST_MAX: u32 = 64 * 1024;
-/// Requests at the same time over one connection of HTTP/2 (upstream).
+/// Maximum concurrent requests on an HTTP/2 connection (upstream).
 const STREAMS_MAX: u32 = 100;
-/// How often a peer on HTTP/2 is asked whether it is there, and how long it has to answer
-/// (upstream's clients do the same).
+/// Period of HTTP/2 pings, and the time limit for their answer (as in upstream's clients).
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What went wrong with the socket.
+/// Why the socket failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListenError {
     #[error("cannot listen on {address}: {error}{}", hint(error))]
@@ -62,13 +61,13 @@ fn hint(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// The authentication that the configuration asks for.
+/// The authentication according to the configuration.
 pub(crate) fn auth(config: &ListenConfig) -> Result<Auth, TokenFileError> {
     let tokens = config.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
     Ok(Auth::new(tokens.map(Arc::new), config.client_ca_file.is_some()))
 }
 
-/// Binds the port. Requests wait until [`Listener::serve`].
+/// Binds the port. Connections wait until [`Listener::serve`].
 pub(crate) fn bind(config: &ListenConfig) -> Result<Listener, ListenError> {
     let failed = |error| ListenError::Bind { address: config.address, error };
     let tls = match &config.tls {
@@ -85,16 +84,16 @@ pub(crate) fn bind(config: &ListenConfig) -> Result<Listener, ListenError> {
     Ok(Listener { socket, address, tls, times, handle: Handle::new() })
 }
 
-/// Publishes the URL: one line on stdout, and the address file if there is one.
+/// Publishes the URL: prints a line to stdout, and writes the address file if there is one.
 pub(crate) fn announce(config: &ListenConfig, url: &str) -> Result<(), ListenError> {
-    // A closed stdout is the caller's choice, and no reason to stop.
+    // A closed stdout is no reason to stop.
     let _ = writeln!(std::io::stdout(), "listening on {url}");
     let Some(path) = &config.address_file else { return Ok(()) };
     write_whole(path, &format!("{url}\n"))
         .map_err(|error| ListenError::AddressFile { path: path.clone(), error })
 }
 
-/// Whoever waits for the file never sees half of it.
+/// Writes atomically: a process that waits for the file never reads partial content.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -102,7 +101,7 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(&name, path)
 }
 
-/// A port that is taken.
+/// A bound port.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: std::net::TcpListener,
@@ -113,26 +112,26 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Where requests are to be sent.
+    /// The URL of the server.
     pub(crate) fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// Where others reach it: at the given address, or at its own. One that listens on all addresses is
-    /// reached where this machine would send from.
+    /// The address at which other machines reach the server: the given address, or the listening one. For all
+    /// addresses, the source address of outgoing traffic.
     pub(crate) fn advertised(&self, given: Option<IpAddr>) -> SocketAddr {
         let own = self.address.ip().to_canonical();
         let ip = given.unwrap_or_else(|| if own.is_unspecified() { outward(own) } else { own });
         SocketAddr::new(ip, self.address.port())
     }
 
-    /// To stop it with.
+    /// The handle that stops the listener.
     pub(crate) fn handle(&self) -> Handle<SocketAddr> {
         self.handle.clone()
     }
 
-    /// Answers requests until the handle stops it and the last connection has ended.
+    /// Serves requests until the handle stops the listener and the last connection has ended.
     pub(crate) async fn serve(
         self,
         router: Router,
@@ -142,7 +141,7 @@ impl Listener {
         let failed = |error| ListenError::Serve { address, error };
         let mut server = axum_server::from_tcp(self.socket).map_err(failed)?.handle(self.handle);
         let http = server.http_builder();
-        // The head's time is watched where idle connections are: see `guard`.
+        // `guard` watches the time limit of the head together with the idle time.
         http.http1().max_buf_size(HEAD_MAX).header_read_timeout(None);
         http.http2()
             .timer(TokioTimer::new())
@@ -166,10 +165,10 @@ impl Listener {
     }
 }
 
-/// The address that this machine sends from, asked of its table of routes: connecting a datagram socket
-/// sends nothing. Loopback when there is no way out.
+/// The source address of outgoing traffic according to the routing table: connecting a datagram socket sends
+/// nothing. Loopback if there is no route.
 fn outward(any: IpAddr) -> IpAddr {
-    // Addresses of RFC 5737 and RFC 3849, which are nobody's.
+    // Documentation addresses of RFC 5737 and RFC 3849.
     let (nobody, loopback): (IpAddr, IpAddr) = match any {
         IpAddr::V4(_) => (Ipv4Addr::new(192, 0, 2, 1).into(), Ipv4Addr::LOCALHOST.into()),
         IpAddr::V6(_) => (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(), Ipv6Addr::LOCALHOST.into()),

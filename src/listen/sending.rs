@@ -1,7 +1,7 @@
-//! The clock of a client that does not read (docs/overload.md).
+//! The write timeout of a connection, for clients that do not read (docs/overload.md).
 //!
-//! It lies right above the socket and below TLS: here a write that is taken is progress of the
-//! client. TLS takes bytes without the client's doing, and is not flushed while the client is slow.
+//! It lies directly above the socket and below TLS, where an accepted write means that the client reads. TLS
+//! accepts bytes independently of the client, and its flush does not complete while the client is slow.
 
 use std::future::Future as _;
 use std::io;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A socket that fails when nothing can be written to it for too long.
+/// A socket that fails if it accepts no bytes for too long.
 pub(crate) struct Sending<S> {
     inner: S,
     peer: SocketAddr,
     patience: Duration,
-    /// Set while nothing can be written.
+    /// The deadline while the socket accepts no bytes.
     blocked: Option<Pin<Box<Sleep>>>,
 }
 
@@ -27,7 +27,7 @@ impl<S> Sending<S> {
         Sending { inner, peer, patience, blocked: None }
     }
 
-    /// Notes whether something was written, and fails when nothing could be for too long.
+    /// Records whether bytes were written, and fails if none could be for too long.
     fn wrote(
         &mut self,
         polled: Poll<io::Result<usize>>,
@@ -80,12 +80,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Sending<S> {
         self.inner.is_write_vectored()
     }
 
-    /// Of a socket always ready.
+    /// A socket needs no flush.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_flush(context)
     }
 
-    /// Of a socket always ready.
+    /// The shutdown of a socket does not block.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_shutdown(context)
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_read() {
+    async fn client_that_does_not_read_times_out() {
         let (mut client, mut sending) = pair();
         let start = Instant::now();
         sending.write_all(&[0; 16]).await.unwrap();
@@ -126,10 +126,10 @@ mod tests {
         }
     }
 
-    /// With a buffer above, as TLS has one: its flush is not ready until all is sent, which takes
-    /// many times the client's patience.
+    /// With a buffer above, as in TLS: the flush completes only when all bytes are sent, which takes many times the
+    /// write timeout.
     #[tokio::test(start_paused = true)]
-    async fn who_reads_a_little_all_the_time() {
+    async fn slow_client_does_not_time_out() {
         let (mut client, sending) = pair();
         let start = Instant::now();
         let mut above = BufWriter::with_capacity(64, sending);
@@ -142,7 +142,7 @@ mod tests {
         let server = async {
             above.write_all(&[0; 64]).await.unwrap();
             above.flush().await.unwrap();
-            // All but what the pipe holds has been read.
+            // Everything except the content of the pipe was read.
             assert!(start.elapsed() > PATIENCE * 40);
         };
         tokio::join!(slow, server);

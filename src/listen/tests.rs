@@ -1,4 +1,4 @@
-//! That the socket serves as configured.
+//! The socket serves as configured.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ fn listen(flags: &[&str]) -> ListenConfig {
 }
 
 #[test]
-fn a_taken_port_is_told() {
+fn occupied_port_is_reported() {
     let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = holder.local_addr().unwrap().to_string();
     let error = bind(&listen(&["--listen", &address])).unwrap_err().to_string();
@@ -24,7 +24,7 @@ fn a_taken_port_is_told() {
 }
 
 #[test]
-fn missing_files_are_told() {
+fn missing_files_are_reported() {
     let flags =
         ["--listen", "127.0.0.1:0", "--tls-cert-file", "/nowhere/c", "--tls-private-key-file", "/nowhere/k"];
     let error = bind(&listen(&flags)).unwrap_err().to_string();
@@ -34,7 +34,7 @@ fn missing_files_are_told() {
 }
 
 #[tokio::test]
-async fn it_serves_and_stops() {
+async fn listener_serves_and_stops() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     let folder = tempfile::tempdir().unwrap();
@@ -72,7 +72,7 @@ async fn closed_after(url: &str, paths: &[&str]) -> bool {
     for path in paths {
         let request = format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let written = stream.write_all(request.as_bytes()).await;
-        // No timer of the server can have run longer than this when the request arrived.
+        // No timer of the server can have run longer when the request arrived.
         let waited = begun.elapsed();
         answer.clear();
         while written.is_ok() && !answer.ends_with("hello") {
@@ -93,9 +93,9 @@ async fn closed_after(url: &str, paths: &[&str]) -> bool {
     true
 }
 
-/// The timers are those of the connection, but hyper decides when it is polled again.
+/// The timers belong to the connection, but hyper decides when it is polled again.
 #[tokio::test]
-async fn an_idle_connection_is_closed_and_a_busy_one_is_not() {
+async fn idle_connection_is_closed_and_busy_one_stays() {
     let millis = |time: Duration| format!("{}ms", time.as_millis());
     let flags =
         ["--listen", "127.0.0.1:0", "--read-header-timeout", &millis(HEAD), "--idle-timeout", &millis(IDLE)];

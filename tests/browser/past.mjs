@@ -45,7 +45,7 @@ story(async ({ page, somebody, url }) => {
   await go(page, '#/graph?as=table');
   await page.getByRole('rowheader', { name: 'default/early' }).waitFor();
   await go(page, '#/object/persistentvolumes/-/disk?tab=edit');
-  await page.getByText('This is the past: nothing can be changed here.').waitFor();
+  await page.getByText('You are viewing the past.').waitFor();
   same(await page.getByRole('textbox', { name: 'YAML' }).count(), 0, 'editors of the past');
 
   // It plays: the claim goes and the other one comes, without anybody doing anything.

@@ -18,7 +18,7 @@ story(async ({ page, complaints, somebody, url }) => {
   const can = page.getByRole('group', { name: 'Actions' });
   await can.getByRole('button', { name: /^Make it available, with its data/ }).click();
   const verb = can.getByRole('region', { name: 'Make it available, with its data' });
-  await verb.getByLabel(/^For this claim only/).fill('default/waits');
+  await verb.getByLabel(/^Reserve for the claim/).fill('default/waits');
   await verb.getByRole('button', { name: /^Show the plan/ }).click();
   await verb.getByRole('listitem').filter({ hasText: 'PersistentVolume disk is changed' }).first().waitFor();
   same((await somebody.get(`${VOLUMES}/disk`)).status.phase, 'Released', 'the volume while its plan is shown');

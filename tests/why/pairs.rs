@@ -276,7 +276,13 @@ fn pairs() -> Vec<Pair> {
         },
         Pair { name: "the pod may not run where the volume is", ..local(json!([zone("a")])) },
         Pair { name: "nor at its other places", ..local(json!([zone("a"), zone("c")])) },
-        named("names one that is too small", requests("3Gi"), json!({}), "VolumeUnfit", "its capacity is 2Gi"),
+        named(
+            "names one that is too small",
+            requests("3Gi"),
+            json!({}),
+            "VolumeUnfit",
+            "its capacity is 2Gi",
+        ),
         named(
             "names one of another class and modes",
             rwx(),
@@ -309,7 +315,13 @@ fn pairs() -> Vec<Pair> {
             volumes: vec![volume("v"), volume("other")],
             more: vec![with(claim("d"), spec(json!({"volumeName": "v"})))],
             then: Some("other"),
-            ..named("names one that another has", json!({}), json!({}), "VolumeTaken", "is bound to claim w/d")
+            ..named(
+                "names one that another has",
+                json!({}),
+                json!({}),
+                "VolumeTaken",
+                "is bound to claim w/d",
+            )
         },
         Pair {
             volumes: vec![

@@ -69,7 +69,7 @@ test('recordings', () => {
   assert.deepEqual(names('4'), ['a', 'b']);
   assert.deepEqual(names(10), ['b']);
   assert.equal(stateAt(recording, 5).time, 't4');
-  for (const [bad, words] of [['', /empty/], ['{"a":1}', /no recording/], ['nonsense', /no JSON/], [`${text}{"type":"ADD`, /no JSON/]]) assert.throws(() => parse(bad), words);
+  for (const [bad, words] of [['', /empty/], ['{"a":1}', /not a recording/], ['nonsense', /not JSON/], [`${text}{"type":"ADD`, /not JSON/]]) assert.throws(() => parse(bad), words);
 });
 
 test('a track is gone through in both directions', () => {
@@ -166,7 +166,7 @@ test('what a deletion means', () => {
   const claim = { kind: 'PersistentVolumeClaim', metadata: { name: 'c' }, spec: { volumeName: 'v' } };
   const tones = (policy) => consequences(claim, [{ object: volume('v', { persistentVolumeReclaimPolicy: policy }) }])[0];
   assert.equal(tones('Delete')[0], 'bad');
-  assert.match(tones('Retain')[1], /stays/);
+  assert.match(tones('Retain')[1], /keeps its data/);
   assert.match(consequences(claim, [{ object: { kind: 'Pod', metadata: { name: 'p' } } }])[0][1], /while pods use it: p/);
 });
 

@@ -118,16 +118,16 @@ const cluster = (table) => needs(given(table), NOW).map(({ code, severity, reaso
 test('reasons in words', () => {
   const pvc = (spec, status = { phase: 'Pending' }, more) => ({ metadata: meta('data', more), spec, status });
   const cases = {
-    'lost': [{ persistentvolumeclaims: [pvc({ volumeName: 'v' }, { phase: 'Lost' })] }, 'LostVolume', /volume v is gone/],
+    'lost': [{ persistentvolumeclaims: [pvc({ volumeName: 'v' }, { phase: 'Lost' })] }, 'LostVolume', /volume v does not exist/],
     'no class': [{ persistentvolumeclaims: [pvc({ storageClassName: 'x' })] }, 'NoSuchClass', /class x does not exist/],
-    'no volume': [{ persistentvolumeclaims: [pvc({ storageClassName: '' })] }, 'NoVolume', /no free volume without a class/],
-    'no such volume': [{ persistentvolumeclaims: [pvc({ volumeName: 'v' })] }, 'NoSuchVolume', /none of this name/],
+    'no volume': [{ persistentvolumeclaims: [pvc({ storageClassName: '' })] }, 'NoVolume', /No volume without a class is available/],
+    'no such volume': [{ persistentvolumeclaims: [pvc({ volumeName: 'v' })] }, 'NoSuchVolume', /v, which does not exist/],
     'waits for a pod': [{ persistentvolumeclaims: [pvc({ storageClassName: 'x' })], storageclasses: [{ metadata: { name: 'x' }, provisioner: 'd', volumeBindingMode: 'WaitForFirstConsumer' }] }, 'NoConsumer', /no pod uses/],
-    'no driver': [{ persistentvolumeclaims: [pvc({ storageClassName: 'x' })], storageclasses: [{ metadata: { name: 'x' }, provisioner: 'd' }] }, 'NoDriver', /driver d, which is not registered/],
-    'released': [{ persistentvolumes: [{ metadata: meta('v'), spec: { persistentVolumeReclaimPolicy: 'Retain', claimRef: { namespace: 'a', name: 'c' } }, status: { phase: 'Released' } }] }, 'Released', /claim a\/c is gone/],
+    'no driver': [{ persistentvolumeclaims: [pvc({ storageClassName: 'x' })], storageclasses: [{ metadata: { name: 'x' }, provisioner: 'd' }] }, 'NoDriver', /driver d of its class x is not registered/],
+    'released': [{ persistentvolumes: [{ metadata: meta('v'), spec: { persistentVolumeReclaimPolicy: 'Retain', claimRef: { namespace: 'a', name: 'c' } }, status: { phase: 'Released' } }] }, 'Released', /claim a\/c was deleted/],
     'failed': [{ persistentvolumes: [{ metadata: meta('v'), spec: {}, status: { phase: 'Failed', message: 'busy' } }] }, 'VolumeFailed', /^busy$/],
     'terminating': [{ persistentvolumeclaims: [pvc({}, { phase: 'Bound' }, { deletionTimestamp: '2026-01-01T00:30:00Z', finalizers: ['kubernetes.io/pvc-protection'] })], pods: [{ metadata: meta('web'), spec: { volumes: [{ persistentVolumeClaim: { claimName: 'data' } }] }, status: { phase: 'Running' } }] }, 'Terminating', /pod a\/web uses it/],
-    'attach error': [{ nodes: [{ metadata: { name: 'n' }, status: { conditions: [{ type: 'Ready', status: 'True' }] } }], volumeattachments: [{ metadata: meta('va'), spec: { nodeName: 'n', source: { persistentVolumeName: 'v' } }, status: { attachError: { message: 'no' } } }] }, 'AttachFailed', /v at n failed: no/],
+    'attach error': [{ nodes: [{ metadata: { name: 'n' }, status: { conditions: [{ type: 'Ready', status: 'True' }] } }], volumeattachments: [{ metadata: meta('va'), spec: { nodeName: 'n', source: { persistentVolumeName: 'v' } }, status: { attachError: { message: 'no' } } }] }, 'AttachFailed', /v on n failed: no/],
   };
   for (const [name, [table, code, words]] of Object.entries(cases)) {
     const found = cluster(table);
@@ -147,7 +147,7 @@ test('a volume that is wanted at two nodes', () => {
     persistentvolumes: [{ metadata: { name: 'v', uid: 'v' }, spec: { accessModes: ['ReadWriteOnce'] }, status: { phase: 'Bound' } }],
     volumeattachments: [{ metadata: meta('va'), spec: { nodeName: 'n1', source: { persistentVolumeName: 'v' } }, status: { attached: true } }],
   });
-  assert.deepEqual(found, [['MultiAttach', 'attention', 'Volume v is still attached to n1, where pod a/old has it; it can be attached to one node only.']]);
+  assert.deepEqual(found, [['MultiAttach', 'attention', 'Volume v is still attached to n1, where pod a/old uses it; it can be attached to one node only.']]);
 });
 
 test('the server is asked once for each version, and left alone when it does not know', async () => {
@@ -214,5 +214,5 @@ test('countdowns', () => {
     status: { containerStatuses: [{ name: 'main', state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 40s restarting failed container' } }, lastState: { terminated: { finishedAt: '2026-01-01T01:00:00Z' } } }] },
   };
   const node = { spec: { taints: [{ key: 'unreachable', effect: 'NoExecute', timeAdded: '2026-01-01T01:00:00Z' }] } };
-  assert.deepEqual(countdowns(pod, { node, now: NOW }).map(({ what, at }) => [what, at - NOW]), [['main starts again', 40000], ['is evicted', 300000]]);
+  assert.deepEqual(countdowns(pod, { node, now: NOW }).map(({ what, at }) => [what, at - NOW]), [['main restarts', 40000], ['is evicted', 300000]]);
 });

@@ -1,9 +1,9 @@
-//! The errors 500 that upstream answers to what a client sent, and orlop with it. Everything else
-//! with that code is a fault of the server.
+//! Errors with code 500 that upstream, and therefore orlop, returns for client input. Any other 500 is a fault of
+//! the server.
 
 use orlop_api::status::ApiError;
 
-/// Where a text stands in the message.
+/// How the text must match the message.
 enum Text {
     Begins(&'static str),
     Is(&'static str),
@@ -12,13 +12,13 @@ enum Text {
 
 use Text::{Begins, Holds, Is};
 
-/// Messages of errors 500 without a reason, and who says them.
+/// Messages of errors 500 without a reason, with their cause.
 const ALLOWED: &[(&str, Text)] = &[
     ("a create with a version", Is("resourceVersion should not be set on objects to be created")),
     ("a version that is no number, in a body", Begins("strconv.ParseUint: parsing ")),
     ("a version that is no number, in a GET or watch", Begins("resourceVersion: Invalid value: ")),
     ("an apply that does not fit the schema", Begins("failed to create typed patch object (")),
-    ("an apply whose result does not fit the type", Begins("failed to convert new object (")),
+    ("an apply whose result does not match the type", Begins("failed to convert new object (")),
     ("a binding to no node", Holds("target.name: Required value")),
     ("a binding to another kind", Holds("target.kind: Unsupported value: ")),
     ("a strategic item without its key", Holds(" does not contain declared merge key: ")),
@@ -31,10 +31,10 @@ const ALLOWED: &[(&str, Text)] = &[
     ("a strategic directive in an item", Is("merging lists cannot yet be specified in the patch")),
 ];
 
-/// Whether an error with this code, reason and message may be answered to what a client sent.
+/// Whether an error with this code, reason and message is an acceptable response to client input.
 pub(super) fn is_allowed(code: u16, reason: &str, message: &str) -> bool {
     if code != 500 {
-        // 504 is the time that a client gave, or a revision that did not come.
+        // 504: the client's timeout elapsed, or the requested revision did not arrive in time.
         return matches!(code, 400..=499 | 504);
     }
     reason.is_empty()
@@ -45,7 +45,7 @@ pub(super) fn is_allowed(code: u16, reason: &str, message: &str) -> bool {
         })
 }
 
-/// Fails when the error must not be answered to what a client sent.
+/// Panics if the error is not an acceptable response to client input.
 pub(super) fn check(error: &ApiError) {
     assert!(
         is_allowed(error.code, error.reason, &error.message),

@@ -1,5 +1,5 @@
-//! Bodies of creates and updates in their three forms. The first byte of an input chooses the kind,
-//! the second what is done about unknown fields, the rest is the body.
+//! Create and update bodies in JSON, YAML and protobuf. The first byte of an input selects the kind, the second
+//! the handling of unknown fields; the rest is the body.
 
 use orlop_openapi::types;
 
@@ -9,17 +9,17 @@ use crate::registry::Kind;
 use orlop_api::object::Object;
 use orlop_codec::decode::{FieldValidation, Media, conform, decode_object};
 
-/// A body of JSON.
+/// Decodes a JSON body.
 pub fn json_body(data: &[u8]) {
     body(data, Media::Json);
 }
 
-/// A body of YAML.
+/// Decodes a YAML body.
 pub fn yaml_body(data: &[u8]) {
     body(data, Media::Yaml);
 }
 
-/// A body of protobuf.
+/// Decodes a protobuf body.
 pub fn protobuf_body(data: &[u8]) {
     body(data, Media::Protobuf);
 }
@@ -45,18 +45,18 @@ fn body(data: &[u8], media: Media) {
     }
 }
 
-/// What came out of a decoder is in its final form: written in any form and read again, it is the
-/// same. Otherwise an update that changes nothing would write.
+/// Checks that a decoded object is in its final form: encoded as JSON or protobuf and decoded again, it does not
+/// change. Otherwise an update without changes would cause a write.
 pub(super) fn is_settled(kind: &'static dyn Kind, object: &Object, input: usize) {
     let value = whole(kind, object);
     let text = value.to_string();
     in_bounds(input, text.len(), "an object");
     let again = decode_object(kind, Media::Json, text.as_bytes(), FieldValidation::Strict);
-    let again = again.unwrap_or_else(|error| panic!("what was taken is refused: {error}: {text}"));
+    let again = again.unwrap_or_else(|error| panic!("an accepted object is rejected: {error}: {text}"));
     assert_eq!(again.object, *object, "JSON is read back as something else");
     let ty = types().named(kind.names().schema).expect("every kind has a type");
     let conformed = conform(object.clone().into_value(), ty)
-        .unwrap_or_else(|why| panic!("what was taken does not fit: {why}: {text}"));
+        .unwrap_or_else(|why| panic!("an accepted object does not match its type: {why}: {text}"));
     assert_eq!(conformed.object, object.0, "it fits its type as something else");
     let bytes = protobuf::encode(&value).expect("every stored kind has a protobuf form");
     let again = decode_object(kind, Media::Protobuf, &bytes, FieldValidation::Strict);

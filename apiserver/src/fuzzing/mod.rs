@@ -1,14 +1,13 @@
-//! Where bad input is thrown: one function per kind of input, each from bytes to nothing.
+//! Fuzz targets: one function per kind of input, each from bytes to nothing.
 //!
-//! Both the fuzz targets (`fuzz/`) and the bounded runs of the tests beside this file call them. A
-//! function panics when the server does what it must never do for what a client sends: panic, answer
-//! 500 where upstream does not, make much out of little, or read back something else than it wrote.
-//! Time and memory are watched by whoever calls. Nothing here is part of the server: the module
-//! exists for tests and with the feature `fuzzing`.
+//! Both the fuzzers in `fuzz/` and the bounded runs in the tests of this module call these functions. A function
+//! panics when the server does something that no client input may cause: panic, return 500 where upstream does
+//! not, produce a large output from a small input, or decode something other than it encoded. The caller limits
+//! time and memory. The module is not part of the server: it exists only for tests and with the feature
+//! `fuzzing`.
 //!
-//! Reading order: `seeds` are real objects to begin with, `bodies`, `patches` and `texts` are the pure
-//! functions, `requests` sends whole requests through the router, `allowed` lists the errors 500 that
-//! are upstream's own.
+//! Reading order: `seeds` are real objects to start from, `bodies`, `patches` and `texts` test pure functions,
+//! `requests` sends whole requests through the router, `allowed` lists the errors 500 that upstream returns too.
 
 mod allowed;
 mod bodies;
@@ -30,35 +29,35 @@ pub use patches::{apply, json_patch, merge_patch, strategic_patch};
 pub use seeds::inputs;
 pub use texts::{accept, continue_token, query, selectors};
 
-/// More bytes than this for each byte of input, above [`FREE`], is a fault: little must not become much.
+/// The maximum output per byte of input, beyond [`FREE`], in bytes.
 const GROWTH: usize = 64;
-/// Bytes that any result may have.
+/// The size that any output may have, in bytes.
 const FREE: usize = 256 * 1024;
 
-/// The kinds that are stored, in a fixed order.
+/// The stored kinds, in a fixed order.
 fn kinds() -> impl Iterator<Item = &'static dyn Kind> {
     KINDS.iter().copied().filter(|kind| kind.verbs().contains(&"get"))
 }
 
-/// The kind that a byte chooses, and the rest of the input.
+/// The kind that the first byte selects, and the rest of the input.
 fn choose(data: &[u8]) -> Option<(&'static dyn Kind, &[u8])> {
     let (first, rest) = data.split_first()?;
     let at = usize::from(*first) % kinds().count();
     kinds().nth(at).map(|kind| (kind, rest))
 }
 
-/// The byte that chooses a kind.
+/// The byte that selects a kind.
 fn choice(group: &str, plural: &str) -> u8 {
     let found = kinds().position(|kind| (kind.names().group, kind.names().plural) == (group, plural));
     found.and_then(|at| u8::try_from(at).ok()).unwrap_or_default()
 }
 
-/// An object as it is sent, with its kind.
+/// An object as clients send it, with its kind and apiVersion.
 fn whole(kind: &dyn Kind, object: &orlop_api::object::Object) -> Value {
     crate::encode::shape::with_kind(kind, object.clone())
 }
 
-/// Fails when much was made out of little.
+/// Panics if the output is too large for its input.
 fn in_bounds(input: usize, output: usize, what: &str) {
     assert!(output <= FREE + GROWTH * input, "{input} bytes became {output} bytes: {what}");
 }

@@ -1,42 +1,42 @@
-//! How real input becomes bad: members of documents that change their kind, their place or their
-//! size, and bytes that change, come and go.
+//! Mutations of real input: members of documents change their type, position or size, and bytes are changed,
+//! inserted and removed.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// A change of a document. Numbers choose among what there is, whatever that is.
+/// A change to a document. Positions are taken modulo the number of values in the document.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    /// The value at a place becomes another.
+    /// Replaces the value at a position.
     Set(usize, Value),
-    /// The member goes.
+    /// Removes a member.
     Remove(usize),
-    /// The value at one place becomes that of another.
+    /// Replaces the value at the first position with the value at the second.
     Copy(usize, usize),
-    /// The value stands in a list, so often.
+    /// Wraps the value in nested lists, this many levels deep.
     Wrap(usize, usize),
-    /// The list at a place has its first item so often.
+    /// Appends the first item of a list this many times.
     Repeat(usize, usize),
-    /// A member is added.
+    /// Adds a member.
     Add(usize, String, Value),
 }
 
-/// A change of bytes.
+/// A change to bytes.
 #[derive(Clone, Debug)]
 pub(super) enum Cut {
-    /// The end is lost.
+    /// Truncates the input.
     End(usize),
-    /// A byte is another.
+    /// Replaces a byte.
     Byte(usize, u8),
-    /// Bytes come in between.
+    /// Inserts bytes.
     Insert(usize, Vec<u8>),
-    /// A part goes.
+    /// Removes a range.
     Remove(usize, usize),
-    /// A part comes twice.
+    /// Duplicates a range.
     Twice(usize, usize),
 }
 
-/// Values that a field does not expect.
+/// Values that few fields expect.
 fn odd() -> impl Strategy<Value = Value> {
     prop::sample::select(vec![
         json!(null),
@@ -221,7 +221,7 @@ fn apply(document: &mut Value, change: &Change) {
     }
 }
 
-/// How many values a document has, itself among them.
+/// The number of values in a document, including the document itself.
 fn places(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(places).sum(),
@@ -230,7 +230,7 @@ fn places(value: &Value) -> usize {
     }
 }
 
-/// The value of that number, counted from the top.
+/// The value with this number, in document order; 0 is the document itself.
 fn place(value: &mut Value, at: usize) -> &mut Value {
     if at == 0 {
         return value;

@@ -1,6 +1,6 @@
-//! Patches of real objects. The first byte of an input chooses the object, the rest is the patch. For
-//! an apply the second byte says whether it is forced, and the rest is two documents, of one manager
-//! each, with [`BETWEEN`] between them.
+//! Patches of real objects. The first byte of an input selects the object; the rest is the patch. For an apply,
+//! the second byte says whether it is forced, and the rest is two documents, one per manager, separated by
+//! [`BETWEEN`].
 
 use orlop_openapi::types;
 use serde_json::{Map, Value};
@@ -13,22 +13,22 @@ use orlop_codec::decode::{conform, read_yaml};
 use orlop_codec::managed_fields::{self, Writer};
 use orlop_codec::patch::{self, PatchKind};
 
-/// What stands between two documents of an input.
+/// The separator between two documents of an input.
 pub(super) const BETWEEN: &[u8] = b"\n%%\n";
 
 const NOW: &str = "2026-01-02T03:04:05Z";
 
-/// An RFC 6902 patch.
+/// Applies an RFC 6902 patch.
 pub fn json_patch(data: &[u8]) {
     patched(data, PatchKind::Json);
 }
 
-/// An RFC 7386 patch.
+/// Applies an RFC 7386 patch.
 pub fn merge_patch(data: &[u8]) {
     patched(data, PatchKind::Merge);
 }
 
-/// A strategic merge patch.
+/// Applies a strategic merge patch.
 pub fn strategic_patch(data: &[u8]) {
     patched(data, PatchKind::Strategic);
 }
@@ -43,7 +43,7 @@ fn patched(data: &[u8], form: PatchKind) {
         Ok(result) => result.document,
         Err(error) => return allowed::check(&error),
     };
-    // A JSON patch may copy some megabytes.
+    // A JSON patch may copy up to some megabytes.
     let output = result.to_string().len();
     match form {
         PatchKind::Json => assert!(output < input + (8 << 20), "{output} bytes"),
@@ -67,7 +67,7 @@ fn patched(data: &[u8], form: PatchKind) {
     }
 }
 
-/// Two managers apply one after the other, to nothing and to what the other left.
+/// Applies the documents of two managers one after the other, to no object and to the previous result.
 pub fn apply(data: &[u8]) {
     let Some((kind, data)) = choose(data) else { return };
     let Some((force, data)) = data.split_first() else { return };
@@ -81,11 +81,11 @@ pub fn apply(data: &[u8]) {
             continue;
         };
         let again = applied(kind, manager, Some(&next), &config, false, data.len());
-        // The same again is no change, unless what a manager gave up left something empty behind that is
-        // not stored: then there is something to put back. What is refused is never there to apply to: an
-        // item without its keys would be another one each time.
+        // Repeating an apply changes nothing, with one exception: fields that a manager gave up can leave an empty
+        // value behind, which is not stored and which the repeated apply restores. Invalid objects are skipped
+        // because they are never stored: an item without its keys would count as a new item each time.
         if step < 2 && is_valid(kind, &next) {
-            let again = again.expect("what was applied can be applied again");
+            let again = again.expect("an accepted apply succeeds when repeated");
             assert_eq!(again, next, "the same applied twice is not the same");
         }
         live = Some(next);

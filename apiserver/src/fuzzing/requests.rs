@@ -1,7 +1,7 @@
-//! Whole requests, through the router as a tower service over a store in memory.
+//! Whole requests, sent through the router as a tower service over an in-memory store.
 //!
-//! An input is a few requests with `%%` between them, each nearly as it stands on the wire: a line with
-//! method and target, lines of headers, an empty line, the body.
+//! An input is a list of requests separated by `%%`, each close to its form on the wire: a line with method and
+//! target, header lines, an empty line, the body.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use super::{allowed, in_bounds, seeds};
 use crate::server::{Config, Server};
 use orlop_codec::decode::read_yaml;
 
-/// Noon of the first day of 2026, milliseconds.
+/// Noon on 2026-01-01 (UTC), in milliseconds.
 const START_MS: i64 = 1_767_268_800_000;
-/// So many requests of an input are sent.
+/// The maximum number of requests sent per input.
 const MOST: usize = 8;
-/// No answer takes longer, by the clock of the runtime.
+/// The maximum duration of a response, by the clock of the runtime.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// No answer is longer, whatever is asked: the objects of an input are few.
+/// The maximum size of a response, for any request: an input creates few objects.
 const LONGEST: usize = 8 << 20;
 
-/// Sends the requests of an input to a new server. The runtime's clock should be a paused one, or a
-/// request that waits is waited for.
+/// Sends the requests of an input to a new server. Use a runtime with a paused clock; otherwise requests that
+/// wait do so in real time.
 pub async fn requests(data: &[u8]) {
     let server = server().await;
     for request in parts(data).into_iter().take(MOST).filter_map(read) {
@@ -37,7 +37,7 @@ pub async fn requests(data: &[u8]) {
     server.drain().await;
 }
 
-/// A server with an object of some kinds.
+/// Starts a server that stores objects of some kinds.
 async fn server() -> Server {
     let clock = Arc::new(ManualClock::new(START_MS));
     let options = MemoryOptions { clock, ..MemoryOptions::default() };
@@ -65,7 +65,7 @@ fn parts(data: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// A request from its text; `None` for what a server of HTTP would not let through.
+/// Parses a request; `None` if an HTTP server would reject it.
 fn read(text: &[u8]) -> Option<Request<Body>> {
     let (head, body) = match text.windows(2).position(|part| part == b"\n\n") {
         Some(at) => (&text[..at], &text[at + 2..]),
@@ -92,7 +92,7 @@ async fn send(server: &Server, request: Request<Body>, input: usize) {
         let code = response.status().as_u16();
         let mut body = response.into_body();
         let mut bytes = Vec::new();
-        // A watch goes on; what comes at once is enough.
+        // A watch does not end; the frames that arrive within 1 ms are enough.
         while let Ok(Some(frame)) = tokio::time::timeout(Duration::from_millis(1), body.frame()).await {
             let frame = frame.expect("an answer does not break off");
             bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| &data[..]));

@@ -1,4 +1,4 @@
-//! Real objects, patches, texts and requests, which mutation begins with.
+//! Real objects, patches, texts and requests as starting points for mutation.
 
 pub(super) use orlop_codec::samples::object;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{choice, kinds};
 use crate::encode::{protobuf, shape};
 
-/// What a server holds before bad requests come: collections and objects.
+/// The objects that a server stores before the requests of an input, with their collections.
 pub(super) fn stored() -> Vec<(&'static str, Value)> {
     let pod = json!({
         "metadata": {"name": "it", "labels": {"app": "a"}},
@@ -33,7 +33,7 @@ pub(super) fn stored() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Patches of the object of one kind: JSON, merge, strategic.
+/// Patches of one object: JSON, merge, strategic.
 pub(super) const PATCHES: [&[&str]; 3] = [
     &[
         r#"[{"op":"add","path":"/metadata/labels/a~1b","value":"c"},{"op":"test","path":"/metadata/name","value":"it"}]"#,
@@ -115,7 +115,7 @@ pub(super) const REQUESTS: &[&str] = &[
     "GET /apis\naccept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\n\n\n%%\nGET /openapi/v3/api/v1?hash=1\n\n\n%%\nGET /readyz?verbose&exclude=ping\n\n\n%%\nGET /metrics\n\n\n%%\nPUT /api/v1/namespaces/default/finalize\n\n{\"spec\":{\"finalizers\":[]}}",
 ];
 
-/// First inputs of a target, by its name; what fuzzing begins with.
+/// The seed corpus of a fuzz target, by its name.
 pub fn inputs(target: &str) -> Vec<Vec<u8>> {
     let texts = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
     let led = |lead: &[u8], rest: &[u8]| [lead, rest].concat();

@@ -12,14 +12,15 @@ use super::patches::BETWEEN;
 use super::*;
 use orlop_apimachinery::thread_time::ThreadTime;
 
-/// No input of these runs takes longer. They are small; what is slow for them would hang for large ones.
+/// The maximum time for one input. Inputs are small; an input that is slow here would hang the server when it is
+/// large.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The seed of a run that names none: what has not changed is tested alike each time. Long runs choose others.
+/// The default seed: runs without changes repeat the same tests. Long runs set other seeds.
 const SEED: u64 = 20_261_121;
 
-/// Runs a target on so many inputs, or on as many as ORLOP_FUZZ_CASES says, chosen by ORLOP_FUZZ_SEED. Both are
-/// printed.
+/// Runs a target on `cases` inputs. ORLOP_FUZZ_CASES overrides the number of inputs and ORLOP_FUZZ_SEED the seed;
+/// both are printed.
 fn run<S: Strategy>(target: &str, cases: u32, inputs: &S, try_one: impl Fn(&S::Value)) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let cases = number("ORLOP_FUZZ_CASES").map_or(cases, |cases| u32::try_from(cases).unwrap());
@@ -42,7 +43,7 @@ fn run<S: Strategy>(target: &str, cases: u32, inputs: &S, try_one: impl Fn(&S::V
     }
 }
 
-/// Everything that chooses and changes one document.
+/// The choices that select and mutate one document.
 fn document() -> impl Strategy<Value = (u8, u8, Vec<Change>, Vec<Cut>)> {
     (any::<u8>(), any::<u8>(), changes(), cuts())
 }
@@ -51,7 +52,7 @@ fn text() -> impl Strategy<Value = (prop::sample::Index, Vec<Cut>)> {
     (any::<prop::sample::Index>(), cuts())
 }
 
-/// A target whose inputs are texts.
+/// Runs a target whose inputs are texts.
 fn run_texts(target: &str, cases: u32, try_one: impl Fn(&[u8])) {
     let seeds = inputs(target);
     run(target, cases, &text(), |(index, cuts)| {
@@ -69,7 +70,7 @@ fn changed(kind: u8, changes: &[Change]) -> Value {
 }
 
 #[test]
-fn every_target_takes_its_seeds() {
+fn every_target_accepts_its_seeds() {
     for (target, try_one) in [
         ("json_body", json_body as fn(&[u8])),
         ("yaml_body", yaml_body),
@@ -90,7 +91,7 @@ fn every_target_takes_its_seeds() {
 }
 
 #[test]
-fn bodies_of_json() {
+fn mutated_json_bodies_stay_within_limits() {
     run("json_body", 400, &document(), |(kind, validation, changes, cuts)| {
         let mut body = changed(*kind, changes).to_string().into_bytes();
         cut(&mut body, cuts);
@@ -99,10 +100,10 @@ fn bodies_of_json() {
 }
 
 #[test]
-fn bodies_of_yaml() {
+fn mutated_yaml_bodies_stay_within_limits() {
     run("yaml_body", 300, &document(), |(kind, validation, changes, cuts)| {
         let value = changed(*kind, changes);
-        // Half in blocks, half in the form that JSON and YAML share.
+        // Half of the inputs are in block style, half in the flow style that JSON and YAML share.
         let mut body = match changes.len() % 2 {
             0 => serde_saphyr::to_string(&value).unwrap().into_bytes(),
             _ => value.to_string().into_bytes(),
@@ -115,7 +116,7 @@ fn bodies_of_yaml() {
     });
 }
 
-/// YAML of a document, in whichever form, is read as that document: clients apply JSON as YAML.
+/// Checks that YAML in either style decodes to the document it encodes: clients apply JSON as YAML.
 fn is_read_as_yaml(value: &Value, body: &[u8]) {
     let text = String::from_utf8_lossy(body);
     match orlop_codec::decode::read_yaml(body) {
@@ -128,7 +129,7 @@ fn is_read_as_yaml(value: &Value, body: &[u8]) {
     }
 }
 
-/// Numbers as floats: YAML tells 1.0 and 1 not apart.
+/// Numbers as floats, because YAML does not distinguish 1.0 from 1.
 fn with_floats(value: Value) -> Value {
     match value {
         Value::Number(number) => number.as_f64().into(),
@@ -143,7 +144,7 @@ fn with_floats(value: Value) -> Value {
 }
 
 #[test]
-fn bodies_of_protobuf() {
+fn mutated_protobuf_bodies_stay_within_limits() {
     let bodies = inputs("protobuf_body");
     run("protobuf_body", 600, &text(), |(index, cuts)| {
         let mut body = index.get(&bodies).clone();
@@ -156,7 +157,7 @@ fn bodies_of_protobuf() {
 }
 
 #[test]
-fn patches_of_json() {
+fn mutated_json_patches_stay_within_limits() {
     let made = (any::<u8>(), prop::sample::select(seeds::PATCHES[0]), changes(), cuts());
     run("json_patch", 400, &made, |(kind, patch, changes, cuts)| {
         let mut patch: Value = serde_json::from_str(patch).unwrap();
@@ -167,7 +168,7 @@ fn patches_of_json() {
     });
 }
 
-/// Merge and strategic patches: the object itself, changed, and the patches that are written here.
+/// Runs merge or strategic patches: the mutated object itself, and mutations of the seed patches.
 fn run_merges(target: &str, which: usize, try_one: impl Fn(&[u8])) {
     let pods = choice("", "pods");
     let whole = (any::<u8>(), changes(), cuts()).prop_map(|(kind, changes, cuts)| {
@@ -188,17 +189,17 @@ fn run_merges(target: &str, which: usize, try_one: impl Fn(&[u8])) {
 }
 
 #[test]
-fn patches_that_merge() {
+fn mutated_merge_patches_stay_within_limits() {
     run_merges("merge_patch", 1, merge_patch);
 }
 
 #[test]
-fn patches_that_are_strategic() {
+fn mutated_strategic_patches_stay_within_limits() {
     run_merges("strategic_patch", 2, strategic_patch);
 }
 
 #[test]
-fn applies_of_two_managers() {
+fn repeated_apply_changes_nothing() {
     let whole = (document(), changes()).prop_map(|((kind, force, first, cuts), second)| {
         let config = |changes: &[Change]| {
             let mut value = changed(kind, &[]);
@@ -215,14 +216,14 @@ fn applies_of_two_managers() {
 }
 
 #[test]
-fn texts_of_selectors() {
+fn mutated_selectors_never_panic() {
     run_texts("selectors", 1500, selectors);
 }
 
 #[test]
-fn texts_of_continue_tokens() {
+fn mutated_continue_tokens_round_trip() {
     run_texts("continue_token", 500, continue_token);
-    // What is inside, before it is wrapped.
+    // The content of the token, before encoding.
     let seeds: Vec<Vec<u8>> = [
         r#"{"v":"meta.k8s.io/v1","rv":7,"start":"/default/it\u0000"}"#,
         r#"{"v":"meta.k8s.io/v1","rv":-1,"start":"a/../b"}"#,
@@ -238,18 +239,18 @@ fn texts_of_continue_tokens() {
 }
 
 #[test]
-fn texts_of_queries() {
+fn mutated_queries_return_client_errors() {
     run_texts("query", 1000, query);
 }
 
 #[test]
-fn texts_of_accept_headers() {
+fn mutated_accept_headers_never_panic() {
     run_texts("accept", 1000, accept);
 }
 
-/// Whole requests; a body is a changed object in one of its forms, or a patch.
+/// Sends whole requests; a body is a mutated object in one of its formats, or a patch.
 #[test]
-fn whole_requests() {
+fn mutated_requests_get_allowed_responses() {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     run_texts("requests", 100, |input| runtime().block_on(requests::requests(input)));

@@ -13,7 +13,7 @@ use crate::verbs::options::WriteOptions;
 use crate::verbs::revision::parse_revision;
 use orlop_api::query::Query;
 
-/// A label selector and a field selector of the same text.
+/// Parses a text as a label selector and as a field selector.
 pub fn selectors(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match labels::Selector::parse(&text) {
@@ -45,12 +45,12 @@ pub fn selectors(data: &[u8]) {
     }
 }
 
-/// A continue token. One that is taken is written and read as the same.
+/// Decodes a continue token. An accepted token survives encoding and decoding.
 pub fn continue_token(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match ContinueToken::decode(&text) {
         Ok(token) => {
-            let again = ContinueToken::decode(&token.encode()).expect("what was taken is taken again");
+            let again = ContinueToken::decode(&token.encode()).expect("an accepted token decodes again");
             assert_eq!(again, token);
             assert!(!token.start.split('/').any(|part| part == ".."), "it leads out of its collection");
         }
@@ -58,7 +58,7 @@ pub fn continue_token(data: &[u8]) {
     }
 }
 
-/// The part of a request's target: a path, and behind the first `?` a query.
+/// Parses part of a request target: a path and, after the first `?`, a query.
 pub fn query(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (path, raw) = text.split_once('?').unwrap_or((&text, &text));
@@ -85,7 +85,7 @@ pub fn query(data: &[u8]) {
     }
 }
 
-/// An `Accept` header.
+/// Negotiates an `Accept` header.
 pub fn accept(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = error_media(Some(&text));

@@ -1,4 +1,4 @@
-//! The way of a request: what every answer carries, its time, its body, and the verb that serves it.
+//! Request handling: response headers, time limit, body, and the verb that serves the request.
 
 pub(crate) mod long_running;
 mod plan;
@@ -39,8 +39,8 @@ use plan::{Verb, plan};
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const AUDIT_ID_MAX: usize = 64;
 
-/// Gives every answer the headers that upstream's have. A request that panics ends with an answer
-/// as well, so that neither its connection nor a controller in this process goes down with it.
+/// Adds the headers that upstream sends to every response. A request that panics also gets a response, so that a
+/// panic ends neither its connection nor a controller in this process.
 pub(crate) async fn frame(
     State(_server): State<Arc<Inner>>,
     request: axum::extract::Request,
@@ -65,13 +65,13 @@ pub(crate) async fn frame(
     response
 }
 
-/// Answers a method that a known path does not have.
+/// Responds to a method that a known path does not support.
 pub(crate) async fn method_not_allowed(request: axum::extract::Request) -> Response {
     let accept = header_text(request.headers(), header::ACCEPT);
     answer::error(&ApiError::method_not_allowed(), error_media(accept.as_deref()), false)
 }
 
-/// Serves what lies below `/api` and `/apis`, and answers for every other path.
+/// Serves the paths below `/api` and `/apis`, and responds to all other paths.
 pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::extract::Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let accept = header_text(&parts.headers, header::ACCEPT);
@@ -88,11 +88,11 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     let labels = labels(verb, &resource, &query);
     let open_watch = (verb == Verb::Watch).then(|| server.metrics.begin_watch(&labels));
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
-    // Without a guard before it a server asks nobody for a name, as it does without credentials.
+    // Without authentication every request runs as the admin user.
     let user = parts.extensions.remove::<UserInfo>().unwrap_or_else(UserInfo::admin);
     let limit = time_limit(verb, &query, server.config.request_timeout);
     let work = async {
-        // What is only read has no use for a body.
+        // Reads ignore the body.
         let body = if verb.is_mutating() { read(body).await? } else { Bytes::new() };
         let request = Request {
             server: server.clone(),
@@ -110,7 +110,8 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         serve(verb, &request).await
     };
     let result = match limit {
-        // The time for the body counts, or a client that sends none would stay for ever.
+        // The limit includes the time to read the body; otherwise a client that never sends it would keep the
+        // request open forever.
         Ok(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
             Err(ApiError::timeout("Timeout: request did not complete within the allotted timeout"))
         }),
@@ -128,7 +129,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
                 tracing::warn!(path = parts.uri.path(), code = error.code, error = %error, "request failed");
             }
             let media = match error_media(accept.as_deref()) {
-                // What is said of custom objects has no protobuf form either, as upstream.
+                // As upstream, errors of custom resources have no protobuf form either.
                 Media::Protobuf if is_custom => Media::Json,
                 media => media,
             };
@@ -146,7 +147,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     }
 }
 
-/// What a request would be, up to its verb: where bad paths and parameters are tried.
+/// Processes a request up to its verb, to test bad paths and parameters.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn probe(method: &http::Method, path: &str, query: &Query) -> Result<(), ApiError> {
     let Some((verb, resource)) = plan(&crate::custom::Kinds::default(), method, path, query)? else {
@@ -156,8 +157,8 @@ pub(crate) fn probe(method: &http::Method, path: &str, query: &Query) -> Result<
     time_limit(verb, query, WRITE_TIME_MAX).map(|_| ())
 }
 
-/// How long a request may take: what the server grants, or less when the client says so. A watch
-/// has a time of its own and heeds `timeout` as little as upstream's.
+/// The time limit of a request: the server's limit, or less if the client asks for it. A watch has its own limit
+/// and, as upstream, ignores `timeout`.
 fn time_limit(verb: Verb, query: &Query, granted: Duration) -> Result<Duration, ApiError> {
     let granted = if verb.is_mutating() { granted.min(WRITE_TIME_MAX) } else { granted };
     let (Some(text), false) = (query.get("timeout"), verb == Verb::Watch) else { return Ok(granted) };
@@ -215,13 +216,13 @@ mod tests {
     use crate::verbs::write::Part;
 
     #[test]
-    fn time_limits() {
+    fn timeout_parameter_lowers_the_limit() {
         let minute = Duration::from_secs(60);
         for (case, verb, query, want) in [
-            ("1 nothing said", Verb::List, "", Ok(60_000)),
+            ("1 no timeout", Verb::List, "", Ok(60_000)),
             ("2 less", Verb::List, "timeout=5s", Ok(5_000)),
             ("3 more than there is", Verb::List, "timeout=1h", Ok(60_000)),
-            ("4 zero is nothing said", Verb::Get, "timeout=0", Ok(60_000)),
+            ("4 zero is no timeout", Verb::Get, "timeout=0", Ok(60_000)),
             ("5 writes have less", Verb::Create, "timeout=50s", Ok(34_000)),
             ("6 and may have still less", Verb::Patch(Part::Main), "timeout=1500ms", Ok(1_500)),
             ("7 not for watches", Verb::Watch, "timeout=nonsense", Ok(60_000)),
@@ -238,13 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn who_reads() {
+    fn pretty_output_depends_on_client_and_parameter() {
         for (case, agent, query, want) in [
             ("1 a program", "kubectl/v1.36.0", "", false),
             ("2 curl", "curl/8.5.0", "", true),
             ("3 a browser", "Mozilla/5.0 (X11)", "", true),
-            ("4 curl that says no", "curl/8.5.0", "pretty=false", false),
-            ("5 a program that says yes", "kubectl/v1.36.0", "pretty=1", true),
+            ("4 curl with pretty=false", "curl/8.5.0", "pretty=false", false),
+            ("5 a program with pretty=1", "kubectl/v1.36.0", "pretty=1", true),
             ("6 an empty yes", "", "pretty", true),
             ("7 not at the beginning", "my curl/8", "", false),
         ] {

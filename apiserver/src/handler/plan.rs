@@ -1,4 +1,4 @@
-//! From method and path to a verb and what it is done to.
+//! Maps method and path to a verb and a resource.
 
 use http::Method;
 
@@ -9,7 +9,7 @@ use crate::verbs::part::Part;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
-/// What is done to a resource.
+/// An operation on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,
@@ -26,7 +26,7 @@ pub(super) enum Verb {
     UpdateScale,
     PatchScale,
     Evict,
-    /// Leads on to a kubelet or a pod.
+    /// Forwards to a kubelet or a pod.
     Connect,
     RequestToken,
 }
@@ -52,7 +52,7 @@ impl Verb {
     }
 }
 
-/// The verb and resource of a request; `None` for paths that are nothing here.
+/// The verb and resource of a request; `None` for paths that do not exist.
 pub(super) fn plan(
     kinds: &Kinds,
     method: &Method,
@@ -98,7 +98,7 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
     }
     let item = !resource.name.is_empty();
     match (resource.subresource.as_str(), method) {
-        // What is never stored has no items.
+        // Kinds that are never stored have no items.
         ("", _) if item && !has("get") => Err(ApiError::no_such_resource()),
         ("", &Method::GET) if item => Ok(Verb::Get),
         ("", &Method::GET) if has("list") => Ok(if query.flag("watch") { Verb::Watch } else { Verb::List }),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_and_paths() {
+    fn method_and_path_select_verb_and_resource() {
         for (method, target, want) in [
             ("GET", "/api/v1/nodes", "List nodes"),
             ("GET", "/api/v1/nodes/a", "Get nodes"),

@@ -1,4 +1,5 @@
-//! A file to keep: the state at a revision and all changes since, in the form of the stream. Secrets have no values.
+//! Serves captures: files with the state at a revision and all changes since, in the stream format. The values of
+//! secrets are removed.
 
 use std::sync::Arc;
 
@@ -12,10 +13,12 @@ use crate::state::Inner;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
-/// The oldest state may be forgotten between being named and being read; that seldom happens twice.
+/// The oldest revision may be compacted between looking it up and reading it, so the read is retried this many
+/// times.
 const TRIES: usize = 5;
 
-/// `GET capture?from=REV|TIME&until=REV|TIME&resource=`: without `from` everything that is known, without `until` up to now.
+/// `GET capture?from=REV|TIME&until=REV|TIME&resource=`: without `from`, starts at the oldest known revision;
+/// without `until`, ends at the current one.
 pub(super) async fn capture(server: &Arc<Inner>, query: &Query) -> Result<Response, ApiError> {
     let managed_fields = query.flag("managedFields");
     let asked = moment_of(server, query, "from").await?;

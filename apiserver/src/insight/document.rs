@@ -1,5 +1,5 @@
-//! The group in discovery and OpenAPI. It has paths and no kinds of objects, so that clients which look for those find
-//! nothing to list, watch or delete.
+//! Discovery and OpenAPI documents of the group. The group has paths but no kinds, so that clients that enumerate
+//! kinds find nothing to list, watch or delete.
 
 use std::sync::LazyLock;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::plan::VERBS;
 
-/// Where the document lies.
+/// The path of the document.
 pub(crate) const PATH: &str = "apis/orlop.dev/v1";
 
-/// What can be read without naming an object: path and kind of the answer.
+/// Reads without an object: path, kind and description of the response.
 const READS: &[(&str, &str, &str)] = &[
     ("capture", "Stream", "A file to keep: the state at a revision and all changes since."),
     ("revisions", "Revisions", "Which revision it was at a time, and how far back is known."),
@@ -19,7 +19,7 @@ const READS: &[(&str, &str, &str)] = &[
     ("timeline", "Timeline", "One line of JSON per write, without the object."),
 ];
 
-/// What can be read of an object.
+/// Reads of an object: path and description.
 const OF_OBJECTS: &[(&str, &str)] = &[
     ("diff", "What differs between two revisions of an object, field by field."),
     ("history", "The writes of an object that are still known, newest first."),
@@ -27,30 +27,30 @@ const OF_OBJECTS: &[(&str, &str)] = &[
     ("why", "Why the object is in the state that it is in, and what would end it."),
 ];
 
-/// What each verb of an object does.
+/// The description of a verb.
 fn of_verb(verb: &str) -> String {
     let does = match verb {
         "reclaim" => "Makes a released or failed volume available again, with its data or scrubbed.",
         "recover" => "Brings back the volume of a lost claim.",
         "transfer" => "Moves a bound claim with its volume to another namespace or name.",
-        "release" => "Lets an attachment go whose node or driver does not answer any more.",
-        "unblock" => "Takes away the finalizers of a deleted object that nobody else will.",
+        "release" => "Deletes an attachment whose node or driver no longer responds.",
+        "unblock" => "Removes the orphaned finalizers of a deleted object.",
         _ => "Brings a deleted object back as it was at a revision.",
     };
     format!("{does} With dryRun=All only the plan is made.")
 }
 
-/// Where objects are, and the word for it in the names of operations.
+/// The paths of objects, and the matching part of operation IDs.
 const PLACES: [(&str, &str); 2] =
     [("{resource}/{name}", ""), ("namespaces/{namespace}/{resource}/{name}", "Namespaced")];
 
-/// The resources as the old form of discovery lists them.
+/// The resources in the format of unaggregated discovery.
 pub(crate) fn resources() -> Vec<Value> {
     let entry = |(name, kind, _): &(&str, &str, &str)| json!({"name": name, "singularName": "", "namespaced": false, "kind": kind, "verbs": ["get"]});
     READS.iter().map(entry).collect()
 }
 
-/// The resources as the new form lists them.
+/// The resources in the format of aggregated discovery.
 pub(crate) fn discovered() -> Vec<Value> {
     let entry = |(name, kind, _): &(&str, &str, &str)| {
         json!({
@@ -82,7 +82,7 @@ fn openapi() -> Value {
             "responses": {
                 "200": {"description": "OK", "content": content},
                 "401": {"description": "Unauthorized"},
-                "410": {"description": "What is asked for is older than what is kept"},
+                "410": {"description": "The requested revision or time is older than the oldest one retained"},
             },
         }})
     };
@@ -113,7 +113,7 @@ fn openapi() -> Value {
             _ => (
                 "application/x-ndjson",
                 vec![
-                    text("from", "Only what comes after this revision"),
+                    text("from", "Only changes after this revision"),
                     text("at", "The state at this revision or time first; absent: now"),
                     text("until", "The last revision or time"),
                     text("follow", "false: the state alone, or what has happened since"),

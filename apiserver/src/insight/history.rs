@@ -1,4 +1,5 @@
-//! All writes of an object that are still known, newest first: when, by whom, and what they changed.
+//! Lists all known writes of an object, newest first: when each happened, which manager made it, and what it
+//! changed.
 
 use std::sync::Arc;
 
@@ -15,22 +16,22 @@ use crate::state::Inner;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
-/// So many writes are told unless the client says otherwise, and so many at the most.
+/// The default and the maximum number of writes per response.
 const USUAL: usize = 50;
 const MOST: usize = 500;
 
-/// And from so many bytes of objects: an object may have 2 MiB, and a write tells of two.
+/// The maximum size of the objects per response, in bytes: an object may have 2 MiB, and a write includes two.
 const BYTES: usize = 16 << 20;
-/// So many writes are read at once, so that it is found out soon how large they are.
+/// The number of writes per read; small, so that their size is known early.
 const STEP: usize = 32;
 
-/// `GET OBJECT/history?limit=&continue=`. With `objects=true` every item has the whole object.
+/// `GET OBJECT/history?limit=&continue=`. With `objects=true` every item includes the whole object.
 pub(super) async fn history(server: &Inner, target: &ObjectTarget, query: &Query) -> Result<Value, ApiError> {
     let limit = limit(query, USUAL, MOST)?;
     let before = match query.text("continue") {
         "" => Revision(u64::MAX),
         text => Revision(text.parse().map_err(|_| {
-            bad_parameter("continue", text, "wanted is what an earlier answer gave as metadata.continue")
+            bad_parameter("continue", text, "must be the metadata.continue of an earlier response")
         })?),
     };
     let key = Key::new(target.key());
@@ -43,7 +44,7 @@ pub(super) async fn history(server: &Inner, target: &ObjectTarget, query: &Query
         metadata["continue"] = last.revision.to_string().into();
     }
     let (kind, whole) = (target.kind.clone(), query.flag("objects"));
-    // Up to [`BYTES`] are taken apart.
+    // Decodes up to [`BYTES`], hence the blocking thread.
     let told = move || events.iter().map(|event| item(&kind, event, whole)).collect();
     let items: Vec<Value> = tokio::task::spawn_blocking(told).await.map_err(ApiError::internal)?;
     let uid = items.first().and_then(|item| item["uid"].as_str()).unwrap_or_default().to_owned();
@@ -53,8 +54,8 @@ pub(super) async fn history(server: &Inner, target: &ObjectTarget, query: &Query
     }))
 }
 
-/// The writes of a key before a revision, newest first: at most `limit`, and at least one of what there is; and whether
-/// there are more.
+/// The writes of a key before a revision, newest first, and whether there are more. Returns at most `limit`
+/// writes, and at least one if any exist.
 async fn writes(
     server: &Inner,
     key: &Key,
@@ -64,7 +65,7 @@ async fn writes(
     let (mut found, mut bytes) = (Vec::<Arc<Event<Projection>>>::new(), 0);
     loop {
         let next = found.last().map_or(before, |event| event.revision);
-        // One more than is told says whether there is more.
+        // One extra write tells whether there are more.
         let step = STEP.min(limit + 1 - found.len());
         let events = server.store.history_before(key, next, step).await.map_err(read_error)?;
         let is_end = events.len() < step;
@@ -82,7 +83,7 @@ async fn writes(
     }
 }
 
-/// The object of a record as answers show it.
+/// The object of a record as responses show it.
 fn shown(kind: &dyn Kind, record: &Record<Projection>) -> Value {
     shape::with_kind(kind, stored::decode_as(kind, record))
 }
@@ -115,7 +116,7 @@ fn item(kind: &KindRef, event: &Event<Projection>, whole: bool) -> Value {
             }
         }
     }
-    // Where the state before is missing there are no changes to tell: the object stands for them.
+    // Without a previous or a new state there are no changes to list; the object is included instead.
     let tells_object = whole || old.is_none() || new.is_none();
     let object = new.or(old);
     if let Some(uid) = object.as_ref().and_then(|object| object.pointer("/metadata/uid")) {
@@ -134,8 +135,9 @@ fn item(kind: &KindRef, event: &Event<Projection>, whole: bool) -> Value {
     item
 }
 
-/// Who wrote: the entry of the managed fields that is new or other than before, the youngest if there are several. A
-/// second write of a manager within one second leaves its entry as it was; then it is who owns what changed.
+/// The managed-fields entry of the writer: the entry that is new or changed, the latest if there are several. A
+/// second write of a manager within one second does not change its entry; in this case, the owner of the changed
+/// fields.
 fn writer(old: Option<&Value>, new: &Value, list: &[Change]) -> Option<Map<String, Value>> {
     let before = old.map(entries).unwrap_or_default();
     let now = entries(new);
@@ -156,17 +158,17 @@ fn entries(object: &Value) -> Vec<&Value> {
     list.into_iter().flatten().collect()
 }
 
-/// Whether everything below belongs to the set.
+/// Whether the set includes everything below.
 fn is_whole(fields: &Value) -> bool {
     fields.as_object().is_none_or(Map::is_empty)
 }
 
-/// Whether a set of fields (`{"f:spec": {"f:size": {}}}`) holds a path, or something above it.
+/// Whether a set of fields (`{"f:spec": {"f:size": {}}}`) contains a path or one of its ancestors.
 fn owns(fields: &Value, path: &[String]) -> bool {
     let Some((first, rest)) = path.split_first() else { return true };
     let Some(members) = fields.as_object() else { return false };
     if first.starts_with('[') {
-        // An item of a list; which one it is does not matter to the question who writes it.
+        // An item of a list; any item will do, because only the owner is of interest.
         let mut items = members.iter().filter(|(name, _)| !name.starts_with("f:") && *name != ".");
         return items.any(|(_, below)| is_whole(below) || owns(below, rest));
     }
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wrote() {
+    fn writer_is_the_manager_whose_entry_changed() {
         let entry = |manager: &str, time: &str, fields: Value| json!({"manager": manager, "time": time, "fieldsV1": fields});
         let object = |entries: &[&Value]| json!({"metadata": {"managedFields": entries}});
         let early = entry("early", "2026-01-01T00:00:00Z", json!({"f:spec": {"f:a": {}}}));

@@ -1,5 +1,5 @@
-//! From a key of the store to the kind whose object lies there. Keys that hold no objects (addresses that are given,
-//! the key of the tokens) have no place, and nothing is told of them.
+//! Resolves a store key to the kind of its object. Keys without objects (allocated addresses, the token key)
+//! resolve to no place and are not reported.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use orlop_store::key::topic_of;
 use crate::custom::{Kinds, Served};
 use crate::registry::{KINDS, KindRef};
 
-/// Every kind that has objects, once each, in its preferred version: the given ones first.
+/// All kinds that have objects, once each, in their preferred version: built-in kinds first.
 pub(super) fn kinds(served: &Served) -> Vec<KindRef> {
     let mut all: Vec<KindRef> =
         KINDS.iter().filter(|kind| kind.is_stored()).map(|kind| KindRef::Builtin(*kind)).collect();
@@ -30,7 +30,7 @@ pub(super) fn kinds(served: &Served) -> Vec<KindRef> {
     all
 }
 
-/// The plural name with its group where it has one: `pods`, `volumeattachments.storage.k8s.io`.
+/// The plural name, with the group if there is one: `pods`, `volumeattachments.storage.k8s.io`.
 pub(super) fn resource_name(kind: &KindRef) -> String {
     let names = kind.names();
     match names.group {
@@ -39,26 +39,26 @@ pub(super) fn resource_name(kind: &KindRef) -> String {
     }
 }
 
-/// Where objects of a kind lie.
+/// The key prefix of a kind.
 pub(super) struct Place {
     pub(super) kind: KindRef,
-    /// As lines name it.
+    /// The resource name in output lines.
     pub(super) resource: String,
     pub(super) prefix: &'static str,
 }
 
-/// The places of all kinds, or of some.
+/// The key prefixes of all kinds, or of selected ones.
 pub(super) struct KeyResolver {
     served: Arc<Served>,
-    /// Only these prefixes; empty for all.
+    /// The selected prefixes; empty for all.
     only: Vec<&'static str>,
     list: Vec<Place>,
-    /// Where in `list` the places of a topic are.
+    /// Indexes into `list`, by topic.
     by_topic: HashMap<String, Vec<usize>>,
 }
 
 impl KeyResolver {
-    /// The places of what is served now; `only` names the prefixes that are asked for, all when it is empty.
+    /// A resolver for the kinds served now; `only` selects prefixes, and selects all if it is empty.
     pub(super) fn now(kinds: &Kinds, only: Vec<&'static str>) -> Self {
         let served = kinds.now();
         let is_asked = |kind: &KindRef| only.is_empty() || only.contains(&kind.storage_prefix());
@@ -74,8 +74,8 @@ impl KeyResolver {
         KeyResolver { served, only, list, by_topic }
     }
 
-    /// The same with the kinds that are served by now. The places of those that have gone stay: there may be deletions
-    /// of their objects still to tell.
+    /// Updates the resolver to the kinds served now. Kinds that are no longer served remain: deletions of their
+    /// objects may still have to be reported.
     pub(super) fn refreshed(self, kinds: &Kinds) -> Self {
         if Arc::ptr_eq(&self.served, &kinds.now()) {
             return self;
@@ -90,17 +90,17 @@ impl KeyResolver {
         next
     }
 
-    /// All of them, in a fixed order.
+    /// All places, in a fixed order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Place> {
         self.list.iter()
     }
 
-    /// One of them by its number in that order.
+    /// The place at an index in that order.
     pub(super) fn get(&self, at: usize) -> Option<&Place> {
         self.list.get(at)
     }
 
-    /// The place that a key lies in.
+    /// The place that contains a key.
     pub(super) fn of_key(&self, key: &str) -> Option<&Place> {
         let candidates = self.by_topic.get(topic_of(key))?;
         candidates.iter().filter_map(|at| self.list.get(*at)).find(|place| key.starts_with(place.prefix))

@@ -1,4 +1,4 @@
-//! The lines of streams, timelines and captures: JSON, one per line.
+//! Lines of streams, timelines and captures: JSON, one object per line.
 
 use orlop_store::{Event, Record, Revision};
 use serde_json::{Map, Value, json};
@@ -11,10 +11,10 @@ use crate::projection::Projection;
 use crate::routes::version::git_version;
 use orlop_api::status::ApiError;
 
-/// What this form is called; the number grows when readers of the old form would go wrong.
+/// The name and version of the format; incompatible changes increment the number.
 pub(super) const FORMAT: &str = "orlop.dev/stream.1";
 
-/// What happened to an object.
+/// The type of a change to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Added,
@@ -31,7 +31,7 @@ impl Type {
         }
     }
 
-    /// The type of an event, and the record that it is told with; a deletion is told with what was there.
+    /// The type of an event and the record to report; for a deletion, the last state before it.
     pub(super) fn of(event: &Event<Projection>) -> Option<(Type, &Record<Projection>)> {
         match (&event.record, &event.prev) {
             (Some(record), None) => Some((Type::Added, &**record)),
@@ -42,7 +42,7 @@ impl Type {
     }
 }
 
-/// The first line: what is told and how far back more could be.
+/// Writes the first line: the revision, and the oldest revision that can be requested.
 pub(super) fn header(
     out: &mut Vec<u8>,
     at: Revision,
@@ -60,17 +60,17 @@ pub(super) fn header(
     push(out, &line);
 }
 
-/// The state is whole.
+/// Reports that the state is complete.
 pub(super) fn synced(out: &mut Vec<u8>, at: Revision) {
     push(out, &json!({"type": "SYNCED", "revision": at.to_string()}));
 }
 
-/// Everything up to a revision has been told.
+/// Reports that all changes up to a revision have been sent.
 pub(super) fn progress(out: &mut Vec<u8>, at: Revision, now_ms: i64) {
     push(out, &json!({"type": "PROGRESS", "revision": at.to_string(), "time": time_text(now_ms)}));
 }
 
-/// The end: it cannot go on.
+/// Reports an error, which ends the stream.
 pub(super) fn error(out: &mut Vec<u8>, error: &ApiError) {
     push(
         out,
@@ -78,7 +78,7 @@ pub(super) fn error(out: &mut Vec<u8>, error: &ApiError) {
     );
 }
 
-/// An object and what happened to it.
+/// Writes an object and its change.
 pub(super) fn object(
     out: &mut Vec<u8>,
     place: &Place,
@@ -129,9 +129,9 @@ fn write_object(
     }
 }
 
-/// Where in the bytes of an object its managed fields are, the comma before them included. They are the last member
-/// of the metadata, and within a text every quote has a backslash before it, so the first match is theirs (or that of
-/// the metadata of a template, which nobody misses either).
+/// The byte range of the managed fields in an encoded object, including the comma before them. They are the last
+/// member of the metadata, and quotes within strings are escaped, so the first match is the right one (or the
+/// metadata of a template, whose managed fields are not needed either).
 fn managed_member(bytes: &[u8]) -> Option<std::ops::Range<usize>> {
     const NAME: &[u8] = b",\"managedFields\":[";
     let start = bytes.windows(NAME.len()).position(|window| window == NAME)?;
@@ -154,7 +154,7 @@ fn managed_member(bytes: &[u8]) -> Option<std::ops::Range<usize>> {
     None
 }
 
-/// One write without the object.
+/// Writes one line per write, without the object.
 pub(super) fn write(out: &mut Vec<u8>, place: &Place, event: &Event<Projection>) {
     let Some((ty, record)) = Type::of(event) else { return };
     let (namespace, name) = crate::dispatch::key_names(&*place.kind, event.key.as_str());
@@ -171,7 +171,7 @@ pub(super) fn write(out: &mut Vec<u8>, place: &Place, event: &Event<Projection>)
     push(out, &Value::Object(line));
 }
 
-/// The UID, which stands right before the splice point (or the record has none).
+/// The UID, which comes directly before the splice point (or the record has none).
 fn uid(record: &Record<Projection>) -> String {
     const NAME: &[u8] = b"\"uid\":\"";
     let head = record.value.get(..record.view.splice).unwrap_or_default();
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managed_fields_are_cut_out() {
+    fn managed_fields_are_removed_from_encoded_objects() {
         for (case, text, want) in [
             ("1 none", r#"{"metadata":{"name":"a"}}"#, r#"{"metadata":{"name":"a"}}"#),
             (

@@ -1,19 +1,19 @@
-//! The paths of the group `orlop.dev` (docs/insight.md): what was, what changed, and everything that changes, told from the log of the store; why an object is as it
-//! is; and safe verbs.
+//! Serves the API group `orlop.dev` (docs/insight.md): past states, changes and change streams from the log of
+//! the store, explanations of an object's state, and safe verbs.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `target` | from a path to the object that is meant |
-//! | `places` | from a key of the store to the kind whose object lies there |
+//! | `target` | the object that a path names |
+//! | `places` | the kind of the object at a store key |
 //! | `past` | revisions and times in requests; one object at a revision |
 //! | `diff` | two states of an object, field by field |
-//! | `history` | all writes of an object, with who wrote and what |
-//! | `revisions`, `timeline` | which revision it was when; one small line per write |
+//! | `history` | all writes of an object, with manager and changes |
+//! | `revisions`, `timeline` | the revision at a time; one short line per write |
 //! | `stream`, `lines`, `capture` | all objects and all changes in one connection, or in one file |
-//! | `replay` | such a file written into an empty store |
-//! | `why` | asks whoever can explain |
-//! | `plan` | safe verbs, and what a deletion would do |
-//! | `redact` | secrets keep their keys and lose their values |
+//! | `replay` | writes a capture into an empty store |
+//! | `why` | requests explanations from the explainers |
+//! | `plan` | safe verbs, and the effects of a deletion |
+//! | `redact` | removes the values of secrets, keeps their keys |
 //! | `document` | the group in discovery and OpenAPI |
 
 mod capture;
@@ -56,11 +56,11 @@ use orlop_auth::UserInfo;
 use live::{ROOT, parts};
 pub(crate) use target::ObjectTarget;
 
-/// The group.
+/// The name of the group.
 pub(crate) const GROUP: &str = "orlop.dev";
-/// Its version.
+/// The version of the group.
 pub(crate) const VERSION: &str = "v1";
-/// Group and version, as answers name them.
+/// Group and version, as in responses.
 pub(crate) const API_VERSION: &str = "orlop.dev/v1";
 
 /// The router of the group.
@@ -68,7 +68,7 @@ pub(crate) fn router() -> Router<Arc<Inner>> {
     Router::new().route("/apis/orlop.dev/v1/{*path}", any(serve))
 }
 
-/// What is asked for, as metrics name it, and of what.
+/// The request type, as in metrics, and its object.
 enum InsightRequest {
     Stream,
     Timeline,
@@ -127,30 +127,30 @@ fn unknown(path: &str) -> ApiError {
     ))
 }
 
-/// 404 with words of our own.
+/// 404 with a message specific to this group.
 fn no_such_path(message: String) -> ApiError {
     let mut error = ApiError::no_such_resource();
     error.message = message;
     error
 }
 
-/// 400 for a parameter.
+/// 400 for an invalid parameter.
 fn bad_parameter(name: &str, given: &str, wanted: &str) -> ApiError {
     ApiError::bad_request(format!("{name}={given:?}: {wanted}"))
 }
 
-/// How many are to be told: `usual` when the client does not say, never more than `most`.
+/// The number of items to return: `usual` if the client does not set a limit, at most `most`.
 fn limit(query: &Query, usual: usize, most: usize) -> Result<usize, ApiError> {
     match query.int("limit")? {
         None | Some(0) => Ok(usual),
         Some(limit) => match usize::try_from(limit) {
             Ok(limit) => Ok(limit.min(most)),
-            Err(_) => Err(bad_parameter("limit", query.text("limit"), "wanted is a number from 1 on")),
+            Err(_) => Err(bad_parameter("limit", query.text("limit"), "must be at least 1")),
         },
     }
 }
 
-/// 404 for an object that was not there.
+/// 404 for an object that did not exist.
 fn was_not_there(target: &ObjectTarget, when: &str) -> ApiError {
     let names = target.kind.names();
     let mut error = ApiError::not_found(names, &target.name);
@@ -183,7 +183,7 @@ async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request
         scope: "cluster",
     };
     let open = is_live.then(|| server.metrics.begin_watch(&labels));
-    // Without a guard before it a server asks nobody for a name, as it does without credentials.
+    // Without authentication every request runs as the admin user.
     let user = parts.extensions.remove::<UserInfo>().unwrap_or_else(UserInfo::admin);
     let limit = server.config.request_timeout;
     let limit = if writes { limit.min(WRITE_TIME_MAX) } else { limit };
@@ -232,16 +232,16 @@ async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request
     }
 }
 
-/// `dryRun=All`, or not.
+/// Whether `dryRun=All` is set.
 fn dry_run(query: &Query) -> Result<bool, ApiError> {
     match query.get("dryRun") {
         None | Some("") => Ok(false),
         Some("All") => Ok(true),
-        Some(other) => Err(bad_parameter("dryRun", other, "wanted is All, or nothing to have it done")),
+        Some(other) => Err(bad_parameter("dryRun", other, "must be All or absent")),
     }
 }
 
-/// The options of a verb; no body is none.
+/// The options of a verb; an empty body means no options.
 fn options(body: &Bytes) -> Result<Value, ApiError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Value::Object(Map::new()));
@@ -251,7 +251,7 @@ fn options(body: &Bytes) -> Result<Value, ApiError> {
     })
 }
 
-/// A value as the client wants it; there is no protobuf form.
+/// Encodes a value in the format that the client accepts; there is no protobuf form.
 fn shown(accept: &Option<String>, pretty: bool, value: &Value) -> Result<Response, ApiError> {
     let wanted = negotiate(accept.as_deref(), Endpoint::Single, false)?;
     let media = match wanted.media {

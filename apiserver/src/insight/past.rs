@@ -1,4 +1,4 @@
-//! Revisions and times in requests, one object as it was, and the words for what is forgotten.
+//! Revisions and times in requests, past states of one object, and errors for compacted revisions.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::verbs::revision::wait_for;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
-/// How far apart the clocks of a client and of the server may be.
+/// The clock skew allowed between a client and the server.
 const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
 
-/// 410: it lies before what is kept.
+/// 410: the revision is older than the oldest one retained.
 pub(crate) fn expired(wanted: impl std::fmt::Display, oldest: Revision) -> ApiError {
-    ApiError::expired(format!("{wanted} is no longer known: the oldest revision that is kept is {oldest}"))
+    ApiError::expired(format!("{wanted} is no longer available: the oldest retained revision is {oldest}"))
 }
 
-/// A failed read of the store as an answer.
+/// Converts a failed read of the store to a response.
 pub(crate) fn read_error(error: ReadError) -> ApiError {
     match error {
         ReadError::Expired { wanted, oldest } => expired(format_args!("revision {wanted}"), oldest),
@@ -31,11 +31,12 @@ pub(crate) fn read_error(error: ReadError) -> ApiError {
     }
 }
 
-/// A revision that a parameter names, by its number or by a time (RFC 3339). Waits a little for a revision that
-/// has not happened yet; a time that has not come is now when clocks may differ by that.
+/// The revision that a parameter names, by its number or by a time (RFC 3339). Waits a limited time for a
+/// revision that does not exist yet. A future time within the allowed clock skew means now.
 ///
 /// # Errors
-/// 400 for what is neither and for a later time, 410 for what is older than what is kept, 504 for what does not happen.
+/// 400 if the parameter is neither, or a later time; 410 if it is older than the oldest revision retained; 504 if
+/// the revision does not arrive.
 pub(crate) async fn moment(server: &Inner, name: &str, text: &str) -> Result<Revision, ApiError> {
     let store = &*server.store;
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -46,10 +47,10 @@ pub(crate) async fn moment(server: &Inner, name: &str, text: &str) -> Result<Rev
         return known(server, revision);
     }
     let time: Timestamp = text.parse().map_err(|_| {
-        bad_parameter(name, text, "wanted is a revision (a number) or a time such as 2026-01-31T12:00:00Z")
+        bad_parameter(name, text, "must be a revision (a number) or a time such as 2026-01-31T12:00:00Z")
     })?;
     if time > (server.config.clock)() + CLOCKS {
-        // A slip in the year would be answered with what is now.
+        // Otherwise a typo in the year would return the current state.
         return Err(bad_parameter(name, text, "that time has not come yet"));
     }
     let found = revision_at(store, time.as_millisecond()).await.map_err(read_error)?;
@@ -61,7 +62,7 @@ fn known(server: &Inner, revision: Revision) -> Result<Revision, ApiError> {
     if revision < oldest { Err(expired(format_args!("revision {revision}"), oldest)) } else { Ok(revision) }
 }
 
-/// The same for a parameter that may be absent.
+/// Like [`moment`], for an optional parameter.
 ///
 /// # Errors
 /// As [`moment`].
@@ -76,10 +77,10 @@ pub(super) async fn moment_of(
     }
 }
 
-/// The record of a key as it was at a revision; `None` when there was none.
+/// The record of a key at a revision; `None` if it did not exist.
 ///
 /// # Errors
-/// 410 when the revision is older than what is kept, 504 when it does not happen.
+/// 410 if the revision is older than the oldest one retained, 504 if it does not arrive.
 pub(crate) async fn state_at(
     server: &Inner,
     key: &str,
@@ -89,18 +90,18 @@ pub(crate) async fn state_at(
     known(server, revision)?;
     let key = Key::new(key);
     let events = server.store.history_before(&key, revision.next(), 1).await.map_err(read_error)?;
-    // What was read is the state then only if it was not compacted meanwhile.
+    // The result is valid only if the revision was not compacted in the meantime.
     known(server, revision)?;
     Ok(events.first().and_then(|event| event.record.clone()))
 }
 
-/// When something was, as answers tell it: RFC 3339 with milliseconds.
+/// A time as in responses: RFC 3339 with milliseconds.
 pub(crate) fn time_text(time_ms: i64) -> String {
     let time = Timestamp::from_millisecond(time_ms).unwrap_or(Timestamp::UNIX_EPOCH);
     time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// The places that `resource=` asks for (several, also with commas between them), or all.
+/// The places that `resource=` selects (the parameter may be repeated or separated by commas), or all.
 ///
 /// # Errors
 /// As [`find`].

@@ -1,19 +1,19 @@
-//! Secrets keep their keys and lose their values, wherever they are told by this group.
+//! Removes the values of secrets, but not their keys, from all output of this group.
 
 use serde_json::{Map, Value};
 
 use super::diff::Change;
 use crate::registry::Kind;
 
-/// Where kubectl keeps what was applied: the values once more.
+/// The annotation in which kubectl stores the applied object, including the values.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Whether objects of the kind have values that are not told.
+/// Whether values of objects of the kind are hidden.
 pub(super) fn is_secret(kind: &dyn Kind) -> bool {
     kind.names().group.is_empty() && kind.names().plural == "secrets"
 }
 
-/// Takes the values out of a secret.
+/// Removes the values of a secret.
 pub(super) fn object(value: &mut Value) {
     for member in ["data", "stringData"] {
         if let Some(data) = value.get_mut(member).and_then(Value::as_object_mut) {
@@ -35,7 +35,7 @@ fn blank_annotation(annotations: &mut Map<String, Value>) {
     }
 }
 
-/// Takes the values out of the changes of a secret; that something changed is still told.
+/// Removes the values from the changes of a secret; the fact that a field changed remains.
 pub(super) fn changes(changes: &mut [Change]) {
     for change in changes {
         let path: Vec<&str> = change.path.iter().map(String::as_str).collect();
@@ -67,7 +67,7 @@ mod tests {
     use crate::insight::diff::Op;
 
     #[test]
-    fn nothing_is_left() {
+    fn all_values_of_a_secret_are_removed() {
         let mut value = json!({
             "metadata": {"annotations": {LAST_APPLIED: "HIDE", "a": "b"}},
             "data": {"k": "HIDE"}, "stringData": {"l": "HIDE"}, "type": "Opaque",
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_tell_that_and_not_what() {
+    fn changes_of_a_secret_have_no_values() {
         for (path, from, to, want_from, want_to) in [
             (vec!["data", "k"], json!("HIDE"), json!("HIDE2"), json!(""), json!("")),
             (vec!["data"], json!({"k": "HIDE"}), json!({"l": "HIDE"}), json!({"k": ""}), json!({"l": ""})),

@@ -1,4 +1,4 @@
-//! Which revision it was at a time, and how far back is known.
+//! Finds the revision at a time, and the oldest known revision.
 
 use orlop_store::Revision;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::state::Inner;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
-/// `GET revisions?at=TIME` (or `at=REV`): without `at` it is now.
+/// `GET revisions?at=TIME` (or `at=REV`): without `at`, the current revision.
 pub(super) async fn revisions(server: &Inner, query: &Query) -> Result<Value, ApiError> {
     let newest = server.store.head().revision();
     let at = moment_of(server, query, "at").await?.unwrap_or(newest);
@@ -25,10 +25,10 @@ pub(super) async fn revisions(server: &Inner, query: &Query) -> Result<Value, Ap
     Ok(document)
 }
 
-/// A revision with its time, where that is known.
+/// A revision with its time, if known.
 async fn told(server: &Inner, revision: Revision) -> Value {
     let mut told = json!({"revision": revision.to_string()});
-    // What is compacted this very moment has no time any more, and is told without.
+    // A revision that is compacted concurrently no longer has a time.
     if let Ok(Some(time_ms)) = server.store.time_of(revision).await {
         told["time"] = time_text(time_ms).into();
     }

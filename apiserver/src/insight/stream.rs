@@ -1,7 +1,8 @@
-//! All kinds in one connection: the state of one revision, then every change in order, live or up to a revision.
+//! Streams all kinds in one connection: the state of one revision, then every change in order, live or up to a
+//! revision.
 //!
-//! The body is made when it is asked for. A client that reads slowly costs nothing but its place: a live stream is a
-//! cursor of the store, and one of the past reads the log page by page.
+//! The body is produced on demand. A client that reads slowly costs only its position: a live stream is a cursor
+//! of the store, and a stream of the past reads the log page by page.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -28,45 +29,46 @@ use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
 pub(super) const CONTENT_TYPE: &str = "application/x-ndjson";
-/// Everything that can be watched lies below this.
+/// The prefix of all keys that can be watched.
 const EVERYTHING: &str = "/registry/";
-/// A live stream that has nothing to tell says so this often; readers count on 5 s.
+/// The interval of progress lines in a live stream; clients rely on at most 5 s.
 const PROGRESS_EVERY: Duration = Duration::from_secs(4);
-/// Lines are put together up to this many bytes.
+/// Lines are combined into chunks of about this many bytes.
 const PIECE: usize = 64 * 1024;
 
-/// Where a stream ends.
+/// The end of a stream.
 #[derive(Clone, Copy)]
 pub(super) enum End {
-    /// It is followed.
+    /// The stream does not end.
     Never,
-    /// With the state that it begins with.
+    /// After the initial state.
     StreamState,
-    /// With what this revision has written.
+    /// After the writes of this revision.
     At(Revision),
 }
 
-/// What a stream tells.
+/// The content of a stream.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
-    /// It begins with the state at `at`; or it tells only what comes after.
+    /// Whether the stream begins with the state at `at`, or only with the changes after it.
     pub(super) state: bool,
     pub(super) at: Revision,
     pub(super) end: End,
     pub(super) managed_fields: bool,
 }
 
-/// The time by the server's clock, milliseconds since the epoch.
+/// The server's clock, in milliseconds since the epoch.
 pub(super) fn now_ms(server: &Inner) -> i64 {
     (server.config.clock)().as_millisecond()
 }
 
-/// `GET stream`: `from=REV` what comes after; `at=REV|TIME` the state then; neither: the state now. `until=REV|TIME`
-/// or `follow=false` end it. What is forgotten is told as an ERROR line.
+/// `GET stream`: `from=REV` sends the changes after a revision; `at=REV|TIME` begins with the state then; without
+/// both, with the current state. `until=REV|TIME` or `follow=false` ends the stream. A compacted revision results
+/// in an ERROR line.
 pub(super) async fn stream(server: &Arc<Inner>, query: &Query) -> Result<Response, ApiError> {
     if query.has("from") && query.has("at") {
         return Err(ApiError::bad_request(
-            "from and at exclude each other: from=REV tells what came after, at=REV begins with the state then",
+            "from and at exclude each other: from=REV sends the changes after REV, at=REV begins with the state at REV",
         ));
     }
     let places = places(server, query)?;
@@ -103,10 +105,10 @@ async fn bounds(server: &Inner, query: &Query) -> Result<Bounds, ApiError> {
     Ok(Bounds { state: from.is_none(), at: start, end, managed_fields: query.flag("managedFields") })
 }
 
-/// That the end is not before the beginning.
+/// Checks that the end is not before the beginning.
 ///
 /// # Errors
-/// 400 when it is.
+/// 400 if it is.
 pub(super) fn check_end(start: Revision, until: Revision) -> Result<(), ApiError> {
     if until >= start {
         return Ok(());
@@ -119,7 +121,7 @@ pub(super) fn check_end(start: Revision, until: Revision) -> Result<(), ApiError
 /// Reads the state that a stream begins with.
 ///
 /// # Errors
-/// 410 when it is forgotten.
+/// 410 if the revision is no longer known.
 pub(super) async fn start(
     server: &Arc<Inner>,
     places: KeyResolver,
@@ -143,7 +145,7 @@ pub(super) async fn start(
     Ok(Running::new(server, places, bounds, StreamState::Opening { records }))
 }
 
-/// The stream as an answer.
+/// The response that sends the stream.
 pub(super) fn answer(running: Running) -> Response {
     let mut response = Response::new(Body::from_stream(running.pieces()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
@@ -151,35 +153,35 @@ pub(super) fn answer(running: Running) -> Response {
     response
 }
 
-/// Records with the numbers of their places.
+/// Records with the indexes of their places.
 type Records = Vec<(usize, Arc<Record<Projection>>)>;
 
 /// The state of a stream.
 enum StreamState {
-    /// Nothing sent yet.
+    /// Nothing has been sent yet.
     Opening { records: Records },
-    /// The first state, from this position on.
+    /// Sends the initial state, from this position on.
     Initial { records: Records, next: usize },
-    /// Pages of the log after a revision, up to the end.
+    /// Reads pages of the log after a revision, up to the end.
     Reading { after: Revision, until: Revision },
-    /// Events that have come, from this position on; then what comes after them.
+    /// Sends received events from this position on, then continues with `then`.
     Sending { events: Vec<Arc<Event<Projection>>>, next: usize, then: Box<StreamState> },
-    /// Waiting for events.
+    /// Waits for events.
     Following { watcher: Watcher<Projection> },
-    /// The error is all that is left to say.
+    /// Sends an error and ends.
     Failing(ApiError),
-    /// Nothing more comes.
+    /// The stream has ended.
     Ended,
 }
 
-/// A stream on its way.
+/// A stream in progress.
 pub(super) struct Running {
     server: Arc<Inner>,
-    /// Taken out and put back when kinds come and go.
+    /// Taken and put back to update it when the served kinds change.
     places: Option<KeyResolver>,
     bounds: Bounds,
     state: StreamState,
-    /// The server is closing.
+    /// Completes when the server shuts down.
     closing: Pin<Box<WaitForCancellationFutureOwned>>,
     alarm: Pin<Box<Sleep>>,
 }
@@ -196,7 +198,7 @@ impl Running {
         }
     }
 
-    /// A stream that says only why there is none.
+    /// A stream that consists of an error.
     fn failed(server: &Arc<Inner>, error: ApiError) -> Self {
         let bounds = Bounds {
             state: false,
@@ -219,11 +221,11 @@ impl Running {
         let rest = futures_stream::unfold(self, |mut running| async move {
             running.piece().await.map(|piece| (Ok(Bytes::from(piece)), running))
         });
-        // Fused, so that who asks once more behind the end gets an answer.
+        // Fused, so that polling after the end is safe.
         first.chain(rest).fuse()
     }
 
-    /// The next piece of the body; `None` at its end.
+    /// The next chunk of the body; `None` at the end.
     async fn piece(&mut self) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         while out.is_empty() {
@@ -264,7 +266,7 @@ impl Running {
         self.synced(out)
     }
 
-    /// The state is told; what comes then.
+    /// Ends the initial state; returns the next state of the stream.
     fn synced(&mut self, out: &mut Vec<u8>) -> StreamState {
         lines::synced(out, self.bounds.at);
         match self.bounds.end {
@@ -282,7 +284,7 @@ impl Running {
             lines::progress(out, until, now_ms(&self.server));
             return StreamState::Ended;
         }
-        // The end is at most the head, so that there is an event for every step to it.
+        // The end is at most the head, so that every revision up to it has an event.
         let most = usize::try_from(until.0 - after.0).unwrap_or(BATCH).min(BATCH);
         let events = match self.server.store.events(after, most).await {
             Ok(events) => events,
@@ -292,7 +294,8 @@ impl Running {
         StreamState::Sending { events, next: 0, then: Box::new(StreamState::Reading { after, until }) }
     }
 
-    /// Tells events up to a piece of the body, whatever many and large there are: a reader that does not read keeps it.
+    /// Encodes events up to the size of a chunk, regardless of how many there are and how large they are: a slow
+    /// reader keeps its chunk in memory.
     fn send(
         &self,
         out: &mut Vec<u8>,
@@ -314,7 +317,7 @@ impl Running {
         let events = tokio::select! {
             biased;
             () = &mut self.closing => return StreamState::Ended,
-            // It comes before the events: in a steady flow it would never have its turn.
+            // Checked before the events: under constant load it would never be polled otherwise.
             () = &mut self.alarm => {
                 self.alarm.as_mut().reset(Instant::now() + PROGRESS_EVERY);
                 lines::progress(out, watcher.progress(), now_ms(&self.server));
@@ -340,7 +343,7 @@ impl Running {
     }
 }
 
-/// What is said when a watch has ended.
+/// The state after the end of a watch.
 fn ended(error: WatchError) -> StreamState {
     match error {
         WatchError::Expired { after, oldest } => {

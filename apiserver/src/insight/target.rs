@@ -1,4 +1,4 @@
-//! From `[namespaces/NS/]RESOURCE/NAME` to the object that is meant, whether it is there now or not.
+//! Resolves `[namespaces/NS/]RESOURCE/NAME` to an object, which may or may not exist.
 
 use serde_json::{Map, Value};
 
@@ -12,25 +12,26 @@ use orlop_api::status::ApiError;
 /// An object by its name.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectTarget {
-    /// Its kind.
+    /// The kind.
     pub(crate) kind: KindRef,
     /// `None` for cluster-scoped kinds.
     pub(crate) namespace: Option<String>,
-    /// Its name.
+    /// The name.
     pub(crate) name: String,
 }
 
-/// What upstream takes for a part of a path (apimachinery, api/validation/path: IsValidPathSegmentName).
+/// Whether a text is a valid path segment as upstream defines it (apimachinery, api/validation/path:
+/// IsValidPathSegmentName).
 fn is_name(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && !text.contains(['/', '%'])
 }
 
 impl ObjectTarget {
-    /// From the parts of a path.
+    /// Parses the segments of a path.
     ///
     /// # Errors
-    /// 404 for a resource that is not served; 400 when the namespace is missing, too many, or the resource's
-    /// bare name stands for several.
+    /// 404 for a resource that is not served; 400 if the namespace is missing or not allowed, or if the bare name of
+    /// the resource is ambiguous.
     pub(crate) fn parse(server: &Inner, path: &[&str]) -> Result<Self, ApiError> {
         let (namespace, resource, name) = match path {
             ["namespaces", namespace, resource, name] => (Some(*namespace), *resource, *name),
@@ -38,7 +39,7 @@ impl ObjectTarget {
             _ => {
                 let given = path.join("/");
                 return Err(no_such_path(format!(
-                    "{given:?} names no object in {API_VERSION}: wanted is [namespaces/NAMESPACE/]RESOURCE/NAME"
+                    "{given:?} names no object in {API_VERSION}: the path must be [namespaces/NAMESPACE/]RESOURCE/NAME"
                 )));
             }
         };
@@ -50,10 +51,10 @@ impl ObjectTarget {
         let kind = find(server, resource)?;
         match (kind.scope(), namespace) {
             (Scope::Namespaced, None) => Err(ApiError::bad_request(format!(
-                "{resource} live in namespaces: wanted is namespaces/NAMESPACE/{resource}/{name}"
+                "{resource} are namespaced: the path must be namespaces/NAMESPACE/{resource}/{name}"
             ))),
             (Scope::Cluster, Some(_)) => Err(ApiError::bad_request(format!(
-                "{resource} live in no namespace: wanted is {resource}/{name}"
+                "{resource} are cluster-scoped: the path must be {resource}/{name}"
             ))),
             (Scope::Namespaced, Some(_)) | (Scope::Cluster, None) => {
                 Ok(ObjectTarget { kind, namespace: namespace.map(str::to_owned), name: name.to_owned() })
@@ -61,12 +62,12 @@ impl ObjectTarget {
         }
     }
 
-    /// Where it lies in the store.
+    /// The key in the store.
     pub(crate) fn key(&self) -> String {
         dispatch::key(&*self.kind, self.namespace.as_deref().unwrap_or_default(), &self.name)
     }
 
-    /// What it is, as answers name it; without a UID.
+    /// The object reference in responses, without a UID.
     pub(crate) fn reference(&self) -> Value {
         let names = self.kind.names();
         let mut map = Map::new();
@@ -80,7 +81,7 @@ impl ObjectTarget {
         Value::Object(map)
     }
 
-    /// The same with the UID of one of the objects that had this name.
+    /// The object reference with the UID of one of the objects that had this name.
     pub(crate) fn reference_with(&self, uid: &str) -> Value {
         let mut reference = self.reference();
         if !uid.is_empty() {
@@ -90,11 +91,11 @@ impl ObjectTarget {
     }
 }
 
-/// The kind of a resource: `pods`, `volumeattachments.storage.k8s.io`, or a bare name that is unique. Singular and
-/// short names do as well.
+/// The kind of a resource: `pods`, `volumeattachments.storage.k8s.io`, or an unambiguous bare name. Singular and
+/// short names are accepted too.
 ///
 /// # Errors
-/// 404 when there is none, 400 when a bare name stands for several; both say what there is.
+/// 404 if there is none, 400 if a bare name is ambiguous; both list the alternatives.
 pub(super) fn find(server: &Inner, text: &str) -> Result<KindRef, ApiError> {
     let kinds = kinds(&server.kinds.now());
     if let Some((plural, group)) = text.split_once('.') {
@@ -108,7 +109,7 @@ pub(super) fn find(server: &Inner, text: &str) -> Result<KindRef, ApiError> {
     if found.is_empty() {
         found = kinds.iter().filter(|kind| by_other(kind)).cloned().collect();
     }
-    // Bare names are the core group's first of all.
+    // Bare names refer to the core group first.
     if let Some(core) = found.iter().find(|kind| kind.names().group.is_empty()) {
         return Ok(core.clone());
     }
@@ -124,7 +125,7 @@ pub(super) fn find(server: &Inner, text: &str) -> Result<KindRef, ApiError> {
 
 fn unknown(text: &str) -> ApiError {
     no_such_path(format!(
-        "there is no resource {text:?}: wanted is a plural name with its group, such as persistentvolumes or \
+        "there is no resource {text:?}: use a plural name with its group, such as persistentvolumes or \
          volumeattachments.storage.k8s.io"
     ))
 }

@@ -1,4 +1,4 @@
-//! One small line per write, without the objects: what a scrubber draws.
+//! Returns one short line per write, without the objects.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::state::Inner;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
-/// So many lines are told unless the client says otherwise, and so many at the most.
+/// The default and the maximum number of lines per response.
 const USUAL: usize = 1000;
 const MOST: usize = 10_000;
-/// So many writes are looked at for one answer, however few of them are asked for.
+/// The maximum number of writes to examine per response, even if few of them match.
 const LOOK: usize = 200_000;
 
-/// `GET timeline?after=REV&limit=&resource=`: from the oldest on without `after`. The last line is a PROGRESS that
-/// tells up to where everything is told; whoever wants more asks with that.
+/// `GET timeline?after=REV&limit=&resource=`: without `after`, starts at the oldest known revision. The last line
+/// is a PROGRESS with the revision up to which the response is complete; to continue, pass it as `after`.
 pub(super) async fn timeline(server: &Arc<Inner>, query: &Query) -> Result<Response, ApiError> {
     let limit = limit(query, USUAL, MOST)?;
     let places = places(server, query)?;
@@ -31,7 +31,7 @@ pub(super) async fn timeline(server: &Arc<Inner>, query: &Query) -> Result<Respo
     while told < limit && looked < LOOK {
         let events = match server.store.events(after, BATCH).await {
             Ok(events) => events,
-            // Nobody asked for a place to begin, and the oldest has moved on.
+            // The client gave no starting point, and the oldest revision has advanced.
             Err(ReadError::Expired { oldest, .. }) if asked.is_none() && looked == 0 => {
                 after = oldest;
                 continue;

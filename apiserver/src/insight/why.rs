@@ -1,5 +1,5 @@
-//! `GET OBJECT/why`: asks whoever can explain. The server itself decides nothing and knows no reason; the process that has the
-//! controllers' rules brings an [`Explainer`] (docs/why.md).
+//! Serves `GET OBJECT/why`: delegates to the [`Explainer`] (docs/why.md), which the process that has the
+//! controllers' rules provides. The server itself contains no rules.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ use crate::explain::{ExplainError, ExplainTarget};
 use crate::state::Inner;
 use orlop_api::status::ApiError;
 
-/// The answer to `GET OBJECT/why`.
+/// The response to `GET OBJECT/why`.
 ///
 /// # Errors
-/// 404 for an object that is not there; 503 where nobody explains, or not yet.
+/// 404 for an object that does not exist; 503 if there is no explainer, or if it is not ready.
 pub(crate) async fn why(server: &Inner, target: &ObjectTarget) -> Result<Value, ApiError> {
     let Some(explainer) = &server.config.explainer.0 else {
         return Err(ApiError::unavailable(

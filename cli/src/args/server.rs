@@ -111,7 +111,7 @@ pub(crate) struct SnapshotArgs {
     pub(crate) snapshot_keep: usize,
 }
 
-/// The API.
+/// The flags of the API.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "API server")]
 pub struct ApiArgs {

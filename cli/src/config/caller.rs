@@ -1,14 +1,14 @@
-//! The name under which the program was called.
+//! The name by which the program was called.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-/// How this program was called.
+/// The name by which this program was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// By its own name.
+    /// The program's own name.
     Itself,
-    /// As a plugin of kubectl, whose kubeconfig says which server is meant when nobody says it.
+    /// A kubectl plugin: the server defaults to the one of the kubeconfig.
     Kubectl,
 }
 

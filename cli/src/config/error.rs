@@ -7,16 +7,16 @@ use clap::error::ErrorKind;
 use super::file::FileError;
 use crate::insight::names::NameError;
 
-/// Why there is no configuration.
+/// An invalid configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Wrong flags or variables; also `--help` and `--version`, which are no errors.
+    /// Wrong flags or variables. Also `--help` and `--version`, which are not errors.
     #[error(transparent)]
     Clap(#[from] clap::Error),
-    /// The file cannot be used.
+    /// The configuration file is invalid.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A value in a variable is wrong.
+    /// The value of a variable is invalid.
     #[error("the variable {name} has a wrong value: {}", first_line(problem))]
     Variable {
         /// The variable.
@@ -24,7 +24,7 @@ pub enum ConfigError {
         /// The parser's error.
         problem: clap::Error,
     },
-    /// A value in the file is wrong.
+    /// A value in the file is invalid.
     #[error("the configuration file {} has a wrong value: {}", path.display(), first_line(problem))]
     FileValue {
         /// The file.
@@ -32,10 +32,10 @@ pub enum ConfigError {
         /// The parser's error.
         problem: clap::Error,
     },
-    /// An object or a moment that cannot be read.
+    /// An object, revision or time that cannot be parsed.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Flags do not fit together, or a file that a flag names cannot be read.
+    /// Flags that conflict, or an unreadable file that a flag names.
     #[error("{0}")]
     Wrong(String),
 }
@@ -46,11 +46,11 @@ fn first_line(error: &clap::Error) -> String {
 }
 
 impl ConfigError {
-    /// Prints the error, and returns the exit code.
+    /// Prints the error and returns the exit code.
     pub fn report(&self) -> u8 {
         match self {
             ConfigError::Clap(error) => {
-                // Nothing can be done when the terminal is gone.
+                // There is nothing left to do if the terminal is closed.
                 let _ = error.print();
                 let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
                 if asked { 0 } else { 2 }

@@ -1,32 +1,32 @@
 //! The file of `--config`: YAML whose keys are flag names.
 //!
-//! One file may serve several commands: a key that is a flag of another command is passed over. A
-//! key that no command knows is an error, so that a typing error does not become a silent default.
+//! One file can serve several commands: a key that is a flag of another command is skipped. A key that no
+//! command knows is an error, so that a typo does not silently leave a default in place.
 
 use std::path::{Path, PathBuf};
 
 use clap::Command;
 use serde_json::Value;
 
-/// Why a file cannot be used.
+/// Why a configuration file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the configuration file {} cannot be read: {error}", path.display())]
     Read { path: PathBuf, error: std::io::Error },
-    /// It is no YAML.
+    /// The file is not YAML.
     #[error("the configuration file {} is no valid YAML: {problem}", path.display())]
     Syntax { path: PathBuf, problem: String },
-    /// It is no map.
+    /// The file is not a map.
     #[error("the configuration file {} must be a map of flag names to values", path.display())]
     NoMap { path: PathBuf },
-    /// A key that is no flag.
+    /// A key is not the name of a flag.
     #[error("the configuration file {} has the key `{key}`, which is no flag; did you mean `{nearest}`?", path.display())]
     UnknownKey { path: PathBuf, key: String, nearest: String },
-    /// A key that makes no sense in a file.
+    /// A key is not allowed in a file.
     #[error("the configuration file {} cannot name another one: take the key `config` out", path.display())]
     Nested { path: PathBuf },
-    /// A value that no flag can hold.
+    /// A value has a type that its flag does not accept.
     #[error("the configuration file {}: `{key}` must be {want}", path.display())]
     Shape { path: PathBuf, key: String, want: &'static str },
 }
@@ -66,7 +66,7 @@ fn parse(text: &str, path: &Path, command: &Command, subcommand: &str) -> Result
             continue;
         };
         match texts(value, many) {
-            // A key without a value says nothing.
+            // A key without a value has no effect.
             Ok(texts) if texts.is_empty() && !many => {}
             Ok(texts) => values.push((key, texts)),
             Err(want) => return Err(FileError::Shape { path: path(), key, want }),
@@ -75,12 +75,12 @@ fn parse(text: &str, path: &Path, command: &Command, subcommand: &str) -> Result
     Ok(values)
 }
 
-/// The file's values as the defaults of a subcommand's flags.
+/// Makes the file's values the defaults of a subcommand's flags.
 pub(crate) fn as_defaults(command: Command, values: FileValues) -> Command {
     command.mut_args(|arg| {
         let found = arg.get_long().and_then(|flag| values.iter().find(|(key, _)| key == flag));
         match found {
-            // clap has no default without a value: an empty list is no default at all.
+            // clap has no default without a value: an empty list is the same as no default.
             Some((_, texts)) if texts.is_empty() => arg.default_value(None::<&str>),
             Some((_, texts)) => arg.default_values(texts.clone()),
             None => arg,
@@ -88,7 +88,7 @@ pub(crate) fn as_defaults(command: Command, values: FileValues) -> Command {
     })
 }
 
-/// Every flag of every subcommand: whether it takes a list, and its name.
+/// The flags of all subcommands: whether the flag takes a list, and its name.
 fn flags(command: &Command) -> impl Iterator<Item = (bool, &str)> {
     command.get_subcommands().flat_map(|sub| flags_of(command, sub.get_name()))
 }
@@ -121,8 +121,8 @@ fn texts(value: Value, many: bool) -> Result<Vec<String>, &'static str> {
     }
 }
 
-/// The flag that is written most like the key: one that it is a part of, else the one with the fewest
-/// letters to change; the first by the alphabet when several are.
+/// The flag that is most similar to the key: one that contains the key, else the one with the smallest edit
+/// distance; the first in alphabetical order if there are several.
 fn nearest<'a>(key: &str, flags: impl Iterator<Item = &'a str>) -> String {
     let plain = key.trim_start_matches('-').replace('_', "-").to_ascii_lowercase();
     flags
@@ -131,7 +131,7 @@ fn nearest<'a>(key: &str, flags: impl Iterator<Item = &'a str>) -> String {
         .to_owned()
 }
 
-/// How many letters must be put in, taken out or changed.
+/// The number of letters to insert, delete or replace.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_flag_names() {
+    fn keys_must_be_flag_names() {
         let got = parsed("listen: 127.0.0.1:0\nstore-retention-revisions: 5\ncontrollers: ['*', '-x']\n");
         let want = vec![
             ("controllers".to_owned(), vec!["*".to_owned(), "-x".to_owned()]),
@@ -172,18 +172,18 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_says_nothing() {
+    fn empty_file_sets_nothing() {
         assert_eq!(parsed("# only a comment\n"), Ok(Vec::new()));
         assert_eq!(parsed("listen:\n"), Ok(Vec::new()));
     }
 
     #[test]
-    fn a_flag_of_another_command_is_passed_over() {
+    fn flag_of_another_command_is_skipped() {
         assert_eq!(parsed("leader-elect: false\n"), Ok(Vec::new()));
     }
 
     #[test]
-    fn wrong_files_are_told() {
+    fn invalid_files_are_reported() {
         let cases = [
             ("dat-dir: /x\n", "`dat-dir`, which is no flag; did you mean `data-dir`?"),
             ("data_dir: /x\n", "did you mean `data-dir`?"),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn distances() {
+    fn distance_counts_edits() {
         for (a, b, want) in
             [("", "", 0), ("a", "", 1), ("abc", "abd", 1), ("abc", "bc", 1), ("kitten", "sitting", 3)]
         {

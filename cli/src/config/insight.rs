@@ -1,4 +1,5 @@
-//! The commands that explain, rewind and repair: from words to objects and moments, and which server is asked.
+//! Configuration of the commands that explain, rewind and repair: parses objects, revisions and times, and
+//! selects the server.
 
 use orlop_client::client::Endpoint;
 
@@ -12,7 +13,7 @@ use crate::args::{
 use crate::insight::names::{self, Named};
 use crate::insight::{Change, Deed, Get, Insight, Verb};
 
-/// Commands whose flags are those of a verb below them.
+/// Commands whose flags belong to their subcommands.
 pub(super) const VERBS_BELOW: [&str; 3] = ["pv", "pvc", "attachment"];
 
 const CLAIMS: (&str, &str, &[&str]) =
@@ -24,7 +25,7 @@ const ATTACHMENTS: (&str, &str, &[&str]) = (
     &["attachment", "attachments", "va", "volumeattachment", "volumeattachments"],
 );
 
-/// Where `orlop serve` listens when nobody says where: these commands are for the person at that machine.
+/// The default address of `orlop serve`. These commands are usually run on the same machine.
 const HERE: &str = "http://127.0.0.1:8080";
 
 type Done = Result<Insight, ConfigError>;
@@ -115,7 +116,8 @@ fn asked(deed: Deed, place: WhereArgs, caller: Caller) -> Done {
     Ok(Insight { deed, namespace, server })
 }
 
-/// A context is one of a kubeconfig, so whoever names one means that. Who names nothing means the server of this machine.
+/// A context belongs to a kubeconfig, so `--context` implies a kubeconfig. Without any flag, the server is the
+/// one on this machine.
 fn server(mut args: RemoteArgs, named: Option<String>, caller: Caller) -> Result<Endpoint, ConfigError> {
     let Some(named) = named else {
         let is_unsaid = args.server.is_none() && args.master.is_none() && args.kubeconfig.is_none();

@@ -1,7 +1,7 @@
 //! Where the API server listens, and which combinations of address, TLS and authentication are safe.
 //!
-//! A client that can reach a server without authentication can do everything. Without TLS and authentication, only loopback
-//! addresses are therefore allowed.
+//! A client that reaches a server without authentication can do everything. Without TLS and authentication, only
+//! loopback addresses are therefore allowed.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,28 +9,28 @@ use std::time::Duration;
 
 use crate::args::ListenArgs;
 
-/// Where and how to listen; checked.
+/// Where and how the API server listens; validated.
 #[derive(Debug)]
 pub struct ListenConfig {
     /// Address and port.
     pub address: SocketAddr,
-    /// The certificate and its key; `None` is plain HTTP.
+    /// The certificate and its key. `None` means plain HTTP.
     pub tls: Option<TlsFiles>,
     /// The authorities of client certificates.
     pub client_ca_file: Option<PathBuf>,
     /// The file of bearer tokens.
     pub token_auth_file: Option<PathBuf>,
-    /// The file that receives the URL.
+    /// The file to which the URL is written.
     pub address_file: Option<PathBuf>,
-    /// The limit for the head of a request.
+    /// Time limit for the head of a request.
     pub read_header_timeout: Duration,
-    /// The limit for a connection without a request.
+    /// Time limit for a connection without a request.
     pub idle_timeout: Duration,
-    /// The limit for a client that does not read.
+    /// Time limit for a client that does not read.
     pub write_timeout: Duration,
-    /// How many connections are wanted; 0 is no limit.
+    /// Maximum number of connections; 0 means no limit.
     pub max_connections: usize,
-    /// How long requests are taken after a stop signal.
+    /// How long requests are still accepted after a stop signal.
     pub shutdown_delay: Duration,
 }
 
@@ -43,16 +43,16 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Flags that do not fit together.
+/// Flags that conflict.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ListenConfigError {
-    /// One half of a pair.
+    /// Only one of the certificate and the key is set.
     #[error("--tls-cert-file and --tls-private-key-file belong together: give both")]
     HalfTls,
-    /// Client certificates are shown in TLS only.
+    /// Client certificates require TLS.
     #[error("--client-ca-file needs TLS: give --tls-cert-file and --tls-private-key-file as well")]
     ClientCaWithoutTls,
-    /// Open to the network.
+    /// The address is reachable from other machines.
     #[error(
         "--listen {address} can be reached from other machines, so it needs {missing}; or listen on an address of \
          this machine alone, such as 127.0.0.1:{}", address.port()
@@ -105,7 +105,7 @@ impl ListenConfig {
         self.tls.is_some()
     }
 
-    /// The file with the server's certificate and its chain, when there is TLS.
+    /// The file with the server's certificate and its chain; `None` without TLS.
     pub fn certificate(&self) -> Option<&Path> {
         self.tls.as_ref().map(|files| files.certificate.as_path())
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_is_open() {
+    fn only_loopback_is_allowed_without_authentication() {
         let tls = ["--tls-cert-file", "c", "--tls-private-key-file", "k"];
         let token = ["--token-auth-file", "t"];
         let ca = ["--client-ca-file", "a"];
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_refused() {
+    fn certificate_without_key_is_refused() {
         assert_eq!(endpoint(&["--tls-cert-file", "c"]).unwrap_err(), ListenConfigError::HalfTls);
         assert_eq!(endpoint(&["--tls-private-key-file", "k"]).unwrap_err(), ListenConfigError::HalfTls);
         assert_eq!(endpoint(&["--client-ca-file", "a"]).unwrap_err(), ListenConfigError::ClientCaWithoutTls);
     }
 
     #[test]
-    fn a_line_to_type() {
+    fn kubectl_command_line_has_the_required_flags() {
         let plain = endpoint(&[]).unwrap();
         assert_eq!(plain.kubectl("http://127.0.0.1:8080"), "kubectl --server http://127.0.0.1:8080 get ns");
         let flags = ["--tls-cert-file", "c", "--tls-private-key-file", "k", "--token-auth-file", "t"];

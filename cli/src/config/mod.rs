@@ -1,8 +1,8 @@
-//! From flags, variables and the file to one typed configuration.
+//! Merges flags, variables and the file into one typed configuration.
 //!
-//! Flags win over `ORLOP_*` variables, variables over the file, the file over the defaults. The
-//! values of file and variables become clap's defaults before it parses, so that all values go
-//! through the same parsers. What flags mean together is checked here.
+//! Flags take precedence over `ORLOP_*` variables, variables over the file, and the file over the defaults.
+//! The values of file and variables become clap's defaults before clap parses, so all values pass through
+//! the same parsers. The checks of flags that depend on each other are here.
 
 mod caller;
 mod error;
@@ -46,9 +46,9 @@ use crate::volumes::Audit;
 pub enum Config {
     /// Run one command and exit.
     Tool(Tool),
-    /// Measure.
+    /// Run a benchmark.
     Bench(Box<BenchArgs>),
-    /// A laboratory, and stories in it.
+    /// Run a laboratory and its stories.
     Lab(Box<LabArgs>),
     /// Run until a signal.
     Run(Box<Run>),
@@ -85,29 +85,29 @@ impl From<Task> for Config {
     }
 }
 
-/// What is to be done with a snapshot.
+/// An operation on a snapshot.
 pub(crate) enum SnapshotTask {
-    /// From a server that runs.
+    /// Save a snapshot of a running server.
     Fetch { file: PathBuf, from: Endpoint },
-    /// From the directory of one that does not.
+    /// Save a snapshot of the data directory of a stopped server.
     Take { file: PathBuf, data_dir: PathBuf },
-    /// Look at it.
+    /// Inspect a snapshot.
     Status { file: PathBuf, output: Output },
-    /// Make a store of it.
+    /// Create a store from a snapshot.
     Restore(RestoreArgs),
 }
 
-/// What a process that runs is made of.
+/// A long-running process.
 pub struct Run {
-    /// Its log and its configuration file.
+    /// The log and the configuration file.
     pub process: ProcessArgs,
-    /// Its parts.
+    /// The parts that run in the process.
     pub role: Role,
 }
 
-/// Which parts run.
+/// The parts that run in the process.
 pub enum Role {
-    /// API server and controllers, and nodes.
+    /// API server, controllers and nodes.
     Serve(Box<ServerConfig>, LoopArgs, Nodes),
     /// The API server.
     Apiserver(Box<ServerConfig>),
@@ -119,12 +119,12 @@ pub enum Role {
     Node(Endpoint, Box<NodeConfig>),
 }
 
-/// Everything about the API server.
+/// The configuration of the API server.
 #[derive(Debug)]
 pub struct ServerConfig {
-    /// Where and how it listens.
+    /// Where and how the server listens.
     pub listen: ListenConfig,
-    /// Where it keeps objects.
+    /// The store of the objects.
     pub store: StoreArgs,
     /// Periodic snapshots.
     pub snapshots: Option<Schedule>,
@@ -132,18 +132,18 @@ pub struct ServerConfig {
     pub api: ApiArgs,
 }
 
-/// When and where snapshots are taken by the clock.
+/// Period and directory of periodic snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// The period.
     pub every: Duration,
     /// The directory of the files.
     pub dir: PathBuf,
-    /// The number of files that are kept.
+    /// The number of files to keep.
     pub keep: usize,
 }
 
-/// The configuration of this process. `variable` looks up an environment variable.
+/// Loads the configuration of this process. `variable` looks up an environment variable.
 pub fn load(
     args: impl IntoIterator<Item = OsString>,
     variable: impl Fn(&str) -> Option<OsString>,
@@ -156,7 +156,7 @@ pub fn load(
         let command = Cli::command();
         let values = file::read(&path, &command, &name)?;
         let command = command.mut_subcommand(&name, |sub| file::as_defaults(sub, values));
-        // The first pass took flags and variables, so what is wrong now is in the file.
+        // The first pass accepted the flags and variables, so the error is in the file.
         matches = with_variables(command, &variable)
             .try_get_matches_from(&args)
             .map_err(|problem| ConfigError::FileValue { path, problem })?;
@@ -164,7 +164,7 @@ pub fn load(
     typed(Cli::from_arg_matches(&matches)?, caller)
 }
 
-/// As the person has called it.
+/// Sets the program name by which the program was called.
 fn named(command: clap::Command, caller: Caller) -> clap::Command {
     match caller {
         Caller::Itself => command,
@@ -172,14 +172,14 @@ fn named(command: clap::Command, caller: Caller) -> clap::Command {
     }
 }
 
-/// The chosen subcommand and the file that it names.
+/// The selected subcommand and its configuration file.
 fn file_of(matches: &ArgMatches) -> Option<(String, PathBuf)> {
     let (name, sub) = matches.subcommand()?;
     let path = sub.try_get_one::<PathBuf>("config").ok()??;
     Some((name.to_owned(), path.clone()))
 }
 
-/// Gives every flag of every subcommand its variable: what that holds becomes the flag's default.
+/// Assigns every flag of every subcommand its variable, whose value becomes the flag's default.
 fn with_variables(command: clap::Command, variable: &impl Fn(&str) -> Option<OsString>) -> clap::Command {
     let given = |arg: clap::Arg| {
         let Some(flag) = arg.get_long() else { return arg };
@@ -194,12 +194,12 @@ fn with_variables(command: clap::Command, variable: &impl Fn(&str) -> Option<OsS
     })
 }
 
-/// `--data-dir` is `ORLOP_DATA_DIR`.
+/// The name of a flag's variable: `ORLOP_DATA_DIR` for `--data-dir`.
 fn variable_name(flag: &str) -> String {
     format!("ORLOP_{}", flag.replace('-', "_").to_ascii_uppercase())
 }
 
-/// A wrong value that came from a variable is told as such: clap only knows of the flag.
+/// Attributes an invalid value to the variable that it came from: clap only names the flag.
 fn blame(
     problem: clap::Error,
     args: &[OsString],
@@ -263,7 +263,7 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
         Command::Node(args) => match args.command {
             None => {
                 let AgentArgs { process, remote: server, name, csi_endpoint, machine: args } = args.agent;
-                // clap has seen to it that there is one.
+                // clap ensures that there is one.
                 let server = remote(server, caller)?;
                 let is_here = remote::is_here(&server);
                 let config = nodes::machine(name.unwrap_or_default(), args, csi_endpoint, is_here)?;
@@ -297,7 +297,7 @@ fn gc(args: GcArgs, caller: Caller) -> Result<Config, ConfigError> {
 
 fn audit(mut args: Box<AuditArgs>, caller: Caller) -> Result<Config, ConfigError> {
     if args.csi_timeout.is_zero() {
-        return Err(wrong("--csi-timeout must be more than 0s: every call would be given up at once"));
+        return Err(wrong("--csi-timeout must be more than 0s: every call would time out immediately"));
     }
     if let Some(twice) = args.adopt.iter().find(|handle| args.delete.contains(handle)) {
         return Err(wrong(&format!("--adopt and --delete both name {twice}: one of them")));
@@ -336,7 +336,7 @@ fn schedule(args: SnapshotArgs) -> Result<Option<Schedule>, ConfigError> {
     };
     if args.snapshot_keep == 0 {
         return Err(wrong(
-            "--snapshot-keep must be at least 1: with 0 every snapshot would be removed at once",
+            "--snapshot-keep must be at least 1: with 0 every snapshot would be removed immediately",
         ));
     }
     Ok(Some(Schedule { every: args.snapshot_every, dir, keep: args.snapshot_keep }))
@@ -358,7 +358,7 @@ fn server(
     ] {
         if time.is_zero() {
             return Err(wrong(&format!(
-                "{flag} must be more than 0s: every connection would be closed at once"
+                "{flag} must be more than 0s: every connection would be closed immediately"
             )));
         }
     }
@@ -371,7 +371,7 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         return Err(wrong("--pvclaimbinder-sync-period must be more than 0s"));
     }
     if args.csi_timeout.is_zero() {
-        return Err(wrong("--csi-timeout must be more than 0s: every call would be given up at once"));
+        return Err(wrong("--csi-timeout must be more than 0s: every call would time out immediately"));
     }
     if args.csi_reconcile_sync.is_zero() {
         return Err(wrong("--csi-reconcile-sync must be more than 0s: drivers would be asked all the time"));

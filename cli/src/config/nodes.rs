@@ -1,4 +1,4 @@
-//! What the flags of nodes mean together.
+//! Validation of the flags of nodes.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::args::{LoopArgs, MachineArgs, RuntimeArg, ServedNodeArgs};
 pub struct Nodes {
     /// This machine.
     pub machine: Option<Box<NodeConfig>>,
-    /// So many whose mounts are only recorded.
+    /// Number of virtual nodes, whose mounts are only recorded.
     pub virtual_nodes: u32,
 }
 
 impl Nodes {
-    /// There are none.
+    /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.machine.is_none() && self.virtual_nodes == 0
     }
@@ -44,9 +44,9 @@ pub(super) fn served(
             let name = args
                 .node_name
                 .or_else(host_name)
-                .ok_or_else(|| wrong("--node needs --node-name NAME: the machine does not tell its name"))?;
+                .ok_or_else(|| wrong("--node needs --node-name NAME: this machine has no host name"))?;
             if let (None, Some(dir)) = (&args.machine.root_dir, data_dir) {
-                // What is given a place of its own stays there as a whole.
+                // With `--data-dir`, the directory of the node is inside the data directory.
                 let dir = std::path::absolute(dir)
                     .map_err(|error| wrong(&format!("--data-dir {}: {error}", dir.display())))?;
                 args.machine.root_dir = Some(dir.join("node"));
@@ -57,7 +57,7 @@ pub(super) fn served(
     Ok(Nodes { machine, virtual_nodes: args.virtual_nodes })
 }
 
-/// What of an agent's settings says where its directory is.
+/// The part of an agent's settings that locates its directory.
 pub(super) fn directory(
     name: Option<String>,
     root_dir: PathBuf,
@@ -68,17 +68,17 @@ pub(super) fn directory(
     }
     let name = name
         .or_else(host_name)
-        .ok_or_else(|| wrong("gc needs --name NAME: the machine does not tell its name"))?;
+        .ok_or_else(|| wrong("gc needs --name NAME: this machine has no host name"))?;
     Ok(NodeConfig { mount_timeout, ..NodeConfig::new(name, root_dir) })
 }
 
-/// The machine's name, as the kubelet takes it.
+/// The host name, normalized as the kubelet does it.
 fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_lowercase()).filter(|name| !name.is_empty() && name != "(none)")
 }
 
-/// Settings of an agent. `is_beside_server`: the API server is on this machine.
+/// The settings of an agent. `is_beside_server`: the API server runs on the same machine.
 pub(super) fn machine(
     name: String,
     args: MachineArgs,
@@ -99,7 +99,7 @@ pub(super) fn machine(
     }
     let root_dir = args.root_dir.unwrap_or_else(|| PathBuf::from("/var/lib/orlop/node"));
     if !root_dir.is_absolute() {
-        return Err(wrong("--root-dir must be an absolute path: CSI drivers are told paths below it"));
+        return Err(wrong("--root-dir must be an absolute path: CSI drivers receive paths below it"));
     }
     let by_default = if is_beside_server { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
     let log_address = args.address.unwrap_or(by_default.into());

@@ -1,4 +1,4 @@
-//! The API server that a client works on.
+//! The API server that a client connects to.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::caller::Caller;
 use super::error::{ConfigError, wrong};
 use crate::args::RemoteArgs;
 
-/// The endpoint that the flags describe.
+/// The endpoint that the flags specify.
 pub(super) fn remote(args: RemoteArgs, caller: Caller) -> Result<Endpoint, ConfigError> {
     if args.leader_elect {
         return Err(wrong(
@@ -84,7 +84,7 @@ pub fn host_of(endpoint: &Endpoint) -> Option<(String, u16)> {
     Some((url.host()?.to_owned(), url.port_u16().unwrap_or(default)))
 }
 
-/// Whether a server is on this machine, as far as its URL says. Its agent then listens on loopback only.
+/// Whether the URL of a server is an address of this machine. The agent then listens on loopback only.
 pub(super) fn is_here(endpoint: &Endpoint) -> bool {
     let host = host_of(endpoint).map(|(host, _)| host).unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_a_server_is() {
+    fn host_and_locality_come_from_the_url() {
         for (url, expected, here) in [
             ("http://127.0.0.1:8080", Some(("127.0.0.1", 8080)), true),
             ("https://localhost", Some(("localhost", 443)), true),

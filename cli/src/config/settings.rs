@@ -1,4 +1,4 @@
-//! From flags to the configurations of the API server and of the controllers.
+//! Converts flags to the configurations of the API server and of the controllers.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use orlop_volume::recycle::RecyclerOptions;
 
 use crate::args::{ApiArgs, LoopArgs};
 
-/// The configuration of the API server. With controllers in the same process, clients may select by more fields than
-/// upstream allows; an API server alone behaves as upstream unless a flag says otherwise.
+/// The configuration of the API server. With controllers in the same process, clients may select by more fields
+/// than upstream allows. A standalone API server behaves as upstream unless a flag changes that.
 pub fn apiserver(args: &ApiArgs, connections: usize, with_controllers: bool) -> Config {
     Config {
         disabled_admission_plugins: args.disable_admission_plugins.clone(),

@@ -1,4 +1,4 @@
-//! Which of flag, variable, file and default wins, and which combinations are refused.
+//! Precedence of flags, variables, file and defaults, and the combinations that are refused.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 
 use super::*;
 
-/// Variables and what they hold.
+/// Variables and their values.
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
 fn load_with(args: &[&str], variables: Variables<'_>) -> Result<Config, ConfigError> {
@@ -67,7 +67,7 @@ fn flags_win_over_variables_over_the_file_over_defaults() {
 }
 
 #[test]
-fn lists_and_booleans_come_from_everywhere() {
+fn lists_and_booleans_parse_from_every_source() {
     let file = file("controllers: ['*', '-podgc']\nenable-hostpath-provisioner: true\n");
     let path = file.path().to_str().unwrap();
     let loops = |args: &[&str], variables: Variables<'_>| {
@@ -90,7 +90,7 @@ fn lists_and_booleans_come_from_everywhere() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_wrong_value() {
     let bad = file("event-ttl: soon\n");
     let unknown = file("evnt-ttl: 1s\n");
     let (bad, unknown) = (bad.path().to_str().unwrap(), unknown.path().to_str().unwrap());
@@ -121,7 +121,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn a_controller_finds_its_server() {
+fn controller_flags_select_the_server() {
     let token = file("abc\n");
     let path = token.path().to_str().unwrap();
     let args = ["controller", "--master", "http://a", "--token-file", path, "--leader-elect=false"];
@@ -143,12 +143,12 @@ fn a_controller_finds_its_server() {
 }
 
 #[test]
-fn the_command_line_is_consistent() {
+fn clap_accepts_the_command_line_definition() {
     Cli::command().debug_assert();
 }
 
 #[test]
-fn help_is_no_error() {
+fn help_and_version_are_not_errors() {
     for args in [["serve", "--help"], ["--version", "serve"]] {
         let error = refusal(&args, &[]);
         let ConfigError::Clap(error) = error else { panic!("{error:?}") };
@@ -157,7 +157,7 @@ fn help_is_no_error() {
 }
 
 #[test]
-fn where_volumes_of_the_node_are() {
+fn node_directory_is_below_the_data_dir() {
     let here = std::env::current_dir().unwrap();
     let cases: [(&[&str], Variables<'_>, PathBuf); 5] = [
         (&[], &[], "/var/lib/orlop/node".into()),
@@ -175,7 +175,7 @@ fn where_volumes_of_the_node_are() {
 }
 
 #[test]
-fn words_become_deeds() {
+fn insight_command_lines_are_parsed() {
     use crate::insight::{Deed, Verb};
 
     let server = ["--server", "http://a"];
@@ -240,7 +240,7 @@ fn words_become_deeds() {
 }
 
 #[test]
-fn which_server_is_asked() {
+fn insight_commands_select_the_server() {
     let asked = |args: &[&str], variables: Variables<'_>| {
         let args = args.iter().copied().map(OsString::from);
         match load(args, |name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))

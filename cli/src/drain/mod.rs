@@ -1,5 +1,6 @@
-//! `orlop node drain`: empties a node in sentences. Cordon, see that nothing is lost (`pods`), ask each pod to go (a budget may say "not now", and is asked
-//! again), wait until pods are gone and what they had is unmounted and detached. `orlop node uncordon` is the way back.
+//! `orlop node drain`: evicts the pods of a node and reports progress. It cordons the node, checks that no data
+//! is lost (`pods`), evicts each pod (retrying while a disruption budget refuses), and waits until the pods are
+//! gone and their volumes are unmounted and detached. `orlop node uncordon` reverts the cordon.
 
 mod pods;
 
@@ -21,18 +22,18 @@ use tokio::time::Instant;
 use self::pods::{Allowed, DrainVerdict, judge};
 use crate::args::DrainArgs;
 
-/// How often what is left is looked at.
+/// Period of the checks for remaining pods and volumes.
 const LOOK: Duration = Duration::from_secs(1);
-/// After how many looks what is waited for is said again.
+/// Number of checks after which the progress is printed again.
 const SAY_AGAIN: u32 = 30;
 
-/// What is to be drained, and where.
+/// The node to drain, and its server.
 pub(crate) struct Drain {
     pub(crate) args: Box<DrainArgs>,
     pub(crate) server: Endpoint,
 }
 
-/// Why a node is not empty.
+/// Why a drain failed.
 #[derive(Debug, thiserror::Error)]
 enum DrainError {
     #[error(transparent)]
@@ -47,13 +48,13 @@ enum DrainError {
     Threads(#[from] std::io::Error),
 }
 
-/// Does it, and says with which code to exit.
+/// Drains the node and returns the exit code.
 pub(crate) fn run(drain: Drain) -> ExitCode {
     let Drain { args, server } = drain;
     done(server, async |client| empty(&client, &args).await)
 }
 
-/// Lets pods come to a node again, and says with which code to exit.
+/// Makes the node schedulable and returns the exit code.
 pub(crate) fn uncordon(node: String, server: Endpoint) -> ExitCode {
     done(server, async |client| {
         let is_new = cordon(&client, &node, false, false).await?;
@@ -86,7 +87,7 @@ fn key(pod: &Pod) -> String {
     format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
 
-/// Closes a node for new pods, or opens it; whether that is new.
+/// Cordons or uncordons a node. Returns whether that changed the node.
 async fn cordon(client: &Client, name: &str, closed: bool, dry_run: bool) -> Result<bool, DrainError> {
     let nodes: Api<Node> = Api::all(client.clone());
     let node = nodes.get(name).await.map_err(failed(format!("read node {name}")))?;
@@ -142,7 +143,7 @@ async fn empty(client: &Client, args: &DrainArgs) -> Result<(), DrainError> {
     }
 }
 
-/// Before anybody is asked: what would be lost.
+/// Fails if a pod or its data would be lost. Runs before any eviction.
 fn forbid(node: &str, pods: &[Pod], allowed: Allowed) -> Result<(), DrainError> {
     let of = |verdict: DrainVerdict| -> Vec<String> {
         pods.iter().filter(|pod| judge(pod, allowed) == verdict).map(key).collect()
@@ -163,11 +164,11 @@ fn forbid(node: &str, pods: &[Pod], allowed: Allowed) -> Result<(), DrainError> 
     if why.is_empty() { Ok(()) } else { Err(DrainError::Forbidden { node: node.to_owned(), why }) }
 }
 
-/// What is done again and again.
+/// The state of the eviction loop.
 struct Round<'a> {
     client: &'a Client,
     args: &'a DrainArgs,
-    /// UIDs of pods that said that they go.
+    /// UIDs of pods whose eviction was accepted.
     asked: BTreeSet<String>,
 }
 
@@ -182,7 +183,7 @@ impl Round<'_> {
         Ok(pods.items)
     }
 
-    /// Asks a pod to go. False: a budget says "not now", in these words.
+    /// Evicts a pod. The inner error is the message of a disruption budget that refuses the eviction for now.
     async fn evict(&self, pod: &Pod) -> Result<Result<(), String>, DrainError> {
         let api: Api<Pod> =
             Api::namespaced(self.client.clone(), pod.metadata.namespace.as_deref().unwrap_or_default());
@@ -206,7 +207,7 @@ impl Round<'_> {
         }
     }
 
-    /// Tells what would be done with a pod.
+    /// Prints what a drain would do with a pod.
     async fn ask_whether(&self, pod: &Pod) -> Result<(), DrainError> {
         let shown = key(pod);
         match judge(pod, self.allowed()) {
@@ -224,7 +225,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Asks pods that are still there to go. What is waited for, in words; none when there is nothing left.
+    /// Evicts the remaining pods. Returns what the drain waits for; `None` if nothing is left.
     async fn look(&mut self) -> Result<Option<String>, DrainError> {
         let (mut waiting, mut staying, mut forbidden) = (Vec::new(), Vec::new(), Vec::new());
         for pod in self.pods().await? {
@@ -244,7 +245,7 @@ impl Round<'_> {
                     }
                     Err(why) => waiting.push(format!("{shown} may not go yet ({why})")),
                 },
-                // It came after the first look.
+                // The pod was created after the first check.
                 DrainVerdict::Unmanaged | DrainVerdict::LocalData => forbidden.push(pod),
             }
         }
@@ -255,7 +256,7 @@ impl Round<'_> {
         self.volumes(&staying).await
     }
 
-    /// What is still mounted or attached for others than those who stay.
+    /// Volumes that are still mounted or attached for pods that do not stay.
     async fn volumes(&self, staying: &[Pod]) -> Result<Option<String>, DrainError> {
         let name = self.args.node.as_str();
         let node = Api::<Node>::all(self.client.clone()).get_opt(name).await;
@@ -309,8 +310,8 @@ impl Round<'_> {
 /// Volumes of pods that stay.
 #[derive(Default)]
 struct Kept {
-    /// PersistentVolumes.
+    /// Names of PersistentVolumes.
     names: BTreeSet<String>,
-    /// As the node names them.
+    /// Unique names, as in the status of the node.
     unique: BTreeSet<String>,
 }

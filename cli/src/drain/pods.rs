@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use orlop_client::pods::is_finished;
 
-/// What the command line allows.
+/// What the flags allow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Allowed {
     /// `--force`
@@ -12,26 +12,27 @@ pub(super) struct Allowed {
     pub(super) local_data: bool,
 }
 
-/// What is to be done with a pod.
+/// What a drain does with a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DrainVerdict {
-    /// It belongs to a DaemonSet and would come back at once, or it is the mirror of a static pod and not the server's.
+    /// The pod belongs to a DaemonSet and would be recreated immediately, or it is the mirror of a static pod, which
+    /// the API server does not manage.
     Stays,
-    /// It is asked to go.
+    /// The pod is evicted.
     Goes,
-    /// It may not go: nobody makes it again.
+    /// The pod forbids the drain: no controller would recreate it.
     Unmanaged,
-    /// It may not go: data in its emptyDir volumes go with it.
+    /// The pod forbids the drain: the data in its emptyDir volumes would be lost.
     LocalData,
 }
 
-/// What is to be done with a pod.
+/// What a drain does with a pod.
 pub(super) fn judge(pod: &Pod, allowed: Allowed) -> DrainVerdict {
     let annotations = pod.metadata.annotations.as_ref();
     if annotations.is_some_and(|known| known.contains_key("kubernetes.io/config.mirror")) {
         return DrainVerdict::Stays;
     }
-    // Nothing of them is lost any more; those that are ending end.
+    // Finished pods have nothing to lose, and terminating pods end anyway.
     if is_finished(pod) {
         return DrainVerdict::Goes;
     }
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_to_go() {
+    fn verdict_depends_on_owner_and_local_data() {
         let owner = |kind: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "o", "controller": true}]);
         let owned = |kind: &str| json!({"ownerReferences": owner(kind)});
         let ending = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});

@@ -1,4 +1,4 @@
-//! What has a plan: shown first, asked about, and then carried out as it was shown or not at all.
+//! Commands that have a plan: show the plan, ask for confirmation, and carry out exactly that plan or nothing.
 
 use std::io::{BufRead, Write};
 
@@ -12,42 +12,42 @@ use super::render::{self, Look};
 use super::session::Session;
 use crate::args::TextOrJson;
 
-/// What the server wants to hear from whoever takes on the danger.
+/// The confirmation that the server requires for a dangerous change.
 const FORCE_WORDS: &str = "data may be corrupted";
 
-/// What is wanted.
+/// A requested change.
 pub(crate) struct Change {
     pub(crate) object: Named,
     pub(crate) verb: Verb,
-    /// Only the plan.
+    /// Show the plan only.
     pub(crate) dry_run: bool,
-    /// Without asking.
+    /// Do not ask for confirmation.
     pub(crate) yes: bool,
     pub(crate) output: TextOrJson,
 }
 
-/// What is done with an object.
+/// The operation on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
-    /// It comes back as it was then, or as it was last.
+    /// Recreate the object as it was at a revision or time, or as it was last.
     Undelete { at: Option<Point> },
-    /// A volume is for the next claim, or for this one (namespace, name), with its data.
+    /// Make a volume available with its data: to any claim, or to this one (namespace, name).
     KeepData { claim: Option<(String, String)> },
-    /// A volume is for the next claim, without its data.
+    /// Make a volume available without its data.
     Scrub,
-    /// A Lost claim has its volume again.
+    /// Bind a Lost claim to its volume again.
     Recover,
-    /// A claim goes to a namespace, under a name.
+    /// Move a claim to a namespace, with an optional new name.
     Transfer { namespace: String, name: Option<String> },
-    /// An attachment ends.
+    /// Release an attachment.
     Release { force: bool },
-    /// A finalizer goes.
+    /// Remove orphaned finalizers.
     Unblock { force: bool },
 }
 
-/// Who is asked.
+/// The user at the terminal.
 pub(super) struct Person<'a> {
-    /// There is a terminal on both sides.
+    /// Both stdin and the output are terminals.
     pub(super) is_there: bool,
     pub(super) answers: &'a mut dyn BufRead,
     pub(super) out: &'a mut dyn Write,
@@ -55,7 +55,7 @@ pub(super) struct Person<'a> {
 }
 
 impl Verb {
-    /// As the server and the command line call it.
+    /// The name of the operation in the API and on the command line.
     fn name(&self) -> &'static str {
         match self {
             Verb::Undelete { .. } => "undelete",
@@ -89,7 +89,8 @@ impl Verb {
     }
 }
 
-/// Plan, question, deed. What is done goes to stdout; the plan too, when it is all that is wanted.
+/// Shows the plan, asks for confirmation and carries it out. Results are written to stdout, and so is the plan of
+/// a dry run.
 pub(super) async fn change(
     session: &Session,
     change: &Change,
@@ -119,13 +120,13 @@ pub(super) async fn change(
     Ok((text, Ended::Well))
 }
 
-/// The plan that was seen is the one that is carried out.
+/// Pins the revision of the plan, so that the server carries out exactly the plan shown.
 fn held_to(mut options: Value, plan: &Value) -> Value {
     options["revision"] = plan["revision"].clone();
     options
 }
 
-/// Shows the plan and asks; its sentence alone where nobody is asked.
+/// Shows the plan and asks for confirmation. With `--yes`, prints only the summary.
 fn is_wanted(plan: &Value, yes: bool, person: Person<'_>) -> Result<bool, InsightError> {
     let mut say = |text: &str| -> Result<(), InsightError> {
         person
@@ -135,7 +136,7 @@ fn is_wanted(plan: &Value, yes: bool, person: Person<'_>) -> Result<bool, Insigh
             .map_err(InsightError::Terminal)
     };
     if yes {
-        // Whoever does not want to be asked may look with --dry-run before.
+        // `--dry-run` shows the whole plan.
         say(&render::brief(plan, person.look))?;
         return Ok(true);
     }
@@ -147,7 +148,7 @@ fn is_wanted(plan: &Value, yes: bool, person: Person<'_>) -> Result<bool, Insigh
     let mut line = String::new();
     let length = person.answers.read_line(&mut line).map_err(InsightError::Terminal)?;
     if length == 0 {
-        // The end of the input, which leaves the cursor behind the question.
+        // The end of the input leaves the cursor behind the question.
         say("\n")?;
     }
     if matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {

@@ -1,4 +1,4 @@
-//! Errors of questions and changes.
+//! Errors of queries and changes.
 
 use http::StatusCode;
 use orlop_client::client::ConnectError;
@@ -6,7 +6,7 @@ use orlop_client::client::ConnectError;
 use super::kinds::KindError;
 use super::record;
 
-/// Why a question has no answer.
+/// Why a request to the server failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
     #[error("the server does not answer: {}", innermost(.0))]
@@ -26,18 +26,18 @@ impl AskError {
         matches!(self, AskError::Refused { code, .. } if *code == StatusCode::NOT_FOUND)
     }
 
-    /// It is older than what is kept.
+    /// Whether the requested revision has expired.
     pub(super) fn is_expired(&self) -> bool {
         matches!(self, AskError::Refused { code, .. } if *code == StatusCode::GONE)
     }
 
-    /// Something has changed since.
+    /// Whether the object has changed since the plan.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, AskError::Refused { code, .. } if *code == StatusCode::CONFLICT)
     }
 }
 
-/// Why there is no answer.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InsightError {
     #[error(transparent)]
@@ -60,7 +60,7 @@ pub(super) enum InsightError {
     )]
     Gone { what: String, time: String, revision: String, named: String },
     #[error(
-        "cannot {what} as of {when}: that is no longer known; the oldest revision that is kept is {oldest}"
+        "cannot {what} as of {when}: that is no longer available; the oldest available revision is {oldest}"
     )]
     Forgotten { what: String, when: String, oldest: String },
     #[error("nothing was there at {when}: the first write came later")]
@@ -91,7 +91,7 @@ pub(super) enum InsightError {
     Record(#[from] record::RecordError),
 }
 
-/// What is below all layers of a client: "Connection refused".
+/// The innermost cause of a client error, such as "Connection refused".
 pub(super) fn innermost(error: &kube::Error) -> String {
     let mut error: &dyn std::error::Error = error;
     while let Some(below) = error.source() {

@@ -1,5 +1,6 @@
-//! `get` and `list`: objects as they are, and as they were. Only a list knows the past (`resourceVersionMatch=Exact`); a get
-//! gives the newest object whatever it is asked for, as upstream's does. So one object of the past is a list of one.
+//! `get` and `list`: objects as they are now, or as they were at a revision. Only a list can read the past
+//! (`resourceVersionMatch=Exact`); a get always returns the newest object, as upstream's does. A single object of
+//! the past is therefore read as a list of one.
 
 use serde_json::Value;
 
@@ -12,12 +13,12 @@ use super::render::{self, Look};
 use super::session::{JSON, Session, TABLE, failed};
 use crate::args::ObjectOutput;
 
-/// Which objects, and when.
+/// The objects to read, and the revision or time.
 pub(crate) struct Get {
     pub(crate) kind: String,
-    /// None: all.
+    /// `None` reads all objects.
     pub(crate) name: Option<String>,
-    /// None: now.
+    /// `None` reads the current objects.
     pub(crate) as_of: Option<Point>,
     pub(crate) all_namespaces: bool,
     pub(crate) selector: Option<String>,
@@ -66,7 +67,7 @@ pub(super) async fn get(session: &Session, get: &Get, look: Look) -> Told {
     Ok((text, Ended::Well))
 }
 
-/// Path and query of what is asked for.
+/// Path and query of the request.
 fn path(kind: &ResourceKind, namespace: Option<&str>, get: &Get, revision: Option<&str>) -> String {
     let mut query = Vec::new();
     let mut name = get.name.as_deref();
@@ -86,20 +87,20 @@ fn path(kind: &ResourceKind, namespace: Option<&str>, get: &Get, revision: Optio
     }
 }
 
-/// The one object of a list, or its table. None: the list is empty.
+/// The single object of a list, or its table. `None` if the list is empty.
 fn only(mut list: Value) -> Option<Value> {
     if let Some(rows) = list["rows"].as_array() {
         return (!rows.is_empty()).then_some(list);
     }
     let mut object = list["items"].as_array_mut()?.drain(..).next()?;
-    // Items of a list do not say what they are; the list does.
+    // The items of a list have no kind of their own; it is derived from the list's.
     let kind = list["kind"].as_str().unwrap_or_default();
     object["kind"] = kind.strip_suffix("List").unwrap_or(kind).into();
     object["apiVersion"] = list["apiVersion"].take();
     Some(object)
 }
 
-/// What a refusal means to the person who asked.
+/// Translates an error of the server.
 async fn refused(session: &Session, kind: &ResourceKind, get: &Get, cause: AskError) -> InsightError {
     let object = get.name.as_ref().map(|name| Object::new(kind, &session.namespace, name));
     let what = format!("get {}", object.as_ref().map_or_else(|| kind.resource.clone(), Object::shown));
@@ -109,14 +110,14 @@ async fn refused(session: &Session, kind: &ResourceKind, get: &Get, cause: AskEr
         return InsightError::Forgotten { what, when: point.to_string(), oldest };
     }
     let Some(object) = object else { return failed(what)(cause) };
-    // A server of another kind knows nothing of what was; then its own words will do.
+    // A server without orlop's API group has no history; its own message is used.
     match get.as_of.is_none() && session.has_insight {
         true => absent(session, &object, what, cause).await,
         false => InsightError::Ask { what, cause },
     }
 }
 
-/// They say who wrote which field, which `history` says better. kubectl leaves them out, too.
+/// Removes the managed fields, as kubectl does. `history` shows them better.
 fn without_managed_fields(mut told: Value) -> Value {
     let remove = |object: &mut Value| {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {

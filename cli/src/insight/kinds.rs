@@ -1,13 +1,15 @@
-//! Which kind a word means, and where its objects are. Names and short names are those of discovery, as kubectl has them. Pure.
+//! Finds the kind that a word names, and the path of its objects. Names and short names come from discovery, as
+//! in kubectl. Pure.
 
 use serde_json::Value;
 
-/// Our group.
+/// orlop's API group.
 const OWN: &str = "orlop.dev";
-/// Where the insights are.
+/// The path of orlop's API group.
 pub(super) const GROUP: &str = "/apis/orlop.dev/v1";
 
-/// Words of our own for kinds that have no short name; a kind that a server serves under such a word wins.
+/// Additional short names for kinds that have none. A kind that the server serves under such a name takes
+/// precedence.
 const OURS: [(&str, &str); 3] = [
     ("attachment", "volumeattachments.storage.k8s.io"),
     ("attachments", "volumeattachments.storage.k8s.io"),
@@ -27,11 +29,11 @@ pub(super) struct ResourceKind {
     is_namespaced: bool,
 }
 
-/// What an object is asked for by.
+/// The path parameters of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Object {
     pub(super) kind: ResourceKind,
-    /// None where the kind has none.
+    /// `None` for cluster-scoped kinds.
     pub(super) namespace: Option<String>,
     pub(super) name: String,
 }
@@ -49,12 +51,12 @@ pub(super) enum KindError {
     Several { asked: String },
 }
 
-/// The kinds of one document of aggregated discovery, the preferred version of each group first.
+/// The kinds in a document of aggregated discovery, the preferred version of each group first.
 pub(super) fn read(discovery: &Value) -> Vec<ResourceKind> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let many = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut kinds = Vec::new();
-    // Our own group has paths, and no objects.
+    // orlop's own group has paths but no objects.
     for group in many(&discovery["items"]).into_iter().filter(|group| group["metadata"]["name"] != OWN) {
         for version in many(&group["versions"]) {
             for resource in many(&version["resources"]) {
@@ -73,14 +75,15 @@ pub(super) fn read(discovery: &Value) -> Vec<ResourceKind> {
     kinds
 }
 
-/// Whether the server has our group.
+/// Whether the server has orlop's API group.
 pub(super) fn has_insight(discovery: &Value) -> bool {
     let groups = discovery["items"].as_array();
     groups.is_some_and(|groups| groups.iter().any(|group| group["metadata"]["name"] == OWN))
 }
 
-/// The kind that a word means: `RESOURCE`, `RESOURCE.GROUP` or `RESOURCE.VERSION.GROUP`, where RESOURCE may be plural, singular, the
-/// kind or a short name. Of several groups the first one, as kubectl takes it.
+/// Finds the kind that a word names: `RESOURCE`, `RESOURCE.GROUP` or `RESOURCE.VERSION.GROUP`, where RESOURCE is
+/// the plural, the singular, the kind or a short name. If several groups match, the first one is used, as in
+/// kubectl.
 pub(super) fn find<'a>(kinds: &'a [ResourceKind], asked: &str) -> Result<&'a ResourceKind, KindError> {
     let word = asked.to_ascii_lowercase();
     if word.is_empty() {
@@ -103,7 +106,7 @@ pub(super) fn find<'a>(kinds: &'a [ResourceKind], asked: &str) -> Result<&'a Res
     }
 }
 
-/// Plural names first, then short ones, then singular ones and kinds: kubectl's order.
+/// Matches plural names first, then short names, then singular names and kinds: kubectl's order.
 fn look_up<'a>(kinds: &'a [ResourceKind], word: &str) -> Option<&'a ResourceKind> {
     type Names = fn(&ResourceKind, &str) -> bool;
     let orders: [Names; 4] = [
@@ -117,7 +120,7 @@ fn look_up<'a>(kinds: &'a [ResourceKind], word: &str) -> Option<&'a ResourceKind
         .find_map(|is_named| kinds.iter().find(|kind| kind.is_placed(word, |name| is_named(kind, name))))
 }
 
-/// A name that begins alike.
+/// A name with the same prefix.
 fn nearest(kinds: &[ResourceKind], word: &str) -> Option<String> {
     let alike = |name: &str| name.bytes().zip(word.bytes()).take_while(|(a, b)| a == b).count();
     let names =
@@ -129,7 +132,7 @@ fn nearest(kinds: &[ResourceKind], word: &str) -> Option<String> {
 }
 
 impl ResourceKind {
-    /// Whether a word is one of this kind's names, alone or with its group or its version and group.
+    /// Whether a word is one of this kind's names, alone, with the group, or with version and group.
     fn is_placed(&self, word: &str, is_named: impl Fn(&str) -> bool) -> bool {
         if is_named(word) {
             return true;
@@ -144,12 +147,12 @@ impl ResourceKind {
         is_here && is_named(name)
     }
 
-    /// Objects have a namespace.
+    /// Whether the objects have a namespace.
     pub(super) fn is_namespaced(&self) -> bool {
         self.is_namespaced
     }
 
-    /// The path of all objects, or of one.
+    /// The path of all objects, or of one object.
     pub(super) fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
         let mut path = match self.group.as_str() {
             "" => format!("/api/{}", self.version),
@@ -167,13 +170,13 @@ impl ResourceKind {
 }
 
 impl Object {
-    /// An object of this kind; a namespace that the kind has not is passed over, as kubectl does.
+    /// An object of this kind. The namespace of a cluster-scoped kind is ignored, as in kubectl.
     pub(super) fn new(kind: &ResourceKind, namespace: &str, name: &str) -> Self {
         let namespace = kind.is_namespaced.then(|| namespace.to_owned());
         Object { kind: kind.clone(), namespace, name: name.to_owned() }
     }
 
-    /// The path of something that is told or done about it.
+    /// The path of a subresource in orlop's API group.
     pub(super) fn insight(&self, tail: &str) -> String {
         let namespace =
             self.namespace.as_ref().map_or_else(String::new, |name| format!("/namespaces/{}", escaped(name)));
@@ -184,7 +187,7 @@ impl Object {
         format!("{GROUP}{namespace}/{resource}/{}/{tail}", escaped(&self.name))
     }
 
-    /// What people call its kind. Most short names are no words ("no" is a node).
+    /// The short word for the kind in messages. Most short names are not words ("no" is a node).
     fn word(&self) -> &str {
         let kind = &self.kind;
         let short = kind.short_names.iter().find(|short| matches!(short.as_str(), "pv" | "pvc"));
@@ -192,13 +195,13 @@ impl Object {
         names.into_iter().flatten().find(|name| !name.is_empty()).unwrap_or(&kind.kind)
     }
 
-    /// `pvc/data -n default`: how it is named in a command.
+    /// The object as a command argument: `pvc/data -n default`.
     pub(super) fn as_argument(&self) -> String {
         let namespace = self.namespace.as_ref().map_or_else(String::new, |name| format!(" -n {name}"));
         format!("{}/{}{namespace}", self.word(), self.name)
     }
 
-    /// `pvc default/data`.
+    /// The object in messages: `pvc default/data`.
     pub(super) fn shown(&self) -> String {
         let word = self.word();
         match &self.namespace {
@@ -208,7 +211,7 @@ impl Object {
     }
 }
 
-/// As a part of a path or of a query.
+/// Escapes text for a path or a query.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -230,7 +233,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// What a server tells of some kinds.
+    /// The discovery document of a server with some kinds.
     pub(crate) fn discovery() -> Value {
         let resource = |name: &str, singular: &str, kind: &str, scope: &str, short: &[&str]| {
             json!({"resource": name, "singularResource": singular, "responseKind": {"kind": kind}, "scope": scope,
@@ -259,7 +262,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn words_and_kinds() {
+    fn kinds_are_found_by_any_name() {
         let kinds = read(&discovery());
         for (word, wanted) in [
             ("persistentvolumes", "/api/v1/persistentvolumes"),
@@ -270,7 +273,7 @@ pub(super) mod tests {
             ("attachment", "/apis/storage.k8s.io/v1/volumeattachments"),
             ("VA", "/apis/storage.k8s.io/v1/volumeattachments"),
             ("volumeattachments.storage.k8s.io", "/apis/storage.k8s.io/v1/volumeattachments"),
-            // Plural before short, short before singular, and of ours only what nobody has.
+            // Plural names come before short names, short before singular; additional short names come last.
             ("pvs", "/apis/example.com/v2/namespaces/ns/pvs"),
             ("pv", "/api/v1/persistentvolumes"),
             ("volumeattachment", "/apis/example.com/v2/namespaces/ns/pvs"),
@@ -289,7 +292,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn paths_have_group_and_namespace() {
         let kinds = read(&discovery());
         let object = |word, name| Object::new(find(&kinds, word).unwrap(), "ns", name);
         let claim = object("pvc", "data");

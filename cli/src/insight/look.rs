@@ -1,4 +1,5 @@
-//! What only reads of orlop's own group: `why`, `impact`, `history` and `diff`. Each gives the text of stdout and how it ended.
+//! The read-only commands of orlop's own group: `why`, `impact`, `history` and `diff`. Each returns the text for
+//! stdout and the outcome.
 
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ pub(super) async fn why(session: &Session, named: &Named, output: TextOrJson, lo
     let told = of_object(session, &object, "why", "explain").await?;
     let ended = match told["severity"].as_str() {
         Some("ok" | "waiting") => Ended::Well,
-        // A word that is not known yet is worse than one that is.
+        // An unknown severity is treated as the worst.
         Some(_) | None => Ended::NeedsAttention,
     };
     let text = match output {
@@ -28,10 +29,10 @@ pub(super) async fn why(session: &Session, named: &Named, output: TextOrJson, lo
     Ok((text, ended))
 }
 
-/// The plan of a deletion that nobody carries out.
+/// Shows the plan of a deletion without carrying it out.
 pub(super) async fn impact(session: &Session, named: &Named, output: TextOrJson, look: Look) -> Told {
     let object = session.object(named)?;
-    let told = of_object(session, &object, "impact", "tell what goes with").await?;
+    let told = of_object(session, &object, "impact", "show the impact of deleting").await?;
     let text = match output {
         TextOrJson::Text => render::plan(&told, look),
         TextOrJson::Json => render::json(&told),
@@ -39,7 +40,7 @@ pub(super) async fn impact(session: &Session, named: &Named, output: TextOrJson,
     Ok((text, Ended::Well))
 }
 
-/// Something about an object that is there.
+/// Reads a subresource of an existing object.
 async fn of_object(
     session: &Session,
     object: &Object,
@@ -53,7 +54,7 @@ async fn of_object(
     }
 }
 
-/// Of what is not there: when it went, if the server knows.
+/// The error for a missing object: when it was deleted, if the server knows.
 pub(super) async fn absent(
     session: &Session,
     object: &Object,
@@ -68,7 +69,7 @@ pub(super) async fn absent(
         {
             let (time, revision) = (short(time), revision.to_owned());
             let named = object.as_argument();
-            // Attachments are made by who needs them, and never brought back.
+            // Attachments are created on demand and cannot be undeleted.
             return match object.kind.resource == "volumeattachments" {
                 true => InsightError::Gone { what, time, revision, named },
                 false => InsightError::Deleted { what, time, revision, named },
@@ -91,7 +92,7 @@ pub(super) async fn history(
     if let Some(token) = token {
         path = format!("{path}&continue={}", escaped(token));
     }
-    let told = session.insight(&path, format!("tell the history of {}", object.shown())).await?;
+    let told = session.insight(&path, format!("show the history of {}", object.shown())).await?;
     let text = match output {
         TextOrJson::Text => render::history(&told, &object.shown(), token.is_some(), look),
         TextOrJson::Json => render::json(&told),

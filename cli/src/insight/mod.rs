@@ -1,8 +1,10 @@
-//! The commands that explain, rewind and repair: `orlop why`, `impact`, `history`, `diff`, `get`, `list`, `undelete`, `record`, `unblock`,
-//! `pv`, `pvc` and `attachment`. The answers are the server's (group `orlop.dev`, docs/insight.md); here they are asked for and shown.
+//! The commands that explain, rewind and repair: `orlop why`, `impact`, `history`, `diff`, `get`, `list`,
+//! `undelete`, `record`, `unblock`, `pv`, `pvc` and `attachment`. The server computes the answers (group
+//! `orlop.dev`, docs/insight.md); the commands request and print them.
 //!
-//! `names` reads what a person writes, `kinds` says which kind a word means, `session` asks the server, `get` and
-//! `look` do what only reads, `change` what has a plan, `record` keeps the past in a file, and `render` makes text of answers (pure).
+//! `names` parses the names of objects and revisions, `kinds` finds the kind of a word, `session` sends the
+//! requests, `get` and `look` are the read-only commands, `change` the commands with a plan, `record` saves the
+//! past in a file, and `render` formats answers as text (pure).
 
 mod change;
 mod error;
@@ -32,39 +34,40 @@ use self::render::{Look, visible};
 use self::session::Session;
 use crate::args::TextOrJson;
 
-/// It needs attention, or the person said no.
+/// Exit code: the object needs attention, or the user declined.
 const ATTENTION: u8 = 1;
-/// The question could not be answered, or it could not be done.
+/// Exit code: the question could not be answered, or the change failed.
 const NO_ANSWER: u8 = 2;
 
-/// What is asked, and of whom.
+/// The request and its server.
 pub(crate) struct Insight {
     pub(crate) deed: Deed,
     pub(crate) namespace: Option<String>,
     pub(crate) server: Endpoint,
 }
 
-/// What is asked.
+/// The request.
 pub(crate) enum Deed {
-    /// Why is it as it is?
+    /// Explain the state of the object.
     Why { object: Named, output: TextOrJson },
-    /// What would its deletion take along?
+    /// Show what deleting the object would remove.
     Impact { object: Named, output: TextOrJson },
-    /// Who changed what?
+    /// List the changes of the object.
     History { object: Named, limit: u32, token: Option<String>, output: TextOrJson },
-    /// What is different? Without `to`: as it is now.
+    /// Compare two revisions. Without `to`, the second one is the current state.
     Diff { object: Named, from: Point, to: Option<Point>, output: TextOrJson },
-    /// Objects.
+    /// Read objects.
     Get(Get),
-    /// The past in a file; `-` is stdout.
+    /// Save the past in a file; `-` is stdout.
     Record { file: PathBuf, from: Option<Point> },
-    /// Something that has a plan.
+    /// Carry out a change that has a plan.
     Change(Change),
 }
 
-/// Does it, and says with which code to exit. Answers go to stdout; questions, progress and errors to stderr.
+/// Runs the command and returns the exit code. Answers are written to stdout; questions, progress and errors to
+/// stderr.
 pub(crate) fn run(insight: Insight) -> ExitCode {
-    // A filter that is written here can be read.
+    // The built-in filter is always valid.
     let _ = crate::logging::start_for_tool();
     let place = match &insight.server {
         Endpoint::Url { url, .. } | Endpoint::Kubeconfig { server: Some(url), .. } => url.clone(),
@@ -124,12 +127,12 @@ async fn perform(client: Client, namespace: Option<&str>, deed: &Deed) -> Result
             change::change(&session, change, person, look).await?
         }
     };
-    // A reader that has gone away has what it wanted.
+    // A reader that closed the pipe needs no more output.
     let _ = std::io::stdout().write_all(told.0.as_bytes());
     Ok(told.1)
 }
 
-/// Colours are for terminals, and for people who have not asked for none (no-color.org).
+/// Colours are used on terminals, unless NO_COLOR is set (no-color.org).
 fn on(is_terminal: bool) -> Look {
     let without = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");

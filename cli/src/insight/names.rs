@@ -1,21 +1,21 @@
-//! What a person writes to name an object, and a point of its past: `KIND/NAME`, `KIND/NAME@REV`, `KIND/NAME@REV..REV`. Pure.
+//! Parses the names of objects and points in time: `KIND/NAME`, `KIND/NAME@REV`, `KIND/NAME@REV..REV`. Pure.
 
 use jiff::Timestamp;
 
-/// An object by the words of a person; the kind is not looked up yet.
+/// An object as the user named it; the kind is not resolved yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
-    /// As it was written: `pvc`, `PersistentVolume`, `deployments.apps`.
+    /// The kind as written: `pvc`, `PersistentVolume`, `deployments.apps`.
     pub(crate) kind: String,
     pub(crate) name: String,
 }
 
-/// A moment of the past.
+/// A point in the past.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
-    /// By the server's own count.
+    /// A revision of the server.
     Revision(u64),
-    /// By the clock.
+    /// A wall-clock time.
     Time(Timestamp),
 }
 
@@ -28,7 +28,7 @@ impl std::fmt::Display for Point {
     }
 }
 
-/// What cannot be read, and what it should look like.
+/// A name that cannot be parsed, and the expected format.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     #[error("{0:?} names no object: write KIND/NAME, such as pvc/data")]
@@ -36,7 +36,7 @@ pub enum NameError {
     #[error("{0:?} is neither a revision such as 1234 nor a time such as 2026-01-31T12:00:00Z")]
     Point(String),
     #[error(
-        "{0:?} does not say when: write KIND/NAME@REV, such as pvc/data@1234 (`orlop history` shows revisions)"
+        "{0:?} has no revision: write KIND/NAME@REV, such as pvc/data@1234 (`orlop history` shows revisions)"
     )]
     NoPoint(String),
     #[error("{0:?} is a span of time, and one moment is needed: write KIND/NAME@REV")]
@@ -49,7 +49,7 @@ pub enum NameError {
     OtherKind { given: String, kind: String, wanted: &'static str },
 }
 
-/// `KIND/NAME`.
+/// Parses `KIND/NAME`.
 pub(crate) fn object(text: &str) -> Result<Named, NameError> {
     let wrong = || NameError::Object(text.to_owned());
     let (kind, name) = text.split_once('/').ok_or_else(wrong)?;
@@ -59,7 +59,7 @@ pub(crate) fn object(text: &str) -> Result<Named, NameError> {
     Ok(Named { kind: kind.to_owned(), name: name.to_owned() })
 }
 
-/// A revision or a time.
+/// Parses a revision or a time.
 pub(crate) fn point(text: &str) -> Result<Point, NameError> {
     let wrong = || NameError::Point(text.to_owned());
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -68,7 +68,7 @@ pub(crate) fn point(text: &str) -> Result<Point, NameError> {
     text.parse().map(Point::Time).map_err(|_| wrong())
 }
 
-/// `KIND/NAME@REV` or `KIND/NAME`.
+/// Parses `KIND/NAME@REV` or `KIND/NAME`.
 pub(crate) fn object_at(text: &str) -> Result<(Named, Option<Point>), NameError> {
     let Some((named, when)) = text.split_once('@') else { return Ok((object(text)?, None)) };
     if when.contains("..") {
@@ -77,7 +77,7 @@ pub(crate) fn object_at(text: &str) -> Result<(Named, Option<Point>), NameError>
     Ok((object(named)?, Some(point(when)?)))
 }
 
-/// `KIND/NAME@REV..REV`; without the second one until now.
+/// Parses `KIND/NAME@REV..REV`. Without the second revision, the range ends now.
 pub(crate) fn object_between(text: &str) -> Result<(Named, Point, Option<Point>), NameError> {
     let (named, span) = text.split_once('@').ok_or_else(|| NameError::NoPoint(text.to_owned()))?;
     let (from, to) = span.split_once("..").unwrap_or((span, ""));
@@ -85,7 +85,7 @@ pub(crate) fn object_between(text: &str) -> Result<(Named, Point, Option<Point>)
     Ok((object(named)?, point(from)?, to))
 }
 
-/// `NS/CLAIM`, as (namespace, name).
+/// Parses `NS/CLAIM` to (namespace, name).
 pub(crate) fn claim(text: &str) -> Result<(String, String), NameError> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
@@ -95,7 +95,7 @@ pub(crate) fn claim(text: &str) -> Result<(String, String), NameError> {
     }
 }
 
-/// `KIND`, `KIND NAME` or `KIND/NAME`, as (kind, name).
+/// Parses `KIND`, `KIND NAME` or `KIND/NAME` to (kind, name).
 pub(crate) fn some_or_one(words: &[String]) -> Result<(String, Option<String>), NameError> {
     let wrong = || NameError::Kind(words.join(" "));
     match words {
@@ -109,7 +109,7 @@ pub(crate) fn some_or_one(words: &[String]) -> Result<(String, Option<String>), 
     }
 }
 
-/// A name where the command says the kind already. Whoever writes the kind all the same means no other one.
+/// Parses a name whose kind the command implies. If the kind is written too, it must be the same.
 pub(crate) fn of_kind(
     text: &str,
     resource: &'static str,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn objects() {
+    fn objects_are_parsed() {
         for (text, wanted) in [
             ("pvc/data", Some(named("pvc", "data"))),
             ("deployments.v1.apps/web", Some(named("deployments.v1.apps", "web"))),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn points_of_the_past() {
+    fn revisions_and_times_are_parsed() {
         let noon = Point::Time("2026-01-31T12:00:00Z".parse().unwrap());
         for (text, wanted) in [
             ("7", Some(Point::Revision(7))),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_and_kinds() {
+    fn claims_and_kinds_are_parsed() {
         assert_eq!(claim("ns/data"), Ok(("ns".into(), "data".into())));
         for text in ["data", "ns/", "/data", "a/b/c"] {
             assert_eq!(claim(text), Err(NameError::Claim(text.into())));

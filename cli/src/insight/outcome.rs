@@ -1,11 +1,11 @@
-//! How a command ended.
+//! The outcome of a command.
 
-/// How it ended.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// As asked.
+    /// The command succeeded.
     Well,
-    /// Something needs attention.
+    /// The object needs attention.
     NeedsAttention,
     /// The user declined.
     Declined,

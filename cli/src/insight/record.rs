@@ -1,5 +1,5 @@
-//! `orlop record`: the server's past in a file that the page can play. Every line is read before the file has its name, so that a good file
-//! of before is not lost for a bad one.
+//! `orlop record`: saves the server's past in a file that the page can replay. Every line is parsed before the
+//! file gets its name, so a failed recording does not overwrite an earlier good file.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use super::kinds::GROUP;
 use super::names::Point;
 use super::session::Session;
 
-/// What the first line says of the form of the others.
+/// The format that the first line must declare.
 const FORMAT: &str = "orlop.dev/stream.1";
 
-/// Why there is no file.
+/// Why the file was not saved.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RecordError {
     #[error("cannot write {}: {cause}", path.display())]
@@ -34,7 +34,7 @@ pub(super) enum RecordError {
     Unfinished,
 }
 
-/// Saves it, and says what was saved.
+/// Saves the recording and returns a summary.
 pub(super) async fn run(
     session: &Session,
     file: &Path,
@@ -59,14 +59,14 @@ pub(super) async fn run(
     kept.keep()?;
     Ok(match file == Path::new("-") {
         true => said,
-        false => format!("{said} in {}; the page plays it", file.display()),
+        false => format!("{said} in {}; the page can replay it", file.display()),
     })
 }
 
-/// Where the lines go.
+/// The destination of the lines.
 enum Kept {
     Stdout,
-    /// It has no name before it is whole; only its owner may read it.
+    /// A temporary file that only its owner can read. It is renamed when it is complete.
     File {
         path: PathBuf,
         file: tempfile::NamedTempFile,
@@ -108,14 +108,14 @@ impl Kept {
     }
 }
 
-/// What has come so far.
+/// The lines received so far.
 #[derive(Default)]
 struct Lines {
-    /// The part of a line that has come.
+    /// The incomplete last line.
     begun: Vec<u8>,
     count: u64,
     changes: u64,
-    /// Where it begins.
+    /// The revision of the first line.
     oldest: Option<String>,
     newest: Option<String>,
 }
@@ -143,7 +143,7 @@ impl Lines {
         match told["type"].as_str() {
             Some("ERROR") => return Err(RecordError::Refused(text(&told["message"]).unwrap_or_default())),
             Some("ADDED" | "MODIFIED" | "DELETED") => self.changes += 1,
-            // Others have no object.
+            // Other lines have no object.
             Some(_) | None => {}
         }
         if self.count == 1 {
@@ -153,7 +153,7 @@ impl Lines {
         Ok(())
     }
 
-    /// What was saved, in words.
+    /// The summary of the recording.
     fn ended(self) -> Result<String, RecordError> {
         if !self.begun.is_empty() {
             return Err(RecordError::Unfinished);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_whole() {
+    fn only_complete_recordings_are_accepted() {
         let head = format!("{HEADER}\n");
         let added = r#"{"type":"ADDED","resource":"pods","revision":"901","object":{}}"#;
         let line = format!("{added}\n");
@@ -218,13 +218,13 @@ mod tests {
             match (of(&parts), wanted) {
                 (Ok(said), Ok(wanted)) => assert_eq!(said, wanted, "{case}"),
                 (Err(error), Err(part)) => assert!(error.contains(part), "{case}: {error}"),
-                (got, wanted) => panic!("{case}: {got:?} and not {wanted:?}"),
+                (got, wanted) => panic!("{case}: got {got:?}, want {wanted:?}"),
             }
         }
     }
 
     #[test]
-    fn a_good_file_is_not_lost() {
+    fn failed_recording_leaves_the_old_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("past");
         std::fs::write(&file, "good").expect("a file");
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(std::fs::read(&file).expect("it is there"), b"good");
         let mut kept = Kept::open(&file).expect("it opens");
         kept.write(b"whole").expect("it is written");
-        kept.keep().expect("it is kept");
+        kept.keep().expect("the file is saved");
         assert_eq!(std::fs::read(&file).expect("it is there"), b"whole");
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing else is left");
     }

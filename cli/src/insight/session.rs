@@ -1,4 +1,5 @@
-//! Asking one server: discovery once, JSON in and out, refusals in the server's own words.
+//! A session with one server: discovers its kinds once, sends and receives JSON, and returns errors in the
+//! server's words.
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -10,23 +11,23 @@ use super::error::{AskError, InsightError};
 use super::kinds::{self, GROUP, Object, ResourceKind, escaped};
 use super::names::{Named, Point};
 
-/// How discovery tells everything at once.
+/// The media type of aggregated discovery.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 pub(super) const JSON: &str = "application/json";
 pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// A server, and what it serves.
+/// A server and its kinds.
 pub(super) struct Session {
     client: Client,
-    /// Where objects are when nobody says where.
+    /// The default namespace.
     pub(super) namespace: String,
     kinds: Vec<ResourceKind>,
-    /// It has our group.
+    /// Whether the server has orlop's API group.
     pub(super) has_insight: bool,
 }
 
 impl Session {
-    /// Asks the server which kinds it serves.
+    /// Connects to the server and discovers its kinds.
     pub(super) async fn begin(client: Client, namespace: Option<&str>) -> Result<Self, InsightError> {
         let namespace = namespace.unwrap_or(client.default_namespace()).to_owned();
         let mut session = Session { client, namespace, kinds: Vec::new(), has_insight: false };
@@ -36,29 +37,29 @@ impl Session {
             session.kinds.extend(kinds::read(&told));
             session.has_insight |= kinds::has_insight(&told);
         }
-        // `orlop apiserver` has the group and lists it nowhere.
+        // `orlop apiserver` serves the group without listing it.
         if !session.has_insight {
             session.has_insight = session.answers_insight().await;
         }
         Ok(session)
     }
 
-    /// Whether the paths of our group are there, listed or not.
+    /// Whether the paths of orlop's API group exist, even if discovery does not list them.
     async fn answers_insight(&self) -> bool {
         self.get(&format!("{GROUP}/revisions"), JSON).await.is_ok()
     }
 
-    /// The kind of a word.
+    /// Finds the kind that a word names.
     pub(super) fn kind(&self, word: &str) -> Result<&ResourceKind, InsightError> {
         Ok(kinds::find(&self.kinds, word)?)
     }
 
-    /// The object of a name.
+    /// Finds the object that a name refers to.
     pub(super) fn object(&self, named: &Named) -> Result<Object, InsightError> {
         Ok(Object::new(self.kind(&named.kind)?, &self.namespace, &named.name))
     }
 
-    /// The revision of a point of the past.
+    /// Resolves a point in time to a revision.
     pub(super) async fn revision(&self, point: &Point) -> Result<String, InsightError> {
         let time = match point {
             Point::Revision(revision) => return Ok(revision.to_string()),
@@ -76,19 +77,19 @@ impl Session {
         }
     }
 
-    /// The oldest revision that the server keeps, if it tells.
+    /// The oldest revision that the server still has, if known.
     pub(super) async fn oldest(&self) -> Option<String> {
         let told = self.get(&format!("{GROUP}/revisions"), JSON).await.ok()?;
         told["oldest"]["revision"].as_str().map(str::to_owned)
     }
 
-    /// Asks something that only our own servers know.
+    /// Reads a path of orlop's API group.
     pub(super) async fn insight(&self, path: &str, what: String) -> Result<Value, InsightError> {
         let told = self.get(path, JSON).await;
         told.map_err(|cause| self.explained(what, cause))
     }
 
-    /// A server without our group says "not found" of everything in it.
+    /// A server without the group returns "not found" for all of its paths.
     pub(super) fn explained(&self, what: String, cause: AskError) -> InsightError {
         match cause.is_not_found() && !self.has_insight {
             true => InsightError::Foreign { what },
@@ -115,7 +116,7 @@ impl Session {
         serde_json::from_slice(&bytes).map_err(AskError::NoJson)
     }
 
-    /// An answer that may be long, once it has begun well.
+    /// Starts reading an answer that may be long. Returns once the status is a success.
     pub(super) async fn open(&self, path: &str) -> Result<Response<Body>, AskError> {
         self.send(Request::get(path).body(Body::empty())?).await
     }
@@ -136,7 +137,7 @@ async fn all(response: Response<Body>) -> Result<bytes::Bytes, AskError> {
     Ok(collected.map_err(|error| AskError::BrokenOff(error.to_string()))?.to_bytes())
 }
 
-/// The server's words, whatever form they come in.
+/// The error message in a response body of any format.
 fn refusal(code: StatusCode, body: &[u8]) -> String {
     let told = serde_json::from_slice::<Value>(body).ok();
     let message = told.as_ref().and_then(|told| told["message"].as_str());
@@ -144,8 +145,8 @@ fn refusal(code: StatusCode, body: &[u8]) -> String {
     if text.is_empty() { code.to_string() } else { text }
 }
 
-/// Upstream's forms of words around what matters go: what is asked about is told already, and clocks have nothing to do with a
-/// revision that has not come.
+/// Removes upstream's boilerplate from a message: the object is named already, and a revision in the future is
+/// not a timeout.
 fn plain(message: &str) -> String {
     if let Some((_, reason)) = message
         .strip_prefix("Operation cannot be fulfilled on ")
@@ -165,7 +166,7 @@ fn plain(message: &str) -> String {
     message.to_owned()
 }
 
-/// Names what was tried.
+/// Adds the failed operation to an error.
 pub(super) fn failed(what: impl Into<String>) -> impl FnOnce(AskError) -> InsightError {
     let what = what.into();
     move |cause| InsightError::Ask { what, cause }
@@ -176,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_matters() {
+    fn boilerplate_of_messages_is_removed() {
         for (message, wanted) in [
             (
                 "Operation cannot be fulfilled on persistentvolumes \"a\": it is Bound: see",

@@ -1,4 +1,4 @@
-//! What is sent, in which order, and how it ends, against a server that is told what to answer.
+//! The requests of each command, their order and the outcome, against a fake server.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,10 +14,10 @@ use super::change::Person;
 use super::*;
 use crate::args::ObjectOutput;
 
-/// A request as it came: method and path with query, and the body.
+/// A received request: method and path with query, and the body.
 type Asked = (String, Value);
 
-/// A server with these answers; every other question is a 404.
+/// A server with predefined answers; all other requests return 404.
 #[derive(Clone, Default)]
 struct Server {
     answers: Vec<(String, u16, Value)>,
@@ -83,7 +83,7 @@ fn volume(name: &str) -> Named {
     Named { kind: "pv".to_owned(), name: name.to_owned() }
 }
 
-/// Reclaims with this answer at the terminal; what was said at it, and how it ended.
+/// Runs a reclaim with this input at the terminal. Returns the output of the terminal and the outcome.
 async fn reclaim(
     server: &Server,
     (dry_run, yes, is_there, answer): (bool, bool, bool, &str),
@@ -98,13 +98,13 @@ async fn reclaim(
 }
 
 #[tokio::test]
-async fn nothing_is_done_that_was_not_shown_and_wanted() {
+async fn change_is_sent_only_after_confirmation() {
     let server = Server::default().with(TRIAL, 200, plan(1)).with(RECLAIM, 200, plan(1));
     let options = json!({"kind": "PlanOptions", "apiVersion": "orlop.dev/v1", "keepData": true,
         "for": {"namespace": "ns", "name": "data"}});
     let mut held = options.clone();
     held["revision"] = json!("123");
-    // (dry run, --yes, a terminal, what is typed), whether it is done, how it ends.
+    // (dry run, --yes, a terminal, the input), whether the change is sent, the outcome.
     for (how, is_done, wanted) in [
         ((true, false, true, ""), false, Some(Ended::Well)),
         ((false, true, false, ""), true, Some(Ended::Well)),
@@ -135,7 +135,7 @@ async fn nothing_is_done_that_was_not_shown_and_wanted() {
 }
 
 #[tokio::test]
-async fn an_empty_plan_is_not_asked_about() {
+async fn empty_plan_needs_no_confirmation() {
     let server = Server::default().with(TRIAL, 200, plan(0));
     let (said, ended) = reclaim(&server, (false, false, false, "")).await;
     let (text, ended) = ended.unwrap();
@@ -144,7 +144,7 @@ async fn an_empty_plan_is_not_asked_about() {
 }
 
 #[tokio::test]
-async fn refusals_in_words() {
+async fn server_errors_are_reported() {
     let conflict = json!({"message": "Operation cannot be fulfilled on persistentvolumes \"a\": the object has been modified"});
     let changed = Server::default().with(TRIAL, 200, plan(1)).with(RECLAIM, 409, conflict.clone());
     let (_, ended) = reclaim(&changed, (false, true, true, "")).await;
@@ -160,7 +160,7 @@ async fn refusals_in_words() {
 }
 
 #[tokio::test]
-async fn how_why_ends() {
+async fn severity_determines_the_outcome_of_why() {
     for (severity, wanted) in [
         (json!("ok"), Ended::Well),
         (json!("waiting"), Ended::Well),
@@ -177,7 +177,7 @@ async fn how_why_ends() {
 }
 
 #[tokio::test]
-async fn moments_become_revisions() {
+async fn times_are_resolved_to_revisions() {
     let time: Timestamp = "2026-01-31T12:00:00Z".parse().unwrap();
     let server = Server::default()
         .with("GET /apis/orlop.dev/v1/revisions?at=2026-01-31T12:00:00Z", 200, json!({"revision": "77"}))
@@ -205,9 +205,9 @@ async fn moments_become_revisions() {
     );
 }
 
-/// What is gone is told with when it went, and with what brings it back.
+/// The error for a deleted object says when it was deleted and how to undelete it.
 #[tokio::test]
-async fn what_was_deleted() {
+async fn deleted_object_is_reported_with_its_revision() {
     let base = "GET /apis/orlop.dev/v1/namespaces/ns/persistentvolumeclaims/c";
     let history = json!({"items": [{"type": "DELETED", "revision": "7", "time": "2026-01-31T12:00:00.5Z"}]});
     let gone = Server::default().with(&format!("{base}/history?limit=1"), 200, history);
@@ -228,7 +228,7 @@ async fn what_was_deleted() {
         let error = look::why(&session, &claim, TextOrJson::Text, look()).await.unwrap_err();
         assert_eq!(error.to_string(), wanted);
         let error = look::impact(&session, &claim, TextOrJson::Text, look()).await.unwrap_err();
-        assert_eq!(error.to_string(), wanted.replace("explain", "tell what goes with"));
+        assert_eq!(error.to_string(), wanted.replace("explain", "show the impact of deleting"));
     }
     let unknown = Server::default();
     let mut session = Session::begin(unknown.client(), Some("ns")).await.unwrap();
@@ -237,9 +237,9 @@ async fn what_was_deleted() {
     assert_eq!(error.to_string(), "cannot explain pvc ns/c: no such thing");
 }
 
-/// One object of the past is asked for as a list, and shown as an object.
+/// A single object of the past is requested as a list and shown as an object.
 #[tokio::test]
-async fn one_object_of_the_past() {
+async fn past_object_is_read_as_a_list() {
     const LIST: &str = "GET /api/v1/persistentvolumes?resourceVersion=7&resourceVersionMatch=Exact&fieldSelector=metadata.name%3Da";
     let get = |output| Get {
         kind: "pv".into(),
@@ -276,6 +276,6 @@ async fn one_object_of_the_past() {
     let refusal = (410, json!({"message": "too old resource version"}));
     assert_eq!(
         told(refusal, ObjectOutput::Json).await.unwrap_err(),
-        "cannot get pv a as of revision 7: that is no longer known; the oldest revision that is kept is 64"
+        "cannot get pv a as of revision 7: that is no longer available; the oldest available revision is 64"
     );
 }

@@ -1,7 +1,7 @@
-//! `orlop snapshot`: what people keep of a store elsewhere, and how they get it back.
+//! `orlop snapshot`: saves, inspects and restores snapshots of a store.
 //!
-//! `save` makes a file, of a server that runs or of the directory of one that does not; `status`
-//! reports what is in a file.
+//! `save` creates a file from a running server or from the directory of a stopped one; `status` reports the
+//! content of a file.
 
 mod save;
 mod status;
@@ -14,7 +14,7 @@ use orlop_store::embedded::Options;
 use crate::args::RestoreArgs;
 use crate::config::SnapshotTask;
 
-/// Does it, and gives what there is to say.
+/// Runs the task and returns the text to print.
 pub(crate) fn run(task: SnapshotTask) -> Result<String, Box<dyn Error>> {
     match task {
         SnapshotTask::Fetch { file, from } => {

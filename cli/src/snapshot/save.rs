@@ -1,4 +1,4 @@
-//! Making a file of everything.
+//! Saves a snapshot.
 
 use std::error::Error;
 use std::io;
@@ -12,7 +12,7 @@ use orlop_store::Kv;
 use orlop_store::archive::{self, ArchiveError, Header};
 use orlop_store::embedded::{Embedded, Options};
 
-/// From a server. The file gets its name when it has come whole.
+/// Saves a snapshot of a server. The file is renamed to its final name once it is complete.
 pub(super) async fn fetch(file: &Path, from: Endpoint) -> Result<Header, Box<dyn Error>> {
     let client = client::connect(from).await?;
     let request = http::Request::get("/orlop/snapshot").body(Body::empty())?;
@@ -32,7 +32,7 @@ pub(super) async fn fetch(file: &Path, from: Endpoint) -> Result<Header, Box<dyn
     while let Some(frame) = body.frame().await {
         let part = frame.map(|frame| frame.into_data().ok()).map_err(|error| error.to_string());
         let failed = part.is_err();
-        // When nobody takes it any more, writing has failed, and says why.
+        // The receiver is dropped if writing failed; the writer reports why.
         if sender.send(part).is_err() || failed {
             break;
         }
@@ -41,10 +41,10 @@ pub(super) async fn fetch(file: &Path, from: Endpoint) -> Result<Header, Box<dyn
     Ok(writing.await??)
 }
 
-/// What comes from the server, or why no more does.
+/// A part of the response (`None` for a frame without data), or why the connection broke.
 type Part = Result<Option<bytes::Bytes>, String>;
 
-/// It is checked before it has its name: a good file of before is not lost for a bad one.
+/// Saves and checks the snapshot before it gets its name, so that a bad one does not overwrite a good file.
 fn store(file: &Path, parts: &std::sync::mpsc::Receiver<Part>) -> Result<Header, ArchiveError> {
     let mut came = file.as_os_str().to_owned();
     came.push(".unchecked");
@@ -67,7 +67,7 @@ fn store(file: &Path, parts: &std::sync::mpsc::Receiver<Part>) -> Result<Header,
         Ok(whole.header)
     });
     if named.is_err() {
-        // It came without an error and is not whole all the same. It may also have its name already.
+        // The download had no error but the file is incomplete. It may also have its final name already.
         let _ = std::fs::remove_file(came);
     }
     named
@@ -80,7 +80,7 @@ fn refusal(status: http::StatusCode, body: &[u8]) -> String {
     format!("the server gives no snapshot: {status}: {text}")
 }
 
-/// From the directory of a store that nobody has open.
+/// Saves a snapshot of the directory of a store that no process has open.
 pub(super) fn take(file: &Path, data_dir: &Path) -> Result<Header, Box<dyn Error>> {
     if !data_dir.join("journal").is_dir() {
         return Err(format!("there is no store in {}", data_dir.display()).into());
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// What a server would send.
+    /// The response of a server.
     fn archive_bytes(folder: &Path) -> Vec<u8> {
         let store = orlop_store::memory::Memory::<()>::new();
         let made = folder.join("made");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_file_is_not_lost_for_a_bad_one() {
+    fn bad_snapshot_does_not_replace_a_good_file() {
         let folder = tempfile::tempdir().unwrap();
         let good = archive_bytes(folder.path());
         let mut damaged = good.clone();

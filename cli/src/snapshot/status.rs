@@ -1,4 +1,4 @@
-//! What is in a file, for people and for scripts.
+//! The content of a snapshot file, as a table or as JSON.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::args::Output;
 
-/// A time as people write it.
+/// A time in RFC 3339.
 pub(super) fn time(time_ms: i64) -> String {
     match jiff::Timestamp::from_millisecond(time_ms) {
         Ok(time) => time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -15,7 +15,7 @@ pub(super) fn time(time_ms: i64) -> String {
     }
 }
 
-/// `/registry/pods/` is `pods`.
+/// The kind of a topic: `/registry/pods/` is `pods`.
 fn kind(topic: &str) -> &str {
     topic.strip_prefix("/registry/").unwrap_or(topic).trim_matches('/')
 }
@@ -53,7 +53,7 @@ fn table(summary: &Summary) -> String {
         ("BYTES", summary.bytes.to_string()),
         ("FILE BYTES", summary.file_bytes.to_string()),
     ] {
-        // Writing into memory cannot fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(out, "{name:<12}{value}");
     }
     let _ = writeln!(out, "\n{:<28}RECORDS", "KIND");
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_and_json() {
+    fn status_is_printed_as_table_and_json() {
         let topics = [("/registry/pods/".to_owned(), 2), ("/registry/x.io/things/".to_owned(), 1)];
         let summary = Summary {
             header: Header {

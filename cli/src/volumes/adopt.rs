@@ -1,4 +1,4 @@
-//! The PersistentVolume of a volume that the API did not know: pure.
+//! Builds the PersistentVolume of a volume that the API does not know. Pure.
 
 use orlop_apimachinery::names::dns_subdomain;
 use orlop_csi::v1::list_volumes_response::Entry;
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::args::VolumeMode;
 
-/// How it is used; a list says nothing of that.
+/// How the volume is used; a driver's list does not contain that.
 #[derive(Clone, Debug)]
 pub(super) struct Use {
     pub(super) access_modes: Vec<String>,
     pub(super) mode: VolumeMode,
 }
 
-/// The object. Nobody's claim has it, and it stays whatever becomes of claims.
+/// The PersistentVolume: without a claim, and with policy Retain.
 pub(super) fn persistent_volume(driver: &str, entry: &Entry, how: &Use) -> Value {
     let volume = entry.volume.clone().unwrap_or_default();
     let mode = match how.mode {
@@ -42,7 +42,7 @@ pub(super) fn persistent_volume(driver: &str, entry: &Entry, how: &Use) -> Value
     object
 }
 
-/// From where it can be reached: one of these places, each with all of its segments.
+/// The node affinity: one of these topologies, each with all of its segments.
 fn affinity(places: &[Topology]) -> Option<Value> {
     let terms: Vec<Value> = places
         .iter()
@@ -60,7 +60,8 @@ fn affinity(places: &[Topology]) -> Option<Value> {
     (!terms.is_empty()).then(|| json!({"required": {"nodeSelectorTerms": terms}}))
 }
 
-/// The handle, or when that is no name, what of it may be one and a sum that keeps two of them apart.
+/// The handle, or if the handle is not a valid name, its valid characters and a hash that keeps two of them
+/// apart.
 fn name(volume: &Volume) -> String {
     let handle = &volume.volume_id;
     if dns_subdomain(handle).is_empty() {
@@ -71,7 +72,7 @@ fn name(volume: &Volume) -> String {
     format!("volume-{}-{:016x}", clean.trim_matches('-'), sum(handle)).replace("--", "-")
 }
 
-/// FNV-1a: the same everywhere and always.
+/// FNV-1a, which is stable across platforms and versions.
 fn sum(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn names_are_valid_and_unique() {
         assert_eq!(name(&volume("vol-1")), "vol-1");
         for handle in ["Projects/P", "projects/p", "", "--", "ä", &"x/".repeat(300)] {
             let made = name(&volume(handle));
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_object() {
+    fn adopted_volume_is_retained_and_unclaimed() {
         let mut given = volume("vol-1");
         given.volume_context = [("a".to_owned(), "1".to_owned())].into();
         let segments = [("zone".to_owned(), "z".to_owned()), ("rack".to_owned(), "r".to_owned())].into();

@@ -1,5 +1,6 @@
-//! What the API knows of drivers: PersistentVolumes, claims for which a volume is being made, inline volumes of
-//! attachments and of pods, VolumeSnapshotContents. Read as JSON: few fields count, and kinds may not be served.
+//! Reads the volumes of drivers from the API: PersistentVolumes, claims in provisioning, inline volumes of
+//! attachments and pods, VolumeSnapshotContents. Reads JSON, since few fields matter and a kind may not be
+//! served.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +21,12 @@ const PODS: &str = "/api/v1/pods";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 const CONTENTS: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents";
-/// Content: the driver has been asked for a snapshot (upstream: external-snapshotter).
+/// Annotation of a content whose driver was asked for a snapshot (upstream: external-snapshotter).
 const ANN_BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
-/// Objects per answer.
+/// Objects per page.
 const PAGE: u32 = 500;
 
-/// The API could not be read.
+/// The API cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {path}: {cause}")]
 pub(crate) struct LookError {
@@ -33,10 +34,11 @@ pub(crate) struct LookError {
     cause: kube::Error,
 }
 
-/// Looks once, for all drivers. Claims come before volumes: a claim that is served between the two is seen as a volume.
+/// Reads the API once, for all drivers. Claims are read before volumes, so that a claim that is bound between the
+/// two reads appears as a volume.
 ///
 /// # Errors
-/// One of the kinds cannot be listed; snapshots need not be served.
+/// A kind cannot be listed. Snapshots may be missing.
 pub(super) async fn look(client: &Client, drivers: &[&str]) -> Result<BTreeMap<String, Known>, LookError> {
     let claims = required(client, CLAIMS).await?;
     let volumes = required(client, VOLUMES).await?;
@@ -55,11 +57,11 @@ pub(super) async fn look(client: &Client, drivers: &[&str]) -> Result<BTreeMap<S
 }
 
 async fn required(client: &Client, path: &'static str) -> Result<Vec<Value>, LookError> {
-    // A server without these kinds is none that can be compared with.
+    // A server without these kinds cannot be compared.
     Ok(list(client, path).await?.unwrap_or_default())
 }
 
-/// All objects of a kind; none when it is not served.
+/// All objects of a kind; `None` if the kind is not served.
 async fn list(client: &Client, path: &'static str) -> Result<Option<Vec<Value>>, LookError> {
     let failed = |cause| LookError { path, cause };
     let mut all = Vec::new();
@@ -107,7 +109,7 @@ fn bytes(object: &Value, pointer: &str) -> i64 {
     text(object, pointer).and_then(|text| Quantity::parse(text).ok()).map_or(0, |quantity| quantity.value())
 }
 
-/// All objects that may say something of a driver.
+/// All objects that may refer to a driver.
 #[derive(Clone, Copy, Default)]
 struct Objects<'a> {
     claims: &'a [Value],
@@ -117,14 +119,14 @@ struct Objects<'a> {
     contents: Option<&'a [Value]>,
 }
 
-/// The identifiers of in-tree volumes in a source that `driver` has replaced.
+/// The identifiers of in-tree volumes in a source that was migrated to `driver`.
 fn in_tree<'a>(source: &'a Value, driver: &'a str) -> impl Iterator<Item = &'a str> {
     in_tree_sources().filter(move |plugin| plugin.driver == driver).filter_map(|plugin| {
         source.get(plugin.field)?.get(plugin.id_field)?.as_str().filter(|id| !id.is_empty())
     })
 }
 
-/// What these objects say of a driver.
+/// Collects what these objects contain about a driver.
 fn known(driver: &str, objects: &Objects<'_>) -> Known {
     let Objects { claims, volumes, attachments, pods, contents } = *objects;
     let mut known = Known::default();
@@ -158,7 +160,7 @@ fn known(driver: &str, objects: &Objects<'_>) -> Known {
             && let Some(handle) = text(attachment, &format!("{source}/volumeHandle"))
         {
             let object = format!("volumeattachment/{}", name(attachment));
-            // The list need not have what a pod names itself.
+            // The list may lack a volume that a pod names itself.
             known.volumes.entry(handle.to_owned()).or_insert(Held { object, going: true, bytes: 0 });
         }
     }
@@ -171,14 +173,14 @@ fn known(driver: &str, objects: &Objects<'_>) -> Known {
     known
 }
 
-/// What a driver is being asked for: what a note on the claim says (docs/csi.md), or a claim that upstream's provisioner of
-/// the driver may be serving.
+/// A volume in provisioning: from an annotation of the claim (docs/csi.md), or from a claim that upstream's
+/// provisioner of the driver may be processing.
 fn making(claim: &Value, driver: &str) -> Option<(String, Making)> {
     let key = format!("{}/{}", text(claim, "/metadata/namespace").unwrap_or_default(), name(claim));
     let usual = format!("pvc-{}", text(claim, "/metadata/uid").unwrap_or_default());
     let asked = bytes(claim, "/spec/resources/requests/storage");
     if let Some(note) = annotation(claim, ANN_CREATE_REQUEST) {
-        // A note that cannot be read may be of any driver.
+        // An annotation that cannot be parsed may belong to any driver.
         let note: Value = serde_json::from_str(note).unwrap_or(Value::Null);
         if text(&note, "/driver").is_some_and(|of| of != driver) {
             return None;
@@ -196,7 +198,7 @@ fn making(claim: &Value, driver: &str) -> Option<(String, Making)> {
     (is_asked && is_open).then_some((key, Making { name: usual, bytes: asked }))
 }
 
-/// Handles, and contents that have none yet or are being asked for.
+/// Snapshot handles, and contents without a handle or with a pending request.
 fn snapshots<'a>(
     contents: impl Iterator<Item = &'a Value>,
 ) -> (Option<BTreeMap<String, Held>>, BTreeSet<String>) {
@@ -225,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_objects_say_of_a_driver() {
+    fn objects_are_attributed_to_their_driver() {
         let meta = |name: &str| json!({"name": name, "namespace": "ns", "uid": name});
         let note = |driver: &str| json!({"driver": driver, "name": "pvc-x", "bytes": 7}).to_string();
         let noted = |name: &str, note: &str| json!({"metadata": {"name": name, "namespace": "ns", "uid": name, "annotations": {ANN_CREATE_REQUEST: note}}});
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contents_say() {
+    fn contents_are_attributed_to_their_driver() {
         let content = |name: &str, driver: &str, rest: Value| {
             let mut object = json!({"metadata": {"name": name}, "spec": {"driver": driver}});
             for (key, value) in rest.as_object().into_iter().flatten() {

@@ -1,7 +1,8 @@
-//! `orlop volumes`: what CSI drivers have, compared with what the API knows, and what is done about the difference.
+//! `orlop volumes`: compares the volumes of CSI drivers with the API, and adopts or deletes unknown ones.
 //!
-//! `inventory` reads the API, `compare` decides (pure), `report` writes the answer, `prompt` asks, `adopt` is the object
-//! of a volume that is taken in. Here is the order: API, driver, API; and the same again right before something is done.
+//! `inventory` reads the API, `compare` finds the differences (pure), `report` formats them, `prompt` asks the
+//! user, `adopt` builds the PersistentVolume of an adopted volume. The order is API, driver, API, and the same
+//! again right before each change.
 
 mod adopt;
 mod compare;
@@ -30,9 +31,9 @@ use self::compare::{Listed, Lists, Row, Thing, What, compare, is_amiss};
 use self::prompt::Deed;
 use crate::args::{AuditArgs, Output};
 
-/// There are differences.
+/// Exit code: there are differences.
 const AMISS: u8 = 1;
-/// Could not look, or could not do what was asked.
+/// Exit code: the comparison or a requested change failed.
 const NO_LOOK: u8 = 2;
 
 /// `orlop volumes audit`.
@@ -41,7 +42,7 @@ pub(crate) struct Audit {
     pub(crate) server: client::Endpoint,
 }
 
-/// Why it cannot be done.
+/// Why the audit failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuditError {
     #[error("cannot start threads: {0}")]
@@ -68,14 +69,14 @@ pub(crate) enum AuditError {
     NobodyToAsk,
 }
 
-/// A driver and the API cannot be compared.
+/// Why a driver and the API cannot be compared.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct CompareError(#[from] AuditError);
 
-/// Does it. The table goes to stdout, what is done to stderr.
+/// Runs the audit. The table is written to stdout, the changes to stderr.
 pub(crate) fn run(audit: &Audit) -> ExitCode {
-    // A filter that is written here can be read.
+    // The built-in filter is always valid.
     let _ = crate::logging::start_for_tool();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let done = runtime.map_err(AuditError::Runtime).and_then(|runtime| runtime.block_on(audit.run()));
@@ -90,7 +91,7 @@ pub(crate) fn run(audit: &Audit) -> ExitCode {
 }
 
 impl Audit {
-    /// Whether something is amiss in the end.
+    /// Returns whether differences remain.
     async fn run(&self) -> Result<bool, AuditError> {
         let client = client::connect(self.server.clone()).await?;
         let mut drivers = Vec::new();
@@ -98,7 +99,7 @@ impl Audit {
             drivers.push(identify(endpoint, self.args.csi_timeout).await?);
         }
         let found = look(&client, &drivers).await?;
-        // A reader that has gone away has what it wanted.
+        // A reader that closed the pipe needs no more output.
         let _ = std::io::stdout().write_all(report::told(&found.rows, self.args.output).as_bytes());
         let deeds = self.deeds(&found.rows)?;
         if deeds.is_empty() {
@@ -110,7 +111,7 @@ impl Audit {
         Ok(is_amiss(&look(&client, &drivers).await?.rows))
     }
 
-    /// What is to be done: what the flags say, else what a person at the terminal says.
+    /// The requested changes: from the flags, else from the user at the terminal.
     fn deeds<'a>(&self, rows: &'a [Row]) -> Result<Vec<(&'a Row, Deed)>, AuditError> {
         let adopt = self.args.adopt.iter().map(|handle| (handle, Deed::Adopt));
         let delete = self.args.delete.iter().map(|handle| (handle, Deed::Delete));
@@ -124,7 +125,7 @@ impl Audit {
             }
             return Ok(prompt::choose(&unknown, &mut answers, &mut questions)?);
         }
-        // Before anything is done: all of it can be done.
+        // All changes are validated before the first one is carried out.
         let wishes: Vec<(&Row, Deed)> = wishes
             .into_iter()
             .map(|(handle, deed)| Ok((offered(rows, handle)?, deed)))
@@ -144,7 +145,7 @@ impl Audit {
         Ok(meant)
     }
 
-    /// Looks again, and does one thing if it is still right.
+    /// Compares again and carries out one change if it still applies.
     async fn act(
         &self,
         client: &Client,
@@ -167,7 +168,8 @@ impl Audit {
     }
 }
 
-/// Compares one driver with the API and changes nothing: the table, and whether something is amiss.
+/// Compares one driver with the API without changing anything. Returns the table and whether there are
+/// differences.
 pub async fn compared(
     client: &Client,
     at: &Endpoint,
@@ -178,7 +180,7 @@ pub async fn compared(
     Ok((report::told(&rows, Output::Table), is_amiss(&rows)))
 }
 
-/// The driver behind an endpoint, if it is the one that is meant.
+/// Connects to the driver at an endpoint and verifies its name.
 async fn identify(at: &Endpoint, timeout: Duration) -> Result<Driver, AuditError> {
     let line = Line::new(socket::connect(&at.endpoint)?, timeout);
     let driver = line.identify().await.map_err(|cause| failed(&at.name, cause))?;
@@ -195,12 +197,12 @@ async fn identify(at: &Endpoint, timeout: Duration) -> Result<Driver, AuditError
     Ok(driver)
 }
 
-/// Whether a row is one that something can be done about.
+/// Whether a row can be adopted or deleted.
 fn is_offered(row: &Row) -> bool {
     row.thing == Thing::Volume && row.what == What::Unknown
 }
 
-/// The one unknown volume of this handle.
+/// The unknown volume with this handle.
 fn offered<'a>(rows: &'a [Row], handle: &str) -> Result<&'a Row, AuditError> {
     let no = |why: String| AuditError::NotUnknown { handle: report::plain(handle), why };
     let named: Vec<&Row> =
@@ -242,14 +244,14 @@ fn failed(driver: &str, cause: CallError) -> AuditError {
     AuditError::Driver { driver: driver.to_owned(), cause }
 }
 
-/// What one look at everything found.
+/// The result of one comparison.
 struct Found {
     rows: Vec<Row>,
-    /// Volumes as their drivers list them, by driver and handle.
+    /// Volumes as listed by their drivers, by driver and handle.
     entries: BTreeMap<(String, String), Entry>,
 }
 
-/// API, drivers, API.
+/// Reads the API, the drivers, and the API again.
 async fn look(client: &Client, drivers: &[Driver]) -> Result<Found, AuditError> {
     let names: Vec<&str> = drivers.iter().map(Driver::name).collect();
     let before = inventory::look(client, &names).await?;

@@ -1,20 +1,20 @@
-//! Asking a person, one volume at a time.
+//! Asks the user about one volume at a time.
 
 use std::io::{self, BufRead, Write};
 
 use super::compare::Row;
 use super::report::{plain, size};
 
-/// What is to be done about a volume that the API does not know.
+/// The change for a volume that the API does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// A PersistentVolume is made for it.
+    /// Create a PersistentVolume for it.
     Adopt,
-    /// The driver deletes it.
+    /// Delete it in its driver.
     Delete,
 }
 
-/// Asks what to do about each; stops when the person does.
+/// Asks about each volume; stops when the user quits.
 pub(super) fn choose<'a>(
     rows: &[&'a Row],
     answers: &mut impl BufRead,
@@ -39,7 +39,7 @@ pub(super) fn choose<'a>(
     Ok(chosen)
 }
 
-/// Asks whether a deed that was given as a flag is meant.
+/// Asks to confirm a change that a flag requests.
 pub(super) fn confirm(
     row: &Row,
     deed: Deed,
@@ -54,7 +54,7 @@ pub(super) fn confirm(
     Ok(ask(&question, &["y", "n"], answers, out)?.as_deref() == Some("y"))
 }
 
-/// Asks until the answer is one of those that are offered; none at the end of the input.
+/// Asks until the answer is a valid one; `None` at the end of the input.
 fn ask(
     question: &str,
     offered: &[&str],
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn one_volume_at_a_time() {
+    fn each_volume_is_asked_about() {
         let rows = ["a", "b", "c", "d"].map(row);
         let rows: Vec<&Row> = rows.iter().collect();
         for (answers, wanted) in [
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_meant_without_a_yes() {
+    fn change_needs_an_explicit_yes() {
         for (answer, wanted) in
             [("y\n", true), ("Y\n", true), ("n\n", false), ("", false), ("\nno\nn\n", false)]
         {

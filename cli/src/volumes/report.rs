@@ -1,4 +1,4 @@
-//! The answer, for people and for scripts.
+//! The report, as a table or as JSON.
 
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ fn shown(row: &Row) -> Value {
         "object": row.object})
 }
 
-/// For people.
+/// The result in words.
 pub(super) fn words(what: What) -> &'static str {
     match what {
         What::Known => "known",
@@ -47,7 +47,7 @@ fn thing(thing: Thing) -> &'static str {
     }
 }
 
-/// Bytes in the largest unit that shows them exactly; a driver that does not say gives none.
+/// A size in the largest unit that represents it exactly; empty if the driver reports none.
 pub(super) fn size(bytes: i64) -> String {
     let mut units = ["", "Ki", "Mi", "Gi", "Ti", "Pi"].into_iter().peekable();
     let mut rest = bytes;
@@ -60,7 +60,7 @@ pub(super) fn size(bytes: i64) -> String {
     bytes.to_string()
 }
 
-/// A handle is whatever a driver says: it must not write to the terminal.
+/// Escapes a handle: a driver can choose any text, which must not control the terminal.
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
@@ -85,7 +85,7 @@ fn table(rows: &[Row]) -> String {
     for line in [&heads].into_iter().chain(&lines) {
         let mut text = String::new();
         for (cell, width) in line.iter().zip(&widths) {
-            // Writing into memory cannot fail.
+            // Writing to a String cannot fail.
             let _ = write!(text, "{cell:<width$}  ");
         }
         out.push_str(text.trim_end());
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn sizes_use_the_largest_exact_unit() {
         for (bytes, text) in
             [(0, "-"), (1, "1"), (1024, "1Ki"), (3 << 30, "3Gi"), (1500, "1500"), (5 << 60, "5120Pi")]
         {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn table_and_json() {
+    fn report_is_printed_as_table_and_json() {
         let rows = [row("long-handle", 1 << 30, What::Unknown), row("h\u{1b}[2J", 0, What::Known)];
         let wanted = "DRIVER  KIND    HANDLE       SIZE  WHAT                OBJECT\n\
                       d       volume  long-handle  1Gi   unknown to the API  -\n\

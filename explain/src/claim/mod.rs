@@ -1,5 +1,5 @@
-//! Why a claim is Pending or Lost, and what a Bound one still waits for. The states are the binder's own
-//! (`pv/claim_situation.rs`), one arm per state and no wildcard.
+//! Explains why a claim is Pending or Lost, and what a Bound claim still waits for. The states are the binder's
+//! (`pv/claim_situation.rs`), one arm per state without a wildcard.
 
 mod named;
 pub(super) mod source;
@@ -47,7 +47,7 @@ pub fn explain(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, why:
         true => candidates::judge(world, claim, places.as_ref()),
         false => FoundVolumes::default(),
     };
-    // A class that waits for a pod leaves the choice to the scheduler: only what is reserved for the claim counts.
+    // If the class waits for a pod, the scheduler chooses the volume: only a volume reserved for the claim counts.
     let reserved = ours.clone().filter(|(_, fits)| *fits).map(|(volume, _)| volume);
     let found = if delayed { reserved } else { fitting.clone() };
     let classes = world.classes();
@@ -94,7 +94,7 @@ pub fn explain(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, why:
                 provisioning::Supply::Broken => this.nothing_fits(why),
                 provisioning::Supply::ByHand => {
                     this.nothing_fits(why);
-                    // Where there are volumes of a class by hand, what speaks against them says more than that nobody makes any.
+                    // If the class has manually created volumes, the rules that they fail explain more than the missing provisioner.
                     if is_held(why) {
                         why.causes[before..].reverse();
                     }
@@ -119,7 +119,7 @@ pub fn explain(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, why:
     }
 }
 
-/// The most important cause of a claim that is not bound, for those who wait for the claim.
+/// The most important cause of a claim that is not bound, for objects that wait for the claim.
 pub fn first_cause(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Option<Cause> {
     let subject = super::Subject::Claim(Arc::clone(claim));
     super::explain(world, &subject).causes.into_iter().next()
@@ -139,7 +139,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// A volume points to the claim and does not fit: usually somebody has reserved it and made a mistake.
+    /// A volume's claimRef is the claim, but the volume does not fit: usually a mistake in a reservation.
     fn unfit_reservation(&self, why: &mut Why, ours: Option<&(Arc<PersistentVolume>, bool)>) {
         let Some((volume, false)) = ours else { return };
         let wanted = Wanted::of(self.claim);
@@ -159,7 +159,7 @@ impl Asking<'_> {
         why.push(Severity::Attention, cause.fixed_by(candidate.fix));
     }
 
-    /// The class waits for a pod.
+    /// Explains a claim whose class waits for a pod.
     fn waits_for_pod(
         &self,
         why: &mut Why,
@@ -187,7 +187,7 @@ impl Asking<'_> {
                 "Class {name} binds a claim when the first pod that uses it gets its node, and no pod uses this claim yet: \
                  make the pod."
             );
-            // Who wants the volume before the pod is there can reserve it.
+            // A volume can be reserved before the pod exists.
             let fix = fitting.map(|volume| fix::reserve(volume, self.claim));
             let cause = Cause::new(Code::WaitsForPod, message, vec![provisioning::class(name)]);
             why.push(Severity::Waiting, cause.fixed_by(fix));
@@ -196,7 +196,7 @@ impl Asking<'_> {
         let names: Vec<String> = waiting.iter().map(|pod| pod_name(pod)).collect();
         let said = waiting.iter().find_map(|pod| super::scheduling::unschedulable(pod));
         let (severity, more) = match said {
-            Some(said) => (Severity::Attention, format!(" The scheduler says: {}.", words::open(&said))),
+            Some(said) => (Severity::Attention, format!(" The scheduler reports: {}.", words::open(&said))),
             None => (Severity::Waiting, String::new()),
         };
         let message = format!(
@@ -208,7 +208,7 @@ impl Asking<'_> {
         why.push(severity, Cause::new(Code::PodNotScheduled, message, objects));
     }
 
-    /// No class and no default one: with one a volume would be made.
+    /// The claim has no class and there is no default class; with a class a volume could be provisioned.
     fn no_default_class(&self, why: &mut Why) {
         if class::claim_has_class(self.claim) {
             return;
@@ -216,7 +216,7 @@ impl Asking<'_> {
         let mut classes = self.world.classes();
         classes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let makes = classes.iter().filter(|class| !provisioning::is_static(class));
-        // A claim may be given its class as long as it has none, and never another one: only what will make a volume is offered.
+        // The class of a claim can be set once and never changed, so only a class that provisions is offered.
         let (answered, silent): (Vec<&Arc<StorageClass>>, Vec<&Arc<StorageClass>>) =
             makes.partition(|class| provisioning::is_answered(self.world, class));
         let named = |of: &[&Arc<StorageClass>]| -> Vec<String> {
@@ -260,7 +260,7 @@ impl Asking<'_> {
         why.push(Severity::Attention, cause.fixed_by(fix));
     }
 
-    /// Nobody makes a volume, and none of those that are there fits.
+    /// No provisioner creates a volume, and no existing volume fits.
     fn nothing_fits(&self, why: &mut Why) {
         let Some(found) = why.candidates.as_ref().filter(|found| found.fit == 0) else { return };
         let wants = wants(self.claim);
@@ -295,19 +295,19 @@ impl Asking<'_> {
                     .push_str(" The mode cannot be changed: recreate the claim with the other volumeMode.");
             }
         }
-        // Of those that can be made to fit, the nearest.
+        // The nearest of the volumes that can be made to fit.
         let fix = found.nearest.iter().find_map(|candidate| candidate.fix.clone());
         why.push(Severity::Attention, Cause::new(Code::NoVolumeFits, message, objects).fixed_by(fix));
     }
 }
 
-/// Whether the nearest volume, of which the words tell, has the class of the claim.
+/// Whether the nearest volume, which the message names, has the class of the claim.
 fn is_held(why: &Why) -> bool {
     let nearest = why.candidates.as_ref().and_then(|found| found.nearest.first());
     nearest.is_some_and(|one| one.verdicts.iter().any(|verdict| verdict.rule == Rule::Class && verdict.ok))
 }
 
-/// What a claim asks for, in words.
+/// The request of a claim as text.
 fn wants(claim: &PersistentVolumeClaim) -> String {
     let size = fit::request(claim).map_or_else(|| "an unreadable size".to_owned(), |size| size.to_string());
     let modes = words::modes(fit::requested_modes(claim));
@@ -316,7 +316,7 @@ fn wants(claim: &PersistentVolumeClaim) -> String {
     format!("{size}, {modes}, {class}")
 }
 
-/// Why volumes are out, after their number.
+/// The reason of a rule, to follow the number of volumes.
 fn reason(rule: Rule, count: usize) -> &'static str {
     let one = count == 1;
     match rule {

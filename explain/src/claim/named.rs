@@ -1,4 +1,4 @@
-//! Claims that name their volume, and claims that were bound: what is wrong with that one volume.
+//! Explains claims that name their volume, and claims that were bound: the problem of that one volume.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ impl Asking<'_> {
         why.push(Severity::Attention, cause);
     }
 
-    /// The claim anew without the name of its volume, where it would then get one.
+    /// Recreates the claim without the name of its volume, if it would then be bound.
     fn nameless_anew(&self) -> Option<Fix> {
         let mut free = self.claim.as_ref().clone();
         free.spec.as_mut()?.volume_name = None;
@@ -53,7 +53,7 @@ impl Asking<'_> {
         let more: Vec<String> = against.into_iter().filter(|one| *one != first).collect();
         let more = if more.is_empty() { String::new() } else { format!("; also: {}", more.join("; ")) };
         let message = format!("The claim names volume {}, which does not fit: {first}{more}.", name(volume));
-        // One that is leaving comes back under another name, and the claim names this one.
+        // A terminating volume can only be recreated under another name, and the claim names this one.
         let fix = Some(all).filter(|all| !all.contains(&Rule::Terminating));
         let fix = fix.and_then(|all| fix::of_candidate(self.world, volume, self.claim, &all, None));
         let fix = fix.or_else(|| self.nameless_anew());
@@ -61,7 +61,7 @@ impl Asking<'_> {
         why.push(Severity::Attention, cause.fixed_by(fix));
     }
 
-    /// Every rule against a volume that the claim names; its labels and phase do not count.
+    /// Every failed rule of a volume that the claim names; its labels and phase do not count.
     fn named_rules(&self, volume: &PersistentVolume) -> Vec<(Rule, String)> {
         let rules = [
             (Rule::Terminating, fit::terminating(volume)),
@@ -111,7 +111,7 @@ impl Asking<'_> {
         why.push(Severity::Attention, Cause::new(Code::VolumeStolen, message, vec![Reference::to(volume)]));
     }
 
-    // === was bound ===
+    // Claims that were bound.
 
     pub(super) fn nameless(&self, why: &mut Why) {
         let mut pointing = None;
@@ -157,7 +157,7 @@ impl Asking<'_> {
         why.push(Severity::Attention, cause);
     }
 
-    /// The safe verb for claims that are Lost.
+    /// The plan that recovers a Lost claim.
     fn recover(&self, message: &str) -> Fix {
         let target = Reference::to(self.claim.as_ref());
         let inside = target.namespace.as_deref().map(|one| format!(" -n {one}")).unwrap_or_default();
@@ -239,7 +239,7 @@ impl Asking<'_> {
         Quantity::parse(&capacity.0).ok()
     }
 
-    /// What a condition of one of these types says, as a sentence behind another.
+    /// The message of a condition of one of these types, as a sentence to append.
     fn condition(&self, types: &[&str]) -> String {
         let conditions =
             self.claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What the volume of a claim is to be made of: another claim's volume, or a snapshot. Whether that is there, ready, and will do.
+//! Explains problems with the data source of a claim, another claim or a snapshot: whether it exists, is ready,
+//! and fits.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -15,10 +16,10 @@ use orlop_volume::class;
 use orlop_volume::fit;
 use orlop_volume::object::{self, ClaimPhase, VolumeMode, volume_name};
 
-/// What a claim names as its source.
+/// The data source of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source<'a> {
-    /// Its group, empty for core.
+    /// The API group, empty for core.
     pub group: &'a str,
     /// Its kind.
     pub kind: &'a str,
@@ -28,13 +29,14 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// A snapshot.
+    /// Whether the source is a snapshot.
     pub fn is_snapshot(&self) -> bool {
         (self.group, self.kind) == (snapshot::GROUP, "VolumeSnapshot")
     }
 }
 
-/// What a claim wants its volume to be made of. The server keeps both fields the same where both can say it.
+/// The data source of a claim. The server keeps `dataSource` and `dataSourceRef` equal where both can express the
+/// source.
 pub fn source_of(claim: &PersistentVolumeClaim) -> Option<Source<'_>> {
     let spec = claim.spec.as_ref()?;
     if let Some(source) = &spec.data_source {
@@ -50,7 +52,7 @@ pub fn source_of(claim: &PersistentVolumeClaim) -> Option<Source<'_>> {
     })
 }
 
-/// Says what is wrong with the source of a claim that waits for a volume to be made.
+/// Explains a problem with the data source of a claim that waits for provisioning.
 pub(crate) fn explain(
     world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
@@ -152,7 +154,7 @@ fn of_snapshot(
     })
 }
 
-/// A claim that waits cannot be changed any more, so it is made anew.
+/// The request of a pending claim is immutable, so the claim is recreated.
 fn larger(claim: &PersistentVolumeClaim, size: &Quantity) -> Option<Fix> {
     let spec = json!({"resources": {"requests": {"storage": size.to_string()}}});
     fix::claim_anew(claim, &spec, &format!("with a request of {size}"))

@@ -1,4 +1,4 @@
-//! What a volume is made of, room for it, quotas, and pods that their volumes keep from nodes: states, as in `others`.
+//! Data sources, capacity, quotas, and pods whose volumes restrict their nodes: cases as in `others`.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn room(size: &str, zone: &str) -> Value {
         "storageClassName": "gold", "capacity": size, "nodeTopology": {"matchLabels": {"zone": zone}}})
 }
 
-/// A claim of class gold of d.test, with its class and driver.
+/// A claim with class gold of driver d.test, and its class and driver.
 fn asks(mode: &str, in_claim: Value) -> Vec<Value> {
     vec![
         with(with(claim(), json!({"spec": {"storageClassName": "gold"}})), in_claim),

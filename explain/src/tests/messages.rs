@@ -1,4 +1,5 @@
-//! What is said has to be true, and what it tells to do has to lead somewhere: what is in the words of an answer, and what is not.
+//! Messages are true and lead to a next step: texts that an answer must contain, and texts that it must not
+//! contain.
 
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ struct ExpectedMessage {
     name: &'static str,
     objects: Vec<Value>,
     ask: (&'static str, &'static str),
-    /// None: there is no cause.
+    /// `None` if there is no cause.
     code: Option<Code>,
     severity: Severity,
     said: &'static [&'static str],
@@ -36,7 +37,7 @@ fn classless() -> Value {
     with(claim(), json!({"spec": {"storageClassName": null}}))
 }
 
-/// Of nodes and of what hangs on them.
+/// Cases about nodes and the objects that depend on them.
 fn nodes() -> Vec<ExpectedMessage> {
     let case = |name, objects, ask, code, severity, said, unsaid| ExpectedMessage {
         name,
@@ -52,7 +53,7 @@ fn nodes() -> Vec<ExpectedMessage> {
         let running = with(pod("p", Some("a")), json!({"status": {"phase": "Running"}}));
         vec![node, bound_claim(), csi_volume(), attachment("a", true), csi_node("a", 8), running]
     };
-    // Pod p on node b wants the volume that node a has.
+    // Pod p on node b needs the volume that is attached to node a.
     let wanted = |more: Vec<Value>| {
         let mut objects =
             vec![bound_claim(), csi_volume(), pod("p", Some("b")), node("b", "b"), csi_node("b", 8)];
@@ -195,13 +196,13 @@ fn nodes() -> Vec<ExpectedMessage> {
             POD,
             Some(Code::HeldByNode),
             Severity::Waiting,
-            &["Node a is not there any more, so pod q is collected soon"],
+            &["Node a does not exist any more, so pod q is collected soon"],
             &["kubectl taint"],
         ),
     ]
 }
 
-/// Of what leads nowhere, and of commands in sentences.
+/// Cases about missing fixes, and about commands in sentences.
 fn others_told() -> Vec<ExpectedMessage> {
     let case = |name, objects, ask, code, severity, said, unsaid| ExpectedMessage {
         name,
@@ -275,7 +276,7 @@ fn others_told() -> Vec<ExpectedMessage> {
 }
 
 #[test]
-fn nothing_is_said_that_is_not_so() {
+fn answers_contain_only_true_statements() {
     let mut failed = Vec::new();
     for case in nodes().into_iter().chain(others_told()) {
         let why = ask(&world(&case.objects), case.ask.0, case.ask.1);
@@ -299,9 +300,9 @@ fn nothing_is_said_that_is_not_so() {
     assert!(failed.is_empty(), "{} cases failed:\n{}", failed.len(), failed.join("\n"));
 }
 
-/// Without dynamic provisioning no class is of use.
+/// Without dynamic provisioning no class provisions a volume.
 #[test]
-fn no_class_is_offered_where_nobody_makes_volumes() {
+fn no_class_is_offered_without_dynamic_provisioning() {
     let mut table = world(&[classless(), class("gold", "d.test", "Immediate"), driver()]);
     table.settings.dynamic_provisioning = false;
     let why = ask(&table, CLAIM.0, CLAIM.1);
@@ -310,7 +311,7 @@ fn no_class_is_offered_where_nobody_makes_volumes() {
     assert_eq!(cause.fix, None);
 }
 
-/// What is outside of backticks, in every sentence of an answer.
+/// The text outside of backticks in every sentence of an answer.
 fn bare(why: &Why) -> Vec<String> {
     let mut sentences = vec![why.summary.clone()];
     sentences.extend(why.blocked_by.iter().map(|blocker| blocker.message.clone()));
@@ -321,9 +322,9 @@ fn bare(why: &Why) -> Vec<String> {
     sentences.iter().flat_map(|sentence| sentence.split('`').step_by(2)).map(str::to_owned).collect()
 }
 
-/// A command that stands bare takes the full stop behind it along when it is copied.
+/// Without backticks, the full stop after a command would be copied with it.
 #[test]
-fn commands_in_sentences_stand_in_backticks() {
+fn commands_in_sentences_are_in_backticks() {
     let told = nodes().into_iter().chain(others_told()).map(|case| (case.name, case.objects, case.ask));
     let states = others::cases().into_iter().chain(making::cases());
     let states = states.map(|case| (case.name, case.objects, case.ask));

@@ -1,4 +1,5 @@
-//! The engine: pairs of claim and volume that one rule keeps apart, played with the real binder; everything else on tables.
+//! Tests of the engine: pairs of a claim and a volume that fail one rule run against the real binder; all other
+//! cases use tables.
 #![allow(clippy::unwrap_used)]
 
 mod making;
@@ -18,7 +19,7 @@ pub(super) fn now() -> Timestamp {
     "2026-05-01T12:00:00Z".parse().unwrap()
 }
 
-/// A world of these objects.
+/// A view of these objects.
 pub(super) fn world(objects: &[Value]) -> Table {
     let mut table = Table::at(now());
     for object in objects {
@@ -27,18 +28,18 @@ pub(super) fn world(objects: &[Value]) -> Table {
     table
 }
 
-/// The answer about one of them.
+/// The answer about one object.
 pub(super) fn ask(table: &Table, resource: &str, key: &str) -> Why {
     explain(table, &table.subject(resource, key).unwrap())
 }
 
-/// An object with changes.
+/// An object with changes merged into it.
 pub(super) fn with(mut object: Value, patch: Value) -> Value {
     merge_into(&mut object, &patch);
     object
 }
 
-/// A free volume of 2Gi, RWO, without a class.
+/// An available volume of 2Gi, RWO, without a class.
 pub(super) fn volume() -> Value {
     json!({"kind": "PersistentVolume", "apiVersion": "v1",
         "metadata": {"name": "v", "uid": "uid-v", "labels": {"tier": "fast"}},

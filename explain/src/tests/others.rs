@@ -1,4 +1,5 @@
-//! Everything but pairs: one state of a world, one question, the code and what has to be in the words.
+//! Everything but pairs: one state of the cluster, one query, the expected code and the texts that the answer
+//! must contain.
 
 use serde_json::{Value, json};
 
@@ -314,7 +315,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn every_state_has_its_code_and_its_words() {
+fn every_state_has_its_code_and_message() {
     let mut failed = Vec::new();
     for case in cases().into_iter().chain(making::cases()) {
         let why = ask(&world(&case.objects), case.ask.0, case.ask.1);
@@ -335,7 +336,7 @@ fn every_state_has_its_code_and_its_words() {
 }
 
 #[test]
-fn the_table_of_codes_in_the_docs_is_the_one_here() {
+fn code_table_in_the_docs_is_complete() {
     let text = include_str!("../../../docs/why.md");
     for (_, name, meaning) in Code::ALL {
         let row = format!("| `{name}` | {meaning} |");

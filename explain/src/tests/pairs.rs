@@ -1,5 +1,5 @@
-//! Pairs of a claim and a volume that one thing keeps apart. The binder runs on them, the answer is asked, its fix is sent as it
-//! is, and the binder has to do what was promised.
+//! Pairs of a claim and a volume that fail one rule. The test runs the binder, requests the explanation, applies
+//! its fix unchanged, and expects the binder to do what the fix promises.
 
 use serde_json::{Value, json};
 
@@ -15,18 +15,18 @@ use orlop_csi::drivers::Drivers;
 use orlop_test_support::FakeApi;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// What the fix leads to.
+/// The result of the fix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Then {
     /// The claim is bound to the volume.
     Bound,
-    /// A provisioner is asked.
+    /// A provisioner is called.
     Asked,
-    /// The claim is bound to a volume of this name.
+    /// The claim is bound to a recreated volume with this name.
     Anew(&'static str),
-    /// The pod is there anew and can run where the volume is; there is no scheduler here.
+    /// The pod is recreated and can run where the volume is; there is no scheduler in these tests.
     Moved,
-    /// There is no fix: the next step is in the words.
+    /// There is no fix; the message contains this next step.
     Told(&'static str),
 }
 
@@ -36,7 +36,7 @@ struct Pair {
     volume: Value,
     more: Vec<Value>,
     code: Code,
-    /// The first rule against the volume, where the claim searches.
+    /// The first rule that the volume fails, if the claim searches.
     rule: Option<Rule>,
     then: Then,
 }
@@ -45,7 +45,7 @@ fn pair(name: &'static str, claim: Value, volume: Value, code: Code, rule: Optio
     Pair { name, claim, volume, more: Vec::new(), code, rule, then }
 }
 
-/// A pair that one rule keeps apart.
+/// A pair that fails one rule.
 fn unfit(name: &'static str, in_claim: Value, in_volume: Value, rule: Rule, then: Then) -> Pair {
     let (claim, volume) = (with(claim(), in_claim), with(volume(), in_volume));
     pair(name, claim, volume, Code::NoVolumeFits, Some(rule), then)
@@ -241,7 +241,7 @@ fn pairs() -> Vec<Pair> {
             )
         },
         Pair {
-            // Nobody answers to the first one.
+            // The provisioner of the first class is not installed.
             more: vec![
                 class("far", "far.example.test", "Immediate"),
                 class("gold", "gold.example.test", "Immediate"),
@@ -346,7 +346,7 @@ fn plural(kind: &str) -> String {
     }
 }
 
-/// Everything that an answer may look at.
+/// All objects that the engine may read.
 fn state(api: &FakeApi) -> Vec<Value> {
     let kinds =
         ["persistentvolumeclaims", "persistentvolumes", "storageclasses", "pods", "nodes", "csidrivers"];
@@ -360,7 +360,7 @@ fn key(of: &Reference) -> String {
     }
 }
 
-/// Does what a fix says as a request.
+/// Applies a fix as an API request.
 fn carry_out(api: &FakeApi, fix: &Fix) {
     if let Some(patch) = &fix.patch {
         api.patch(&plural(&patch.target.kind), &key(&patch.target), "", patch.body.clone());
@@ -373,7 +373,7 @@ fn carry_out(api: &FakeApi, fix: &Fix) {
     }
 }
 
-/// Starts the binder; dropping the guard ends it.
+/// Starts the binder; dropping the guard stops it.
 fn start_binder(api: &FakeApi) -> DropGuard {
     let (client, shutdown, options) = (api.client(), CancellationToken::new(), Options::default());
     let context = Context {
@@ -401,7 +401,7 @@ async fn play(pair: Pair) -> Vec<String> {
     let mut problems = Vec::new();
     let why = ask(&world(&state(&api)), "persistentvolumeclaims", "ns/c");
     let told = serde_json::to_string_pretty(&why).unwrap();
-    // What is said first is also the summary.
+    // The first cause is also the summary.
     if why.causes.first().map(|cause| cause.code) != Some(pair.code) {
         problems.push(format!("{:?} is not the first cause in {told}", pair.code));
     }
@@ -458,7 +458,7 @@ async fn play(pair: Pair) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_pair_is_explained_and_its_fix_ends_it() {
+async fn every_fix_resolves_its_pair() {
     let mut failed = Vec::new();
     let pairs = pairs();
     assert!(pairs.len() >= 20);

@@ -1,4 +1,4 @@
-//! Many volumes: the facts say what the predicates say, and a hundred thousand are judged in no time.
+//! Many volumes: the facts agree with the predicates, and 100 000 volumes are judged with few comparisons.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ fn a_claim(rng: &mut StdRng) -> Value {
 }
 
 #[test]
-fn facts_say_what_the_predicates_say() {
+fn facts_agree_with_the_predicates() {
     let seed = rand::random();
     println!("seed {seed}");
     let mut rng = StdRng::seed_from_u64(seed);
@@ -85,15 +85,15 @@ fn facts_say_what_the_predicates_say() {
         table.remove("v");
         assert_eq!(table.all().count(), 0);
     }
-    // About thirty of them; what counts is that there are some.
+    // About 30 volumes fit; the test only needs some.
     assert!(fitting > 2, "seed {seed}: only {fitting} fit");
 }
 
 #[test]
-fn many_volumes_are_counted_and_the_nearest_are_told() {
+fn volumes_are_counted_and_the_nearest_reported() {
     let mut objects = vec![claim()];
     for n in 0..300 {
-        // Too small by more and more; every third has another class too.
+        // Each volume is smaller than the one before; every third has another class too.
         let mut one = json!({"metadata": {"name": format!("v-{n:03}")}, "spec": {"capacity": {"storage": format!("{}Mi", 1000 - n)}}});
         if n % 3 == 0 {
             one["spec"]["storageClassName"] = json!("gold");
@@ -108,7 +108,7 @@ fn many_volumes_are_counted_and_the_nearest_are_told() {
     assert_eq!(names, ["v-001", "v-002", "v-004", "v-005"]);
 }
 
-/// What 100,000 equal volumes cost is one comparison: its result is reused for all of them.
+/// Judging 100,000 equal volumes costs one comparison, whose result is reused.
 #[test]
 fn equal_volumes_are_compared_once() {
     let volume: PersistentVolume =

@@ -1,4 +1,4 @@
-//! A claim waits for a volume that fits, gets one, and gives it back.
+//! A claim waits for a volume that fits, is bound, and releases it.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) fn story() -> Scenario {
         name: "bind",
         about: "a claim waits for a volume that fits, is bound to it, and gives it back",
         steps: vec![
-            step("A volume of 1Gi is offered by hand, and nobody has claimed it: it is Available.")
+            step("A volume of 1Gi is offered by hand, and no claim uses it: it is Available.")
                 .create(VOLUMES, volume("bind-small", "1Gi"))
                 .until(see(of("bind-small"), "the small volume is Available", |it| {
                     it["status"]["phase"] == "Available"
@@ -28,7 +28,7 @@ pub(super) fn story() -> Scenario {
             step("A claim of the same class asks for 2Gi, which is more than the volume holds, so it stays Pending.")
                 .create(CLAIMS, claim("bind-claim", "lab-bind", "2Gi"))
                 .until(see(claim_path.clone(), "the claim is Pending", |it| it["status"]["phase"] == "Pending"))
-                .until(see(of("bind-small"), "nobody has the small volume", |it| {
+                .until(see(of("bind-small"), "no claim has the small volume", |it| {
                     it["status"]["phase"] == "Available" && it["spec"]["claimRef"].is_null()
                 }))
                 .look("orlop why pvc/bind-claim"),
@@ -50,7 +50,7 @@ pub(super) fn story() -> Scenario {
                     it["status"]["phase"] == "Released" && it["spec"]["claimRef"]["name"] == "bind-claim"
                 }))
                 .look("orlop why pv/bind-large"),
-            step("A person takes the name of the old claim off the volume and so says that another one may have its data: it is Available again.")
+            step("A user removes the old claim from the volume, which allows another claim to have its data: it is Available again.")
                 .patch(of("bind-large"), json!({"spec": {"claimRef": null}}))
                 .until(see(of("bind-large"), "the large volume is Available", |it| {
                     it["status"]["phase"] == "Available"

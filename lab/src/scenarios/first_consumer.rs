@@ -1,9 +1,9 @@
-//! A claim waits for the pod that uses it, and the volume is made where that pod goes.
+//! A claim waits for the pod that uses it, and its volume is created where the pod runs.
 
 use super::{claim, pod};
 use crate::step::{CLAIMS, PODS, Scenario, bound, event, runs, see, step};
 
-/// Waits, scheduled, made, used.
+/// Waiting, scheduled, provisioned, used.
 pub(super) fn story() -> Scenario {
     let claim_path = format!("{CLAIMS}/consumer-claim");
     let pod_path = format!("{PODS}/consumer-pod");
@@ -11,14 +11,14 @@ pub(super) fn story() -> Scenario {
         name: "first-consumer",
         about: "a claim waits for its first pod, and the volume is made for the node of that pod",
         steps: vec![
-            step("A claim of a class with WaitForFirstConsumer is Pending, and nothing is wrong: it waits for a pod, so that its volume can be made where the pod goes.")
+            step("A claim of a class with WaitForFirstConsumer is Pending, which is no error: it waits for a pod, so that its volume can be created where the pod runs.")
                 .create(CLAIMS, claim("consumer-claim", "lab-first-consumer", "1Gi"))
-                .until(event("consumer-claim", "WaitForFirstConsumer", "an event says what it waits for"))
+                .until(event("consumer-claim", "WaitForFirstConsumer", "an event reports what it waits for"))
                 .until(see(claim_path.clone(), "the claim is Pending", |it| it["status"]["phase"] == "Pending"))
                 .look("orlop why pvc/consumer-claim"),
             step("A pod uses the claim: the scheduler chooses a node and writes its name on the claim, the driver makes the volume there, and only then the pod gets its node.")
                 .create(PODS, pod("consumer-pod", "consumer-claim", None))
-                .until(see(claim_path.clone(), "the claim says for which node its volume was made", |it| {
+                .until(see(claim_path.clone(), "the claim names the node for which its volume was created", |it| {
                     it["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].is_string()
                 }))
                 .until(see(claim_path, "the claim is Bound", bound))

@@ -1,4 +1,4 @@
-//! A volume is deleted by force under its claim, and comes back.
+//! A bound volume is deleted by force, and is recovered.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn volume() -> Value {
         "hostPath": {"path": "/tmp/orlop-lab/lost"}}})
 }
 
-/// Bound, held, gone, lost, found.
+/// Bound, protected, deleted, lost, recovered.
 pub(super) fn story() -> Scenario {
     let volume_path = format!("{VOLUMES}/lost-volume");
     let claim_path = format!("{CLAIMS}/lost-claim");
@@ -33,7 +33,7 @@ pub(super) fn story() -> Scenario {
                     it["metadata"]["deletionTimestamp"].is_string() && it["status"]["phase"] == "Bound"
                 }))
                 .look("orlop why pv/lost-volume"),
-            step("Somebody is impatient and takes the finalizer off by hand: now the object is gone, and the claim is Lost.")
+            step("An impatient user removes the finalizer by hand: now the object is gone, and the claim is Lost.")
                 .patch(volume_path.clone(), json!({"metadata": {"finalizers": null}}))
                 .until(gone(volume_path.clone(), "the volume is gone"))
                 .until(see(claim_path.clone(), "the claim is Lost and remembers the volume's name", |it| {

@@ -1,6 +1,7 @@
-//! The stories. Each is a file of data; docs/learn has a text for each.
+//! The stories. Each is a file of data; docs/learn has a page for each.
 //!
-//! A story names its objects after itself, so that stories do not meet. Volumes that are offered by hand have a class of their own.
+//! The objects of a story are named after it, so that stories do not conflict. Manually created volumes have a
+//! class of their own.
 
 mod bind;
 mod first_consumer;
@@ -15,10 +16,10 @@ use serde_json::{Value, json};
 
 use crate::step::Scenario;
 
-/// Says that a machine is off, so that its volumes may be taken from it.
+/// The taint that marks a machine as off, so that its volumes are force-detached.
 pub(super) const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// All of them, the simplest first.
+/// All stories, the simplest first.
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         bind::story(),
@@ -36,7 +37,7 @@ pub(super) fn names() -> Vec<&'static str> {
     all().iter().map(|story| story.name).collect()
 }
 
-/// The laboratory has done what its ConfigMap asks for.
+/// Whether the laboratory has acknowledged all values of its ConfigMap.
 pub(super) fn heard(lab: &Value) -> bool {
     let data = &lab["data"];
     ["silent", "faults"]
@@ -50,7 +51,7 @@ fn claim(name: &str, class: &str, size: &str) -> Value {
         "resources": {"requests": {"storage": size}}}})
 }
 
-/// A pod with a claim, for a node if one is named. It does not wait long where a node is lost.
+/// A pod with a claim, on a node if one is named. It tolerates a lost node only briefly.
 fn pod(name: &str, claim: &str, node: Option<&str>) -> Value {
     let patience = |key: &str| json!({"key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1});
     let mut pod = json!({"metadata": {"name": name}, "spec": {"automountServiceAccountToken": false,
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_story_has_steps_and_a_text() {
+    fn every_story_has_steps_and_a_doc() {
         let mut seen = BTreeSet::new();
         for story in all() {
             assert!(seen.insert(story.name), "{} is there twice", story.name);
@@ -83,7 +84,7 @@ mod tests {
                 assert!(!step.until.is_empty(), "{}: nothing is checked after: {}", story.name, step.say);
                 assert!(step.say.ends_with('.') && step.say.len() < 1000, "{}: {}", story.name, step.say);
                 assert!(!step.look.is_empty(), "{}: nothing to look at after: {}", story.name, step.say);
-                // The text quotes what is said and names what to look at, word by word.
+                // The doc quotes each sentence and each command literally.
                 for quoted in step.look.iter().copied().chain([step.say]) {
                     let is_there = text.split_whitespace().collect::<Vec<_>>().join(" ").contains(quoted);
                     assert!(is_there, "docs/learn/{}.md does not have: {quoted}", story.name);
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn heard_is_what_was_asked() {
+    fn heard_compares_values_with_acknowledgements() {
         for (data, want) in [
             (json!({}), false),
             (json!({"silent": "", "faults": "[]"}), false),

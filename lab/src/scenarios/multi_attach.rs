@@ -1,4 +1,4 @@
-//! A volume for one node is wanted on two.
+//! A single-node volume is needed on two nodes.
 
 use serde_json::Value;
 
@@ -10,13 +10,13 @@ fn on(list: &Value, node: &str) -> bool {
     items.len() == 1 && items[0]["spec"]["nodeName"] == node && items[0]["status"]["attached"] == true
 }
 
-/// Attached, refused, let go, attached.
+/// Attached, refused, detached, attached.
 pub(super) fn story() -> Scenario {
     let (first, second) = (format!("{PODS}/multi-first"), format!("{PODS}/multi-second"));
     let attachments = format!("{ATTACHMENTS}?fieldSelector=spec.source.persistentVolumeName={{volume}}");
     Scenario {
         name: "multi-attach",
-        about: "a second pod on another node waits until the first has let go of their volume",
+        about: "a second pod on another node waits until their volume is detached from the first",
         steps: vec![
             step("A claim with ReadWriteOnce is bound to a volume that one node may have at a time.")
                 .create(CLAIMS, claim("multi-claim", "lab", "1Gi"))
@@ -32,9 +32,9 @@ pub(super) fn story() -> Scenario {
                     on(list, "virtual-1")
                 }))
                 .look("kubectl get volumeattachment"),
-            step("A pod on virtual-2 wants the same claim, but two machines that write to one disk destroy what is on it, so this pod waits, and is told for whom.")
+            step("A pod on virtual-2 uses the same claim, but two machines that write to one disk destroy its data, so this pod waits, and an event names the current user.")
                 .create(PODS, pod("multi-second", "multi-claim", Some("virtual-2")))
-                .until(event("multi-second", "FailedAttachVolume", "an event of the second pod says who has the volume"))
+                .until(event("multi-second", "FailedAttachVolume", "an event of the second pod names the current user of the volume"))
                 .until(see(attachments.clone(), "the volume is still attached to virtual-1 alone", |list| {
                     on(list, "virtual-1")
                 }))

@@ -1,4 +1,4 @@
-//! A node says nothing any more while a pod there uses a volume.
+//! A node goes silent while a pod there uses a volume.
 
 use serde_json::{Value, json};
 
@@ -13,14 +13,14 @@ fn on_second(list: &Value) -> bool {
     items.len() == 1 && items[0]["spec"]["nodeName"] == "virtual-2"
 }
 
-/// Silent, lost, held, fenced, moved, back.
+/// Silent, lost, blocked, fenced, moved, back.
 pub(super) fn story() -> Scenario {
     let (first, second) = (format!("{PODS}/node-lost-first"), format!("{PODS}/node-lost-second"));
     let node = format!("{NODES}/virtual-3");
     let attachments = format!("{ATTACHMENTS}?fieldSelector=spec.source.persistentVolumeName={{volume}}");
     Scenario {
         name: "node-lost",
-        about: "a node goes silent with a volume attached, and a person says that it is off",
+        about: "a node goes silent with a volume attached, and a user confirms that it is off",
         steps: vec![
             step("A pod runs on virtual-3 and uses a volume.")
                 .create(CLAIMS, claim("node-lost-claim", "lab", "1Gi"))
@@ -30,27 +30,27 @@ pub(super) fn story() -> Scenario {
                         .keeping("volume", "/spec/volumeName"),
                 )
                 .until(see(first.clone(), "the pod runs", runs))
-                .until(see(node.clone(), "the node says that it uses the volume", |it| {
+                .until(see(node.clone(), "the node reports that it uses the volume", |it| {
                     it["status"]["volumesInUse"].as_array().is_some_and(|all| !all.is_empty())
                 }))
                 .look("kubectl get pod,volumeattachment"),
-            step("Virtual-3 goes silent: nobody can tell whether the machine is off or only cut off, so after a while it counts as lost.")
+            step("Virtual-3 goes silent: the cluster cannot know whether the machine is off or only cut off, so after the grace period it counts as lost.")
                 .patch(LAB, json!({"data": {"silent": "virtual-3"}}))
-                .until(see(LAB, "the node says nothing any more", heard))
+                .until(see(LAB, "the node is silent", heard))
                 .until(see(node.clone(), "the condition Ready of the node is Unknown", |it| {
                     condition(it, "Ready") == "Unknown" && has_taint(it, "node.kubernetes.io/unreachable")
                 }))
                 .look("orlop why node/virtual-3"),
-            step("After the time that the pod tolerates this it is deleted, but only the node could say that it has ended, so it stays Terminating.")
+            step("After its toleration time the pod is deleted, but only the node could confirm that it has ended, so it stays Terminating.")
                 .until(see(first.clone(), "the pod is Terminating", |it| {
                     it["metadata"]["deletionTimestamp"].is_string()
                 }))
                 .look("orlop why pod/node-lost-first"),
             step("Another pod shall go on with the volume on virtual-2, and has to wait: the silent machine may still be writing.")
                 .create(PODS, pod("node-lost-second", "node-lost-claim", Some("virtual-2")))
-                .until(event("node-lost-second", "FailedAttachVolume", "an event says who has the volume"))
+                .until(event("node-lost-second", "FailedAttachVolume", "an event names the current user of the volume"))
                 .look("orlop why pod/node-lost-second"),
-            step("A person has seen that the machine is off and says so with the taint out-of-service: the old pod goes, the volume is taken from the node, and the new pod runs.")
+            step("A user verifies that the machine is off and adds the taint out-of-service: the old pod is removed, the volume is detached from the node, and the new pod runs.")
                 .patch(
                     node.clone(),
                     json!({"spec": {"taints": [{"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}]}}),

@@ -1,11 +1,11 @@
-//! A volume that shall be emptied for the next claim cannot be, and a person frees it.
+//! Recycling a volume fails, and a user makes the volume available again.
 
 use serde_json::{Value, json};
 
 use super::claim;
 use crate::step::{CLAIMS, Scenario, VOLUMES, bound, event, gone, see, step};
 
-/// Its server has a name that nobody can resolve, with one number too many.
+/// The server's address is invalid: it has one number too many.
 fn volume() -> Value {
     json!({"metadata": {"name": "recycle-volume"}, "spec": {"capacity": {"storage": "5Gi"},
         "accessModes": ["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany"],
@@ -13,7 +13,7 @@ fn volume() -> Value {
         "nfs": {"server": "172.16.51.58.1", "path": "/var/nfsshare/v1"}}})
 }
 
-/// Bound, released, failed, freed.
+/// Bound, released, failed, available again.
 pub(super) fn story() -> Scenario {
     let volume_path = format!("{VOLUMES}/recycle-volume");
     let claim_path = format!("{CLAIMS}/recycle-claim");
@@ -21,7 +21,7 @@ pub(super) fn story() -> Scenario {
         name: "recycle-failure",
         about: "a volume with policy Recycle cannot be emptied, is Failed, and a person frees it",
         steps: vec![
-            step("A volume of the NFS server 172.16.51.58.1 is offered, and nobody notices yet that this is no address of a server.")
+            step("A volume of the NFS server 172.16.51.58.1 is offered; nothing has verified that this is a valid address.")
                 .create(VOLUMES, volume())
                 .until(see(volume_path.clone(), "the volume is Available", |it| {
                     it["status"]["phase"] == "Available"
@@ -34,11 +34,11 @@ pub(super) fn story() -> Scenario {
             step("The claim is deleted: the policy is Recycle, so a pod is made to empty the volume, which it cannot do, and the volume is Failed.")
                 .delete(claim_path.clone())
                 .until(gone(claim_path.clone(), "the claim is gone"))
-                .until(see(volume_path.clone(), "the volume is Failed and says why", |it| {
+                .until(see(volume_path.clone(), "the volume is Failed and reports why", |it| {
                     it["status"]["phase"] == "Failed"
                         && it["status"]["message"].as_str().is_some_and(|text| text.starts_with("Recycle failed: "))
                 }))
-                .until(event("recycle-volume", "VolumeFailedRecycle", "an event says it too"))
+                .until(event("recycle-volume", "VolumeFailedRecycle", "an event reports it too"))
                 .look("orlop why pv/recycle-volume")
                 .look("kubectl get events"),
             step("A person has looked after the data and takes the name of the old claim off the volume: it is Available, and no pod is at work on it.")
@@ -48,7 +48,7 @@ pub(super) fn story() -> Scenario {
                 }))
                 .until(gone(
                     "/api/v1/namespaces/default/pods/recycler-for-recycle-volume",
-                    "the pod that should empty it is gone",
+                    "the recycler pod is gone",
                 ))
                 .look("kubectl get pv,pod"),
             step("The next claim gets it.")

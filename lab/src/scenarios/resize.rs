@@ -1,4 +1,4 @@
-//! A claim grows, and cannot shrink.
+//! A claim is expanded, and cannot shrink.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn asks(size: &str) -> Value {
     json!({"spec": {"resources": {"requests": {"storage": size}}}})
 }
 
-/// Made, grown, refused.
+/// Provisioned, expanded, refused.
 pub(super) fn story() -> Scenario {
     let claim_path = format!("{CLAIMS}/resize-claim");
     Scenario {
@@ -20,7 +20,7 @@ pub(super) fn story() -> Scenario {
                 .create(CLAIMS, claim("resize-claim", "lab", "1Gi"))
                 .until(see(claim_path.clone(), "the claim is Bound", bound).keeping("volume", "/spec/volumeName"))
                 .look("kubectl get pvc resize-claim"),
-            step("The claim asks for 2Gi, and its class allows that: the driver grows the volume, its object says so, and then the status of the claim.")
+            step("The claim asks for 2Gi, and its class allows that: the driver expands the volume, the volume object reports 2Gi, and then the status of the claim does.")
                 .patch(claim_path.clone(), asks("2Gi"))
                 .until(see(format!("{VOLUMES}/{{volume}}"), "the volume holds 2Gi", |it| {
                     it["spec"]["capacity"]["storage"] == "2Gi"

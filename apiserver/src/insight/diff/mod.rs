@@ -1,5 +1,5 @@
-//! Two states of an object, field by field. Lists whose items have keys are compared by those keys, sets by their
-//! items, all other lists as a whole.
+//! Field-by-field differences between two states of an object. Lists of items with keys are compared by key, sets
+//! by item, all other lists as a whole.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,35 +18,35 @@ use crate::state::Inner;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
-/// What happened to a field.
+/// A change to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Op {
-    /// It is new.
+    /// The field was added.
     Add,
-    /// It is gone.
+    /// The field was removed.
     Remove,
-    /// It has another value.
+    /// The value changed.
     Replace,
 }
 
-/// One field that differs.
+/// A field that differs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Change {
-    /// Member names from the top; an item of a list with keys is `[name=web]`, one of a set `[=value]`.
+    /// Field names from the root; an item of a list with keys is `[name=web]`, an item of a set `[=value]`.
     pub(crate) path: Vec<String>,
-    /// What happened.
+    /// The kind of change.
     pub(crate) op: Op,
-    /// What was there.
+    /// The old value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) from: Option<Value>,
-    /// What is there now.
+    /// The new value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) to: Option<Value>,
 }
 
-/// What differs between two states of an object, by the order of names. Managed fields, the resourceVersion, kind and
-/// apiVersion are left out.
+/// The differences between two states of an object, ordered by name. Excludes the managed fields, the
+/// resourceVersion, kind and apiVersion.
 pub(crate) fn changes(kind: KindRef, from: &Value, to: &Value) -> Vec<Change> {
     let ty = kind.struct_type();
     let known = ty.as_deref().map_or(KnownShape::Nothing, KnownShape::Struct);
@@ -55,13 +55,13 @@ pub(crate) fn changes(kind: KindRef, from: &Value, to: &Value) -> Vec<Change> {
     found.changes
 }
 
-/// What is known of a value.
+/// The known shape of a value.
 #[derive(Clone, Copy)]
 enum KnownShape<'a> {
     Struct(&'a StructType),
-    /// A map with such values.
+    /// A map with values of this shape.
     Map(&'a Shape),
-    /// A list with such items.
+    /// A list with items of this shape.
     List(&'a Shape),
     Nothing,
 }
@@ -96,7 +96,7 @@ impl<'a> KnownShape<'a> {
     }
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 enum Items {
     ByKeys(Vec<String>),
     AsSet,
@@ -129,7 +129,7 @@ impl Found {
         self.changes.push(Change { path: self.path.clone(), op, from: kept(from), to: kept(to) });
     }
 
-    /// A value that comes or goes whole, without what is left out in it.
+    /// A value that is added or removed as a whole, without its excluded fields.
     fn kept(&self, value: &Value) -> Value {
         match value {
             Value::Object(members) if self.path.len() < 2 => {
@@ -188,8 +188,8 @@ impl Found {
         }
     }
 
-    /// Compares items with the same keys. False when that tells nothing: an item has no keys, two have the same, or
-    /// only the order differs.
+    /// Compares items with the same keys. Returns false if the comparison yields no change: an item has no keys, two
+    /// items have the same keys, or only the order differs.
     fn by_keys(&mut self, known: KnownShape<'_>, keys: &[String], from: &[Value], to: &[Value]) -> bool {
         let (Some(old), Some(new)) = (keyed(keys, from), keyed(keys, to)) else { return false };
         let before = self.changes.len();
@@ -218,13 +218,13 @@ impl Found {
     }
 }
 
-/// The items of a list under the names that their keys give them.
+/// The items of a list, named by their keys.
 struct Keyed<'a> {
     list: Vec<(String, &'a Value)>,
     by_name: HashMap<String, &'a Value>,
 }
 
-/// `None` when an item has none of the keys, or two have the same.
+/// Returns `None` if an item has none of the keys or two items have the same keys.
 fn keyed<'a>(keys: &[String], list: &'a [Value]) -> Option<Keyed<'a>> {
     let mut named =
         Keyed { list: Vec::with_capacity(list.len()), by_name: HashMap::with_capacity(list.len()) };
@@ -247,10 +247,10 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// `GET OBJECT/diff?from=REV&to=REV`: revisions or times; `to` absent is now.
+/// `GET OBJECT/diff?from=REV&to=REV`: revisions or times; without `to`, compares with the current state.
 pub(super) async fn diff(server: &Inner, target: &ObjectTarget, query: &Query) -> Result<Value, ApiError> {
     let Some(from) = moment_of(server, query, "from").await? else {
-        return Err(bad_parameter("from", "", "wanted is the revision or the time to compare from"));
+        return Err(bad_parameter("from", "", "must be the revision or the time to compare from"));
     };
     let to = moment_of(server, query, "to").await?.unwrap_or_else(|| server.store.head().revision());
     let key = target.key();

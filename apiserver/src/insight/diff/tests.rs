@@ -17,7 +17,7 @@ fn told(kind: KindRef, from: &Value, to: &Value) -> Vec<String> {
 }
 
 #[test]
-fn fields() {
+fn changes_are_reported_per_field() {
     for (case, from, to, want) in [
         ("1 nothing", json!({"spec": {"a": 1}}), json!({"spec": {"a": 1}}), vec![]),
         (
@@ -114,7 +114,7 @@ fn fields() {
 }
 
 #[test]
-fn several_keys_and_items_in_items() {
+fn items_are_matched_by_all_their_keys() {
     let pod = |port: Value, env: Value| json!({"spec": {"containers": [{"name": "c", "ports": [port], "env": [env]}]}});
     let from = pod(json!({"containerPort": 1, "protocol": "TCP"}), json!({"name": "E", "value": "1"}));
     let to = pod(json!({"containerPort": 1, "protocol": "UDP"}), json!({"name": "E", "value": "2"}));
@@ -127,7 +127,7 @@ fn several_keys_and_items_in_items() {
 }
 
 #[test]
-fn the_form_of_a_change() {
+fn change_serializes_path_op_and_values() {
     let list = changes(kind("configmaps"), &json!({"data": {"a": "1"}}), &json!({"data": {"b": "2"}}));
     let want = json!([
         {"path": ["data", "a"], "op": "remove", "from": "1"},

@@ -1,9 +1,9 @@
-//! From a plan to one commit: every written object goes through what an ordinary write goes through (defaults,
-//! admission, what the server keeps, validation, quotas, reservations), everything that was read is a guard, and an
-//! Event says what was done and by whom.
+//! Turns a plan into one commit: every written object passes the steps of an ordinary write (defaults, admission,
+//! server-managed fields, validation, quotas, allocations), everything that was read becomes a guard, and an
+//! Event records the action and the user.
 //!
-//! An object whose spec and status both change is taken through both halves in turn, as two requests would be, and
-//! written once.
+//! An object whose spec and status both change passes these steps twice, as two requests would, and is written
+//! once.
 
 use std::sync::Arc;
 
@@ -32,27 +32,27 @@ use orlop_api::object::{Object, show_time};
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 
-/// Who has written, as managed fields name it.
+/// The manager name in managed fields.
 const MANAGER: &str = "orlop-plan";
-/// Who reports, in Events.
+/// The reporting controller of Events.
 const REPORTER: &str = "orlop.dev/plan";
-/// Names of objects up to this length are a part of the names of their Events.
+/// The maximum length of an object name that becomes part of the name of its Event.
 const EVENT_BASE_MAX: usize = 200;
-/// Bytes of a note of an Event.
+/// The maximum length of an Event's note, in bytes.
 const NOTE_MAX: usize = 1024;
 
-/// A plan that can be committed.
+/// A plan that is ready to be committed.
 pub(super) struct Ready {
     pub(super) guards: Vec<Guard>,
     pub(super) writes: Vec<Write<Projection>>,
-    /// The `Plan` as the API shows it.
+    /// The `Plan` in its API form.
     pub(super) shown: Value,
 }
 
-/// Makes the writes of a plan.
+/// Prepares the writes of a plan.
 ///
 /// # Errors
-/// Whatever an ordinary write of one of the objects would be answered with.
+/// Returns the error of the first object whose ordinary write would fail.
 pub(super) fn prepare(
     server: &Arc<Inner>,
     user: &UserInfo,
@@ -78,13 +78,13 @@ pub(super) fn prepare(
     Ok(Ready { guards, writes, shown })
 }
 
-/// The answer once it is done.
+/// The response after the commit.
 pub(super) fn committed(mut shown: Value, revision: Revision) -> Value {
     shown["committed"] = revision.to_string().into();
     shown
 }
 
-/// A plan as the API shows it; `finals` are the objects as they are written, where that is known.
+/// A plan in its API form; `finals` are the objects as they will be written, where known.
 pub(super) fn shown(plan: &Plan, revision: Revision, finals: &[Object]) -> Value {
     let none = Object::default();
     let steps: Vec<Value> = plan
@@ -110,7 +110,7 @@ pub(super) fn shown(plan: &Plan, revision: Revision, finals: &[Object]) -> Value
     })
 }
 
-/// What a step changes, without the values of secrets.
+/// The changes of a step, without the values of secrets.
 fn changed(target: &ObjectTarget, before: &Object, after: &Object) -> Vec<Change> {
     let value = |object: &Object| Value::Object(object.0.clone());
     let mut list = changes(target.kind.clone(), &value(before), &value(after));
@@ -120,7 +120,7 @@ fn changed(target: &ObjectTarget, before: &Object, after: &Object) -> Vec<Change
     list
 }
 
-/// A step, and where it is done.
+/// A step with its target and environment.
 struct On<'a> {
     server: &'a Arc<Inner>,
     user: &'a UserInfo,
@@ -134,7 +134,7 @@ impl On<'_> {
         request(self.server, self.user, &self.target, subresource)
     }
 
-    /// The record that the step is for.
+    /// The current record of the object.
     fn record(&self) -> Result<Arc<Record<Projection>>, ApiError> {
         let names = self.step.kind().names();
         let found = self.snapshot.get(&self.target.key());
@@ -148,7 +148,7 @@ impl On<'_> {
         Ok(object)
     }
 
-    /// The object as an update of it, and then one of its status, leave it.
+    /// The object after an update followed by a status update.
     fn changed(&self, old: &Object) -> Result<Object, ApiError> {
         let kind = self.step.kind();
         let request = self.request("");
@@ -165,7 +165,7 @@ impl On<'_> {
         self.with_status(object)
     }
 
-    /// The object with the status that the step wants, where that differs.
+    /// The object with the status of the step, if it differs.
     fn with_status(&self, main: Object) -> Result<Object, ApiError> {
         let kind = self.step.kind();
         if kind.policy().status == StatusSubresource::None
@@ -207,7 +207,7 @@ impl On<'_> {
         kind.prepare_create(&mut object, now);
         write::validate_new(kind, &object)?;
         write::admit_validated(&request, Operation::Create, &mut object, None)?;
-        // Of volumes and claims the phase is a part of the binding; everybody else finds out anew.
+        // For volumes and claims the phase is part of the binding; other kinds compute their status again.
         let names = kind.names();
         let binds =
             names.group.is_empty() && matches!(names.plural, "persistentvolumes" | "persistentvolumeclaims");
@@ -247,7 +247,7 @@ impl On<'_> {
         Ok(object)
     }
 
-    /// The writes that put an object in the place of a record; none if it is the same.
+    /// The writes that replace a record with an object; none if they are equal.
     fn put(&self, record: &Arc<Record<Projection>>, object: &Object) -> Vec<Write<Projection>> {
         let kind = self.step.kind();
         let mut bare = kind.to_stored(object.clone());
@@ -265,20 +265,20 @@ impl On<'_> {
     }
 }
 
-/// Whether the server lets anybody delete an object.
+/// Checks whether admission allows deleting an object.
 ///
 /// # Errors
-/// What a deletion would be answered with.
+/// The error that a delete request would return.
 pub(super) fn admit_deletion(
     server: &Arc<Inner>,
     target: &ObjectTarget,
     object: &Object,
 ) -> Result<(), ApiError> {
-    // Admission does not ask who it is.
+    // Admission of deletes ignores the user.
     write::admit_delete(&request(server, &UserInfo::admin(), target, ""), object)
 }
 
-/// The request that a person would have sent.
+/// The request that a client would have sent.
 fn request(server: &Arc<Inner>, user: &UserInfo, target: &ObjectTarget, subresource: &str) -> Request {
     Request {
         server: server.clone(),
@@ -301,7 +301,7 @@ fn request(server: &Arc<Inner>, user: &UserInfo, target: &ObjectTarget, subresou
     }
 }
 
-/// The Event of a plan, about the object that the verb was for.
+/// The Event of a plan, which regards the target of the verb.
 fn event(
     server: &Arc<Inner>,
     user: &UserInfo,
@@ -311,13 +311,13 @@ fn event(
 ) -> Result<Write<Projection>, ApiError> {
     let events = kind("events.k8s.io", "events");
     let names = target.kind.names();
-    // The object itself where it is there, else the one that comes.
+    // The existing object, otherwise the one to be created.
     let there = object_of(snapshot, target);
     let comes = plan.steps.iter().map(|step| &step.after).find(|after| after.name() == target.name);
     let uid = there.as_ref().or(comes).map(Object::uid).unwrap_or_default();
     let namespace = target.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let id = uuid::Uuid::new_v4().simple().to_string();
-    // What fits into the name of an Event; `regarding` says in any case what it is about.
+    // Names that do not fit are left out of the Event's name; `regarding` names the object in any case.
     let fits = target.name.len() <= EVENT_BASE_MAX && dns_subdomain(&target.name).is_empty();
     let base = if fits { target.name.as_str() } else { plan.verb };
     let mut note = format!("{} by {}", plan.summary, user.username);

@@ -1,4 +1,4 @@
-//! The objects of one revision, as a verb reads them. What was read is remembered: the commit rests on it.
+//! Read access to the objects of one revision for a verb. Records all reads, which become guards of the commit.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,24 +20,24 @@ pub(crate) struct ClusterView<'a> {
     read: RefCell<Read>,
 }
 
-/// What was read.
+/// The recorded reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Read {
-    /// Keys that were asked for, and the revision that was there.
+    /// The keys that were read and the revision of each record, if it existed.
     pub(crate) keys: BTreeMap<String, Option<u64>>,
-    /// Prefixes of which everything was looked at.
+    /// The prefixes that were listed.
     pub(crate) ranges: BTreeSet<String>,
 }
 
 impl Read {
-    /// What must still be so when the plan is carried out.
+    /// The conditions that must still hold when the plan is committed.
     pub(crate) fn guards(&self, snapshot: &Snapshot<Projection>) -> Vec<Guard> {
         let keys = self.keys.keys().map(|key| Guard::key(snapshot, key));
         let ranges = self.ranges.iter().map(|prefix| Guard::range(snapshot, prefix));
         keys.chain(ranges).collect()
     }
 
-    /// A key that was not found as it was then, or was found only one of both times.
+    /// The first key whose record differs between the two reads, or that only one of them has.
     pub(crate) fn changed_since<'a>(&'a self, then: &'a Self) -> Option<&'a str> {
         let differs = |(key, at): &(&String, &Option<u64>)| then.keys.get(*key) != Some(*at);
         let here = self.keys.iter().find(differs);
@@ -47,17 +47,17 @@ impl Read {
 }
 
 impl<'a> ClusterView<'a> {
-    /// The objects of a snapshot.
+    /// Creates a view of a snapshot.
     pub(crate) fn new(snapshot: &'a Snapshot<Projection>) -> Self {
         ClusterView { snapshot, read: RefCell::default() }
     }
 
-    /// What was read up to now.
+    /// Returns the recorded reads.
     pub(crate) fn into_read(self) -> Read {
         self.read.into_inner()
     }
 
-    /// One object.
+    /// Reads one object.
     pub(crate) fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {
         let key = dispatch::key(kind, namespace, name);
         let record = self.snapshot.get(&key);
@@ -65,14 +65,14 @@ impl<'a> ClusterView<'a> {
         record.map(|record| stored::decode_as(kind, record))
     }
 
-    /// The object that a verb is for.
+    /// Reads the target of a verb.
     pub(crate) fn target(&self, target: &ObjectTarget) -> Result<Object, PlanRefusal> {
         let namespace = target.namespace.as_deref().unwrap_or_default();
         self.get(&*target.kind, namespace, &target.name).ok_or(PlanRefusal::Missing)
     }
 
-    /// The objects of a namespace (`""`: of all) whose records `wanted` lets through. All of them together are read:
-    /// one that comes later changes the answer.
+    /// Lists the objects of a namespace (`""`: all namespaces) whose records match `wanted`. Records a read of the
+    /// whole list, because a later object would change the result.
     pub(crate) fn list(
         &self,
         kind: &dyn Kind,
@@ -90,7 +90,7 @@ impl<'a> ClusterView<'a> {
         found
     }
 
-    /// The same for what is only told and never done (`impact`): nothing rests on it.
+    /// Like `list`, but records no reads. Only for plans that are never committed (`impact`).
     pub(crate) fn glance(
         &self,
         kind: &dyn Kind,
@@ -103,12 +103,12 @@ impl<'a> ClusterView<'a> {
     }
 }
 
-/// Whether the stored bytes have this text somewhere: a quick look before an object is taken apart.
+/// Whether the stored bytes contain a text: a cheap check before decoding an object.
 pub(crate) fn mentions(record: &Record<Projection>, text: &str) -> bool {
     std::str::from_utf8(&record.value).is_ok_and(|value| value.contains(text))
 }
 
-/// The uids of the owners of a stored object. Nothing else of it is kept: all objects are looked at for this.
+/// The uids of the owners of a stored object. Decodes nothing else, because this runs for all objects.
 pub(crate) fn owners(record: &Record<Projection>) -> Vec<String> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -132,7 +132,7 @@ pub(crate) fn owners(record: &Record<Projection>) -> Vec<String> {
     stored.metadata.owner_references.into_iter().map(|owner| owner.uid).collect()
 }
 
-/// A kind that orlop brings.
+/// A built-in kind.
 pub(crate) fn kind(group: &str, plural: &str) -> &'static dyn Kind {
     by_resource(group, "v1", plural).expect("the verbs name kinds of the registry alone")
 }

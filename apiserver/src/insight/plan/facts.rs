@@ -1,7 +1,8 @@
-//! What the verbs read off volumes, claims, pods and attachments: who points to whom, and who uses what. Pure.
+//! Facts about volumes, claims, pods and attachments that the verbs rely on: references and use. Pure.
 //!
-//! The rules are those of the binder and of the protection controllers (upstream: pkg/controller/volume/persistentvolume,
-//! pvcprotection); where those differ, what counts as use here is the more careful of both.
+//! The rules are those of the binder and of the protection controllers (upstream:
+//! pkg/controller/volume/persistentvolume, pvcprotection); where those differ, the stricter definition of use
+//! applies.
 
 use serde_json::{Value, json};
 
@@ -15,9 +16,9 @@ pub(crate) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 pub(crate) const VOLUME_CONTROLLER: &str = "kubernetes.io/pv-controller";
 pub(crate) const PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 pub(crate) const ATTACHER_PREFIX: &str = "external-attacher/";
-/// The policy that a volume goes back to once it is scrubbed. The binder reads it.
+/// Annotation with the reclaim policy to restore after scrubbing. The binder reads it.
 pub(crate) const POLICY_AFTER_SCRUB: &str = "orlop.dev/reclaim-policy-after-scrub";
-/// Field of attachments and the projection's name of it.
+/// A field of attachments, and its name in the projection.
 const ATTACHED_VOLUME: &str = "spec.source.persistentVolumeName";
 
 /// `status.phase`.
@@ -33,23 +34,23 @@ pub(crate) fn policy(volume: &Object) -> &str {
     }
 }
 
-/// Whom a volume points to.
+/// A volume's reference to a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimRef {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// Empty when only the name is reserved.
+    /// Empty if the volume is reserved by name only.
     pub(crate) uid: String,
 }
 
-/// The claim that a volume points to.
+/// The claim reference of a volume.
 pub(crate) fn claim_ref(volume: &Object) -> Option<ClaimRef> {
     volume.at(&["spec", "claimRef"]).filter(|reference| reference.is_object())?;
     let part = |name: &str| volume.str_at(&["spec", "claimRef", name]).to_owned();
     Some(ClaimRef { namespace: part("namespace"), name: part("name"), uid: part("uid") })
 }
 
-/// A reference to a claim; without a uid it reserves by name.
+/// A reference to a claim; without a uid it reserves the volume by name.
 pub(crate) fn reference_to(namespace: &str, name: &str, uid: &str) -> Value {
     let mut reference =
         json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": namespace, "name": name});
@@ -64,7 +65,7 @@ pub(crate) fn volume_name(claim: &Object) -> &str {
     claim.str_at(&["spec", "volumeName"])
 }
 
-/// Sets the phase of a volume as a new one: what was said about the old one goes.
+/// Sets the phase of a volume and removes the message and reason of the old phase.
 pub(crate) fn set_phase(volume: &mut Object, phase: &str) {
     volume.set(&["status", "phase"], phase);
     for told in ["message", "reason"] {
@@ -72,18 +73,18 @@ pub(crate) fn set_phase(volume: &mut Object, phase: &str) {
     }
 }
 
-/// Takes the reference of a volume away, and who wrote it.
+/// Removes a volume's claim reference and the annotation that marks it as written by the controller.
 pub(crate) fn free(volume: &mut Object) {
     volume.remove(&["spec", "claimRef"]);
     volume.remove(&["metadata", "annotations", BOUND_BY_CONTROLLER]);
     end_scrub(volume);
 }
 
-/// Takes away what an earlier round of scrubbing that never ended has left: the binder would take the next Recycle for
-/// that round.
+/// Removes the annotation of an earlier scrub that never ended; otherwise the binder would take the next Recycle
+/// for that scrub.
 pub(crate) fn end_scrub(volume: &mut Object) {
     volume.remove(&["metadata", "annotations", POLICY_AFTER_SCRUB]);
-    // The last one leaves no empty map behind.
+    // Removes the map of annotations when it becomes empty.
     let annotations = volume.at(&["metadata", "annotations"]).and_then(Value::as_object);
     if annotations.is_some_and(serde_json::Map::is_empty) {
         volume.meta().remove("annotations");
@@ -98,7 +99,7 @@ pub(crate) fn key_of(object: &Object) -> String {
     }
 }
 
-/// The claims of its namespace that a pod names, by name or as its ephemeral ones.
+/// The claims that a pod uses in its namespace, including those of its ephemeral volumes.
 pub(crate) fn claims_of(pod: &Object) -> impl Iterator<Item = String> {
     let volumes = pod.at(&["spec", "volumes"]).and_then(Value::as_array);
     volumes.into_iter().flatten().filter_map(|volume| {
@@ -110,12 +111,13 @@ pub(crate) fn claims_of(pod: &Object) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether a pod names a claim of its namespace.
+/// Whether a pod uses a claim of its namespace.
 pub(crate) fn names_claim(pod: &Object, claim: &str) -> bool {
     claims_of(pod).any(|name| name == claim)
 }
 
-/// Whether nothing of a pod runs any more: it has ended, or it is being deleted and no container is left.
+/// Whether no container of a pod runs any more: the pod has ended, or it is being deleted and no container is
+/// left.
 pub(crate) fn is_over(pod: &Object) -> bool {
     if matches!(phase(pod), "Succeeded" | "Failed") {
         return true;
@@ -130,10 +132,10 @@ pub(crate) fn is_over(pod: &Object) -> bool {
     pod.is_terminating() && containers.all(stopped)
 }
 
-/// The pods that name a claim, over or not.
+/// The pods that name a claim, including ended ones.
 pub(crate) fn pods_of(view: &ClusterView<'_>, namespace: &str, claim: &str) -> Vec<Object> {
     let all = view.list(pods(), namespace, |record| {
-        // An ephemeral claim's name is put together from two that stand in the pod.
+        // The name of an ephemeral claim is composed of two names in the pod.
         mentions(record, claim) || mentions(record, "\"ephemeral\"")
     });
     all.into_iter().filter(|pod| names_claim(pod, claim)).collect()
@@ -150,12 +152,12 @@ pub(crate) fn attachments_of(view: &ClusterView<'_>, volume: &str) -> Vec<Object
     named.into_iter().filter(names).collect()
 }
 
-/// Who may read or write the data of a volume now, in words; empty when it is certain that nobody does. `claim` is
-/// the claim that has the name of the volume's reference now.
+/// Descriptions of the possible readers and writers of a volume's data; empty only if there certainly are none.
+/// `claim` is the claim that now has the name in the volume's reference.
 pub(crate) fn users(view: &ClusterView<'_>, volume: &Object, claim: Option<&Object>) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(reference) = claim_ref(volume) {
-        // Pods that came after a new claim of that name use the volume of the new one.
+        // Pods created after a new claim of that name use the volume of the new claim.
         let successor = claim.filter(|claim| {
             claim.uid() != reference.uid && !reference.uid.is_empty() && volume_name(claim) != volume.name()
         });
@@ -184,14 +186,14 @@ pub(crate) fn users(view: &ClusterView<'_>, volume: &Object, claim: Option<&Obje
     found
 }
 
-/// What nodes call a CSI volume.
+/// The name of a CSI volume in the status of nodes.
 fn unique_name(volume: &Object) -> Option<String> {
     let part = |name: &str| volume.str_at(&["spec", "csi", name]);
     (!part("volumeHandle").is_empty())
         .then(|| format!("kubernetes.io/csi/{}^{}", part("driver"), part("volumeHandle")))
 }
 
-/// Other volumes that stand for the same asset.
+/// Other volumes that represent the same asset.
 pub(crate) fn same_asset(view: &ClusterView<'_>, volume: &Object) -> Vec<String> {
     let Some(unique) = unique_name(volume) else { return Vec::new() };
     let handle = volume.str_at(&["spec", "csi", "volumeHandle"]);
@@ -202,7 +204,7 @@ pub(crate) fn same_asset(view: &ClusterView<'_>, volume: &Object) -> Vec<String>
     same.map(|other| other.name().to_owned()).collect()
 }
 
-/// The volumes that point to a claim: by uid, or by name alone.
+/// The volumes that reference a claim, by uid or by name alone.
 pub(crate) fn volumes_pointing_to(
     view: &ClusterView<'_>,
     namespace: &str,
@@ -233,7 +235,7 @@ pub(crate) fn attacher_finalizer(driver: &str) -> String {
     name
 }
 
-/// At most so many of a list, as words.
+/// The first items of a list and the number of the others, as text.
 pub(crate) fn some(list: &[String]) -> String {
     const SHOWN: usize = 5;
     let shown = list.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");

@@ -1,7 +1,9 @@
-//! `impact`: what a deletion would do: what goes, what loses its data, what waits and for what. Pure; never carried out.
+//! `impact`: predicts the effects of a deletion: the deleted objects, the lost data, and the waits. Pure; never
+//! committed.
 //!
-//! The deletion is one in the background, as kubectl's: the collector takes what belongs to nobody any more, and what
-//! belongs to that. Whatever goes is told as if it were deleted itself, so that a claim tells of its volume.
+//! The deletion propagates in the background, as kubectl's: the garbage collector deletes dependents without
+//! another owner, and their dependents in turn. Every deleted object is reported as if it were deleted directly,
+//! so that a claim includes its volume.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,40 +19,40 @@ use crate::insight::ObjectTarget;
 use crate::registry::{KINDS, Kind, KindRef, Scope};
 use orlop_api::object::Object;
 
-/// Steps that are told one by one.
+/// The maximum number of steps in the plan.
 const MOST: usize = 200;
-/// Owners of owners that are followed. Each level is one look at all objects.
+/// The maximum depth of ownership. Each level scans all objects.
 const DEEPEST: usize = 16;
-/// The collector's own finalizers. With `orphan` it lets go what belongs to an object.
+/// Finalizers of the garbage collector. `orphan` keeps the dependents of an object.
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of the Job controller on pods, which it takes off those whose Job is gone.
+/// The finalizer of the Job controller on pods; the controller removes it from pods whose Job is deleted.
 const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
-/// What has been found so far.
+/// The effects found so far.
 #[derive(Default)]
 struct Found {
-    /// The first [`MOST`] of them.
+    /// The first [`MOST`] steps.
     steps: Vec<PlanStep>,
-    /// All of them.
+    /// The number of all steps.
     count: usize,
-    /// The uids of their objects.
+    /// The uids of the objects in all steps.
     told: HashSet<String>,
-    /// The uids of those that are deleted.
+    /// The uids of the deleted objects.
     going: HashSet<String>,
-    /// Those of them whose dependants nobody has looked for yet.
+    /// The uids of deleted objects whose dependents are not searched yet.
     fresh: HashSet<String>,
     warnings: Vec<String>,
     /// Volumes whose data is deleted.
     lost: Vec<String>,
     waits: Vec<About>,
-    /// Pods that have no node and need a claim that goes.
+    /// Pods without a node that need a deleted claim.
     stranded: Vec<About>,
 }
 
-/// Words about an object that count only while it stays: what goes, too, is found in any order.
+/// A note about an object that applies only if the object is not deleted too, which may be found later.
 struct About {
-    /// Empty where it is not known.
+    /// Empty if unknown.
     uid: String,
     words: String,
 }
@@ -61,7 +63,7 @@ impl About {
     }
 }
 
-/// `custom` are the kinds that definitions have brought.
+/// `custom` are the custom kinds.
 pub(super) fn plan(
     view: &ClusterView<'_>,
     target: &ObjectTarget,
@@ -73,25 +75,25 @@ pub(super) fn plan(
     owned(view, object.uid(), custom, &mut found);
     let held = held(&*target.kind, &object);
     if !held.is_empty() {
-        found.warnings.push(format!("it goes when these are taken away: {}", held.join(", ")));
+        found.warnings.push(format!("it is deleted after these finalizers are removed: {}", held.join(", ")));
     }
     Ok(found.into_plan(&format!("{} {}", target.kind.names().singular, key_of(&object))))
 }
 
-/// What the server does not let anybody delete: nothing goes.
+/// The plan for an object that admission refuses to delete: no steps.
 pub(super) fn refused(target: &ObjectTarget, why: &str) -> Plan {
     let place = target.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     let what = format!("{} {place}{}", target.kind.names().singular, target.name);
     Plan {
         verb: "impact",
         reason: "Impact",
-        summary: format!("{what} stays, and nothing goes with it: {why}"),
+        summary: format!("{what} stays, and no other object is deleted: {why}"),
         warnings: Vec::new(),
         steps: Vec::new(),
     }
 }
 
-/// Tells of an object that is deleted. `because` is said of kinds of which nothing else is to be said.
+/// Adds the steps for a deleted object. `because` is the message for kinds without a specific one.
 fn tell(
     view: &ClusterView<'_>,
     kind: &KindRef,
@@ -142,12 +144,12 @@ fn class(view: &ClusterView<'_>, kind: &KindRef, class: &Object, found: &mut Fou
     }
 }
 
-/// The finalizers of which the words of a step say nothing: somebody else has to take them away.
+/// The finalizers that the message of a step does not cover: others have to remove them.
 fn held(kind: &dyn Kind, object: &Object) -> Vec<String> {
     let is_told = |held: &str| match kind.names().plural {
         _ if held == ORPHAN || held == FOREGROUND => true,
         "persistentvolumeclaims" => held == CLAIM_PROTECTION,
-        // Whoever deletes the asset takes its finalizer off then.
+        // The provisioner removes its finalizer after deleting the asset.
         "persistentvolumes" if held == PROVISIONER => policy(object) == "Delete",
         "persistentvolumes" => {
             held == VOLUME_PROTECTION || held == VOLUME_CONTROLLER || held.starts_with(ATTACHER_PREFIX)
@@ -164,7 +166,7 @@ impl Found {
         let (kind, mut message) = (kind.into(), message.into());
         let held = held(&*kind, object);
         if !held.is_empty() {
-            message = format!("{message}; goes when {} is taken away", held.join(", "));
+            message = format!("{message}; goes when {} is removed", held.join(", "));
         }
         self.goes(object);
         let left: Vec<String> = object.finalizers().map(str::to_owned).collect();
@@ -181,7 +183,7 @@ impl Found {
         }
     }
 
-    /// Notes that an object is deleted; whether that is new.
+    /// Marks an object as deleted; returns whether it was not marked before.
     fn goes(&mut self, object: &Object) -> bool {
         let uid = object.uid();
         if uid.is_empty() || !self.going.insert(uid.to_owned()) {
@@ -193,7 +195,7 @@ impl Found {
         true
     }
 
-    /// Of words about objects those about what stays, each once.
+    /// The notes about objects that are not deleted, without duplicates.
     fn staying(&self, all: &[About]) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         for about in all.iter().filter(|about| !self.going.contains(&about.uid)) {
@@ -224,7 +226,7 @@ impl Found {
             self.warnings.insert(0, format!("data is deleted for good: {}", some(&self.lost)));
         }
         if self.count > MOST {
-            self.warnings.push(format!("only the first {MOST} of {} objects are told", self.count));
+            self.warnings.push(format!("only the first {MOST} of {} objects are listed", self.count));
         }
         let warnings = self.warnings;
         Plan { verb: "impact", reason: "Impact", summary, warnings, steps: self.steps }
@@ -233,7 +235,7 @@ impl Found {
 
 /// `using` are the pods that name the claim.
 fn claim(view: &ClusterView<'_>, claim: &Object, using: &[&Object], found: &mut Found) {
-    // As protection counts: whoever has a node, over or not.
+    // As the protection controller counts: all pods with a node, ended or not.
     let mut holding: Vec<String> = Vec::new();
     for pod in using {
         if !pod.str_at(&["spec", "nodeName"]).is_empty() {
@@ -258,9 +260,9 @@ fn claim(view: &ClusterView<'_>, claim: &Object, using: &[&Object], found: &mut 
     }
 }
 
-/// What becomes of a volume whose claim goes.
+/// Adds the effects on a volume whose claim is deleted.
 fn released(volume: &Object, found: &mut Found) {
-    // It goes in its own right, and is told as that.
+    // The volume is deleted itself and has its own step.
     if found.going.contains(volume.uid()) {
         return;
     }
@@ -294,7 +296,7 @@ fn volume(view: &ClusterView<'_>, volume: &Object, found: &mut Found) {
         (Some(claim), _) => format!("stays Terminating while the claim {} is bound to it", key_of(claim)),
         (None, true) => "the asset and the object go".to_owned(),
         (None, false) => {
-            "the object goes; the storage stays, and nothing here knows of it any more; undelete brings \
+            "only the object is deleted; the storage remains, and no object refers to it any more; undelete brings \
              the object back with its handle while it is in the history"
                 .to_owned()
         }
@@ -314,8 +316,8 @@ fn volume(view: &ClusterView<'_>, volume: &Object, found: &mut Found) {
 }
 
 fn namespace(view: &ClusterView<'_>, namespace: &Object, custom: &[KindRef], found: &mut Found) {
-    found.step(super::cluster_view::kind("", "namespaces"), namespace, "goes last, when it is empty");
-    // The pods by the claims that they name: claims and pods may both be many.
+    found.step(super::cluster_view::kind("", "namespaces"), namespace, "deleted last, when it is empty");
+    // Groups the pods by claim, because there may be many of both.
     let all = view.glance(pods(), namespace.name(), |_| true);
     let mut using: HashMap<String, Vec<&Object>> = HashMap::new();
     for pod in &all {
@@ -329,7 +331,7 @@ fn namespace(view: &ClusterView<'_>, namespace: &Object, custom: &[KindRef], fou
                 let using = using.get(object.name()).map(Vec::as_slice).unwrap_or_default();
                 claim(view, &object, using, found);
             } else if plural != "events" {
-                found.step(kind.clone(), &object, "goes with its namespace");
+                found.step(kind.clone(), &object, "deleted with its namespace");
             }
         }
     }
@@ -351,14 +353,14 @@ fn node(view: &ClusterView<'_>, node: &Object, found: &mut Found) {
     }
 }
 
-/// The kinds whose objects lie in the store.
+/// The stored kinds.
 fn stored(custom: &[KindRef]) -> impl Iterator<Item = KindRef> {
     let given = KINDS.iter().copied().map(KindRef::Builtin);
     given.chain(custom.iter().cloned()).filter(|kind| kind.is_stored() && !kind.is_view())
 }
 
-/// What the collector takes away with its last owner, and what goes with that. `first` is the uid of what the question
-/// is about.
+/// Adds the objects that the garbage collector deletes with their last owner, and the effects of that. `first` is
+/// the uid of the target.
 fn owned(view: &ClusterView<'_>, first: &str, custom: &[KindRef], found: &mut Found) {
     for _ in 0..DEEPEST {
         let level = std::mem::take(&mut found.fresh);
@@ -372,7 +374,7 @@ fn owned(view: &ClusterView<'_>, first: &str, custom: &[KindRef], found: &mut Fo
             let because = because(&object, first);
             let at = found.steps.len();
             tell(view, &kind, &object, &because, custom, found);
-            // Its own step is the first one; kinds that have words of their own say why they go, too.
+            // The object's own step comes first; kinds with a specific message also state the owner.
             if let Some(step) = found.steps.get_mut(at).filter(|step| !step.message.starts_with(&because)) {
                 step.message = format!("{because}: {}", step.message);
             }
@@ -380,13 +382,13 @@ fn owned(view: &ClusterView<'_>, first: &str, custom: &[KindRef], found: &mut Fo
     }
     if !found.fresh.is_empty() {
         found.warnings.push(format!(
-            "owners of owners are followed {DEEPEST} times; what belongs to the last of them goes, too, and is not told"
+            "owners of owners are followed {DEEPEST} times; objects owned by the last of them are deleted too, but not listed"
         ));
     }
 }
 
-/// What belongs to one of a level and to nobody who stays. What has gone through here never does again, so that owners
-/// in a circle come to an end.
+/// The dependents of one level that have no other owner left. No object is returned twice, so cycles of owners
+/// end.
 fn dependants(
     view: &ClusterView<'_>,
     level: &HashSet<String>,
@@ -418,6 +420,6 @@ fn because(object: &Object, first: &str) -> String {
         (Some(owner), None) => {
             format!("belongs to {} {} alone, which goes", part(owner, "kind"), part(owner, "name"))
         }
-        (Some(_), Some(_)) | (None, _) => "all that it belongs to goes".to_owned(),
+        (Some(_), Some(_)) | (None, _) => "all its owners are deleted".to_owned(),
     }
 }

@@ -1,9 +1,10 @@
-//! Safe verbs: what people do by hand with references and finalizers, as plans that are checked and carried out whole.
+//! Safe verbs: common manual repairs of references and finalizers, as plans that are checked and committed as a
+//! whole.
 //!
-//! Reading order: [`model`] says what a plan is, [`cluster_view`] how a verb reads (and that what it read is remembered),
-//! [`facts`] who points to whom and who uses what; then one pure file per verb. [`carry_out`] makes a commit of a plan.
-//! A verb reads the objects of one revision. The commit rests on everything that was read: keys and whole lists are
-//! guards of it (`orlop_store::Guard`), so that a pod that comes in between makes the plan anew or a conflict.
+//! Reading order: [`model`] defines plans, [`cluster_view`] how a verb reads (and records its reads), [`facts`]
+//! references between objects and their use; then one pure file per verb. [`carry_out`] turns a plan into a
+//! commit. A verb reads the objects of one revision. Everything that was read, keys and whole lists, becomes a
+//! guard of the commit (`orlop_store::Guard`), so that a pod created in between causes a new plan or a conflict.
 
 mod carry_out;
 mod cluster_view;
@@ -41,30 +42,30 @@ use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 
-/// The verbs, as paths end with them.
+/// The verbs, as the last segment of a path.
 pub(super) const VERBS: [&str; 6] = ["reclaim", "recover", "transfer", "release", "unblock", "undelete"];
 
-/// How often a plan is made anew when somebody else writes what it rests on.
+/// How often a plan is made again after a concurrent write to an object that it depends on.
 const ATTEMPTS: usize = 16;
 
-/// What there is besides the objects of the revision.
+/// Inputs of a verb besides the objects of the revision.
 #[derive(Debug, Default)]
 struct PlanContext {
-    /// What the object, or the volume of a claim, was before; newest first.
+    /// Earlier versions of the object, or of the claim's volume; newest first.
     versions: Vec<Version>,
-    /// The oldest revision that is known.
+    /// The oldest known revision.
     oldest: u64,
-    /// What went with the object.
+    /// The dependents that were deleted with the object.
     dependents: Vec<String>,
-    /// For an object that comes.
+    /// The uid for an object to be created.
     uid: String,
 }
 
-/// Makes the plan of a verb and carries it out, unless it is a dry run. Answers with the `Plan`.
+/// Makes the plan of a verb and commits it, unless it is a dry run. Returns the `Plan`.
 ///
 /// # Errors
-/// 400 for options that make no sense, 404, 409 where the state does not allow it or has changed since the plan that
-/// was seen, 410 where the past is forgotten, and what ordinary writes are answered with.
+/// 400 for invalid options, 404, 409 if the state does not allow the verb or has changed since the plan that was
+/// seen, 410 if the past is no longer known, and the errors of ordinary writes.
 pub(crate) async fn perform(
     server: &Arc<Inner>,
     user: &UserInfo,
@@ -107,13 +108,13 @@ pub(crate) async fn perform(
     Err(conflict(target, "what the plan rests on changes all the time; send the request again"))
 }
 
-/// The plan of a deletion, which is never carried out here.
+/// The plan of a deletion, which is never committed.
 ///
 /// # Errors
-/// 404, and whatever hinders reading.
+/// 404, and failed reads.
 pub(crate) async fn impact(server: &Arc<Inner>, target: &ObjectTarget) -> Result<Value, ApiError> {
     let (server, target) = (server.clone(), target.clone());
-    // A namespace may hold much, and nothing in between would let anybody else have a turn.
+    // A namespace may have many objects, and the loop never yields to other tasks.
     tokio::task::spawn_blocking(move || impact_now(&server, &target)).await.map_err(ApiError::internal)?
 }
 
@@ -134,11 +135,11 @@ fn impact_now(server: &Arc<Inner>, target: &ObjectTarget) -> Result<Value, ApiEr
     Ok(carry_out::shown(&plan, snapshot.revision(), &[]))
 }
 
-/// That the same plan would be made of the revision at which a person has seen it. What a verb has only looked at, and
-/// what does not change the plan, may be another.
+/// Checks that the revision at which the user saw the plan leads to the same plan. Differences that do not change
+/// the plan are allowed.
 ///
 /// # Errors
-/// 409 that names what has changed; 410 when that revision is older than what is known.
+/// 409 that names the change; 410 if the revision is older than the oldest known one.
 async fn still_as_seen(
     server: &Inner,
     target: &ObjectTarget,
@@ -149,7 +150,7 @@ async fn still_as_seen(
     seen: Revision,
 ) -> Result<(), ApiError> {
     let then = server.store.at(seen, "/registry/").await.map_err(read_error)?;
-    // With the past as it was then; what comes has the same uid in both.
+    // Uses the past as of that revision, but the same uid for a new object.
     let known = PlanContext { uid: known.uid.clone(), ..know(server, target, verb, options, &then).await? };
     let what = match make(&then, target, verb, options, &known) {
         Ok((before, _)) if before.is(plan) => return Ok(()),
@@ -162,7 +163,7 @@ async fn still_as_seen(
     Err(conflict(target, &format!("{what} has changed since revision {seen}; look at the plan again")))
 }
 
-/// What a verb needs of the past.
+/// Reads the past as far as the verb needs it.
 async fn know(
     server: &Inner,
     target: &ObjectTarget,
@@ -195,7 +196,7 @@ async fn know(
     Ok(known)
 }
 
-/// The plan, and what it was made from.
+/// The plan, and the reads that it is based on.
 fn make(
     snapshot: &Snapshot<Projection>,
     target: &ObjectTarget,
@@ -208,7 +209,7 @@ fn make(
     Ok((plan, view.into_read()))
 }
 
-/// The verbs and the kinds that they go with.
+/// Selects the verb and checks that it applies to the kind.
 fn decide(
     view: &ClusterView<'_>,
     target: &ObjectTarget,
@@ -242,10 +243,10 @@ fn decide(
 }
 
 fn wrong(verb: &str, given: &str, wanted: &str) -> Result<Plan, PlanRefusal> {
-    Err(PlanRefusal::Kind(format!("{verb} goes with {wanted} and not with {given}")))
+    Err(PlanRefusal::Kind(format!("{verb} applies to {wanted} and not to {given}")))
 }
 
-/// The object that a target stands for in a snapshot.
+/// The target in a snapshot.
 fn object_of(snapshot: &Snapshot<Projection>, target: &ObjectTarget) -> Option<Object> {
     let record = snapshot.get(&target.key())?;
     Some(stored::decode_as(&*target.kind, record))

@@ -1,4 +1,4 @@
-//! What a plan is: steps on objects, words about them, and the ways in which a verb can say no. No I/O.
+//! Plans: steps on objects, messages and warnings, and refusals of verbs. No I/O.
 
 use orlop_apimachinery::names::{dns_label, dns_subdomain};
 use serde::Deserialize;
@@ -10,46 +10,46 @@ use crate::registry::{Kind, KindRef};
 use orlop_api::object::Object;
 use orlop_api::status::{ApiError, Details};
 
-/// What must be sent as `force` to have a verb do what it otherwise refuses because data may suffer.
+/// The value of `force` that permits a verb although data may suffer.
 pub(crate) const FORCE_WORDS: &str = "data may be corrupted";
 
-/// How that is said on the command line, and in the API.
+/// How to force a verb on the command line and in the API.
 pub(crate) fn by_force() -> String {
     format!("--force; in the API force: {FORCE_WORDS:?}")
 }
 
-/// The body of a POST of a verb.
+/// The request body of a verb.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(crate) struct PlanOptions {
-    /// `PlanOptions`, if it says so.
+    /// `PlanOptions`, if present.
     pub(crate) kind: Option<String>,
-    /// `orlop.dev/v1`, if it says so.
+    /// `orlop.dev/v1`, if present.
     pub(crate) api_version: Option<String>,
-    /// The revision of the plan that the person has seen; when another plan would be made of it, that is a conflict.
+    /// The revision of the plan that the user saw; if it leads to a different plan now, that is a conflict.
     pub(crate) revision: Option<String>,
-    /// `reclaim`: with its data.
+    /// `reclaim`: keep the data.
     pub(crate) keep_data: bool,
-    /// `reclaim`: without its data.
+    /// `reclaim`: delete the data.
     pub(crate) scrub: bool,
-    /// `reclaim`: for this claim only, `NAMESPACE/NAME` or `{namespace, name}`.
+    /// `reclaim`: reserve for this claim, `NAMESPACE/NAME` or `{namespace, name}`.
     #[serde(rename = "for")]
     pub(crate) claim: Option<Value>,
-    /// `transfer`: to this namespace.
+    /// `transfer`: the new namespace.
     pub(crate) namespace: Option<String>,
-    /// `transfer`: under this name; the same one when it is left out.
+    /// `transfer`: the new name; unchanged if absent.
     pub(crate) name: Option<String>,
-    /// `undelete`: as it was at this revision or time; as it was last when it is left out.
+    /// `undelete`: the revision or time of the state to restore; the last state if absent.
     pub(crate) at: Option<String>,
-    /// `release`, `unblock`: [`FORCE_WORDS`].
+    /// `release`, `unblock`: [`FORCE_WORDS`] permits the verb although data may suffer.
     pub(crate) force: Option<String>,
 }
 
 impl PlanOptions {
-    /// From a body; nothing at all is as good as `{}`.
+    /// Parses a body; an empty body equals `{}`.
     ///
     /// # Errors
-    /// What does not fit, in words.
+    /// A refusal that describes the invalid option.
     pub(crate) fn parse(body: Value) -> Result<Self, PlanRefusal> {
         if body.is_null() {
             return Ok(PlanOptions::default());
@@ -66,24 +66,24 @@ impl PlanOptions {
                 && given != wanted
             {
                 return Err(PlanRefusal::Options(format!(
-                    "the body is a {given:?} and has to be {wanted:?}"
+                    "the body is a {given:?}, but must be a {wanted:?}"
                 )));
             }
         }
         Ok(options)
     }
 
-    /// The revision of the plan that was seen.
+    /// The revision of the plan that the user saw.
     pub(crate) fn seen(&self) -> Result<Option<u64>, PlanRefusal> {
         number("revision", self.revision.as_deref())
     }
 
-    /// The revision to bring back from.
+    /// The revision to restore from.
     pub(crate) fn at(&self) -> Result<Option<u64>, PlanRefusal> {
         number("at", self.at.as_deref())
     }
 
-    /// Namespace and name of the claim that a volume is kept for.
+    /// Namespace and name of the claim that the volume is reserved for.
     pub(crate) fn claim(&self) -> Result<Option<(String, String)>, PlanRefusal> {
         let Some(given) = self.claim.as_ref().filter(|given| !given.is_null()) else { return Ok(None) };
         let pair = match given {
@@ -101,7 +101,7 @@ impl PlanOptions {
                 "for is {given}; it has to name a claim: \"NAMESPACE/NAME\" or {{\"namespace\", \"name\"}}"
             )));
         };
-        // A volume that is kept for what cannot be made would wait for ever.
+        // A volume reserved for a claim that cannot exist would wait forever.
         let wrong: Vec<String> = dns_label(namespace).into_iter().chain(dns_subdomain(name)).collect();
         if !wrong.is_empty() {
             return Err(PlanRefusal::Options(format!(
@@ -112,13 +112,13 @@ impl PlanOptions {
         Ok(Some((namespace.to_owned(), name.to_owned())))
     }
 
-    /// Whether the danger was taken on.
+    /// Whether the user accepted the risk.
     pub(crate) fn is_forced(&self) -> Result<bool, PlanRefusal> {
         match self.force.as_deref() {
             None | Some("") => Ok(false),
             Some(FORCE_WORDS) => Ok(true),
             Some(other) => Err(PlanRefusal::Options(format!(
-                "force is {other:?}; whoever takes on the danger says {FORCE_WORDS:?} (--force)"
+                "force is {other:?}; to accept the risk, set it to {FORCE_WORDS:?} (--force)"
             ))),
         }
     }
@@ -131,31 +131,31 @@ fn number(what: &str, text: Option<&str>) -> Result<Option<u64>, PlanRefusal> {
     Ok(Some(parsed))
 }
 
-/// Why a verb does nothing.
+/// Why a verb is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PlanRefusal {
-    /// The options make no sense.
+    /// The options are invalid.
     #[error("{0}")]
     Options(String),
-    /// The verb does not go with this kind.
+    /// The verb does not apply to this kind.
     #[error("{0}")]
     Kind(String),
-    /// There is no such object.
+    /// The object does not exist.
     #[error("there is no such object")]
     Missing,
-    /// There is none, and the sentence says what is known of one that was.
+    /// The object does not exist; the message says what is known of an earlier one.
     #[error("{0}")]
     Unknown(String),
-    /// The state does not allow it; the sentence says what would be needed.
+    /// The state does not allow the verb; the message says what is required.
     #[error("{0}")]
     State(String),
-    /// It was too long ago.
+    /// The requested revision is no longer known.
     #[error("{0}")]
     Expired(String),
 }
 
 impl PlanRefusal {
-    /// The answer.
+    /// Converts the refusal to an API error.
     pub(crate) fn error(self, target: &ObjectTarget) -> ApiError {
         let names = target.kind.names();
         match self {
@@ -170,7 +170,7 @@ impl PlanRefusal {
     }
 }
 
-/// 409 about an object.
+/// 409 for an object.
 pub(crate) fn conflict(target: &ObjectTarget, why: &str) -> ApiError {
     let names = target.kind.names();
     let details = Details {
@@ -182,28 +182,28 @@ pub(crate) fn conflict(target: &ObjectTarget, why: &str) -> ApiError {
     ApiError::conflict_because(&resource_name(&target.kind), details, why)
 }
 
-/// A refusal because of the state.
+/// Refuses a verb because of the state.
 pub(crate) fn no<T>(why: impl Into<String>) -> Result<T, PlanRefusal> {
     Err(PlanRefusal::State(why.into()))
 }
 
-/// What a verb does.
+/// The effects of a verb.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Such as `reclaim`.
+    /// The verb, such as `reclaim`.
     pub(crate) verb: &'static str,
     /// The reason of the Event, such as `Reclaimed`.
     pub(crate) reason: &'static str,
-    /// One sentence.
+    /// A one-sentence summary.
     pub(crate) summary: String,
-    /// What a person should know before saying yes.
+    /// What the user should know before confirming.
     pub(crate) warnings: Vec<String>,
-    /// The writes, in their order.
+    /// The writes, in order.
     pub(crate) steps: Vec<PlanStep>,
 }
 
 impl Plan {
-    /// Whether both say the same, and do the same to the same versions of objects.
+    /// Whether both have the same texts and the same steps on the same versions of objects.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.summary == other.summary
             && self.warnings == other.warnings
@@ -212,19 +212,19 @@ impl Plan {
     }
 }
 
-/// What becomes of an object.
+/// The type of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepAction {
-    /// It changes.
+    /// Updates the object.
     Update,
-    /// It comes.
+    /// Creates the object.
     Create,
-    /// Its deletion begins, and ends with it when no finalizer is left.
+    /// Marks the object as deleted, and removes it if no finalizer is left.
     Delete,
 }
 
 impl StepAction {
-    /// The word in the API.
+    /// The name in the API.
     pub(crate) fn word(self) -> &'static str {
         match self {
             StepAction::Update => "update",
@@ -239,16 +239,16 @@ impl StepAction {
 pub(crate) struct PlanStep {
     pub(crate) kind: KindRef,
     pub(crate) action: StepAction,
-    /// As it is; `None` for a create.
+    /// The current object; `None` for a create.
     pub(crate) before: Option<Object>,
-    /// As it will be; for a delete with the finalizers that are to stay.
+    /// The object after the write; for a delete, with the remaining finalizers.
     pub(crate) after: Object,
-    /// What it is for.
+    /// The purpose of the write.
     pub(crate) message: String,
 }
 
 impl PlanStep {
-    /// A change.
+    /// An update.
     pub(crate) fn update(
         kind: impl Into<KindRef>,
         before: Object,
@@ -259,7 +259,7 @@ impl PlanStep {
         PlanStep { kind, action: StepAction::Update, before: Some(before), after, message }
     }
 
-    /// A new object. A uid that it has is kept, for references to it in the same commit.
+    /// A create. Keeps the uid of the object if it has one, so that others in the same commit can refer to it.
     pub(crate) fn create(kind: impl Into<KindRef>, after: Object, message: impl Into<String>) -> Self {
         PlanStep {
             kind: kind.into(),
@@ -270,7 +270,7 @@ impl PlanStep {
         }
     }
 
-    /// A deletion; `left` are the finalizers that stay.
+    /// A delete; `left` are the remaining finalizers.
     pub(crate) fn delete(
         kind: impl Into<KindRef>,
         before: Object,
@@ -282,7 +282,7 @@ impl PlanStep {
         PlanStep { kind, action: StepAction::Delete, before: Some(before), after, message }
     }
 
-    /// Whether both do the same to the same version of the same object.
+    /// Whether both are the same write to the same version of the same object.
     fn is(&self, other: &Self) -> bool {
         self.target().reference() == other.target().reference()
             && self.action == other.action
@@ -291,7 +291,7 @@ impl PlanStep {
             && self.message == other.message
     }
 
-    /// What it is about.
+    /// The object of the step.
     pub(crate) fn target(&self) -> ObjectTarget {
         let namespace = self.after.namespace();
         ObjectTarget {
@@ -301,13 +301,13 @@ impl PlanStep {
         }
     }
 
-    /// The kind.
+    /// The kind of the object.
     pub(crate) fn kind(&self) -> &dyn Kind {
         &*self.kind
     }
 }
 
-/// The object with these finalizers and no others.
+/// The object with exactly these finalizers.
 pub(crate) fn with_finalizers(object: &Object, left: &[String]) -> Object {
     let mut object = object.clone();
     if left.is_empty() {
@@ -318,7 +318,7 @@ pub(crate) fn with_finalizers(object: &Object, left: &[String]) -> Object {
     object
 }
 
-/// The object as something new: without what the server gives and what an earlier life has left.
+/// The object prepared for a create: without server-assigned fields and traces of its earlier life.
 pub(crate) fn as_new(object: &Object) -> Object {
     let mut object = object.clone();
     for name in [

@@ -1,4 +1,4 @@
-//! What an object was before: the versions that the store still knows, for the verbs that bring something back.
+//! Past versions of an object that the store still knows, for the verbs that restore objects.
 
 use orlop_store::{Event, Key, ReadError, Revision, Snapshot};
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::state::Inner;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 
-/// Versions that are looked at, at most.
+/// The maximum number of versions to examine.
 const MOST: usize = 1000;
 
-/// What an object was at some time.
+/// A past state of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
-    /// The revision that wrote it.
+    /// The revision that wrote this state.
     pub(crate) revision: u64,
-    /// The revision that deleted it, if that was its end.
+    /// The revision that deleted the object in this state, if any.
     pub(crate) deleted: Option<u64>,
     pub(crate) object: Object,
 }
@@ -39,7 +39,7 @@ pub(super) async fn versions(
     Ok(from_events(kind, snapshot.revision(), &events))
 }
 
-/// The last version of a key that is gone, and the one that it had at a revision, if that is asked for.
+/// The last version of a deleted key, and its version at a revision, if one is requested.
 pub(super) async fn last_version(
     server: &Inner,
     kind: &dyn Kind,
@@ -70,7 +70,7 @@ fn from_events(kind: &dyn Kind, head: Revision, events: &[Arc<Event<Projection>>
         match (&event.record, &event.prev) {
             (Some(record), prev) => {
                 add(record, None);
-                // The log may end here, and what came before is known all the same.
+                // The log may end here, but the previous version is known.
                 if let Some(prev) = prev {
                     add(prev, None);
                 }
@@ -82,10 +82,10 @@ fn from_events(kind: &dyn Kind, head: Revision, events: &[Arc<Event<Projection>>
     found
 }
 
-/// The version that an object had at a revision, or the last one.
+/// The version of an object at a revision, or the last one.
 ///
 /// # Errors
-/// There was none, nothing is known of one, or it is forgotten.
+/// A refusal if there was none, none is known, or it is no longer retained.
 pub(super) fn version_at(
     versions: &[Version],
     at: Option<u64>,
@@ -100,16 +100,16 @@ pub(super) fn version_at(
     };
     match (found, at) {
         (Some(found), _) => Ok(found),
-        // Where nothing was forgotten there never was one, and else nobody can tell.
+        // If nothing was compacted, the object never existed; otherwise this cannot be determined.
         (None, None) => Err(PlanRefusal::Unknown(format!(
-            "there is no such object, and nothing is known of one that was; the oldest revision that is kept is {oldest}"
+            "there is no such object, and nothing is known of an earlier one; the oldest retained revision is {oldest}"
         ))),
         (None, Some(at)) if at >= oldest && versions.is_empty() => Err(PlanRefusal::Unknown(format!(
             "there was no such object at revision {at}, and nothing is known of one at another time; the oldest \
              revision that is kept is {oldest}"
         ))),
         (None, Some(at)) if at >= oldest => Err(PlanRefusal::State(format!(
-            "there was no such object at revision {at}; its history tells when there was"
+            "there was no such object at revision {at}; its history shows when it existed"
         ))),
         (None, Some(_)) => Err(PlanRefusal::Expired(format!(
             "the store has forgotten it; the oldest revision that it knows is {oldest}"
@@ -117,8 +117,8 @@ pub(super) fn version_at(
     }
 }
 
-/// What was deleted after its owner was, as `RESOURCE NAMESPACE/NAME`: the dependents of `owner`, which was deleted at
-/// `deleted`. Nothing when that state is forgotten.
+/// The dependents that were deleted after their owner, as `RESOURCE NAMESPACE/NAME`: those of `owner`, which was
+/// deleted at `deleted`. Empty if that state is no longer known.
 pub(super) async fn dependents(
     server: &Inner,
     snapshot: &Snapshot<Projection>,
@@ -135,12 +135,12 @@ pub(super) async fn dependents(
         Err(error @ ReadError::Damaged(_)) => return Err(ApiError::internal(error)),
     };
     let (owner, snapshot) = (owner.to_owned(), snapshot.clone());
-    // Every object of that time is looked at.
+    // Scans all objects of that revision.
     let look = move || owned(&then, &snapshot, &owner);
     tokio::task::spawn_blocking(look).await.map_err(ApiError::internal)
 }
 
-/// What belonged to an owner then and is not there any more.
+/// The objects that had this owner in `then` and no longer exist.
 fn owned(then: &Snapshot<Projection>, snapshot: &Snapshot<Projection>, owner: &str) -> Vec<String> {
     let mut found = Vec::new();
     for record in then.range("/registry/", None).filter(|record| mentions(record, owner)) {

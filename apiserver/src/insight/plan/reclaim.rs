@@ -1,8 +1,8 @@
-//! `reclaim`: a volume whose claim is gone is offered again, with its data or scrubbed. Pure.
+//! `reclaim`: makes a released volume available again, with its data or scrubbed. Pure.
 //!
-//! By hand this is the removal of `spec.claimRef` (with the data), and a change of policy (scrubbed). What makes it
-//! dangerous by hand is refused here: a claim that is still there, pods and attachments that still use the volume, and
-//! a policy under which somebody else is at work on the data at this very moment.
+//! By hand this means removing `spec.claimRef` (to keep the data) or changing the policy (to scrub it). The verb
+//! refuses the cases that make this dangerous: the claim still exists, pods or attachments still use the volume,
+//! or the policy means that a controller may be deleting the data right now.
 
 use super::cluster_view::{ClusterView, claims, volumes};
 use super::facts::{
@@ -13,7 +13,7 @@ use super::model::{Plan, PlanOptions, PlanRefusal, PlanStep, no};
 use crate::insight::ObjectTarget;
 use orlop_api::object::Object;
 
-/// Kinds of volumes that the binder can scrub (controller/src/pv: hostPath and NFS).
+/// The volume types that the binder can scrub (controller/src/pv: hostPath and NFS).
 const SCRUBBED: [&str; 2] = ["hostPath", "nfs"];
 
 pub(super) fn plan(
@@ -28,12 +28,13 @@ pub(super) fn plan(
         (false, true) if kept_for.is_none() => {}
         (false, true) => {
             return Err(PlanRefusal::Options(
-                "for goes with keepData (--keep-data): a scrubbed volume is offered to everybody".to_owned(),
+                "for requires keepData (--keep-data): a scrubbed volume is available to every claim"
+                    .to_owned(),
             ));
         }
         (true, true) | (false, false) => {
             return Err(PlanRefusal::Options(
-                "say one of keepData (the next claim gets the data) and scrub (the data is deleted first)"
+                "specify one of keepData (the next claim gets the data) and scrub (the data is deleted first)"
                     .to_owned(),
             ));
         }
@@ -42,10 +43,10 @@ pub(super) fn plan(
     if options.scrub { scrub(volume, &former) } else { keep(view, volume, &former, kept_for) }
 }
 
-/// That the volume is nobody's any more. Answers with the claim that it had.
+/// Checks that no claim owns the volume any more. Returns the name of its last claim.
 fn check_released(view: &ClusterView<'_>, volume: &Object) -> Result<String, PlanRefusal> {
     if volume.is_terminating() {
-        return no("it is being deleted; when it is gone, undelete brings it back");
+        return no("it is being deleted; once it is gone, bring it back with undelete");
     }
     let reference = claim_ref(volume);
     let former = reference.as_ref().map(|at| format!("{}/{}", at.namespace, at.name)).unwrap_or_default();
@@ -107,16 +108,16 @@ fn keep(
     let (summary, message) = match kept_for {
         None => {
             warnings.push(format!(
-                "the next claim that fits gets the data that {former} has left, whoever makes it; name one to choose \
+                "the next claim that fits gets the data that {former} has left, in any namespace; name one to choose \
                  (--for NAMESPACE/CLAIM)"
             ));
-            (format!("{name} becomes Available with the data of {former}"), "points to nobody any more")
+            (format!("{name} becomes Available with the data of {former}"), "points to no claim any more")
         }
         Some((namespace, claim)) => {
             check_receiver(view, &volume, &namespace, &claim)?;
             after.set(&["spec", "claimRef"], reference_to(&namespace, &claim, ""));
             warnings.push(format!("{namespace}/{claim} gets the data that {former} has left"));
-            let summary = format!("{name} is kept for {namespace}/{claim} with the data of {former}");
+            let summary = format!("{name} is reserved for {namespace}/{claim} with the data of {former}");
             (summary, "reserved by name, as a person would write it")
         }
     };
@@ -124,7 +125,7 @@ fn keep(
     Ok(Plan { verb: "reclaim", reason: "Reclaimed", summary, warnings, steps })
 }
 
-/// Whether a claim may be promised this volume.
+/// Checks that the volume can be reserved for a claim.
 fn check_receiver(
     view: &ClusterView<'_>,
     volume: &Object,
@@ -157,7 +158,7 @@ fn check_receiver(
     };
     if mode(&claim) != mode(volume) {
         return no(format!(
-            "{} wants volumeMode {} and the volume has {}",
+            "{} requests volumeMode {}, but the volume has {}",
             key_of(&claim),
             mode(&claim),
             mode(volume)
@@ -188,7 +189,8 @@ fn scrub(volume: Object, former: &str) -> Result<Plan, PlanRefusal> {
     let mut after = volume.clone();
     after.set(&["spec", "persistentVolumeReclaimPolicy"], "Recycle");
     after.set(&["metadata", "annotations", POLICY_AFTER_SCRUB], before.as_str());
-    // A reference that a user wrote would stay behind by name: whoever is offered the volume is anybody.
+    // A reference that a user wrote would remain as a reservation by name, but the volume must be available to
+    // every claim.
     after.set(&["metadata", "annotations", BOUND_BY_CONTROLLER], "yes");
     Ok(Plan {
         verb: "reclaim",

@@ -1,9 +1,10 @@
-//! `recover`: a Lost claim gets its volume back. Pure.
+//! `recover`: restores the volume of a Lost claim. Pure.
 //!
-//! A claim is Lost because its volume's object is gone, because the volume points to another claim of that name (one
-//! of the two was made anew), or because its own reference was taken away (docs/binding.md). The volume is written so
-//! that the binder finds the claim in its reference; the claim's status is the binder's, which makes it Bound as soon
-//! as it sees the volume. Writing it here would race with a binder that does not know the volume yet.
+//! A claim is Lost because its volume's object was deleted, because the volume references another claim of that
+//! name (one of the two was created again), or because the volume's reference was removed (docs/binding.md). The
+//! plan writes the volume so that it references the claim; the binder owns the claim's status and sets it to
+//! Bound as soon as it sees the volume. Writing the status here would race with a binder that does not know the
+//! volume yet.
 
 use super::cluster_view::{ClusterView, claims, volumes};
 use super::facts::{
@@ -39,7 +40,7 @@ pub(super) fn plan(
         let points = |volume: &&Object| claim_ref(volume).is_some_and(|at| at.uid == claim.uid());
         return match mine.iter().find(points) {
             Some(other) => name_again(claim, other),
-            None => no("it names no volume and no volume points to it; make a claim anew"),
+            None => no("it names no volume and no volume points to it; create a new claim"),
         };
     }
     if let Some(other) = mine.iter().find(|volume| volume.name() != named) {
@@ -55,7 +56,7 @@ pub(super) fn plan(
     }
 }
 
-/// The claim has lost the name of its volume, and the volume still points to it.
+/// The claim has lost the name of its volume, but the volume still references the claim.
 fn name_again(claim: Object, volume: &Object) -> Result<Plan, PlanRefusal> {
     let mut after = claim.clone();
     after.set(&["spec", "volumeName"], volume.name());
@@ -68,11 +69,11 @@ fn name_again(claim: Object, volume: &Object) -> Result<Plan, PlanRefusal> {
     })
 }
 
-/// The volume is there and points to somebody else, or to nobody.
+/// The volume exists, but references another claim or none.
 fn repoint(view: &ClusterView<'_>, claim: &Object, volume: Object) -> Result<Plan, PlanRefusal> {
     let name = volume.name().to_owned();
     if volume.is_terminating() {
-        return no(format!("its volume {name} is being deleted; recover the claim when that is gone"));
+        return no(format!("its volume {name} is being deleted; recover the claim once the volume is gone"));
     }
     let mut warnings = Vec::new();
     if let Some(reference) = claim_ref(&volume) {
@@ -94,9 +95,12 @@ fn repoint(view: &ClusterView<'_>, claim: &Object, volume: Object) -> Result<Pla
             ));
         }
         let using: Vec<String> = users(view, &volume, owner.as_ref());
-        // The claim's own pods wait for this very volume.
+        // The claim's own pods wait for this volume.
         if elsewhere && !using.is_empty() {
-            return no(format!("its volume {name} is in use by {}; wait until it is let go", some(&using)));
+            return no(format!(
+                "its volume {name} is in use by {}; wait until it is no longer used",
+                some(&using)
+            ));
         }
         if !reference.uid.is_empty() {
             warnings.push(format!(
@@ -127,7 +131,7 @@ fn repoint(view: &ClusterView<'_>, claim: &Object, volume: Object) -> Result<Pla
     })
 }
 
-/// The volume's object is gone; it comes back from the history.
+/// The volume was deleted; restores it from the history.
 fn bring_back(view: &ClusterView<'_>, claim: &Object, past: &[Version]) -> Result<Plan, PlanRefusal> {
     let named = volume_name(claim);
     let belongs = |version: &&Version| {
@@ -139,7 +143,7 @@ fn bring_back(view: &ClusterView<'_>, claim: &Object, past: &[Version]) -> Resul
     let Some(version) = past.iter().find(belongs) else {
         return match past.is_empty() {
             true => Err(PlanRefusal::Expired(format!(
-                "its volume {named} is gone for so long that the store has forgotten it; make the volume anew with its \
+                "its volume {named} was deleted so long ago that the store has forgotten it; create the volume again with its \
                  handle and a claimRef of this claim"
             ))),
             false => {
@@ -162,10 +166,10 @@ fn bring_back(view: &ClusterView<'_>, claim: &Object, past: &[Version]) -> Resul
     })
 }
 
-/// A volume of the past as it may come back: with its asset, policy Retain, and the claim that waits for it, if any.
+/// A past volume prepared for a create: with its asset, policy Retain, and the claim that waits for it, if any.
 ///
 /// # Errors
-/// Another volume stands for the same asset.
+/// A refusal if another volume represents the same asset.
 pub(super) fn restored(
     view: &ClusterView<'_>,
     volume: &Object,
@@ -181,7 +185,7 @@ pub(super) fn restored(
     }
     let mut after = as_new(volume);
     after.remove(&["status", "lastPhaseTransitionTime"]);
-    // Admission protects it anew; the others are put on by those who need them.
+    // Admission adds its protection again; the owners of the other finalizers add theirs.
     after.meta().remove("finalizers");
     match claim {
         Some(claim) => point(&mut after, claim),
@@ -196,7 +200,7 @@ pub(super) fn restored(
             };
             if phase == "Released" {
                 warnings.push(format!(
-                    "the claim that it had is gone: it comes back Released; `orlop pv reclaim {}` says who may have it",
+                    "the claim that it had is gone: it comes back Released; `orlop pv reclaim {}` makes it available again",
                     volume.name()
                 ));
             }
@@ -206,18 +210,18 @@ pub(super) fn restored(
     Ok(after)
 }
 
-/// What a deletion under this policy may have done to the data.
+/// Warns that the deletion may have deleted the data under this policy.
 pub(super) fn deletion_warnings(volume: &Object) -> Vec<String> {
     match super::facts::policy(volume) {
         "Retain" => Vec::new(),
         policy => vec![format!(
-            "its reclaim policy was {policy}: whoever deleted the object may have deleted the data, too; look before you \
+            "its reclaim policy was {policy}: the data may have been deleted with the object; look before you \
              rely on it"
         )],
     }
 }
 
-/// Points a volume to a claim as a finished binding does, and keeps its data from now on.
+/// Points a volume to a claim as a completed binding does, and sets policy Retain.
 fn point(volume: &mut Object, claim: &Object) {
     end_scrub(volume);
     volume.set(&["spec", "claimRef"], reference_to(claim.namespace(), claim.name(), claim.uid()));
@@ -225,14 +229,14 @@ fn point(volume: &mut Object, claim: &Object) {
     set_phase(volume, "Bound");
 }
 
-/// The claim that a volume points to by its uid, if it is there.
+/// The existing claim that a volume references by uid.
 pub(super) fn living_claim(view: &ClusterView<'_>, volume: &Object) -> Option<Object> {
     let reference = claim_ref(volume)?;
     let claim = view.get(claims(), &reference.namespace, &reference.name)?;
     (!reference.uid.is_empty() && claim.uid() == reference.uid).then_some(claim)
 }
 
-/// The claim that waits for a volume of this name: it is Lost, or nobody has told it yet.
+/// The existing claim that waits for a volume of this name: it is Lost, or its status does not show the loss yet.
 pub(super) fn waiting_claim(view: &ClusterView<'_>, volume: &Object) -> Option<Object> {
     let reference = claim_ref(volume)?;
     let claim = view.get(claims(), &reference.namespace, &reference.name)?;

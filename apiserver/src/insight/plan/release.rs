@@ -1,9 +1,9 @@
-//! `release`: an attachment whose node cannot let the volume go any more is taken away. Pure.
+//! `release`: deletes an attachment whose node can no longer detach the volume. Pure.
 //!
-//! An attachment is the proof that a node may write. It may only go when the node cannot any more (I7): it is gone, or
-//! somebody has said that it is out of service, or a person takes the danger on in words, which the Event keeps. The
-//! driver's finalizer stays as long as nobody says in these words that the driver is gone: a driver works without any
-//! object that tells of it, so that none being there proves nothing.
+//! An attachment is the proof that a node may write. It may be deleted only if the node can no longer write (I7):
+//! the node is gone, it is marked out of service, or the user accepts the risk by an exact phrase, which the
+//! Event records. The driver's finalizer is removed only if the user declares the driver gone by the same phrase:
+//! a driver works without any object that mentions it, so the absence of such objects proves nothing.
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(super) fn plan(
         }
         Some(_) if forced => {
             warnings.push(format!(
-                "{FORCE_WORDS}: nobody has said that {node_name} has stopped; when it still writes while another node \
+                "{FORCE_WORDS}: there is no proof that {node_name} has stopped; when it still writes while another node \
                  mounts the volume, the file system is destroyed"
             ));
             format!("it is forced, although the node {node_name} is there")
@@ -64,7 +64,7 @@ pub(super) fn plan(
     let left: Vec<String> =
         attachment.finalizers().filter(|held| !(gone && *held == finalizer)).map(str::to_owned).collect();
     let if_gone = format!(
-        "the driver {driver} is registered nowhere, which does not prove that nobody runs it; {}",
+        "the driver {driver} is registered nowhere, which does not prove that it is not running; {}",
         words_for_gone("and the storage has let the volume go")
     );
     if attachment.is_terminating() && left.len() == attachment.finalizers().count() {
@@ -79,15 +79,17 @@ pub(super) fn plan(
     }
     if gone {
         warnings.push(format!(
-            "{FORCE_WORDS}: nobody tells the storage to detach {volume_name} from {node_name}; make sure that it is free"
+            "{FORCE_WORDS}: no driver tells the storage to detach {volume_name} from {node_name}; make sure that it is detached"
         ));
     } else if unregistered {
         warnings.push(if_gone);
     }
     let message = match (gone, left.is_empty()) {
-        (true, true) => "goes with the finalizer of its driver, which somebody says is gone".to_owned(),
-        (false, true) => "goes at once: nothing holds it".to_owned(),
-        (_, false) => format!("goes when the driver {driver} has detached the volume ({})", left.join(", ")),
+        (true, true) => "deleted with the finalizer of its driver, which force declares gone".to_owned(),
+        (false, true) => "deleted immediately: it has no finalizer".to_owned(),
+        (_, false) => {
+            format!("deleted when the driver {driver} has detached the volume ({})", left.join(", "))
+        }
     };
     let name = attachment.name().to_owned();
     Ok(Plan {
@@ -104,7 +106,7 @@ fn is_out_of_service(node: &Object) -> bool {
     taints.into_iter().flatten().any(|taint| taint.get("key").is_some_and(|key| key == OUT_OF_SERVICE))
 }
 
-/// The pods on a node that use a volume and are not over.
+/// The pods on a node that use a volume and have not ended.
 fn pods_on(view: &ClusterView<'_>, volume: &str, node: &str) -> Vec<String> {
     let Some(volume) = view.get(volumes(), "", volume) else { return Vec::new() };
     let Some(reference) = claim_ref(&volume) else { return Vec::new() };
@@ -115,13 +117,13 @@ fn pods_on(view: &ClusterView<'_>, volume: &str, node: &str) -> Vec<String> {
         .collect()
 }
 
-/// What a person has to say to have a driver taken for gone, as the end of a sentence. `and` is what else has to be so.
+/// The end of a sentence that explains how to declare a driver gone. `and` is a further condition.
 pub(super) fn words_for_gone(and: &str) -> String {
-    format!("whoever knows that it is gone for good {and} can force it ({})", by_force())
+    format!("if you know that it is gone for good {and}, you can force it ({})", by_force())
 }
 
-/// Whether no object tells of a driver: it is neither registered nor on any node. It may work all the same: attachers
-/// and provisioners know theirs by a socket.
+/// Whether no object mentions a driver: it is neither registered nor on any node. It may be running nevertheless:
+/// attachers and provisioners find their driver by a socket.
 pub(super) fn is_unregistered(view: &ClusterView<'_>, driver: &str) -> bool {
     if view.get(kind("storage.k8s.io", "csidrivers"), "", driver).is_some() {
         return false;

@@ -1,8 +1,9 @@
-//! `transfer`: a Bound claim goes to another namespace with its volume. Pure.
+//! `transfer`: moves a Bound claim with its volume to another namespace. Pure.
 //!
-//! In the API of Kubernetes this takes five steps by hand (policy, delete, reference, create, policy), and after each
-//! of them the data can go to somebody else. Here the claim there, the claim here and the volume's reference change in
-//! one commit. The volume is written first: who follows volumes and claims apart learns of the new owner first.
+//! With the Kubernetes API this takes five manual steps (policy, delete, reference, create, policy), and after
+//! each of them another claim can get the data. Here the new claim, the old claim and the volume's reference
+//! change in one commit. The volume is written first, so that clients that watch volumes and claims separately
+//! see the new owner first.
 
 use super::cluster_view::{ClusterView, claims, kind, volumes};
 use super::facts::{
@@ -13,7 +14,7 @@ use super::model::{Plan, PlanOptions, PlanRefusal, PlanStep, as_new, no};
 use crate::insight::ObjectTarget;
 use orlop_api::object::Object;
 
-/// `uid` is the one that the claim there gets.
+/// `uid` is the uid of the new claim.
 pub(super) fn plan(
     view: &ClusterView<'_>,
     target: &ObjectTarget,
@@ -22,7 +23,7 @@ pub(super) fn plan(
 ) -> Result<Plan, PlanRefusal> {
     let claim = view.target(target)?;
     let Some(namespace) = options.namespace.as_deref().filter(|namespace| !namespace.is_empty()) else {
-        return Err(PlanRefusal::Options("say with namespace where the claim is to go".to_owned()));
+        return Err(PlanRefusal::Options("specify the namespace to move the claim to".to_owned()));
     };
     let name = options.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(claim.name());
     if (namespace, name) == (claim.namespace(), claim.name()) {
@@ -40,10 +41,12 @@ pub(super) fn plan(
     moved.meta().remove("finalizers");
     let mut pointing = volume.clone();
     pointing.set(&["spec", "claimRef"], reference_to(namespace, name, uid));
-    // Under another name in its own namespace nobody new gets at it.
+    // A new name within the same namespace gives no other user access.
     if namespace != claim.namespace() {
-        warnings
-            .push(format!("whoever may read claims in {namespace} gets at the data of {}", key_of(&claim)));
+        warnings.push(format!(
+            "every user who may read claims in {namespace} gains access to the data of {}",
+            key_of(&claim)
+        ));
     }
     let (from, to) = (key_of(&claim), format!("{namespace}/{name}"));
     let summary = format!("{from} becomes {to} with its volume {}", volume.name());
@@ -61,7 +64,7 @@ pub(super) fn plan(
     })
 }
 
-/// That the claim and its volume belong to each other and to nobody else. Answers with the volume.
+/// Checks that the claim and its volume reference each other and nothing else. Returns the volume.
 fn check_claim(view: &ClusterView<'_>, claim: &Object) -> Result<Object, PlanRefusal> {
     if claim.is_terminating() {
         return no("it is being deleted");
@@ -82,14 +85,14 @@ fn check_claim(view: &ClusterView<'_>, claim: &Object) -> Result<Object, PlanRef
     let others: Vec<&str> = claim.finalizers().filter(|finalizer| *finalizer != CLAIM_PROTECTION).collect();
     if !others.is_empty() {
         return no(format!(
-            "it is held by {}; whoever put that there has to finish first",
+            "it is held by {}; the owner of that finalizer has to finish first",
             others.join(", ")
         ));
     }
     Ok(volume)
 }
 
-/// That nothing uses the claim: no pod names it, and the volume is on no node.
+/// Checks that the claim is unused: no pod names it, and the volume is attached to no node.
 fn check_unused(view: &ClusterView<'_>, claim: &Object, volume: &Object) -> Result<(), PlanRefusal> {
     let pods = pods_of(view, claim.namespace(), claim.name());
     if !pods.is_empty() {
@@ -114,7 +117,7 @@ fn check_unused(view: &ClusterView<'_>, claim: &Object, volume: &Object) -> Resu
     Ok(())
 }
 
-/// That there is room for the claim where it goes.
+/// Checks that the new namespace and name are available.
 fn check_place(view: &ClusterView<'_>, namespace: &str, name: &str) -> Result<(), PlanRefusal> {
     match view.get(kind("", "namespaces"), "", namespace) {
         None => return no(format!("there is no namespace {namespace}; make it first")),
@@ -129,14 +132,14 @@ fn check_place(view: &ClusterView<'_>, namespace: &str, name: &str) -> Result<()
     let waiting = volumes_pointing_to(view, namespace, name, "");
     if let Some(volume) = waiting.first() {
         return no(format!(
-            "the volume {} is kept for {namespace}/{name}; a claim has one volume, so choose another name",
+            "the volume {} is reserved for {namespace}/{name}; a claim has one volume, so choose another name",
             volume.name()
         ));
     }
     Ok(())
 }
 
-/// Takes off what means something in the old namespace only, and says so.
+/// Removes fields that are valid only in the old namespace, and returns warnings about them.
 fn leave_behind(moved: &mut Object, claim: &Object, volume: &Object) -> Vec<String> {
     let mut warnings = Vec::new();
     if claim.at(&["metadata", "ownerReferences"]).is_some() {

@@ -1,7 +1,8 @@
-//! `unblock`: of what is Terminating those finalizers go whose owner is gone or whose condition holds. Pure.
+//! `unblock`: removes finalizers of a Terminating object whose owner is gone or whose condition is met. Pure.
 //!
-//! By hand people remove all of them, and with them the data of others. Here each has a rule; one that has none stays,
-//! and the refusal says who puts it there and what it waits for. That a driver is gone is for a person to say.
+//! Removing all finalizers by hand can destroy data of others. Here each finalizer has a rule; one without a rule
+//! stays, and the refusal names its owner and what the owner waits for. Only a user can declare that a driver is
+//! gone.
 
 use super::cluster_view::{ClusterView, claims, mentions, volumes};
 use super::facts::{
@@ -14,15 +15,15 @@ use crate::insight::ObjectTarget;
 use orlop_api::object::Object;
 
 const ATTRIBUTES_PROTECTION: &str = "kubernetes.io/vac-protection";
-/// The CSI driver that works on a volume of a plugin of old (upstream: csi-translation-lib).
+/// The CSI driver that manages a volume of an in-tree plugin (upstream: csi-translation-lib).
 const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 
-/// What a look at a finalizer gives.
+/// The decision about a finalizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum FinalizerVerdict {
-    /// It may go, because.
+    /// It can be removed, with the reason.
     Goes(String),
-    /// It stays, because.
+    /// It stays, with the reason.
     Stays(String),
 }
 
@@ -47,7 +48,7 @@ pub(super) fn plan(
     let (mut left, mut goes, mut stays, mut warnings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for finalizer in finalizers {
         match judge(view, target, &object, &finalizer, forced, &mut warnings) {
-            Goes(why) => goes.push(format!("{finalizer} goes: {why}")),
+            Goes(why) => goes.push(format!("{finalizer} is removed: {why}")),
             Stays(why) => {
                 stays.push(format!("{finalizer} stays: {why}"));
                 left.push(finalizer);
@@ -59,7 +60,7 @@ pub(super) fn plan(
     }
     let name = key_of(&object);
     let summary = match left.is_empty() {
-        true => format!("{name} goes: nothing holds it any more"),
+        true => format!("{name} is deleted: no finalizer is left"),
         false => format!("{name} still waits for {}", left.join(", ")),
     };
     warnings.extend(stays);
@@ -84,7 +85,7 @@ fn judge(
             (_, Some(why)) => Stays(why),
             ("Retain" | "Recycle", None) => Goes("the policy does not delete the asset".to_owned()),
             (_, None) => {
-                Stays("the binder deletes the asset first; its status says what hinders that".to_owned())
+                Stays("the binder deletes the asset first; its status shows what prevents that".to_owned())
             }
         },
         ("persistentvolumes", PROVISIONER) => provisioner(view, object, forced, warnings),
@@ -109,7 +110,7 @@ fn judge(
         }
         ("volumeattributesclasses", ATTRIBUTES_PROTECTION) => attributes(view, object),
         ("volumeattachments", held) if held.starts_with(ATTACHER_PREFIX) => {
-            // One rule in one place: an attachment is the proof that a node may write, and `release` looks at the node.
+            // The rule is in one place: an attachment is the proof that a node may write, and `release` checks the node.
             Stays(
                 "its driver has to detach the volume; release asks whether the node can still write"
                     .to_owned(),
@@ -121,13 +122,13 @@ fn judge(
         (_, other) => {
             let owner = other.split_once('/').map_or(other, |(owner, _)| owner);
             Stays(format!(
-                "nothing is known here of what {owner} waits for; ask whoever runs it, or take it away with kubectl edit"
+                "orlop does not know what {owner} waits for; ask its operator, or remove the finalizer with kubectl edit"
             ))
         }
     }
 }
 
-/// Why a volume is not free, in words.
+/// The reason why a volume is in use, if it is.
 fn used(view: &ClusterView<'_>, volume: &Object) -> Option<String> {
     let claim = claim_ref(volume).and_then(|at| view.get(claims(), &at.namespace, &at.name));
     let users = users(view, volume, claim.as_ref());
@@ -159,7 +160,7 @@ fn provisioner(
     if let Some(why) = used(view, volume) {
         return Stays(why);
     }
-    // Only CSI drivers are registered anywhere: that another provisioner is not says nothing.
+    // Only CSI drivers are registered: for other provisioners a missing registration means nothing.
     let driver = match volume.str_at(&["spec", "csi", "driver"]) {
         "" => volume.annotation(MIGRATED_TO).unwrap_or_default().to_owned(),
         driver => driver.to_owned(),
@@ -167,13 +168,13 @@ fn provisioner(
     if driver.is_empty() {
         let name = volume.annotation("pv.kubernetes.io/provisioned-by").unwrap_or("that made it");
         return Stays(format!(
-            "the provisioner {name} looks after the asset first, and nothing is known here of whether it runs; ask whoever \
+            "the provisioner {name} looks after the asset first, and orlop does not know whether it runs; ask the team that \
              runs it"
         ));
     }
     if !is_unregistered(view, &driver) {
         return Stays(format!(
-            "the provisioner {driver} looks after the asset first; its events on the volume say what hinders it"
+            "the provisioner {driver} looks after the asset first; its events on the volume show what prevents that"
         ));
     }
     if !forced {
@@ -185,11 +186,11 @@ fn provisioner(
     }
     if policy(volume) == "Delete" {
         warnings.push(format!(
-            "nobody deletes the asset {} of {driver} any more; it stays in the storage",
+            "the asset {} of {driver} is not deleted; it remains in the storage",
             volume.str_at(&["spec", "csi", "volumeHandle"])
         ));
     }
-    Goes(format!("the provisioner {driver} is registered nowhere, and somebody says that it is gone"))
+    Goes(format!("the provisioner {driver} is registered nowhere, and force declares it gone"))
 }
 
 fn attributes(view: &ClusterView<'_>, class: &Object) -> FinalizerVerdict {

@@ -1,7 +1,7 @@
-//! `undelete`: an object comes back as it was at a revision. Pure.
+//! `undelete`: restores an object as it was at a revision. Pure.
 //!
-//! It is a new object: its uid is new, and so whoever pointed to it by uid does not any more. Of volumes and claims
-//! those pointers are the binding, so they are put right in the same commit. A volume comes back with policy Retain.
+//! The restored object has a new uid, so references to the old uid are broken. For volumes and claims these
+//! references are the binding, so the same commit corrects them. A volume is restored with policy Retain.
 
 use orlop_crd::bundled;
 
@@ -18,15 +18,15 @@ use crate::insight::redact::is_secret;
 use crate::registry::Scope;
 use orlop_api::object::Object;
 
-/// What is known of the past.
+/// The known past of the object.
 pub(super) struct Past<'a> {
-    /// Newest first.
+    /// The known versions, newest first.
     pub(super) versions: &'a [Version],
-    /// The oldest revision that the store knows.
+    /// The oldest known revision.
     pub(super) oldest: u64,
-    /// What went with it.
+    /// The dependents that were deleted with the object.
     pub(super) dependents: &'a [String],
-    /// The uid that the object gets.
+    /// The uid of the restored object.
     pub(super) uid: &'a str,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn plan(
     let namespace = target.namespace.as_deref().unwrap_or_default();
     if let Some(there) = view.get(&*target.kind, namespace, &target.name) {
         return match there.is_terminating() {
-            true => no("it is being deleted and still there; when it is gone it can be brought back"),
+            true => no("it is still being deleted; bring it back once it is gone"),
             false => no("there is an object of that name; delete it first, or compare both with diff"),
         };
     }
@@ -53,7 +53,7 @@ pub(super) fn plan(
             None => return no(format!("the namespace {namespace} is gone, too; bring that back first")),
             Some(there) if there.is_terminating() => {
                 return no(format!(
-                    "the namespace {namespace} is being deleted; wait until it is gone, and bring it back"
+                    "the namespace {namespace} is being deleted; wait until it is gone, then bring it back"
                 ));
             }
             Some(_) => {}
@@ -89,26 +89,26 @@ pub(super) fn plan(
     Ok(Plan { verb: "undelete", reason: "Undeleted", summary, warnings, steps })
 }
 
-/// That the definition of a custom kind is there and stays: behind the last look for objects that are left nobody would
-/// ever remove this one. The commit rests on it.
+/// Checks that the definition of a custom kind exists and is not being deleted: after the final cleanup of a
+/// deleted definition, nothing would ever remove the object. The read becomes a guard of the commit.
 fn definition_stays(view: &ClusterView<'_>, name: &str) -> Result<(), PlanRefusal> {
-    // Those that orlop brings lie in no store and never go.
+    // Built-in definitions are not stored and cannot be deleted.
     if bundled::has(name) {
         return Ok(());
     }
     match view.get(kind("apiextensions.k8s.io", "customresourcedefinitions"), "", name) {
         None => no(format!("its definition {name} is gone, too; bring that back first")),
         Some(there) if there.is_terminating() => no(format!(
-            "its definition {name} is being deleted, and all objects of it; wait until it is gone, and bring it back first"
+            "its definition {name} is being deleted with all its objects; wait until it is gone, then bring it back first"
         )),
         Some(_) => Ok(()),
     }
 }
 
-/// An object that no binding hangs on.
+/// An object without a binding.
 fn other(version: &Version, warnings: &mut Vec<String>) -> Object {
     let mut object = as_new(&version.object);
-    // The collector's own: they ask for the deletion that is being undone.
+    // Finalizers of the garbage collector: they belong to the deletion that is undone.
     let left: Vec<String> = version
         .object
         .finalizers()
@@ -118,11 +118,11 @@ fn other(version: &Version, warnings: &mut Vec<String>) -> Object {
     object = super::model::with_finalizers(&object, &left);
     if object.at(&["spec", "nodeName"]).is_some() && object.at(&["spec", "containers"]).is_some() {
         object.remove(&["spec", "nodeName"]);
-        warnings.push("the pod is scheduled anew; what it had in its memory is gone".to_owned());
+        warnings.push("the pod is scheduled again; the data in its memory is lost".to_owned());
     }
     if object.at(&["metadata", "ownerReferences"]).is_some() {
         warnings.push(
-            "it has owners; where one of them is gone for good the collector takes it away again".to_owned(),
+            "it has owners; if they no longer exist, the garbage collector deletes it again".to_owned(),
         );
     }
     object
@@ -146,9 +146,10 @@ fn volume(
         && let Some(reference) = claim_ref(&after).filter(|reference| reference.uid.is_empty())
         && !volumes_pointing_to(view, &reference.namespace, &reference.name, "").is_empty()
     {
-        // Kept for a claim that has another volume by now: a second one would be in its way.
+        // Reserved for a claim that has another volume now: a second reservation would interfere.
         after.remove(&["spec", "claimRef"]);
-        warnings.push("it was kept for a claim that has another volume now; it comes back free".to_owned());
+        warnings
+            .push("it was reserved for a claim that has another volume now; it comes back free".to_owned());
     }
     let message = match &waiting {
         Some(claim) => {
@@ -190,7 +191,7 @@ fn claim(
     };
     if let Some(other) = mine.iter().find(|other| other.name() != named) {
         return no(format!(
-            "the volume {} is kept for {}; a claim has one volume",
+            "the volume {} is reserved for {}; a claim has one volume",
             other.name(),
             key_of(old)
         ));
@@ -227,16 +228,16 @@ fn claim(
     ])
 }
 
-/// Whose the volume of a deleted claim is now, and how the claim comes back with it.
+/// Describes the current owner of a deleted claim's volume, and how to restore the claim with the volume.
 fn belongs_to_another(view: &ClusterView<'_>, old: &Object, volume: &Object) -> String {
     let (named, namespace, name) = (volume.name(), old.namespace(), old.name());
     let Some(reference) = claim_ref(volume) else {
         return format!(
-            "its volume {named} belongs to nobody now; make the claim anew with spec.volumeName {named}"
+            "its volume {named} has no claim now; create the claim again with spec.volumeName {named}"
         );
     };
     let owner = format!("{}/{}", reference.namespace, reference.name);
-    // Another claim has the data, as after a transfer: a volume that is bound cannot be reclaimed.
+    // Another claim owns the data, as after a transfer: a bound volume cannot be reclaimed.
     let bound = living_claim(view, volume)
         .filter(|claim| phase(claim) == "Bound" && volume_name(claim) == named && !claim.is_terminating());
     match bound {

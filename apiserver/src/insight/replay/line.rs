@@ -1,4 +1,4 @@
-//! One line of a capture, and the moment up to which one is replayed. Pure.
+//! Lines of a capture, and the point up to which a capture is replayed. Pure.
 
 use std::str::FromStr;
 
@@ -11,14 +11,14 @@ use crate::insight::lines::FORMAT;
 /// A revision of the file, or a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// As it was at this revision.
+    /// The state at this revision.
     Revision(u64),
-    /// As it was at the end of this millisecond since the epoch.
+    /// The state at the end of this millisecond since the epoch.
     TimeMs(i64),
 }
 
 impl Until {
-    /// Whether a write comes later. A write without a time is judged by its revision alone.
+    /// Whether a write is later. Without a time, only the revision is compared.
     pub(super) fn is_before(self, revision: u64, time_ms: Option<i64>) -> bool {
         match self {
             Until::Revision(until) => until < revision,
@@ -36,14 +36,14 @@ impl FromStr for Until {
         }
         let time: Result<Timestamp, _> = text.parse();
         time.map(|time| Until::TimeMs(time.as_millisecond()))
-            .map_err(|_| "wanted is a revision (a number) or a time such as 2026-01-31T12:00:00Z".to_owned())
+            .map_err(|_| "must be a revision (a number) or a time such as 2026-01-31T12:00:00Z".to_owned())
     }
 }
 
-/// What a line says.
+/// The type of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LineType {
-    /// The beginning, and the revision of the end where there is one.
+    /// The first line; `until` is the last revision, if the capture has one.
     Header {
         until: Option<u64>,
     },
@@ -52,21 +52,21 @@ pub(super) enum LineType {
     Deleted,
     Synced,
     Progress,
-    /// The end in words.
+    /// An error that ended the capture, with its message.
     Error(String),
 }
 
-/// A line.
+/// A parsed line.
 #[derive(Clone, Debug)]
 pub(super) struct CaptureLine {
     pub(super) said: LineType,
     /// Zero for an error.
     pub(super) revision: u64,
-    /// Of writes, milliseconds since the epoch.
+    /// The time of a write, in milliseconds since the epoch.
     pub(super) time_ms: i64,
-    /// Of writes.
+    /// The resource of a write.
     pub(super) resource: String,
-    /// Of writes.
+    /// The object of a write.
     pub(super) object: Value,
 }
 
@@ -84,7 +84,7 @@ struct Raw {
 }
 
 impl CaptureLine {
-    /// From the bytes of a line; `first`: of the first one, which has to be a header.
+    /// Parses a line; `first` marks the first line, which must be a header.
     pub(super) fn parse(bytes: &[u8], first: bool) -> Result<Self, String> {
         let raw: Result<Raw, _> = serde_json::from_slice(bytes);
         let raw = match raw {

@@ -1,5 +1,6 @@
-//! A capture (docs/insight.md) written into an empty store, write by write: objects keep their UIDs and the times of their
-//! writes, revisions are new. What nobody could have written in that order is refused with the number of its line.
+//! Replays a capture (docs/insight.md) into an empty store, write by write: objects keep their UIDs and the times
+//! of their writes, but get new revisions. A sequence of writes that is impossible is rejected with its line
+//! number.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,16 +27,16 @@ mod line;
 
 pub use line::Until;
 
-/// Writes that go into one commit at the most, and their bytes.
+/// The maximum number of writes per commit, and their maximum size in bytes.
 const MOST_WRITES: usize = 256;
 const MOST_BYTES: usize = 1 << 20;
 
-/// What is being written shows through nobody's clock: the store's stands at the time of the line, and goes with that
-/// of the machine afterwards.
+/// A clock for the store: during the replay it stands at the time of the current line, afterwards it follows the
+/// system clock.
 #[derive(Debug)]
 pub struct HeldClock(AtomicI64);
 
-/// It goes with the machine's.
+/// The value that means the system clock.
 const GOES: i64 = i64::MIN;
 
 impl Default for HeldClock {
@@ -49,7 +50,7 @@ impl HeldClock {
         self.0.store(time_ms, Ordering::SeqCst);
     }
 
-    /// From now on it is what time it is.
+    /// Switches to the system clock.
     pub fn release(&self) {
         self.0.store(GOES, Ordering::SeqCst);
     }
@@ -64,72 +65,70 @@ impl Clock for HeldClock {
     }
 }
 
-/// Why a file is not replayed.
+/// Why a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// There is something that would be mixed up with it.
-    #[error(
-        "the store is not empty (it is at revision {0}): --from wants a --data-dir that holds nothing yet"
-    )]
+    /// The store has objects that would mix with those of the file.
+    #[error("the store is not empty (it is at revision {0}): --from requires an empty --data-dir")]
     NotEmpty(Revision),
     /// The file cannot be read.
     #[error("cannot read {}: {cause}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: std::io::Error,
     },
-    /// A line is not what it has to be there.
+    /// A line is invalid at its position.
     #[error("{}, line {line}: {what}", path.display())]
     CaptureLine {
         /// The file.
         path: PathBuf,
-        /// From 1 on.
+        /// The line number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem with the line.
         what: String,
     },
-    /// The file ends too early, or begins too late.
+    /// The file ends too early or begins too late.
     #[error("{}: {what}", path.display())]
     Short {
         /// The file.
         path: PathBuf,
-        /// What is missing.
+        /// The missing part.
         what: String,
     },
-    /// The store takes no writes.
+    /// The store rejects the writes.
     #[error("the store does not take line {line} of {}: {what}", path.display())]
     Store {
         /// The file.
         path: PathBuf,
         /// The last line of the commit.
         line: u64,
-        /// Why.
+        /// The cause.
         what: String,
     },
 }
 
-/// What was replayed.
+/// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// The revision of the file that was reached.
+    /// The revision of the file that the replay reached.
     pub reached: u64,
-    /// Writes, the first state included.
+    /// The number of writes, including the initial state.
     pub writes: u64,
-    /// Objects that are there now.
+    /// The number of objects at the end.
     pub objects: usize,
-    /// Secrets among them; they have their keys and no values.
+    /// The number of secrets among them; these have keys without values.
     pub secrets: usize,
-    /// Why the file ends before its end, if it does.
+    /// Why the file is incomplete, if it is.
     pub broken_off: Option<String>,
 }
 
-/// Writes a capture into a store that holds nothing, up to a moment or to its end.
+/// Replays a capture into an empty store, up to a point or to the end of the file.
 ///
 /// # Errors
-/// The store holds something, or a line makes no sense; what was written before that line stays, so whoever writes to a
-/// disk tries it in memory first.
+/// The store is not empty, or a line is invalid. Writes before an invalid line remain in the store; for a store
+/// on disk, replay into memory first.
 pub async fn replay(
     store: &dyn Kv<Projection>,
     clock: &HeldClock,
@@ -169,9 +168,9 @@ struct Replay<'a> {
     store: &'a dyn Kv<Projection>,
     clock: &'a HeldClock,
     path: &'a Path,
-    /// With the kinds of the definitions that were replayed.
+    /// Includes the kinds of replayed CustomResourceDefinitions.
     kinds: Kinds,
-    /// By the names that lines have for them.
+    /// The served kinds, by resource name in lines.
     served: HashMap<String, KindRef>,
     closing: CancellationToken,
     waiting: Waiting,
@@ -202,7 +201,7 @@ impl Replay<'_> {
             Ok(None)
         };
 
-        // The state comes kind by kind, and was written in the order of its revisions.
+        // The initial state is ordered by kind; replay it in the order of its revisions.
         let mut state = Vec::new();
         let mut end = None;
         loop {
@@ -246,7 +245,7 @@ impl Replay<'_> {
             match &line.said {
                 LineType::Added | LineType::Modified | LineType::Deleted => {
                     if line.revision <= reached {
-                        let what = format!("revision {} comes behind {reached}", line.revision);
+                        let what = format!("revision {} follows revision {reached}", line.revision);
                         return Err(wrong(path, number, what));
                     }
                     reached = line.revision;
@@ -279,7 +278,7 @@ impl Replay<'_> {
         if let Some(Until::Revision(wanted)) = until
             && wanted > self.done.reached.max(reached)
         {
-            let what = format!("it ends at revision {reached}, and --at asks for {wanted}");
+            let what = format!("it ends at revision {reached}, but --at requests revision {wanted}");
             return Err(ReplayError::Short { path: path.to_owned(), what });
         }
         if (is_cut || !whole) && self.done.broken_off.is_none() {
@@ -289,8 +288,8 @@ impl Replay<'_> {
         Ok(std::mem::take(&mut self.done))
     }
 
-    /// Puts a line to the writes that wait. `state`: what it tells is an object of the first state, whose times within
-    /// a second count as one.
+    /// Adds a line to the pending writes. With `state` the line is an object of the initial state; its times count as
+    /// equal within one second.
     async fn write(&mut self, number: u64, line: &CaptureLine, state: bool) -> Result<(), ReplayError> {
         let refused = |what: String| wrong(self.path, number, what);
         let Some(kind) = self.served.get(&line.resource).cloned() else {
@@ -321,7 +320,7 @@ impl Replay<'_> {
             false => time_ms == self.waiting.time_ms,
         };
         let is_full = self.waiting.writes.len() >= MOST_WRITES || self.waiting.bytes >= MOST_BYTES;
-        // What an object reserves is looked up in the head.
+        // Allocations of an object are looked up in the head.
         let stands_alone =
             kind.reserves() || self.waiting.writes.iter().any(|write| write.key.as_str() == key);
         if !same_time || is_full || stands_alone {
@@ -378,14 +377,14 @@ impl Replay<'_> {
         done.map(drop).map_err(failed)
     }
 
-    /// The kinds that there are with the definitions that are there.
+    /// Updates the kinds to the replayed definitions.
     fn learn(&mut self) {
         crd_controller::serve_all(&self.kinds, &self.store.head(), &self.closing);
         let all = kinds(&self.kinds.now()).into_iter().filter(|kind| !kind.is_view());
         self.served = all.map(|kind| (resource_name(&kind), kind)).collect();
     }
 
-    /// How much is there now.
+    /// Counts the objects in the store.
     fn count(&mut self) {
         let head = self.store.head();
         for kind in self.served.values() {
@@ -398,7 +397,7 @@ impl Replay<'_> {
     }
 }
 
-/// Whether a file ends in the middle of this line: copies that stop do so anywhere.
+/// Whether the file ends in the middle of this line: an interrupted copy can end anywhere.
 fn breaks_off(line: &[u8]) -> bool {
     let read = || serde_json::from_slice::<serde::de::IgnoredAny>(line);
     !line.ends_with(b"\n") && read().is_err_and(|error| error.is_eof())

@@ -150,7 +150,7 @@ async fn stream_parameters_are_validated() {
     for (query, words) in [
         (format!("from={made}&at={made}"), "exclude"),
         (format!("at={changed}&until={made}"), "before the beginning"),
-        ("at=noon".to_owned(), "wanted is a revision"),
+        ("at=noon".to_owned(), "must be a revision"),
     ] {
         let answer = rig.get(&format!("{ROOT}/stream?{query}")).await.expect(400);
         assert!(answer.text().contains(words), "{}", answer.text());

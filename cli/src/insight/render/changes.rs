@@ -1,11 +1,11 @@
-//! Changes of fields: `+` came, `-` went, `~` is another.
+//! Formats changes of fields: `+` added, `-` removed, `~` changed.
 
 use serde_json::Value;
 
 use super::fields::{items, text};
 use super::page::{Page, Paint, fits};
 
-/// All of them.
+/// Formats all changes.
 pub(super) fn changes(page: &mut Page, indent: usize, of: &Value) {
     for change in items(of, "changes") {
         one(page, indent, change);
@@ -31,7 +31,7 @@ fn one(page: &mut Page, indent: usize, change: &Value) {
     }
 }
 
-/// A field with all that is below it.
+/// A field and everything below it.
 fn field(page: &mut Page, indent: usize, paint: Paint, mark: &str, name: &str, value: &Value) {
     if is_leaf(value) {
         let colon = if name.is_empty() { "" } else { ": " };
@@ -41,12 +41,12 @@ fn field(page: &mut Page, indent: usize, paint: Paint, mark: &str, name: &str, v
     }
     let colon = if name.is_empty() { "" } else { ":" };
     page.line(indent, &[(paint, mark), (Paint::Plain, &format!("{name}{colon}"))]);
-    // Below a mark alone there is no name to be below of.
+    // A mark without a name needs no further indentation.
     let step = if name.is_empty() { 0 } else { 2 };
     below(page, indent + step + mark.len(), value);
 }
 
-/// What is in a map or in a list, as YAML would show it.
+/// The content of a map or a list, formatted like YAML.
 fn below(page: &mut Page, indent: usize, value: &Value) {
     match value {
         Value::Object(map) => {
@@ -63,7 +63,7 @@ fn below(page: &mut Page, indent: usize, value: &Value) {
     }
 }
 
-/// It is said in one line.
+/// Whether a value fits in one line.
 fn is_leaf(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.is_empty(),
@@ -72,7 +72,7 @@ fn is_leaf(value: &Value) -> bool {
     }
 }
 
-/// `spec.claimRef`, `metadata.annotations["a.b/c"]`, `status.conditions[type=Ready]`.
+/// Formats a path: `spec.claimRef`, `metadata.annotations["a.b/c"]`, `status.conditions[type=Ready]`.
 fn path(path: &Value) -> String {
     let mut out = String::new();
     for step in path.as_array().map_or(&[][..], Vec::as_slice) {
@@ -99,7 +99,7 @@ fn path(path: &Value) -> String {
     if out.is_empty() { "(the whole object)".to_owned() } else { out }
 }
 
-/// Without the quotes of a text.
+/// A value without the quotes of a string.
 fn bare(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

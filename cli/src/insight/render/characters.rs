@@ -1,15 +1,15 @@
-//! Characters that a terminal obeys or does not show, and the width of the others.
+//! Characters that a terminal interprets or does not show, and the width of all others.
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// Whether a terminal would do something else than show it, or nobody would see it: controls, what turns the direction of text, and
-/// what has no width but joins or hides.
+/// Whether a terminal would interpret or hide the character: controls, characters that change the direction of
+/// text, and zero-width characters that join or hide.
 pub(super) fn is_obeyed(c: char) -> bool {
     c.is_control()
         || matches!(c,
-            // Direction (Unicode UAX #9).
+            // Text direction (Unicode UAX #9).
             '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-            // Line and paragraph ends.
+            // Line and paragraph separators.
             | '\u{2028}' | '\u{2029}'
             // Invisible: soft hyphen, joiners, fillers, the byte order mark, annotations and tags.
             | '\u{00ad}' | '\u{034f}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200d}'
@@ -17,7 +17,7 @@ pub(super) fn is_obeyed(c: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The text with such characters written out: a line feed is `\n`, others are `\u{202e}`.
+/// Escapes such characters: a line feed becomes `\n`, others become `\u{202e}`.
 pub(crate) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -37,7 +37,7 @@ pub(super) fn width(c: char) -> usize {
     c.width().unwrap_or(0)
 }
 
-/// Columns that a text takes.
+/// The number of columns of a text.
 pub(super) fn width_of(text: &str) -> usize {
     text.chars().map(width).sum()
 }

@@ -1,18 +1,18 @@
-//! Reads fields of an answer. A missing field is empty.
+//! Reads fields of an answer. A missing field reads as empty.
 
 use serde_json::Value;
 
-/// A text of an answer, or nothing.
+/// A string field, or an empty string.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// The items of a list of an answer, or none.
+/// The items of a list field, or an empty slice.
 pub(super) fn items<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A number that the API may write as text.
+/// A number, which the API may encode as a string.
 pub(super) fn count(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -21,7 +21,7 @@ pub(super) fn count(value: &Value) -> String {
     }
 }
 
-/// `PersistentVolumeClaim default/data`.
+/// Formats an object reference: `PersistentVolumeClaim default/data`.
 pub(super) fn reference(reference: &Value) -> String {
     let kind = match (text(reference, "kind"), text(reference, "resource")) {
         ("", resource) => resource,

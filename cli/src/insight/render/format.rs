@@ -1,10 +1,10 @@
-//! Answers as JSON and YAML.
+//! Formats answers as JSON and YAML.
 
 use serde_json::Value;
 
 use super::characters;
 
-/// As JSON. What a terminal would obey is escaped, which changes nothing of what it says.
+/// Formats JSON. Characters that a terminal interprets are escaped, which does not change the value.
 pub(crate) fn json(value: &Value) -> String {
     let mut out = String::new();
     for c in format!("{value:#}\n").chars() {
@@ -20,10 +20,11 @@ pub(crate) fn json(value: &Value) -> String {
     out
 }
 
-/// As YAML. Where that has a character that a terminal would obey it is JSON, which is YAML too and can escape it.
+/// Formats YAML. If the text contains characters that a terminal interprets, it is JSON instead, which is valid
+/// YAML and can escape them.
 ///
 /// # Errors
-/// What cannot be written, in the words of the library.
+/// The message of the YAML library if the value cannot be serialized.
 pub(crate) fn yaml(value: &Value) -> Result<String, String> {
     let text = serde_saphyr::to_string(value).map_err(|error| error.to_string())?;
     let is_plain = text.chars().all(|c| c == '\n' || !characters::is_obeyed(c));

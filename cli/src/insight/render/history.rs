@@ -1,4 +1,4 @@
-//! `History` and `Diff`: who wrote what and when, and what is different between two moments.
+//! Formats `History` and `Diff`: the writes of an object, and the difference between two revisions.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,9 @@ use super::look::Look;
 use super::page::{Page, Paint};
 use super::time::short;
 
-/// All writes that were told, the newest first.
+/// Formats all writes of an answer, the newest first.
 ///
-/// `goes_on`: it is asked for what came before something.
+/// `goes_on`: the request continues an earlier one.
 pub(crate) fn history(told: &Value, object: &str, goes_on: bool, look: Look) -> String {
     let mut page = Page::new(look);
     let writes = items(told, "items");
@@ -28,7 +28,7 @@ pub(crate) fn history(told: &Value, object: &str, goes_on: bool, look: Look) -> 
     let (oldest, is_begun) = (count(&told["oldest"]), begins(writes));
     if token.is_empty() && !is_begun && !matches!(oldest.as_str(), "" | "0") {
         page.gap();
-        let words = format!("what was written before revision {oldest} is not kept any more");
+        let words = format!("writes before revision {oldest} are no longer available");
         page.line(0, &[(Paint::Quiet, &words)]);
     }
     if !token.is_empty() {
@@ -39,7 +39,7 @@ pub(crate) fn history(told: &Value, object: &str, goes_on: bool, look: Look) -> 
     page.text()
 }
 
-/// Whether the last of these writes is the one that made the object.
+/// Whether the last of these writes created the object.
 fn begins(writes: &[Value]) -> bool {
     writes.last().is_some_and(|write| text(write, "type") == "ADDED")
 }
@@ -59,7 +59,7 @@ fn one_write(page: &mut Page, write: &Value) {
     }
     let how: Vec<&str> = [text(write, "operation"), text(write, "subresource")]
         .into_iter()
-        // That is what most writes are.
+        // Most writes are updates.
         .filter(|how| !how.is_empty() && *how != "Update")
         .collect();
     if !how.is_empty() {
@@ -81,7 +81,7 @@ fn one_write(page: &mut Page, write: &Value) {
     changes(page, 4, &write);
 }
 
-/// Times at which a node said that nothing has changed are left out of what people read. Whether there were any.
+/// Removes the changes of heartbeat times. Returns whether there were any.
 fn without_heartbeats(write: &mut Value) -> bool {
     let Some(changes) = write.get_mut("changes").and_then(Value::as_array_mut) else { return false };
     let before = changes.len();
@@ -91,13 +91,13 @@ fn without_heartbeats(write: &mut Value) -> bool {
     changes.len() < before
 }
 
-/// It goes when its finalizers are gone, or at the end of its time.
+/// Whether a write sets the deletion timestamp.
 fn asks_for_deletion(write: &Value) -> bool {
     let stamp = json!(["metadata", "deletionTimestamp"]);
     items(write, "changes").iter().any(|change| change["op"] == "add" && change["path"] == stamp)
 }
 
-/// What is different.
+/// Formats a difference.
 pub(crate) fn diff(told: &Value, object: &str, look: Look) -> String {
     let mut page = Page::new(look);
     let moment = |side: &Value| match side {

@@ -1,12 +1,12 @@
-//! Colours, and the time that relative times count from.
+//! Colours, and the reference time of relative times.
 
 use jiff::Timestamp;
 
-/// How text is to look.
+/// The appearance of text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
-    /// With colours.
+    /// Use colours.
     pub(crate) colour: bool,
-    /// What "in 4 min" is counted from.
+    /// The reference of relative times such as "in 4 min".
     pub(crate) now: Timestamp,
 }

@@ -1,7 +1,8 @@
-//! Text for people of the server's answers, and the answers themselves for machines. All of it is pure: an answer and a [`Look`] in, text out.
+//! Formats the server's answers as text or as JSON and YAML. Pure: an answer and a [`Look`] in, text out.
 //!
-//! `page` keeps lines within 80 columns and paints them, `characters` makes visible what a terminal would obey; every text of the
-//! API goes through both. A field that is missing is passed over: a newer server may say more or less than is known here.
+//! `page` wraps lines at 80 columns and colours them, `characters` escapes what a terminal would interpret; every
+//! string of the API passes through both. Missing fields are skipped: a newer server may send more or fewer
+//! fields.
 
 mod changes;
 mod characters;

@@ -1,16 +1,16 @@
-//! Lines of text within 80 columns: words wrap below their indentation, and a word that is longer than a line stays whole, as a command
-//! in backticks does, so that names and commands can be copied.
+//! Lines of text within 80 columns. Words wrap below their indentation. A word that is longer than a line stays
+//! whole, and so does a command in backticks, so that names and commands can be copied.
 
 use super::characters::{visible, width, width_of};
 use super::look::Look;
 
-/// Columns of a line.
+/// The number of columns of a line.
 pub(super) const COLUMNS: usize = 80;
 
-/// How a command begins that stands in a sentence. Other text in backticks may come from anywhere and be as long as it likes.
+/// Prefixes of commands within a sentence. Other text in backticks may come from any source and have any length.
 const PROGRAMS: [&str; 2] = ["kubectl ", "orlop "];
 
-/// What a text is, which says its colour.
+/// The role of a text, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paint {
     Plain,
@@ -23,7 +23,7 @@ pub(super) enum Paint {
 }
 
 impl Paint {
-    /// The number of the terminal's attribute (ECMA-48, SGR).
+    /// The SGR attribute of the terminal (ECMA-48).
     fn code(self) -> Option<&'static str> {
         match self {
             Paint::Plain => None,
@@ -37,10 +37,10 @@ impl Paint {
     }
 }
 
-/// A piece of a line.
+/// A part of a line.
 pub(super) type Piece<'a> = (Paint, &'a str);
 
-/// Text that grows line by line.
+/// Text that is built line by line.
 pub(super) struct Page {
     look: Look,
     out: String,
@@ -59,14 +59,15 @@ impl Page {
         self.out
     }
 
-    /// An empty line between parts.
+    /// Adds an empty line between parts.
     pub(super) fn gap(&mut self) {
         if !self.out.is_empty() {
             self.out.push('\n');
         }
     }
 
-    /// Pieces as one text, wrapped: the first line begins at `indent`, the others at `hang`. Without a word there is no line.
+    /// Adds the pieces as one wrapped text: the first line is indented by `indent`, the others by `hang`. Without
+    /// words, no line is added.
     pub(super) fn wrapped(&mut self, indent: usize, hang: usize, pieces: &[Piece<'_>]) {
         let words = words(pieces);
         if words.is_empty() {
@@ -84,7 +85,7 @@ impl Page {
                 self.out.push_str(&" ".repeat(hang));
                 column = hang;
             } else {
-                // Spaces within a painted text belong to it: fewer codes, and the text can be searched for.
+                // Spaces within coloured text have its colour: this needs fewer codes, and the text can be searched for.
                 let before = line.last().map(|(paint, _)| *paint);
                 let paint = word.first().map(|(paint, _)| *paint).filter(|paint| Some(*paint) == before);
                 line.extend(std::iter::repeat_n((paint.unwrap_or(Paint::Plain), ' '), spaces));
@@ -97,12 +98,12 @@ impl Page {
         self.out.push('\n');
     }
 
-    /// The same with all lines at one indentation.
+    /// Adds the pieces wrapped, with all lines indented alike.
     pub(super) fn line(&mut self, indent: usize, pieces: &[Piece<'_>]) {
         self.wrapped(indent, indent, pieces);
     }
 
-    /// Something to copy, or that has columns of its own: never wrapped.
+    /// Adds a line without wrapping, for text to copy and for tables.
     pub(super) fn whole(&mut self, indent: usize, pieces: &[Piece<'_>]) {
         self.out.push_str(&" ".repeat(indent));
         let painted: Vec<(Paint, char)> = characters(pieces).collect();
@@ -129,13 +130,13 @@ impl Page {
     }
 }
 
-/// Every character with its paint, none of which a terminal obeys.
+/// Every character with its colour, with terminal controls escaped.
 fn characters(pieces: &[Piece<'_>]) -> impl Iterator<Item = (Paint, char)> {
     let shown = pieces.iter().map(|(paint, text)| (*paint, visible(text)));
     shown.flat_map(|(paint, text)| text.chars().map(move |c| (paint, c)).collect::<Vec<_>>())
 }
 
-/// How long the command is that begins here, behind a backtick.
+/// The length of the command that begins here, after a backtick.
 fn command(text: &[(Paint, char)]) -> Option<usize> {
     let end = text.iter().position(|(_, c)| *c == '`')?;
     let begins =
@@ -143,8 +144,8 @@ fn command(text: &[(Paint, char)]) -> Option<usize> {
     begins.then_some(end)
 }
 
-/// What is between spaces, and how many spaces are before it: two that differ in those alone must not look alike. A command in
-/// backticks is one word.
+/// The words, each with the number of spaces before it: two texts that differ only in spaces must not look alike.
+/// A command in backticks is one word.
 fn words(pieces: &[Piece<'_>]) -> Vec<(usize, Vec<(Paint, char)>)> {
     let mut words: Vec<(usize, Vec<(Paint, char)>)> = Vec::new();
     let mut spaces = 0;
@@ -167,12 +168,12 @@ fn words(pieces: &[Piece<'_>]) -> Vec<(usize, Vec<(Paint, char)>)> {
     words
 }
 
-/// Whether a text fits behind an indentation.
+/// Whether a text fits in a line after an indentation.
 pub(super) fn fits(indent: usize, text: &str) -> bool {
     indent + width_of(text) <= COLUMNS
 }
 
-/// A text and the spaces that make it so wide.
+/// Pads a text with spaces.
 pub(super) fn padded(text: &str, wide: usize) -> String {
     let text = visible(text);
     let missing = wide.saturating_sub(width_of(&text));

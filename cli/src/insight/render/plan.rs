@@ -1,4 +1,5 @@
-//! `Plan`: what would be done, as a difference of every object; and what was done, in a line for each.
+//! Formats a `Plan`: the changes of every object before it is carried out, and one line for each object
+//! afterwards.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use super::fields::{count, items, reference, text};
 use super::look::Look;
 use super::page::{Page, Paint};
 
-/// What would be done.
+/// Formats a plan.
 pub(crate) fn plan(told: &Value, look: Look) -> String {
     let mut page = Page::new(look);
     head(&mut page, told);
@@ -27,7 +28,7 @@ pub(crate) fn plan(told: &Value, look: Look) -> String {
     page.text()
 }
 
-/// The sentence and the warnings of it, for whoever wants no more.
+/// The summary and the warnings of a plan.
 pub(crate) fn brief(told: &Value, look: Look) -> String {
     let mut page = Page::new(look);
     head(&mut page, told);
@@ -41,8 +42,8 @@ fn head(page: &mut Page, told: &Value) {
     }
 }
 
-/// Of an object that comes or goes whole its metadata and status say nothing that the step does not say; the answer for machines
-/// has them.
+/// Removes the metadata and status of an object that is created or deleted as a whole, since they repeat the
+/// step. The JSON output includes them.
 fn as_far_as_it_says_something(step: &Value) -> Value {
     let mut step = step.clone();
     let is_whole = matches!(text(&step, "action"), "create" | "delete");
@@ -53,12 +54,12 @@ fn as_far_as_it_says_something(step: &Value) -> Value {
     step
 }
 
-/// What to say below a plan that is not carried out.
+/// The last line of a plan that is not carried out.
 pub(crate) fn nothing_changed(is_empty: bool) -> &'static str {
     if is_empty { "there is nothing to do\n" } else { "nothing was changed\n" }
 }
 
-/// What was done.
+/// Formats the result of a plan.
 pub(crate) fn done(told: &Value, look: Look) -> String {
     let mut page = Page::new(look);
     for (index, step) in items(told, "steps").iter().enumerate() {

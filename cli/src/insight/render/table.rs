@@ -1,4 +1,5 @@
-//! The server's tables as kubectl prints them: columns as wide as what is in them, three spaces between, none cut off.
+//! Formats the server's tables like kubectl: columns as wide as their content, three spaces between them, nothing
+//! truncated.
 
 use serde_json::Value;
 
@@ -7,12 +8,12 @@ use super::fields::{items, text};
 use super::look::Look;
 use super::page::{Page, Paint, padded};
 
-/// A table; `with_namespaces` puts each object's namespace first.
+/// Formats a table; `with_namespaces` adds a column with the namespaces.
 pub(crate) fn table(told: &Value, with_namespaces: bool, look: Look) -> String {
     let shown: Vec<(usize, String)> = items(told, "columnDefinitions")
         .iter()
         .enumerate()
-        // Others are for wide terminals.
+        // The other columns are for wide output.
         .filter(|(_, column)| column["priority"].as_i64().unwrap_or_default() == 0)
         .map(|(index, column)| (index, visible(&text(column, "name").to_uppercase())))
         .collect();

@@ -1,4 +1,4 @@
-//! Answers as docs/insight.md has them, and the text that is made of them.
+//! Formats the example answers of docs/insight.md.
 
 #![allow(clippy::unwrap_used)]
 
@@ -33,14 +33,14 @@ fn pending() -> Value {
 }
 
 #[test]
-fn a_tree_of_causes() {
+fn causes_are_formatted_as_a_tree() {
     let wanted = r#"PersistentVolumeClaim default/data is Pending: it needs attention
   No volume fits and no class makes one: a volume of 2Gi or more with
   ReadWriteOnce would end it.
 
   the largest of 3 volumes holds 1Gi [NoVolumeFits]
     see PersistentVolume big
-    it goes on by itself at 2026-01-31T12:04:10Z (in 4 min 10 s)
+    continues automatically at 2026-01-31T12:04:10Z (in 4 min 10 s)
     fix: ask for 1Gi
          $ kubectl patch persistentvolumeclaims data -n default --type=merge -p '{"spec":{"note":"it'\''s"}}'
 
@@ -50,12 +50,12 @@ fn a_tree_of_causes() {
 
   its deletion is blocked by
     kubernetes.io/pvc-protection
-      taken away by pvc-protection
+      removed by pvc-protection
       a pod uses it
       see Pod default/web
 "#;
     assert_eq!(why(&pending(), look()), wanted);
-    // The summary is told once, and the nearest volume's fix where no cause has one.
+    // The summary is not repeated, and the fix of the nearest volume is shown if no cause has one.
     let mut told = pending();
     told["summary"] = told["causes"][0]["message"].clone();
     told["causes"][0]["fix"] = json!(null);
@@ -72,14 +72,14 @@ fn a_tree_of_causes() {
     told["blocked_by"][0]["owner"] = json!("unknown");
     let text = why(&told, look());
     assert!(text.contains("is Pending: it waits, which may be all right\n"), "{text}");
-    assert!(text.contains("      who takes it away is not known\n"), "{text}");
+    assert!(text.contains("      its owner is not known\n"), "{text}");
     told["causes"][0]["code"] = json!("WaitsForPod");
     assert!(!why(&told, look()).contains("volumes fit"));
 }
 
-/// An answer of another version is told as far as it goes.
+/// Answers with missing or unexpected fields are formatted as far as possible.
 #[test]
-fn little_is_enough() {
+fn incomplete_answers_are_formatted() {
     let odd = json!({"items": ["x", null, 1], "steps": ["x", null, 1], "causes": ["x"], "candidates": "x", "changes": "x"});
     let little = json!({"causes": [{}], "candidates": {}, "blocked_by": [{}]});
     for told in [json!({}), json!(null), little, odd] {
@@ -97,7 +97,7 @@ fn little_is_enough() {
 }
 
 #[test]
-fn colours_only_where_wanted() {
+fn colours_are_used_only_on_request() {
     let coloured = why(&pending(), Look { colour: true, ..look() });
     assert!(coloured.contains("\x1b[31mit needs attention\x1b[0m"), "{coloured:?}");
     let mut plain = String::new();
@@ -111,7 +111,7 @@ fn colours_only_where_wanted() {
 }
 
 #[test]
-fn nothing_of_the_api_is_obeyed() {
+fn terminal_controls_are_escaped() {
     let evil = "a\x1b[2Jb\u{202e}c\u{200b}\nd\r\u{85}\u{e0041}";
     let shown = r"a\u{1b}[2Jb\u{202e}c\u{200b}\nd\r\u{85}\u{e0041}";
     assert_eq!(visible(evil), shown);
@@ -145,7 +145,7 @@ fn nothing_of_the_api_is_obeyed() {
 }
 
 #[test]
-fn changes_of_fields() {
+fn diff_shows_changed_fields() {
     let claim = json!({"name": "data", "namespace": "default", "list": [1, {"a": "b"}], "none": {}});
     let told = json!({"from": "5", "to": {"revision": "9", "time": "2026-01-31T12:00:00.5Z"}, "changes": [
         {"path": ["status", "phase"], "op": "replace", "from": "Pending", "to": "Bound"},
@@ -176,7 +176,7 @@ fn changes_of_fields() {
 }
 
 #[test]
-fn who_wrote_what() {
+fn history_names_the_writers() {
     let beat = json!({"path": ["status", "conditions", "[type=Ready]", "lastHeartbeatTime"], "op": "add", "to": "x"});
     let told = json!({"kind": "History", "metadata": {"continue": "next"}, "items": [
         {"revision": "9", "time": "2026-01-31T12:00:00.123Z", "type": "MODIFIED", "manager": "orlop-controller",
@@ -207,11 +207,11 @@ there are older ones; go on with
     assert_eq!(history(&empty, "pv a", true, look()), "nothing older is known of pv a\n");
     let write = json!({"type": "MODIFIED", "revision": "70", "time": "2026-01-31T12:00:00Z"});
     let cut = history(&json!({"items": [write], "oldest": "64"}), "pv a", false, look());
-    assert!(cut.ends_with("what was written before revision 64 is not kept any more\n"), "{cut}");
+    assert!(cut.ends_with("writes before revision 64 are no longer available\n"), "{cut}");
 }
 
 #[test]
-fn plans_and_deeds() {
+fn plans_and_results_are_formatted() {
     let told = json!({"kind": "Plan", "verb": "reclaim", "revision": "123", "summary": "the volume a is Available again",
         "warnings": ["whoever claims it next reads what default/data has left on it, and that may be more than is wanted"],
         "steps": [{"object": reference_to("PersistentVolume", "", "a"), "action": "update", "message": "its claim is gone",
@@ -241,7 +241,7 @@ as of revision 123
 }
 
 #[test]
-fn tables() {
+fn tables_look_like_those_of_kubectl() {
     let told = json!({"kind": "Table",
     "columnDefinitions": [{"name": "Name", "priority": 0}, {"name": "Age", "priority": 0}, {"name": "Wide", "priority": 1}],
     "rows": [
@@ -254,9 +254,9 @@ fn tables() {
     assert_eq!(table(&json!({"rows": []}), false, look()), "there are none\n");
 }
 
-/// Only names and commands, which are to be copied, may be longer than a line.
+/// Only names and commands may be longer than a line, so that they can be copied.
 #[test]
-fn lines_of_eighty_columns() {
+fn lines_have_at_most_80_columns() {
     let prose = "数据 a word of prose ".repeat(20);
     let told = json!({"object": reference_to("Pod", "default", "web"), "state": "Pending", "summary": prose, "severity": "ok",
         "causes": [{"code": "Code", "message": prose, "fix": {"message": prose}}],
@@ -264,7 +264,7 @@ fn lines_of_eighty_columns() {
     let text = why(&told, look());
     let widest = text.lines().map(characters::width_of).max().unwrap();
     assert!(widest <= 80 && widest > 70, "{widest}: {text}");
-    // A command in a sentence is one word, with what it stands in, and other text in backticks is prose.
+    // A command in a sentence is one word together with the punctuation around it; other text in backticks wraps.
     let command = format!("`kubectl taint node a {}=b:NoExecute`", "n".repeat(60));
     for command in [command.as_str(), "`orlop why pvc/data -n shop`"] {
         let summary =

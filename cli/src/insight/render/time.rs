@@ -1,8 +1,8 @@
-//! Moments as people read them.
+//! Formats points in time.
 
 use jiff::Timestamp;
 
-/// `2026-01-31T12:00:00Z (in 4 min 10 s)`; what is no time stays as it is.
+/// Formats a time: `2026-01-31T12:00:00Z (in 4 min 10 s)`. Invalid times are returned unchanged.
 pub(super) fn moment(text: &str, now: Timestamp) -> String {
     let Ok(then) = text.parse::<Timestamp>() else { return text.to_owned() };
     let seconds = then.as_second() - now.as_second();
@@ -14,7 +14,7 @@ pub(super) fn moment(text: &str, now: Timestamp) -> String {
     }
 }
 
-/// To the second.
+/// Truncates a time to seconds.
 pub(crate) fn short(text: &str) -> String {
     match text.parse::<Timestamp>() {
         Ok(time) => time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -22,7 +22,7 @@ pub(crate) fn short(text: &str) -> String {
     }
 }
 
-/// The two largest units.
+/// A duration in its two largest units.
 fn span(seconds: u64) -> String {
     let units = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
     let largest = units.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(units.len() - 1);
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_long() {
+    fn durations_have_two_units() {
         let now: Timestamp = "2026-01-31T12:00:00Z".parse().unwrap();
         for (text, wanted) in [
             ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z (now)"),

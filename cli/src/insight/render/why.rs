@@ -1,4 +1,4 @@
-//! `Why`: a sentence, and below it a tree of causes, candidates and what blocks, each with what would help.
+//! Formats `Why`: a summary, followed by a tree of causes, candidates and blocking finalizers, each with its fix.
 
 use serde_json::Value;
 
@@ -7,10 +7,11 @@ use super::look::Look;
 use super::page::{Page, Paint};
 use super::time::moment;
 
-/// How many of the nearest volumes are told; the answer for machines has them all.
+/// How many of the nearest volumes are shown; the JSON output has all of them.
 const NEAREST: usize = 3;
 
-/// Causes whose end may be one of the volumes that are there. Who waits for a pod or for a driver has nothing to look for among them.
+/// Causes that an existing volume may resolve. Other causes, such as waiting for a pod or a driver, do not list
+/// volumes.
 const SEARCHES: [&str; 4] = ["NoVolumeFits", "ReservedUnfit", "NoProvisioner", "ClassMissing"];
 
 /// The answer as text.
@@ -24,7 +25,7 @@ pub(crate) fn why(told: &Value, look: Look) -> String {
     };
     page.line(0, &[(Paint::Name, &object), (Paint::Plain, &state), (paint, &words)]);
     let (summary, causes) = (text(told, "summary"), items(told, "causes"));
-    // The summary may have told one of the causes already; nobody reads it twice.
+    // The summary may already contain one of the causes, which is then not repeated.
     let is_said = |cause: &&Value| {
         let message = text(cause, "message");
         !message.is_empty() && summary.contains(message)
@@ -56,24 +57,24 @@ fn severity(word: &str) -> (Paint, String) {
     }
 }
 
-/// What it is, and the word by which it can be searched for.
+/// A sentence and its code, which can be searched for.
 fn sentence(page: &mut Page, message: &str, code: &str) {
     let code = if code.is_empty() { String::new() } else { format!(" [{code}]") };
     page.line(2, &[(Paint::Plain, message), (Paint::Quiet, &code)]);
 }
 
-/// What else is known of a cause.
+/// The details of a cause.
 fn below(page: &mut Page, cause: &Value) {
     see(page, 4, items(cause, "objects"), text(cause, "message"));
     let until = text(cause, "until");
     if !until.is_empty() {
         let until = moment(until, page.look().now);
-        page.wrapped(4, 6, &[(Paint::Warn, "it goes on by itself at "), (Paint::Plain, &until)]);
+        page.wrapped(4, 6, &[(Paint::Warn, "continues automatically at "), (Paint::Plain, &until)]);
     }
     fix(page, 4, &cause["fix"]);
 }
 
-/// What it is about, one to a line so that names can be copied; what the sentence names is not named again.
+/// The objects of a cause, one per line so that names can be copied. Objects that the sentence names are omitted.
 fn see(page: &mut Page, indent: usize, objects: &[Value], sentence: &str) {
     for object in objects.iter().filter(|object| !sentence.contains(text(object, "name"))) {
         page.wrapped(indent, indent + 4, &[(Paint::Quiet, "see "), (Paint::Name, &reference(object))]);
@@ -94,7 +95,7 @@ fn fix(page: &mut Page, indent: usize, fix: &Value) {
     }
 }
 
-/// The command that sends a patch.
+/// The command that applies a patch.
 fn patch_command(patch: &Value) -> Option<String> {
     let (target, body) = (patch.get("target")?, patch.get("body")?);
     let kind = match text(target, "resource") {
@@ -106,14 +107,14 @@ fn patch_command(patch: &Value) -> Option<String> {
         namespace => format!(" -n {namespace}"),
     };
     let (name, how) = (text(target, "name"), text(patch, "type"));
-    // A quote ends the quoted text, stands for itself, and begins it again.
+    // A quote ends the quoted text, is quoted itself, and starts the quoted text again.
     let body = body.to_string().replace('\'', r"'\''");
     Some(format!("kubectl patch {kind} {name}{namespace} --type={how} -p '{body}'"))
 }
 
 fn candidates(page: &mut Page, told: &Value, has_fix: bool) {
     let (fit, total) = (count(&told["fit"]), count(&told["total"]));
-    // Of a single one the cause says all.
+    // For a single candidate, the cause has all details.
     if matches!(total.as_str(), "" | "0" | "1") {
         return;
     }
@@ -141,7 +142,7 @@ fn candidates(page: &mut Page, told: &Value, has_fix: bool) {
     }
 }
 
-/// A rule that is against it.
+/// A rule that a volume fails.
 fn one_verdict(page: &mut Page, verdict: &Value) {
     let (rule, message) = (text(verdict, "rule"), text(verdict, "message"));
     let told = if message.is_empty() { String::new() } else { format!(": {message}") };
@@ -158,9 +159,9 @@ fn blocked_by(page: &mut Page, blocks: &[Value], summary: &str) {
         page.line(4, &[(Paint::Name, text(block, "finalizer"))]);
         let owner = text(block, "owner");
         if owner == "unknown" {
-            page.line(6, &[(Paint::Quiet, "who takes it away is not known")]);
+            page.line(6, &[(Paint::Quiet, "its owner is not known")]);
         } else if !owner.is_empty() {
-            page.wrapped(6, 8, &[(Paint::Quiet, "taken away by "), (Paint::Plain, owner)]);
+            page.wrapped(6, 8, &[(Paint::Quiet, "removed by "), (Paint::Plain, owner)]);
         }
         let message = text(block, "message");
         if !summary.contains(message) {

@@ -1,45 +1,45 @@
-//! What a driver has against what the API knows: pure.
+//! Compares the volumes of a driver with the objects of the API. Pure.
 //!
-//! The API is looked at before and after the driver is. A volume that is made meanwhile is in the second look, or the claim
-//! that it is made for is; one that is deleted meanwhile is in the first. Only what neither knows is unknown.
+//! The API is read before and after the driver. A volume that is created meanwhile is in the second read, or its
+//! claim is; a volume that is deleted meanwhile is in the first read. Only a volume in neither is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the API knows of one driver, at one moment.
+/// The objects of one driver in the API at one point in time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// Volumes by handle.
     pub(super) volumes: BTreeMap<String, Held>,
-    /// Identifiers of in-tree volumes that the driver took over, with the object that names them. The driver's handle holds the
-    /// identifier, or is a part of it.
+    /// Identifiers of in-tree volumes that were migrated to the driver, with the object that names them. The driver's
+    /// handle contains the identifier, or is a part of it.
     pub(super) in_tree: Vec<(String, String)>,
     /// Names of all PersistentVolumes.
     pub(super) names: BTreeSet<String>,
-    /// What is being made, by claim (`namespace/name`).
+    /// Volumes being provisioned, by claim (`namespace/name`).
     pub(super) making: BTreeMap<String, Making>,
-    /// Snapshots by handle; none when the API has no such kind.
+    /// Snapshots by handle; `None` if the API does not serve snapshots.
     pub(super) snapshots: Option<BTreeMap<String, Held>>,
-    /// Contents whose snapshot is being taken.
+    /// VolumeSnapshotContents whose snapshot is being created.
     pub(super) taking: BTreeSet<String>,
 }
 
-/// What is known under a handle.
+/// The object of a handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Held {
-    /// The object, for people.
+    /// The object, as shown in reports.
     pub(super) object: String,
-    /// It is being deleted, and the driver may have done its part.
+    /// The object is being deleted, and the driver may have deleted its volume already.
     pub(super) going: bool,
-    /// Bytes, as far as they are known.
+    /// The size in bytes, if known.
     pub(super) bytes: i64,
 }
 
-/// A volume that a driver is being asked for.
+/// A volume that a driver is provisioning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Making {
-    /// Of the PersistentVolume that comes of it.
+    /// Name of the future PersistentVolume.
     pub(super) name: String,
-    /// At least so many.
+    /// Minimum size in bytes.
     pub(super) bytes: i64,
 }
 
@@ -47,52 +47,52 @@ pub(super) struct Making {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Listed {
     pub(super) handle: String,
-    /// 0: the driver does not say.
+    /// The size in bytes; 0 if the driver does not report it.
     pub(super) bytes: i64,
 }
 
-/// What a driver listed.
+/// The lists of a driver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lists {
     pub(super) volumes: Vec<Listed>,
-    /// None when it does not list them.
+    /// `None` if the driver cannot list snapshots.
     pub(super) snapshots: Option<Vec<Listed>>,
 }
 
-/// Of what kind a row is.
+/// The type of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Thing {
     Volume,
     Snapshot,
 }
 
-/// What there is to say.
+/// The result for a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
-    /// Both have it.
+    /// Both the driver and the API have it.
     Known,
-    /// It is being made, or may be what is being made.
+    /// It is being provisioned, or may be.
     BeingMade,
-    /// The API has it and the driver has not.
+    /// Only the API has it.
     Missing,
-    /// The driver has it and the API has not.
+    /// Only the driver has it.
     Unknown,
 }
 
-/// One line of the answer.
+/// One row of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) driver: String,
     pub(super) thing: Thing,
-    /// Empty when it has none yet.
+    /// Empty if there is no handle yet.
     pub(super) handle: String,
     pub(super) bytes: i64,
     pub(super) what: What,
-    /// The object of the API that it is about.
+    /// The related object of the API.
     pub(super) object: String,
 }
 
-/// The rows of a driver, sorted by handle.
+/// Compares the lists of a driver; the rows are sorted by handle.
 pub(super) fn compare(driver: &str, before: &Known, lists: &Lists, after: &Known) -> Vec<Row> {
     let row = |thing, handle: &str, bytes, what, object: String| Row {
         driver: driver.to_owned(),
@@ -141,8 +141,8 @@ pub(super) fn compare(driver: &str, before: &Known, lists: &Lists, after: &Known
     rows
 }
 
-/// Whether the answer is that something is amiss. More volumes that may be in the making than claims that wait for one are
-/// amiss too: which of them it is cannot be said.
+/// Whether any row is a problem. If more volumes may be in provisioning than claims wait for one, the surplus is
+/// a problem too, although the volume cannot be identified.
 pub(super) fn is_amiss(rows: &[Row]) -> bool {
     let making = |row: &&Row| row.what == What::BeingMade && row.thing == Thing::Volume;
     let (claims, candidates): (Vec<&Row>, Vec<&Row>) =
@@ -151,7 +151,7 @@ pub(super) fn is_amiss(rows: &[Row]) -> bool {
         || candidates.len() > claims.len()
 }
 
-/// What both looks know, which does not go, and the driver does not list.
+/// Objects in both reads that are not being deleted and that the driver does not list.
 fn missing<'a>(
     first: &'a BTreeMap<String, Held>,
     second: &'a BTreeMap<String, Held>,
@@ -162,7 +162,7 @@ fn missing<'a>(
         .map(|(handle, held)| (handle.as_str(), held))
 }
 
-/// What one of the looks saw in the making, and the second does not know as a volume.
+/// Provisioning seen in one of the reads, without a volume in the second read.
 fn open<'a>(before: &'a Known, after: &'a Known) -> BTreeMap<&'a str, &'a Making> {
     let both = before.making.iter().chain(&after.making);
     both.filter(|(_, making)| !after.names.contains(&making.name))
@@ -171,19 +171,19 @@ fn open<'a>(before: &'a Known, after: &'a Known) -> BTreeMap<&'a str, &'a Making
 }
 
 impl Known {
-    /// The object that a handle belongs to.
+    /// The object of a handle.
     fn owner(&self, handle: &str) -> Option<String> {
         if let Some(held) = self.volumes.get(handle) {
             return Some(held.object.clone());
         }
-        // What is called by another name there may not be taken for nobody's.
+        // A volume with another name in the API must not be reported as unknown.
         let same = |id: &str| id.contains(handle) || handle.contains(id);
         let in_tree = self.in_tree.iter().find(|(id, _)| same(id));
         in_tree.map(|(_, object)| object.clone()).or_else(|| of_a_pod(handle))
     }
 }
 
-/// Kubelets call a pod's inline volume `csi-` and a SHA-256; no object holds it.
+/// The kubelet names a pod's inline volume `csi-` and a SHA-256; no object stores that name.
 fn of_a_pod(handle: &str) -> Option<String> {
     let hash = handle.strip_prefix("csi-")?;
     let is_hash = hash.len() == 64 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));

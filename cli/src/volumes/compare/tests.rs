@@ -1,4 +1,4 @@
-//! Every situation of a handle, and the races of making and deleting.
+//! All states of a handle, and races with creation and deletion.
 
 use super::*;
 
@@ -35,13 +35,13 @@ fn listed(handles: &[(&str, i64)]) -> Vec<Listed> {
     handles.iter().map(|(handle, bytes)| Listed { handle: (*handle).to_owned(), bytes: *bytes }).collect()
 }
 
-/// `handle what object` of each row.
+/// Each row as `handle what object`.
 fn told(rows: &[Row]) -> Vec<String> {
     rows.iter().map(|row| format!("{}|{:?}|{}", row.handle, row.what, row.object)).collect()
 }
 
 #[test]
-fn volumes() {
+fn volumes_are_compared_by_handle() {
     let none = Look::default;
     let pv = || none().volume("h", "pv", false);
     let going = || none().volume("h", "pv", true);
@@ -157,7 +157,7 @@ fn volumes() {
 }
 
 #[test]
-fn snapshots() {
+fn snapshots_are_compared_by_handle() {
     let look = |handles: &[&str], taking: &[&str]| Look::default().snapshots(handles, taking);
     let table = [
         ("known", look(&["s"], &[]), Some(vec!["s"]), look(&["s"], &[]), vec!["s|Known|content/s"]),

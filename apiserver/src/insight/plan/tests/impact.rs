@@ -1,4 +1,4 @@
-//! What a deletion would do, where there is much of it.
+//! Effects of deletions with many objects.
 
 use super::*;
 use crate::insight::plan::impact;
@@ -9,7 +9,7 @@ fn told(objects: &Objects, aim: &ObjectTarget) -> Plan {
 }
 
 #[test]
-fn a_namespace_with_pods_and_claims() {
+fn namespace_impact_includes_its_claims_and_their_pods() {
     let mut both = pod("a", "p", "c", "Running");
     both["spec"]["volumes"] = json!([
         {"name": "v", "persistentVolumeClaim": {"claimName": "c"}},
@@ -39,11 +39,11 @@ fn a_namespace_with_pods_and_claims() {
     assert_eq!(message("c"), Some("goes when pod a/p is gone"), "told once, and not of the other namespace");
     assert_eq!(message("d"), Some("goes at once"));
     assert_eq!(message("p-own"), Some("goes when pod a/p is gone"));
-    // Pods that go, too, miss nothing, and nothing waits for them.
+    // Pods that are deleted too cause no warning and no wait.
     assert_eq!(plan.warnings, Vec::<String>::new());
     assert!(!plan.summary.contains("waits for"), "{}", plan.summary);
     assert_eq!(plan.steps.len(), 7, "{:#?}", plan.steps);
-    // The same of the claim alone.
+    // The same for the claim alone.
     let alone = told(&objects, &target("persistentvolumeclaims", "a", "c"));
     assert_eq!(alone.steps[0].message, "goes when pod a/p is gone");
     assert!(alone.summary.ends_with("it waits for pod a/p"), "{}", alone.summary);
@@ -52,7 +52,7 @@ fn a_namespace_with_pods_and_claims() {
 }
 
 #[test]
-fn the_first_are_told_and_all_are_counted() {
+fn impact_lists_the_first_steps_and_counts_all() {
     let mut objects: Objects = vec![("namespaces", named("a"))];
     for at in 0..300 {
         let name = format!("m{at}");
@@ -61,10 +61,10 @@ fn the_first_are_told_and_all_are_counted() {
     let plan = told(&objects, &target("namespaces", "", "a"));
     assert_eq!(plan.steps.len(), 200);
     assert!(plan.summary.contains("300 more"), "{}", plan.summary);
-    assert!(plan.warnings.iter().any(|warning| warning == "only the first 200 of 301 objects are told"));
+    assert!(plan.warnings.iter().any(|warning| warning == "only the first 200 of 301 objects are listed"));
 }
 
-/// With these owners, as `(kind, name)`; the uid of each is `uid-NAME`, as [`named`] gives it.
+/// Adds owners, as `(kind, name)`; the uid of each is `uid-NAME`, as in [`named`].
 fn of(object: Value, owners: &[(&str, &str)]) -> Value {
     let reference =
         |(kind, name): &(&str, &str)| json!({"kind": kind, "name": name, "uid": format!("uid-{name}")});
@@ -76,7 +76,7 @@ fn within(namespace: &str, name: &str, owners: &[(&str, &str)]) -> Value {
     of(merged(named(name), &json!({"metadata": {"namespace": namespace}})), owners)
 }
 
-/// What is told, one line per step, without the order in which it was found.
+/// The steps of a plan, one line each, sorted.
 fn lines(plan: &Plan) -> Vec<String> {
     let line = |step: &super::super::model::PlanStep| {
         let (action, kind) = (step.action.word(), step.kind().names().singular);
@@ -88,7 +88,7 @@ fn lines(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn what_belongs_to_it_goes_as_if_it_were_deleted() {
+fn dependents_are_reported_as_if_deleted_directly() {
     const SET: (&str, &str) = ("StatefulSet", "web");
     let deletes = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}});
     let ephemeral = |volume: &str| {
@@ -150,7 +150,7 @@ fn what_belongs_to_it_goes_as_if_it_were_deleted() {
             target("configmaps", "a", "m"),
             "configmap a/m goes, and 2 more change or go with it",
             vec![
-                "delete configmap both: all that it belongs to goes",
+                "delete configmap both: all its owners are deleted",
                 "delete configmap m: the object",
                 "delete configmap n: belongs to it alone",
             ],
@@ -202,7 +202,7 @@ fn what_belongs_to_it_goes_as_if_it_were_deleted() {
 }
 
 #[test]
-fn a_chain_has_an_end() {
+fn owners_are_followed_to_a_maximum_depth() {
     let mut objects: Objects = vec![("configmaps", within("a", "m0", &[]))];
     for at in 1..=20 {
         let owner = format!("m{}", at - 1);
@@ -214,7 +214,7 @@ fn a_chain_has_an_end() {
 }
 
 #[test]
-fn what_holds_it() {
+fn unknown_finalizers_are_reported() {
     let held = |mut object: Value, held: &[&str]| {
         object["metadata"]["finalizers"] = json!(held);
         object
@@ -223,21 +223,21 @@ fn what_holds_it() {
     let free = || volume("v", "Available", Value::Null, json!({}));
     let the_claim = || target("persistentvolumeclaims", "a", "c");
     let the_volume = || target("persistentvolumes", "", "v");
-    const STRANGER: &str = "it goes when these are taken away: x.example/y";
+    const STRANGER: &str = "it is deleted after these finalizers are removed: x.example/y";
     let cases: Vec<(&str, Objects, ObjectTarget, &str, Vec<&str>)> = vec![
         ("1 protection alone", vec![("persistentvolumeclaims", own())], the_claim(), "goes at once", vec![]),
         (
             "2 a stranger, too",
             vec![("persistentvolumeclaims", held(own(), &["kubernetes.io/pvc-protection", "x.example/y"]))],
             the_claim(),
-            "no pod holds it; goes when x.example/y is taken away",
+            "no pod holds it; goes when x.example/y is removed",
             vec![STRANGER],
         ),
         (
             "3 a free volume",
             vec![("persistentvolumes", held(free(), &["kubernetes.io/pv-protection"]))],
             the_volume(),
-            "the object goes; the storage stays, and nothing here knows of it any more; undelete brings the object back \
+            "only the object is deleted; the storage remains, and no object refers to it any more; undelete brings the object back \
              with its handle while it is in the history",
             vec![],
         ),
@@ -245,7 +245,7 @@ fn what_holds_it() {
             "4 any object",
             vec![("configmaps", held(within("a", "m", &[]), &["x.example/y"]))],
             target("configmaps", "a", "m"),
-            "the object; goes when x.example/y is taken away",
+            "the object; goes when x.example/y is removed",
             vec![STRANGER],
         ),
         (

@@ -25,7 +25,7 @@ use crate::projection::Projection;
 use crate::registry::{Kind, KindRef};
 use orlop_api::object::Object;
 
-/// Objects by plural; all of them are at the revision of their place.
+/// Objects by plural; the revision of each is its position, counted from 1.
 type Objects = Vec<(&'static str, Value)>;
 
 fn kind_of(plural: &str) -> &'static dyn Kind {

@@ -1,5 +1,5 @@
-//! Random states and verbs: whatever a verb does, no claim has two volumes after it, and no volume was taken from
-//! somebody who uses it (I8). The check knows nothing of the verbs: it looks at the states before and after.
+//! Random states and verbs: after any verb, no claim has two volumes, and no volume in use was freed (I8). The
+//! check does not depend on the verbs: it compares the states before and after.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ fn any_state(random: &mut StdRng) -> Objects {
     objects
 }
 
-/// Binds a volume and a claim of the state to each other, so that there is something to hand over.
+/// Binds a volume and a claim of the state to each other, so that some verbs have work to do.
 fn tie(random: &mut StdRng, objects: &mut Objects) {
     let of = |plural: &str| -> Vec<usize> {
         objects.iter().enumerate().filter(|(_, object)| object.0 == plural).map(|(at, _)| at).collect()
@@ -152,7 +152,7 @@ fn text<'a>(value: &'a Value, path: &str) -> &'a str {
     value.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// How many volumes each claim has: by its uid, or reserved by its name.
+/// The number of volumes per claim, referenced by uid or reserved by name.
 fn volumes_of_claims(state: &State) -> BTreeMap<String, usize> {
     let volumes: Vec<&Value> =
         state.iter().filter(|(key, _)| key.0 == "persistentvolumes").map(|(_, value)| value).collect();
@@ -168,7 +168,7 @@ fn volumes_of_claims(state: &State) -> BTreeMap<String, usize> {
     claims.map(|(key, claim)| (text(claim, "/metadata/uid").to_owned(), count(key, claim))).collect()
 }
 
-/// Who uses a volume for certain: a running pod whose claim is bound to it, and whatever attachment names it.
+/// A certain user of a volume: a running pod whose claim is bound to the volume, or an attachment that names it.
 fn used_by(state: &State, volume: &Value) -> Option<String> {
     let name = text(volume, "/metadata/name");
     let (namespace, claim) = (text(volume, "/spec/claimRef/namespace"), text(volume, "/spec/claimRef/name"));
@@ -179,7 +179,7 @@ fn used_by(state: &State, volume: &Value) -> Option<String> {
             && text(value, "/status/phase") != "Succeeded";
         let attached =
             *plural == "volumeattachments" && text(value, "/spec/source/persistentVolumeName") == name;
-        // A pod of a claim that is bound to another volume uses that one, and so does one that came after a new claim.
+        // A pod whose claim is bound to another volume uses that volume, and so does a pod created after a new claim.
         let born = |object: &Value| text(object, "/metadata/creationTimestamp").to_owned();
         let uid = text(volume, "/spec/claimRef/uid");
         let bound = state.get(&("persistentvolumeclaims", namespace.to_owned(), claim.to_owned()));
@@ -195,7 +195,7 @@ fn used_by(state: &State, volume: &Value) -> Option<String> {
     None
 }
 
-/// Whether a volume was taken from the one who had it, or is to be scrubbed.
+/// Whether a volume lost its owner or is to be scrubbed.
 fn was_freed(before: &Value, after: Option<&Value>) -> bool {
     let Some(after) = after else { return true };
     let owner = |volume: &Value| {
@@ -207,7 +207,7 @@ fn was_freed(before: &Value, after: Option<&Value>) -> bool {
 }
 
 #[test]
-fn no_verb_gives_two_volumes_or_takes_one_in_use() {
+fn no_verb_binds_two_volumes_or_frees_one_in_use() {
     let first = rand::random::<u32>();
     let mut done: BTreeMap<&str, u32> = BTreeMap::new();
     for seed in u64::from(first)..u64::from(first) + STATES {
@@ -217,7 +217,7 @@ fn no_verb_gives_two_volumes_or_takes_one_in_use() {
         let past = match target.kind.names().plural {
             "persistentvolumes" => vec![any_volume(&mut random, &target.name)],
             _ if verb == "recover" => {
-                // What is looked up is the past of the volume that the claim names.
+                // The past of the volume that the claim names.
                 let states = state(&objects);
                 let namespace = target.namespace.clone().unwrap_or_default();
                 let claim = states.get(&("persistentvolumeclaims", namespace, target.name.clone()));

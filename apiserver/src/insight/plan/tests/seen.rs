@@ -1,4 +1,4 @@
-//! What a person has seen is what is done: the plan of the revision that they name, and nothing that came or went since.
+//! Tests for plans that were seen: a verb commits the plan of the revision in the request, or reports a conflict.
 
 use super::served::{ATTACHMENTS, Rig, VOLUMES};
 use super::*;
@@ -23,13 +23,13 @@ impl Rig {
 }
 
 #[tokio::test]
-async fn what_went_since_makes_another_plan() {
+async fn deleted_driver_invalidates_a_seen_plan() {
     let rig = Rig::new().await;
     rig.attached().await;
     rig.driver().await;
     let forced = json!({"force": FORCE_WORDS});
     let seen = rig.verb("release", &the_attachment(), forced.clone(), true).await.unwrap();
-    assert!(seen["steps"][0]["message"].as_str().unwrap().starts_with("goes when the driver"), "{seen}");
+    assert!(seen["steps"][0]["message"].as_str().unwrap().starts_with("deleted when the driver"), "{seen}");
     rig.send("DELETE", &format!("{DRIVERS}/d.example.com"), &json!({})).await;
     let before = rig.head();
     let held = merged(forced.clone(), &json!({"revision": seen["revision"]}));
@@ -37,7 +37,7 @@ async fn what_went_since_makes_another_plan() {
     assert_eq!(error.code, 409, "{error}");
     assert!(error.message.contains("csidrivers/d.example.com has changed since revision"), "{error}");
     assert_eq!(rig.head(), before);
-    // Seen anew it is another one, and is done.
+    // The new plan differs; after it is seen, it is committed.
     let seen = rig.verb("release", &the_attachment(), forced.clone(), true).await.unwrap();
     let held = merged(forced, &json!({"revision": seen["revision"]}));
     rig.verb("release", &the_attachment(), held, false).await.unwrap();
@@ -47,7 +47,7 @@ async fn what_went_since_makes_another_plan() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_new_makes_it_impossible() {
+async fn new_node_invalidates_a_seen_plan() {
     let rig = Rig::new().await;
     rig.attached().await;
     let seen = rig.verb("release", &the_attachment(), json!({}), true).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_node_that_is_new_makes_it_impossible() {
     let held = json!({"revision": seen["revision"]});
     let error = rig.verb("release", &the_attachment(), held, false).await.unwrap_err();
     assert!(error.message.contains("may still write"), "{error}");
-    // And the other way round: what is possible now was not when it was looked at.
+    // The reverse case: the verb is possible now, but was not at the revision that was seen.
     let there = rig.head().to_string();
     rig.send("DELETE", &format!("{NODES}/n1"), &json!({})).await;
     let held = json!({"revision": there});
@@ -64,7 +64,7 @@ async fn a_node_that_is_new_makes_it_impossible() {
 }
 
 #[tokio::test]
-async fn what_changes_nothing_is_no_conflict() {
+async fn unrelated_change_keeps_a_seen_plan_valid() {
     let rig = Rig::new().await;
     rig.attached().await;
     let taint = json!({"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"});
@@ -77,7 +77,7 @@ async fn what_changes_nothing_is_no_conflict() {
 }
 
 #[tokio::test]
-async fn a_node_that_mounts_in_between_is_a_conflict() {
+async fn mount_after_planning_is_a_conflict() {
     let rig = Rig::new().await;
     let node = rig.put(NODES, json!({"metadata": {"name": "n1"}})).await;
     rig.put(VOLUMES, volume("v", "Released", points("a", "gone", "u"), json!({}))).await;

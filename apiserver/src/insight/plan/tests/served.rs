@@ -1,4 +1,4 @@
-//! Verbs on a server: one commit, everything that was read is its condition, and an Event in it.
+//! Verbs on a server: each is one commit that includes an Event and is guarded by everything that was read.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Rig {
         answer
     }
 
-    /// Creates an object, and gives it the status that it is to have.
+    /// Creates an object and sets its status.
     pub(super) async fn put(&self, path: &str, object: Value) -> Value {
         let mut made = self.send("POST", path, &object).await;
         if object.get("status").is_some() {
@@ -55,7 +55,7 @@ impl Rig {
         self.send("GET", path, &Value::Null).await
     }
 
-    /// A claim `a/c` that is bound to the volume `v`.
+    /// Creates a claim `a/c` bound to the volume `v`.
     async fn bound(&self) -> (Value, Value) {
         for name in ["a", "b"] {
             self.put("/api/v1/namespaces", json!({"metadata": {"name": name}})).await;
@@ -129,7 +129,7 @@ async fn a_transfer_is_one_commit_with_its_event() {
 }
 
 #[tokio::test]
-async fn what_was_seen_is_what_is_done() {
+async fn changed_volume_invalidates_a_seen_plan() {
     let rig = Rig::new().await;
     let (_, volume) = rig.bound().await;
     let seen = rig.head().to_string();
@@ -144,7 +144,7 @@ async fn what_was_seen_is_what_is_done() {
 }
 
 #[tokio::test]
-async fn a_pod_that_comes_in_between_is_a_conflict() {
+async fn pod_created_after_planning_is_a_conflict() {
     let rig = Rig::new().await;
     rig.bound().await;
     let snapshot = rig.store.head();
@@ -172,7 +172,7 @@ async fn a_pod_that_comes_in_between_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn a_quota_is_kept() {
+async fn transfer_is_charged_to_the_quota() {
     let rig = Rig::new().await;
     rig.bound().await;
     let hard = json!({"persistentvolumeclaims": "1"});
@@ -192,7 +192,7 @@ async fn a_quota_is_kept() {
 }
 
 #[tokio::test]
-async fn a_deleted_volume_comes_back_to_its_lost_claim() {
+async fn deleted_volume_returns_to_its_lost_claim() {
     for (verb, aim) in [("undelete", target("persistentvolumes", "", "v")), ("recover", the_claim())] {
         let rig = Rig::new().await;
         let (claim, volume) = rig.bound().await;
@@ -216,13 +216,13 @@ async fn a_deleted_volume_comes_back_to_its_lost_claim() {
 }
 
 #[tokio::test]
-async fn an_attachment_goes_with_its_driver() {
+async fn attachment_keeps_its_finalizer_until_forced() {
     let rig = Rig::new().await;
     rig.bound().await;
     let path = ATTACHMENTS;
     rig.put(path, merged(attachment("va", "v", "n1", json!({})), &json!({"status": null}))).await;
     let aim = target("volumeattachments", "", "va");
-    // That no object tells of the driver does not prove that it is gone.
+    // The absence of objects that mention the driver does not prove that it is gone.
     let done = rig.verb("release", &aim, json!({}), false).await.unwrap();
     assert_eq!(done["steps"][0]["action"], "delete");
     assert!(done["warnings"][0].as_str().unwrap().contains("registered nowhere"), "{done}");
@@ -242,7 +242,7 @@ async fn an_attachment_goes_with_its_driver() {
 }
 
 #[tokio::test]
-async fn an_object_comes_back_as_it_was_at_a_revision() {
+async fn undelete_restores_the_state_at_a_revision() {
     let rig = Rig::new().await;
     rig.put("/api/v1/namespaces", json!({"metadata": {"name": "a"}})).await;
     let maps = "/api/v1/namespaces/a/configmaps";
@@ -258,7 +258,7 @@ async fn an_object_comes_back_as_it_was_at_a_revision() {
         (None, Ok("2")),
         (Some(revision(&one)), Ok("1")),
         (Some(revision(&two)), Ok("2")),
-        // Neither the last state nor the one before: then there was nothing.
+        // The object did not exist at this revision, so neither of its states applies.
         (Some(gone.clone()), Err("no such object at revision")),
         (Some(later), Err("no such object at revision")),
     ] {
@@ -282,7 +282,7 @@ async fn an_object_comes_back_as_it_was_at_a_revision() {
 }
 
 #[tokio::test]
-async fn names_that_are_no_domains_have_events_too() {
+async fn names_that_are_no_dns_names_get_events() {
     let rig = Rig::new().await;
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     for name in ["system:my-reader", "Editor"] {
@@ -300,7 +300,7 @@ async fn names_that_are_no_domains_have_events_too() {
 }
 
 #[tokio::test]
-async fn a_volume_is_offered_again() {
+async fn reclaimed_volume_becomes_available() {
     let rig = Rig::new().await;
     let reference = points("a", "gone", "u");
     rig.put(VOLUMES, volume("v", "Released", reference, json!({}))).await;
@@ -316,7 +316,7 @@ async fn a_volume_is_offered_again() {
 }
 
 #[tokio::test]
-async fn what_a_deletion_would_do() {
+async fn impact_reports_lost_data_and_protected_namespaces() {
     let rig = Rig::new().await;
     let (_, volume) = rig.bound().await;
     let kept = super::super::impact(&rig.inner, &the_claim()).await.unwrap();

@@ -1,9 +1,9 @@
-//! Lost claims that get their volumes back, and claims that move.
+//! Tests for recovering lost claims and for moving claims.
 
 use super::*;
 
 #[test]
-fn recovers() {
+fn recover_restores_the_volume_of_a_lost_claim() {
     let lost = || ("persistentvolumeclaims", claim("a", "c", "u", "Lost", "v"));
     let past = [volume(
         "v",
@@ -136,7 +136,7 @@ fn recovers() {
 }
 
 #[test]
-fn transfers() {
+fn transfer_moves_a_bound_and_unused_claim() {
     let bound = || ("persistentvolumeclaims", claim("a", "c", "u", "Bound", "v"));
     let own = || ("persistentvolumes", volume("v", "Bound", points("a", "c", "u"), none()));
     let to = || ("namespaces", named("b"));
@@ -149,7 +149,7 @@ fn transfers() {
         &[],
         vec![
             ("1 goes", vec![bound(), own(), to()], there(), DONE),
-            ("2 where to", vec![bound(), own(), to()], none(), "no: say with namespace"),
+            ("2 where to", vec![bound(), own(), to()], none(), "no: specify the namespace"),
             ("3 there is no such namespace", vec![bound(), own()], there(), "no: there is no namespace b"),
             (
                 "4 the name is taken",
@@ -200,7 +200,7 @@ fn transfers() {
                     ("persistentvolumes", volume("w", "Available", points("b", "c", ""), none())),
                 ],
                 there(),
-                "no: w is kept for b/c",
+                "no: w is reserved for b/c",
             ),
             ("11 nowhere", vec![bound(), own(), to()], json!({"namespace": "a"}), "no: there already"),
             (
@@ -214,7 +214,7 @@ fn transfers() {
 }
 
 #[test]
-fn who_gets_at_the_data_is_told() {
+fn transfer_warns_about_readers_in_the_new_namespace() {
     let objects: Objects = vec![
         ("persistentvolumeclaims", claim("a", "c", "u", "Bound", "v")),
         ("persistentvolumes", volume("v", "Bound", points("a", "c", "u"), none())),
@@ -226,7 +226,7 @@ fn who_gets_at_the_data_is_told() {
         (
             "1 elsewhere",
             json!({"namespace": "b"}),
-            vec!["whoever may read claims in b gets at the data of a/c"],
+            vec!["every user who may read claims in b gains access to the data of a/c"],
         ),
         ("2 under another name", json!({"namespace": "a", "name": "e"}), vec![]),
     ] {

@@ -1,9 +1,9 @@
-//! Which finalizers go, and what a person has to say for it: `release` and `unblock`.
+//! Tests for `release` and `unblock`: the finalizers that they remove, and the force that this requires.
 
 use super::*;
 
 #[test]
-fn releases() {
+fn release_requires_a_stopped_node_or_force() {
     let held = || ("volumeattachments", attachment("va", "v", "n1", none()));
     let node = || ("nodes", named("n1"));
     let out = || {
@@ -60,7 +60,7 @@ fn releases() {
                 "7 in other words",
                 vec![held(), node(), driver()],
                 json!({"force": "yes"}),
-                "no: says \"data may be corrupted\"",
+                "no: set it to \"data may be corrupted\"",
             ),
             ("8 on its way", vec![leaving(), driver()], none(), "no: has to detach the volume"),
             (
@@ -84,11 +84,11 @@ fn releases() {
             ),
         ],
     );
-    // Nobody has said that the node has stopped: the summary does not say so either.
+    // There is no proof that the node has stopped: the summary does not claim it either.
     let plan =
         planned(&vec![held(), node()], &target("volumeattachments", "", "va"), "release", forced(), &[]);
     assert!(plan.unwrap().summary.ends_with("because it is forced, although the node n1 is there"));
-    // What unblock would have to ask is asked here alone.
+    // The conditions that unblock would have to check are checked by release only.
     check(
         "unblock",
         &target("volumeattachments", "", "va"),
@@ -101,7 +101,7 @@ fn releases() {
 }
 
 #[test]
-fn unblocks() {
+fn unblock_removes_only_orphaned_finalizers() {
     let ends =
         |held: &str| json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [held]}});
     let ending =
@@ -179,7 +179,7 @@ fn unblocks() {
                 "7b in other words",
                 vec![made(none())],
                 json!({"force": "yes"}),
-                "no: says \"data may be corrupted\"",
+                "no: set it to \"data may be corrupted\"",
             ),
             (
                 "7c not of a CSI driver",

@@ -1,4 +1,4 @@
-//! Situations and what each verb makes of them: the steps in short, or the words of the refusal.
+//! Tables of situations and the result of each verb: the steps in short form, or the refusal.
 
 mod claims;
 mod finalizers;
@@ -6,7 +6,7 @@ mod reclaims;
 
 use super::*;
 
-/// `plan` as `action resource name`, with what matters of the object behind it; a refusal as `no: words`.
+/// `plan` as `action resource name`, followed by the relevant fields of the object; a refusal as `no: words`.
 fn told(plan: Result<Plan, PlanRefusal>) -> String {
     match plan {
         Err(refusal) => format!("no: {refusal}"),
@@ -39,7 +39,7 @@ fn step(step: &super::super::model::PlanStep) -> String {
     text
 }
 
-/// A row: name, objects, options, what comes out (its beginning, for a refusal).
+/// A row: name, objects, options, expected result (part of the message, for a refusal).
 type Row = (&'static str, Objects, Value, &'static str);
 
 fn check(verb: &str, target: &ObjectTarget, past: &[Value], rows: Vec<Row>) {
@@ -63,7 +63,7 @@ fn forced() -> Value {
 }
 
 #[test]
-fn undeletes() {
+fn undelete_restores_an_earlier_version() {
     let aim = target("persistentvolumes", "", "v");
     let deleted = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}});
     let past = [volume("v", "Bound", points("a", "c", "u"), deleted)];
@@ -200,7 +200,7 @@ fn undeletes() {
         &target("configmaps", "a", "m"),
         &[],
         vec![
-            ("14 never was", vec![space()], none(), "no: nothing is known of one that was"),
+            ("14 never was", vec![space()], none(), "no: nothing is known of an earlier one"),
             (
                 "15 never was, at a revision",
                 vec![space()],
@@ -213,7 +213,7 @@ fn undeletes() {
 }
 
 #[test]
-fn what_never_was_is_not_found() {
+fn undelete_of_an_unknown_object_fails() {
     let aim = target("configmaps", "a", "m");
     for (name, options, code) in
         [("1 the last", none(), 404), ("2 before all that is known", json!({"at": "0"}), 410)]
@@ -224,7 +224,7 @@ fn what_never_was_is_not_found() {
 }
 
 #[test]
-fn secrets_come_back_with_their_values() {
+fn undeleted_secret_values_are_restored_but_not_shown() {
     let aim = target("secrets", "a", "s");
     let objects: Objects = vec![("namespaces", named("a"))];
     let past = [merged(named("s"), &json!({"metadata": {"namespace": "a"}, "data": {"k": "aGlkZGVu"}}))];
@@ -233,11 +233,11 @@ fn secrets_come_back_with_their_values() {
 }
 
 #[test]
-fn verbs_and_kinds() {
+fn verbs_reject_other_kinds() {
     for (verb, plural, want) in [
-        ("reclaim", "pods", "reclaim goes with persistentvolumes"),
-        ("recover", "persistentvolumes", "recover goes with persistentvolumeclaims"),
-        ("release", "nodes", "release goes with volumeattachments"),
+        ("reclaim", "pods", "reclaim applies to persistentvolumes"),
+        ("recover", "persistentvolumes", "recover applies to persistentvolumeclaims"),
+        ("release", "nodes", "release applies to volumeattachments"),
         ("explode", "nodes", "there is no verb"),
     ] {
         let got = planned(&Vec::new(), &target(plural, "", "x"), verb, none(), &[]).unwrap_err();

@@ -1,9 +1,9 @@
-//! What a volume is offered again for, and when not.
+//! Tests for the conditions under which `reclaim` makes a volume available again.
 
 use super::*;
 
 #[test]
-fn reclaims() {
+fn reclaim_requires_a_released_and_unused_volume() {
     let keep = || json!({"keepData": true});
     let kept_for = || json!({"keepData": true, "for": "b/d"});
     let released =
@@ -48,12 +48,12 @@ fn reclaims() {
                 json!({"keepData": true, "for": {"namespace": "a.b", "name": "c"}}),
                 "no: no claim can be called a.b/c",
             ),
-            ("5 neither", vec![released(none())], none(), "no: say one of keepData"),
+            ("5 neither", vec![released(none())], none(), "no: specify one of keepData"),
             (
                 "6 both",
                 vec![released(none())],
                 json!({"keepData": true, "scrub": true}),
-                "no: say one of keepData",
+                "no: specify one of keepData",
             ),
             (
                 "7 bound",
@@ -170,7 +170,7 @@ fn reclaims() {
 }
 
 #[test]
-fn a_round_of_scrubbing_that_never_ended_is_forgotten() {
+fn reclaim_removes_an_unfinished_scrub() {
     const LEFT: &str = "orlop.dev/reclaim-policy-after-scrub";
     let left = || json!({"metadata": {"annotations": {LEFT: "Retain", "x": "y"}}});
     let lost = || ("persistentvolumeclaims", claim("a", "c", "u", "Lost", "v"));
