@@ -157,7 +157,7 @@ pub(super) fn cases() -> Vec<Case> {
             CLAIM,
             Code::WaitsForProvisioner,
             Severity::Waiting,
-            &["d.test is about to be asked"],
+            &["d.test will be called"],
         ),
         case(
             "a populator fills it",

@@ -172,7 +172,7 @@ pub(super) fn cases() -> Vec<Case> {
             Severity::Attention,
             &["no such plugin", "`orlop pv reclaim v --keep-data` makes it available again"],
         ),
-        case("free", vec![volume()], VOLUME, Code::FreeVolume, Severity::Ok, &["waits for a claim"]),
+        case("free", vec![volume()], VOLUME, Code::FreeVolume, Severity::Ok, &["is available to claims"]),
         case(
             "reserved for nobody",
             vec![with(volume(), json!({"spec": {"claimRef": {"namespace": "ns", "name": "gone"}}}))],
@@ -265,7 +265,7 @@ pub(super) fn cases() -> Vec<Case> {
             ("nodes", "a"),
             Code::DriverFull,
             Severity::Waiting,
-            &["takes one volume", "1 of 1"],
+            &["supports one volume", "1 of 1"],
         ),
         case(
             "an attachment of a node that is gone",

@@ -237,7 +237,7 @@ fn pairs() -> Vec<Pair> {
                 of_class("gold"),
                 json!({}),
                 Rule::Class,
-                Then::Told("was asked"),
+                Then::Told("is provisioning the volume"),
             )
         },
         Pair {
