@@ -187,7 +187,7 @@ pub(super) fn cases() -> Vec<Case> {
             POD,
             Code::ClaimMissing,
             Severity::Attention,
-            &["ns/c", "make it"],
+            &["ns/c", "create it"],
         ),
         case(
             "a pod's claim is pending",
