@@ -3,9 +3,9 @@
 
 use super::user::{ANONYMOUS, PUBLIC_PATHS, UNAUTHENTICATED};
 
-const EVERYTHING: &str = "this server does not tell users apart: whoever is authenticated may do everything";
-const PUBLIC: &str = "this path is for everybody";
-const NOT_KNOWN: &str = "who is not authenticated may ask for /healthz, /livez, /readyz and /version alone";
+const EVERYTHING: &str = "this server permits every request of an authenticated user";
+const PUBLIC: &str = "this path is public";
+const NOT_KNOWN: &str = "unauthenticated requests may only read /healthz, /livez, /readyz and /version";
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +42,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decisions() {
+    fn anonymous_users_reach_public_paths_only() {
         for (case, user, groups, action, want) in [
-            ("1 somebody", "ann", &["system:authenticated"][..], Action::Resource, EVERYTHING),
+            ("1 authenticated", "ann", &["system:authenticated"][..], Action::Resource, EVERYTHING),
             ("2 a group alone", "", &["g"], Action::Path("/x"), EVERYTHING),
-            ("3 nobody", "system:anonymous", &["system:unauthenticated"], Action::Resource, NOT_KNOWN),
-            ("4 nobody, a path", "system:anonymous", &[], Action::Path("/api"), NOT_KNOWN),
-            ("5 nobody, a public path", "system:anonymous", &[], Action::Path("/readyz"), PUBLIC),
-            ("6 nobody, below it", "system:anonymous", &[], Action::Path("/readyz/ping"), NOT_KNOWN),
-            ("7 the group of nobody", "x", &["system:unauthenticated"], Action::Resource, NOT_KNOWN),
+            ("3 anonymous", "system:anonymous", &["system:unauthenticated"], Action::Resource, NOT_KNOWN),
+            ("4 anonymous, a path", "system:anonymous", &[], Action::Path("/api"), NOT_KNOWN),
+            ("5 anonymous, a public path", "system:anonymous", &[], Action::Path("/readyz"), PUBLIC),
+            ("6 anonymous, below it", "system:anonymous", &[], Action::Path("/readyz/ping"), NOT_KNOWN),
+            ("7 unauthenticated group", "x", &["system:unauthenticated"], Action::Resource, NOT_KNOWN),
         ] {
             let got = decide(user, groups.iter().copied(), action);
             assert_eq!(got, Decision { allowed: want != NOT_KNOWN, reason: want }, "{case}");

@@ -1,16 +1,15 @@
-//! Who a client certificate speaks of: its common name is the user, its organizations are groups.
+//! The user of a client certificate: its common name is the user name, its organizations are the groups.
 //!
-//! The listener has verified the certificate (chain, dates, possession of the key) before it gets
-//! here; only the subject is read. This reads as much DER as lies before the subject and refuses
-//! what it does not understand. Layout: RFC 5280 section 4.1, rules of DER: X.690.
+//! The listener has verified the certificate (chain, dates, possession of the key). This module parses the DER up to the
+//! subject, and rejects anything it does not expect. Layout: RFC 5280 section 4.1, rules of DER: X.690.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::UserInfo;
 
-/// The attribute of a subject that is the user.
+/// The attribute of a subject with the user name.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-/// The attribute of a subject that is a group.
+/// The attribute of a subject with a group.
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 
 const SEQUENCE: u8 = 0x30;
@@ -22,14 +21,14 @@ const VERSION: u8 = 0xa0;
 /// request of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// Whom it speaks of.
+    /// The user.
     pub user: UserInfo,
 }
 
-/// A certificate that names nobody.
+/// A certificate without a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    /// The bytes are no certificate as DER has it.
+    /// The bytes are not a certificate in DER.
     #[error("the client certificate cannot be read")]
     Malformed,
     /// The subject has no common name.
@@ -100,7 +99,7 @@ fn text(tag: u8, value: &[u8]) -> Option<String> {
     }
 }
 
-/// What is left to read.
+/// The rest of the input.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,18 +1,21 @@
-//! Keeps pages of foreign sites away from a server that trusts whoever reaches it.
+//! Rejects requests of foreign sites to a server without authentication.
 //!
-//! A browser sends requests to this machine for any page that asks. Two tricks are known. With DNS
-//! rebinding a foreign name points here, and its page reads what it likes: such requests carry the
-//! foreign name in `Host`. With a forged request a foreign page posts blindly: browsers say in
-//! `Origin` whose page it was. Tools such as kubectl send no `Origin` and an honest `Host`.
+//! A browser sends requests to this machine on behalf of any page. There are two attacks. With DNS rebinding, a foreign name
+//! resolves to this machine and its page reads the responses: such requests have the foreign name in `Host`. With request
+//! forgery, a foreign page posts without reading the response: browsers name the page's site in `Origin`. Tools such as kubectl
+//! send no `Origin` and the real `Host`.
 
 use http::Request;
 use http::header::{HOST, ORIGIN};
 use orlop_api::status::ApiError;
 
-/// Names that mean this machine and cannot be made to mean another.
+/// Names that always resolve to this machine.
 const LOOPBACK_NAMES: &[&str] = &["localhost", "127.0.0.1", "[::1]"];
 
-/// Refuses a request that was sent to another name than this machine's own.
+/// Rejects a request to a name that is not a loopback name.
+///
+/// # Errors
+/// The request names another host, none, or several.
 pub fn check_host<B>(request: &Request<B>) -> Result<(), ApiError> {
     let authority = authority(request);
     if authority.is_some_and(is_loopback) {
@@ -26,7 +29,10 @@ pub fn check_host<B>(request: &Request<B>) -> Result<(), ApiError> {
     )))
 }
 
-/// Refuses a request that a page of another origin makes.
+/// Rejects a request of a page with another origin.
+///
+/// # Errors
+/// `Origin` differs from the host of the request.
 pub fn check_origin<B>(request: &Request<B>) -> Result<(), ApiError> {
     let Some(origin) = request.headers().get(ORIGIN) else { return Ok(()) };
     let own = origin.to_str().ok().and_then(|origin| {
@@ -43,7 +49,7 @@ pub fn check_origin<B>(request: &Request<B>) -> Result<(), ApiError> {
     })
 }
 
-/// To whom the request was sent: `:authority` in HTTP/2, `Host` in HTTP/1.1.
+/// The host of the request: `:authority` in HTTP/2, `Host` in HTTP/1.1.
 fn authority<B>(request: &Request<B>) -> Option<&str> {
     if let Some(authority) = request.uri().authority() {
         return Some(authority.as_str());
@@ -51,7 +57,7 @@ fn authority<B>(request: &Request<B>) -> Option<&str> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().ok(),
-        // Two of them are a riddle, and none is no honest client.
+        // Several are ambiguous, and HTTP/1.1 requires one.
         (_, Some(_)) | (None, None) => None,
     }
 }
@@ -83,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts() {
+    fn only_loopback_hosts_are_accepted() {
         let cases = [
             ("localhost", true),
             ("LocalHost:8080", true),
@@ -113,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn origins() {
+    fn only_the_same_origin_is_accepted() {
         let cases = [
             (None, true),
             (Some("http://localhost:8080"), true),
@@ -133,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_to_do() {
+    fn rejection_names_the_accepted_hosts() {
         let error = check_host(&request("/api", &[("host", "evil.example")])).unwrap_err();
         assert_eq!((error.code, error.reason), (403, "Forbidden"));
         assert!(error.message.contains("evil.example") && error.message.contains("localhost"));

@@ -1,5 +1,5 @@
-//! Tokens with which this server shows itself to the agents of nodes. Each is for one node and for one minute, and it is worth nothing
-//! anywhere else: requests to this server are not believed with it. The agent asks a TokenReview whose it is.
+//! Tokens that authenticate this server to node agents. Each is valid for one node and one minute, and does not authenticate requests to
+//! this server. The agent verifies it with a TokenReview.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use ring::rand::SystemRandom;
 
 use super::user::UserInfo;
 
-/// What such a token begins with.
+/// Prefix of these tokens.
 const PREFIX: &str = "orlop-node.";
-/// What this server calls itself.
+/// The user name of this server.
 const USER: &str = "system:kube-apiserver";
-/// Before the node's name it is whom the token is for.
+/// Prefix of the audience; the node's name follows.
 const AUDIENCE: &str = "orlop.dev/node/";
-/// How long a token holds, seconds.
+/// Validity in seconds.
 const SECONDS: i64 = 60;
 
-/// Makes such tokens and knows them again. The key is made at the start and is nowhere else.
+/// Issues and verifies these tokens. The key is generated at the start and only in memory.
 #[derive(Clone)]
 pub struct KubeletTokens(Arc<hmac::Key>);
 
@@ -31,14 +31,14 @@ impl KubeletTokens {
         Some(KubeletTokens(Arc::new(key)))
     }
 
-    /// A token for the agent of a node.
+    /// Issues a token for the agent of a node.
     pub fn issue(&self, node: &str, now: Timestamp) -> String {
         let claim = format!("{}.{node}", now.as_second().saturating_add(SECONDS));
         let tag = hmac::sign(&self.0, claim.as_bytes());
         format!("{PREFIX}{}.{}", URL_SAFE_NO_PAD.encode(&claim), URL_SAFE_NO_PAD.encode(tag))
     }
 
-    /// Whose token this is, and for whom; `None` when it is another kind of token.
+    /// The user and the audiences of a token; none for another kind of token.
     pub fn whose(
         &self,
         token: &str,
@@ -49,14 +49,14 @@ impl KubeletTokens {
         let invalid = || "invalid bearer token".to_owned();
         let Some(node) = self.node_of(token, now) else { return Some(Err(invalid())) };
         let audience = format!("{AUDIENCE}{node}");
-        // Who does not ask for this audience would take it for a token of this server.
+        // Without this audience the caller would accept it as a token for this server.
         if !audiences.contains(&audience) {
             return Some(Err(invalid()));
         }
         Some(Ok((UserInfo::new(USER, []), vec![audience])))
     }
 
-    /// The node that a good token is for.
+    /// The node of a valid token.
     fn node_of(&self, token: &str, now: Timestamp) -> Option<String> {
         let (claim, tag) = token.split_once('.')?;
         let claim = URL_SAFE_NO_PAD.decode(claim).ok()?;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_good_for_one_node_and_one_minute() {
+    fn token_is_valid_for_one_node_and_one_minute() {
         let tokens = KubeletTokens::new().unwrap();
         let at = |second| Timestamp::from_second(second).unwrap();
         let token = tokens.issue("n.example", at(100));

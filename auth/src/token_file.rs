@@ -31,7 +31,7 @@ pub enum TokenFileError {
         /// What is wrong; never the line itself, which holds a token.
         problem: &'static str,
     },
-    /// It holds no token: nobody could do anything.
+    /// It contains no token, so no client could authenticate.
     #[error("the token file {} holds no token; its lines are: token,user,uid,\"group1,group2\"", path.display())]
     Empty {
         /// The file.
@@ -39,7 +39,7 @@ pub enum TokenFileError {
     },
 }
 
-/// The tokens that are good, and whose they are.
+/// The valid tokens and their users.
 pub struct TokenFile {
     entries: Vec<([u8; 32], UserInfo)>,
 }

@@ -1,5 +1,5 @@
-//! Runs this machine as a node: `orlop node` in a process of its own, in a directory of the run. Dropping it unmounts
-//! what is left below that directory, so that the files can be removed.
+//! Runs this machine as a node: `orlop node` in a separate process, in a directory of the run. Dropping a
+//! `NodeAgent` unmounts everything below that directory, so that the files can be removed.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::environment::Server;
 use crate::error::BenchError;
 use crate::process;
 
-/// How long the node may take to become ready.
+/// Timeout for the node to become ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running agent.
@@ -34,7 +34,7 @@ impl NodeAgent {
     ) -> Result<Self, BenchError> {
         let failed = |what, path: &Path, error| BenchError::File { what, path: path.to_owned(), error };
         std::fs::create_dir_all(dir).map_err(|error| failed("cannot make", dir, error))?;
-        // The mount table has paths without links.
+        // The mount table lists paths without symbolic links.
         let dir = dir.canonicalize().map_err(|error| failed("cannot use", dir, error))?;
         let (root, log) = (dir.join("node"), dir.join("agent.log"));
         let log_file = File::create(&log).map_err(|error| failed("cannot write", &log, error))?;
@@ -51,7 +51,7 @@ impl NodeAgent {
             "--root-dir",
         ]);
         command.arg(&root).args(flags);
-        // The environment of the user's own agent must not reach this one.
+        // `ORLOP_*` variables of the caller must not configure this agent.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ORLOP_"))
         {
             command.env_remove(name);
@@ -84,7 +84,7 @@ impl NodeAgent {
         self.process.id()
     }
 
-    /// The number of mounts below its directory.
+    /// The number of mounts below the agent's directory.
     pub(crate) fn mounts(&self) -> usize {
         process::mounted(&self.root).len()
     }
@@ -97,11 +97,11 @@ fn is_ready(node: &Value) -> bool {
 
 impl Drop for NodeAgent {
     fn drop(&mut self) {
-        // Both fail only for a process that has ended already.
+        // Both fail only if the process has already exited.
         let _ = self.process.kill();
         let _ = self.process.wait();
         for target in process::mounted(&self.root).iter().rev() {
-            // A mount that cannot be removed now makes the removal of the directory fail, which reports it.
+            // If this unmount fails, removing the directory fails too and reports the problem.
             let _ = unmount(target, UnmountFlags::DETACH);
         }
     }

@@ -1,10 +1,10 @@
-//! The command line of `orlop bench`: only declarations.
+//! The command line of `orlop bench`: declarations only.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// A row of the table: one kind of work.
+/// A row of the table: one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum RowName {
     /// Creates of volumes, 64 in flight
@@ -77,7 +77,7 @@ impl RowName {
         }
     }
 
-    /// Why this row needs a server that bench has started itself.
+    /// Why this row requires a server that bench has started itself.
     pub(crate) fn needs_own_process(self) -> Option<&'static str> {
         match self {
             RowName::Csi => Some("it starts a CSI driver beside the server"),
@@ -97,10 +97,10 @@ impl RowName {
     }
 }
 
-/// How much work a run does.
+/// The amount of work of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scale {
-    /// Seconds: to see that it works. The figures are not comparable
+    /// Seconds: a smoke test; the figures are not comparable
     Small,
     /// Minutes: the figures of docs/performance.md
     Full,
@@ -133,41 +133,41 @@ pub struct BenchArgs {
     /// Rows to measure; all of them by default
     #[arg(value_enum, value_name = "ROW")]
     pub(crate) rows: Vec<RowName>,
-    /// Start this orlop program instead of the running one, such as an older version
+    /// Start this orlop binary instead of the running one, for example an older version
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     pub(crate) program: Option<PathBuf>,
-    /// Measure this running server; without it bench starts servers of its own and stops them
+    /// Measure this running server; by default, bench starts its own servers and stops them
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
     /// File that holds a bearer token for --server
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Authorities that the certificate of --server is checked against (PEM)
+    /// CA certificates (PEM) to verify the certificate of --server
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate_authority: Option<PathBuf>,
-    /// Run the same work on this second server, alternating, and print ratios. Any Kubernetes API server
+    /// Run the same work on this second server, alternating, and print ratios; any Kubernetes API server
     #[arg(long, value_name = "URL")]
     pub(crate) against: Option<String>,
     /// File that holds a bearer token for --against
     #[arg(long, value_name = "FILE")]
     pub(crate) against_token_file: Option<PathBuf>,
-    /// Authorities that the certificate of --against is checked against (PEM)
+    /// CA certificates (PEM) to verify the certificate of --against
     #[arg(long, value_name = "FILE")]
     pub(crate) against_certificate_authority: Option<PathBuf>,
-    /// How much work a run does
+    /// Amount of work of a run
     #[arg(long, value_enum, default_value = "full")]
     pub(crate) scale: Scale,
-    /// Number of operations instead of the scale's: requests of create, get and patch, writes of watch, pairs
+    /// Number of operations, instead of the scale's: requests of create, get and patch, writes of watch, pairs
     /// of bind
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) operations: Option<u32>,
-    /// How long to observe idle servers and agents, in seconds, instead of the scale's time
+    /// Seconds to observe idle servers and agents, instead of the scale's
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) idle_seconds: Option<u32>,
     /// Format of the results on stdout
     #[arg(short = 'o', long, value_enum, default_value = "table")]
     pub(crate) output: Output,
-    /// Directory for the data of the servers that bench starts: its disk is measured
+    /// Directory for the data of the servers that bench starts; bench measures its disk
     /// [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,

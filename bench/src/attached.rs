@@ -1,4 +1,4 @@
-//! Follows VolumeAttachments by a watch: which volume is attached to which node, and when the event arrived.
+//! Follows VolumeAttachments with a watch: which volume is attached to which node, and when each event arrived.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use crate::client::Connection;
 use crate::endpoint::Endpoint;
 use crate::error::BenchError;
 
-/// The path of all attachments.
+/// The path of the VolumeAttachment collection.
 pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
-/// The attachments seen so far.
+/// The attachments observed so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AttachmentCounts {
-    /// Every existing attachment, with the time at which it was first seen attached.
+    /// Every existing attachment, with the time at which the watch first reported it as attached.
     pub(crate) now: HashMap<(String, String), Option<Instant>>,
-    /// How many are attached now.
+    /// The number of attachments that are attached now.
     pub(crate) attached: usize,
     /// When the last event arrived.
     pub(crate) last: Option<Instant>,
 }
 
-/// A watch that runs in its own task.
+/// A watch that runs in a separate task.
 pub(crate) struct Attached {
     seen: watch::Receiver<AttachmentCounts>,
     _task: JoinSet<Result<(), BenchError>>,

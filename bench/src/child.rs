@@ -1,4 +1,4 @@
-//! A server process of the benchmark: an orlop program, started on a free port, and stopped.
+//! A server process of the benchmark: starts an orlop binary on a free port and stops it.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -13,15 +13,15 @@ use crate::client::{Connection, Draft};
 use crate::endpoint::{Endpoint, SERVER};
 use crate::error::BenchError;
 
-/// How long a server may take to be ready, and to stop.
+/// Timeout for a server to become ready, and to stop.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Which parts of orlop run.
+/// The components that the server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The API server alone, so that no controller's work is measured.
+    /// The API server alone, so that controllers add no work.
     Apiserver,
-    /// With the controllers.
+    /// The API server and the controllers.
     Serve,
 }
 
@@ -34,19 +34,19 @@ impl Role {
     }
 }
 
-/// A running server. Dropping it kills the process: its data has no further use.
+/// A running server. Dropping it kills the process without a clean shutdown.
 pub(crate) struct Child {
     process: Process,
     /// Kept open so that the server never writes to a closed pipe.
     _stdout: ChildStdout,
     log: PathBuf,
-    /// Time from exec to the first successful answer of `/readyz`.
+    /// Time from exec to the first successful response of `/readyz`.
     pub(crate) ready_after: Duration,
     pub(crate) endpoint: Arc<Endpoint>,
 }
 
 impl Child {
-    /// Starts a server on `data` and waits until it is ready. Its log is written beside its data.
+    /// Starts a server on `data` and waits until it is ready. Its log file is next to `data`.
     pub(crate) async fn start(
         program: &Path,
         role: Role,
@@ -62,7 +62,7 @@ impl Child {
             .map_err(|e| cannot("cannot write", &log, e))?;
         let mut command = Command::new(program);
         command.args([role.command(), "--listen", "127.0.0.1:0", "--data-dir"]).arg(data).args(flags);
-        // The environment of the user's own servers must not reach these.
+        // `ORLOP_*` variables of the caller must not configure these servers.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ORLOP_"))
         {
             command.env_remove(name);
@@ -75,7 +75,7 @@ impl Child {
             .spawn()
             .map_err(|error| cannot("cannot start", program, error))?;
         let stdout = process.stdout.take();
-        // From here on the process is killed when anything fails.
+        // From here on, an error drops `starting`, which kills the process.
         let mut starting = Starting { process: Some(process), log };
         let (url, stdout) = starting.announced(stdout).await?;
         let endpoint = Arc::new(Endpoint::new(&url, None, None, &SERVER)?);
@@ -95,7 +95,7 @@ impl Child {
 
     /// Sends SIGTERM and waits for a clean exit.
     pub(crate) async fn stop(mut self) -> Result<(), BenchError> {
-        // The process may have ended already; the exit status reports it.
+        // The process may have exited already; the exit status reports that.
         let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
         let begin = Instant::now();
         loop {
@@ -122,7 +122,7 @@ impl Drop for Child {
 }
 
 fn end(process: &mut Process) {
-    // Both fail only for a process that has ended already.
+    // Both fail only if the process has already exited.
     let _ = process.kill();
     let _ = process.wait();
 }
@@ -142,7 +142,7 @@ impl Drop for Starting {
 }
 
 impl Starting {
-    /// The URL that the server prints once it takes requests.
+    /// The URL that the server prints once it accepts requests.
     async fn announced(&mut self, stdout: Option<ChildStdout>) -> Result<(String, ChildStdout), BenchError> {
         let stdout = stdout.ok_or_else(|| ended("has no stdout", &self.log))?;
         let reading = tokio::task::spawn_blocking(move || {
@@ -182,7 +182,7 @@ impl Starting {
     }
 }
 
-/// An error with the last lines of the log, which say why.
+/// An error with the last lines of the log, which name the cause.
 fn ended(problem: &str, log: &Path) -> BenchError {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

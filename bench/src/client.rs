@@ -1,6 +1,6 @@
-//! A cheap client: one connection, one request at a time, answers as bytes.
+//! A cheap HTTP client: one connection, one request at a time, responses as bytes.
 //!
-//! It writes a request with one system call and examines the answer in the buffer that it was read into. It parses only
+//! It writes a request with one system call and examines the response in the read buffer. It parses only
 //! what the row needs.
 
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use crate::error::BenchError;
 use crate::stream::Stream;
 use crate::wire::{self, Chunks, Framing, Head, Lines};
 
-/// How long a request may take before it counts as failed.
+/// Timeout of a request. A request that times out counts as failed.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The free space in the buffer before each read.
+/// Free space in the buffer before each read.
 const READ: usize = 16 << 10;
-/// The same for large answers.
+/// Free space in the buffer before each read of a large response.
 const LARGE_READ: usize = 256 << 10;
 
-/// A request to send. It is reused, and so are its buffers.
+/// A request to send. Requests and their buffers are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) method: &'static str,
     pub(crate) path: String,
-    /// Without a body: empty.
+    /// Empty for a request without a body.
     pub(crate) content_type: &'static str,
     pub(crate) body: Vec<u8>,
 }
@@ -66,7 +66,7 @@ impl Connection {
         Connection { endpoint, stream: None, outbox: Vec::new(), inbox: Vec::new(), joined: Vec::new() }
     }
 
-    /// Connects early, so that the first request does not pay for it.
+    /// Connects in advance, so that the first request does not include the time to connect.
     pub(crate) async fn open(&mut self) -> Result<(), BenchError> {
         if self.stream.is_none() {
             self.stream = Some(self.endpoint.connect().await?);
@@ -74,7 +74,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a request and reads the whole answer. Requests are never retried: a request that failed counts as failed.
+    /// Sends a request and reads the whole response. Requests are never retried: an error counts as a failed request.
     pub(crate) async fn call(&mut self, draft: &Draft) -> Result<Answer<'_>, BenchError> {
         let url = self.endpoint.url.clone();
         let failed = |problem: String| BenchError::Request {
@@ -102,7 +102,7 @@ impl Connection {
         Ok(Answer { status: head.status, body })
     }
 
-    /// The head of the answer, and whether the body is in `joined` (else it is in `inbox`, behind the head).
+    /// The head of the response, and whether the body is in `joined`; otherwise it follows the head in `inbox`.
     async fn exchange(&mut self, draft: &Draft) -> Result<(Head, bool), Broken> {
         let (head, mut stream) = self.ask(draft).await?;
         let body = self.body(&mut stream, &head).await;
@@ -110,7 +110,7 @@ impl Connection {
         Ok((head, body?))
     }
 
-    /// Sends a request and reads the head of the answer. The caller owns the stream, so that an error drops it.
+    /// Sends a request and reads the head of the response. The caller owns the stream, so that an error drops it.
     async fn ask(&mut self, draft: &Draft) -> Result<(Head, Stream), Broken> {
         self.open().await.map_err(Broken::Connect)?;
         let mut stream = self.stream.take().ok_or_else(|| Broken::Io("there is no connection".to_owned()))?;
@@ -169,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// Turns the connection into a watch. Returns after the head of the answer has arrived.
+    /// Turns the connection into a watch. Returns once the head of the response has arrived.
     pub(crate) async fn watch(mut self, path: &str) -> Result<Watch, BenchError> {
         let draft = Draft::of("GET", path);
         let failed = |problem: String, url: &str| BenchError::Request {
@@ -185,7 +185,7 @@ impl Connection {
             Err(_) => return Err(failed("no answer".to_owned(), &url)),
         };
         if head.status != 200 || head.framing != Framing::Chunked {
-            // An error has a short body; the part that has arrived is enough for a message.
+            // The body of an error is short; the part that has arrived is enough for a message.
             let _ = self.body(&mut stream, &head).await;
             let body = if self.joined.is_empty() { &self.inbox[head.bytes..] } else { &self.joined[..] };
             return Err(failed(Answer { status: head.status, body }.words(), &url));
@@ -225,7 +225,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Waits for more events and passes each complete one to `on_event`. `false`: the server has ended the watch.
+    /// Waits for more events and passes each complete one to `on_event`. Returns `false` once the server has ended
+    /// the watch.
     pub(crate) async fn more(&mut self, mut on_event: impl FnMut(&[u8])) -> Result<bool, BenchError> {
         let broken = |url: &str, problem: String| BenchError::Request {
             url: url.to_owned(),

@@ -1,5 +1,5 @@
-//! The CSI driver of the benchmark: this program as `orlop csi-hostpath`. Its volumes are records and empty directories, so
-//! that the benchmark measures the work around a driver and not the driver.
+//! The CSI driver of the benchmark: this binary as `orlop csi-hostpath`. Its volumes are records and empty
+//! directories, so that the benchmark measures orlop and not the driver.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::BenchError;
 
-/// How long the driver may take to answer.
+/// Timeout for the driver to create its socket.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running driver. Dropping it kills the process.
@@ -21,7 +21,7 @@ impl Driver {
     /// The driver name.
     pub(crate) const NAME: &'static str = orlop_csi_hostpath::NAME;
 
-    /// Starts the driver below `dir` for these nodes, and waits for its socket.
+    /// Starts the driver below `dir` for these nodes and waits for its socket.
     pub(crate) async fn start(program: &Path, dir: &Path, nodes: &[String]) -> Result<Self, BenchError> {
         let failed = |what, path: &Path, error| BenchError::File { what, path: path.to_owned(), error };
         std::fs::create_dir_all(dir).map_err(|error| failed("cannot make", dir, error))?;
@@ -57,7 +57,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // Both fail only for a process that has ended already.
+        // Both fail only if the process has already exited.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

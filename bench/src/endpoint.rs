@@ -14,20 +14,20 @@ use tokio_rustls::TlsConnector;
 use crate::error::BenchError;
 use crate::stream::Stream;
 
-/// A server that can be measured.
+/// A server to measure.
 pub(crate) struct Endpoint {
-    /// The URL as given on the command line, for messages.
+    /// The URL from the command line, for messages.
     pub(crate) url: String,
     host: String,
     port: u16,
-    /// The prefix of every path, without a slash at its end.
+    /// The prefix of every path, without a trailing slash.
     base: String,
     /// The headers of every request, ready to send.
     headers: Vec<u8>,
     tls: Option<(TlsConnector, ServerName<'static>)>,
 }
 
-/// The flags that name a server, for messages.
+/// The flags that describe a server, for messages.
 pub(crate) struct Flags {
     pub(crate) url: &'static str,
     pub(crate) token_file: &'static str,
@@ -46,7 +46,7 @@ pub(crate) const AGAINST: Flags = Flags {
 };
 
 impl Endpoint {
-    /// Checks the flags; does not connect yet.
+    /// Checks the flags without connecting.
     pub(crate) fn new(
         url: &str,
         token_file: Option<&Path>,
@@ -101,7 +101,7 @@ impl Endpoint {
         })
     }
 
-    /// A new connection.
+    /// Opens a new connection.
     pub(crate) async fn connect(&self) -> Result<Stream, BenchError> {
         let failed =
             |error: std::io::Error| BenchError::Connect { url: self.url.clone(), problem: error.to_string() };
@@ -144,7 +144,7 @@ fn connector(path: &Path, flag: &'static str) -> Result<TlsConnector, BenchError
         .map_err(|error| wrong(error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    // No protocol is offered, so the server speaks HTTP/1.1.
+    // No ALPN protocol is offered, so the server speaks HTTP/1.1.
     Ok(TlsConnector::from(Arc::new(config)))
 }
 

@@ -1,4 +1,4 @@
-//! What the rows stand on: the directory, the servers, and what is done with both over and over.
+//! The environment of the rows: the directory, the servers, and the operations that several rows share.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,35 +18,35 @@ use crate::plan::Plan;
 use crate::process::Cpu;
 use crate::samples::Samples;
 
-/// Requests in flight of all loads but one.
+/// Requests in flight of every load except the sequential one.
 pub(crate) const IN_FLIGHT: usize = 64;
 
 /// A server that a row measures.
 pub(crate) struct Server {
     pub(crate) endpoint: Arc<Endpoint>,
-    /// When it is our own.
+    /// The process, if bench started the server.
     pub(crate) child: Option<Child>,
     data: Option<PathBuf>,
 }
 
-/// Data that one row leaves for another.
+/// Data that one row leaves for another row.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) data: PathBuf,
     pub(crate) volumes: usize,
 }
 
-/// The directory, the servers that were given, and what shall be done.
+/// The directory, the servers from the command line, and the options of the run.
 pub(crate) struct Environment {
     pub(crate) plan: Plan,
     pub(crate) machine: Machine,
-    /// Names the run in the names of all its objects.
+    /// Identifies the run; part of the names of all its objects.
     pub(crate) run: String,
     pub(crate) given: Option<Arc<Endpoint>>,
     pub(crate) against: Option<Arc<Endpoint>>,
-    /// The disk that was measured is the server's.
+    /// Whether the measured disk is the server's.
     knows_disk: bool,
-    /// What our own servers run.
+    /// The binary of the servers that bench starts.
     program: PathBuf,
     kept: Mutex<Option<Kept>>,
     directories: AtomicUsize,
@@ -54,7 +54,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Checks the flags, makes the directory and measures the disk below it.
+    /// Checks the flags, creates the directory and measures its disk.
     pub(crate) fn prepare(args: &BenchArgs) -> Result<Self, BenchError> {
         let endpoint = |url: &Option<String>, token: &Option<PathBuf>, authority: &Option<PathBuf>, flags| {
             let Some(url) = url else { return Ok(None) };
@@ -96,12 +96,12 @@ impl Environment {
         })
     }
 
-    /// The program that our own servers run.
+    /// The binary of the servers that bench starts.
     pub(crate) fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Whom it is measured on.
+    /// A description of the measured server.
     pub(crate) fn server_words(&self) -> String {
         match &self.given {
             Some(endpoint) => endpoint.url.clone(),
@@ -109,16 +109,16 @@ impl Environment {
         }
     }
 
-    /// What a person must know who interrupts a run on a server that was given.
+    /// How to clean up after an interrupted run on a server that bench did not start.
     pub(crate) fn leftovers(&self) -> Option<String> {
         let url = &self.given.as_ref().or(self.against.as_ref())?.url;
         Some(format!(
-            "what is made at {url} is deleted after each row; all of it has the label {LABEL}={}, if you must stop early",
+            "objects created at {url} are deleted after each row; to find them after an interruption, select the label {LABEL}={}",
             self.run
         ))
     }
 
-    /// What a sync costs at this moment, where the disk is the server's. One of so many slices.
+    /// Samples of the cost of a sync, if the disk is the server's. Takes one of `slices` parts of all samples.
     pub(crate) fn syncs(&self, slices: usize) -> Result<Samples, BenchError> {
         if !self.knows_disk {
             return Ok(Samples::default());
@@ -126,17 +126,17 @@ impl Environment {
         sync_samples(self.dir.path(), self.plan.syncs.div_ceil(slices.max(1)))
     }
 
-    /// A directory that does not exist yet.
+    /// The path of a directory that does not exist yet.
     pub(crate) fn fresh_data(&self) -> PathBuf {
         self.dir.path().join(format!("data-{}", self.directories.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// The beginning of the names of a row's objects.
+    /// The prefix of the names of a row's objects.
     pub(crate) fn prefix(&self, row: &str) -> String {
         format!("orlop-bench-{}-{row}-", self.run)
     }
 
-    /// The servers of a row: the given one or a new one of our own, and the second one.
+    /// The servers of a row: the server from the command line or a new one, and the second server.
     pub(crate) async fn servers(&self, role: Role) -> Result<Vec<Server>, BenchError> {
         let first = match &self.given {
             Some(endpoint) => Server { endpoint: endpoint.clone(), child: None, data: None },
@@ -147,37 +147,37 @@ impl Environment {
         Ok(std::iter::once(first).chain(second).collect())
     }
 
-    /// A new server of our own on a new directory.
+    /// Starts a server on a new directory.
     pub(crate) async fn own(&self, role: Role, flags: &[&str]) -> Result<Server, BenchError> {
         let data = self.fresh_data();
         let child = self.child(role, &data, flags).await?;
         Ok(Server { endpoint: child.endpoint.clone(), child: Some(child), data: Some(data) })
     }
 
-    /// A process of our own on a directory that may exist.
+    /// Starts a process on a directory that may already exist.
     pub(crate) async fn child(&self, role: Role, data: &Path, flags: &[&str]) -> Result<Child, BenchError> {
         Child::start(&self.program, role, data, flags).await
     }
 
-    /// Leaves data of a stopped server for another row.
+    /// Stores data of a stopped server for another row.
     pub(crate) fn keep(&self, kept: Kept) {
         *self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(kept);
     }
 
-    /// What another row has left.
+    /// Takes the data that another row stored.
     pub(crate) fn kept(&self) -> Option<Kept> {
         self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
     }
 }
 
-/// Processor time of bench, and of the server when it is our own.
+/// Processor time of bench, and of the server if bench started it.
 pub(crate) struct BothEnds {
     own: Option<Cpu>,
     server: Option<Cpu>,
 }
 
 impl BothEnds {
-    /// Writes into a load what was spent since an earlier moment.
+    /// Adds the processor time spent since `before` to a load.
     pub(crate) fn charge(&self, before: &BothEnds, load: &mut Load) {
         let spent = |after: &Option<Cpu>, before: &Option<Cpu>| Some(after.as_ref()?.since(before.as_ref()?));
         load.own_cpu = spent(&self.own, &before.own).unwrap_or_default();
@@ -186,28 +186,28 @@ impl BothEnds {
 }
 
 impl Server {
-    /// A process of our own; its data is looked after elsewhere.
+    /// A process that bench started; the caller removes its data.
     pub(crate) fn of(child: Child) -> Self {
         Server { endpoint: child.endpoint.clone(), child: Some(child), data: None }
     }
 
-    /// Its data, when it is our own.
+    /// The data directory, if bench started the server.
     pub(crate) fn data(&self) -> Option<&Path> {
         self.data.as_deref()
     }
 
-    /// Ends it and removes its data, when it is our own. What was given is left alone.
+    /// Stops the server and removes its data, if bench started it.
     pub(crate) fn done(mut self) {
         if let Some(child) = self.child.take() {
             child.kill();
         }
         if let Some(data) = &self.data {
-            // What stays goes with the directory above.
+            // Removing the parent directory removes any remaining files.
             let _ = std::fs::remove_dir_all(data);
         }
     }
 
-    /// Sends requests, and looks at the processor time of both ends.
+    /// Sends requests and measures the processor time of bench and the server.
     pub(crate) async fn load(&self, work: &Work, from: usize, n: usize) -> Load {
         let before = self.cpu();
         let mut load = drive(&self.endpoint, work, from, n).await;
@@ -215,7 +215,7 @@ impl Server {
         load
     }
 
-    /// Processor time of both ends at this moment.
+    /// The current processor time of bench and the server.
     pub(crate) fn cpu(&self) -> BothEnds {
         let pid = self.child.as_ref().map(Child::pid);
         BothEnds { own: Cpu::of(std::process::id()), server: pid.and_then(Cpu::of) }
@@ -237,13 +237,14 @@ impl Server {
         }
     }
 
-    /// Deletes the objects `0..n` from a server that was given; our own are removed as a whole.
+    /// Deletes the objects `0..n` from a server that bench did not start. The data of the other servers is removed
+    /// as a whole.
     pub(crate) async fn clean(&self, path: &str, prefix: &str, n: usize) -> Result<(), BenchError> {
         if self.child.is_some() {
             return Ok(());
         }
         let (at, named) = (path.to_owned(), prefix.to_owned());
-        // Nobody else may be there who takes the finalizers off.
+        // The server may run no controller that removes the finalizers.
         let strip: Fill = Arc::new(move |number, draft| {
             draft.method = "PATCH";
             draft.path = format!("{at}/{}", objects::name(&named, number));
@@ -258,13 +259,13 @@ impl Server {
         for (fill, wanted) in [(strip, &[200, 404][..]), (delete, &[200, 202, 404])] {
             let work = Work { in_flight: IN_FLIGHT, wanted, fill };
             if let Some(first) = drive(&self.endpoint, &work, 0, n).await.first_failure {
-                return Err(self.failed("deleting what was made", &first));
+                return Err(self.failed("deleting the created objects", &first));
             }
         }
         Ok(())
     }
 
-    /// One request outside of any load; the body of its answer.
+    /// Sends one request outside of any load and returns the body of the response.
     pub(crate) async fn once(&self, draft: &Draft, wanted: &[u16]) -> Result<Vec<u8>, BenchError> {
         let mut connection = Connection::new(self.endpoint.clone());
         let answer = connection.call(draft).await?;
@@ -274,7 +275,7 @@ impl Server {
         Err(self.failed(&format!("{} {}", draft.method, draft.path), &answer.words()))
     }
 
-    /// The newest revision of a collection, from which a watch misses nothing.
+    /// The current revision of a collection. A watch that starts there misses no event.
     pub(crate) async fn revision(&self, path: &str) -> Result<u64, BenchError> {
         let body = self.once(&Draft::of("GET", format!("{path}?limit=1")), &[200]).await?;
         let list: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();

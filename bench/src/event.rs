@@ -1,19 +1,19 @@
-//! What a row needs of a watch event, found in its bytes without parsing them. Pure.
+//! Finds names and revisions in the bytes of watch events without parsing them. Pure.
 //!
-//! An event is one line `{"type":"ADDED","object":{...,"metadata":{"name":...}}}` and the object's own
-//! name and resourceVersion come before anything else of that name, because `metadata` comes before
-//! `spec` and `status` in what every API server writes.
+//! An event is one line `{"type":"ADDED","object":{...,"metadata":{"name":...}}}`. The first `name` and
+//! `resourceVersion` in the line are the object's own, because every API server writes `metadata` before
+//! `spec` and `status`.
 
 use memchr::memmem::Finder;
 
-/// Finds things in events about the objects of one row.
+/// A scanner for events about the objects of one row.
 pub(crate) struct Reader {
     named: Finder<'static>,
     version: Finder<'static>,
 }
 
 impl Reader {
-    /// For objects whose names are `prefix` and a number.
+    /// A scanner for objects whose names are `prefix` and a number.
     pub(crate) fn new(prefix: &str) -> Self {
         let named = format!("\"name\":\"{prefix}");
         Reader {
@@ -22,24 +22,24 @@ impl Reader {
         }
     }
 
-    /// The number in the object's name; none when it is no object of the row.
+    /// The number in the object's name; `None` if the object does not belong to the row.
     pub(crate) fn number(&self, event: &[u8]) -> Option<usize> {
         digits(event, self.named.find(event)? + self.named.needle().len())
     }
 
-    /// The revision of the event.
+    /// The resourceVersion of the object.
     pub(crate) fn revision(&self, event: &[u8]) -> Option<u64> {
         let found = digits(event, self.version.find(event)? + self.version.needle().len())?;
         u64::try_from(found).ok()
     }
 }
 
-/// Whether the object was made in this event.
+/// Whether the event is an `ADDED` event.
 pub(crate) fn is_added(event: &[u8]) -> bool {
     event.starts_with(b"{\"type\":\"ADDED\"")
 }
 
-/// Whether this is no event but the reason why there are no more.
+/// Whether the event is an `ERROR` event, which ends the watch.
 pub(crate) fn is_error(event: &[u8]) -> bool {
     event.starts_with(b"{\"type\":\"ERROR\"")
 }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_found() {
+    fn first_name_and_revision_are_the_objects_own() {
         let reader = Reader::new("b-1-");
         type Case<'a> = (&'a str, &'a str, Option<usize>, Option<u64>, bool);
         let cases: [Case<'_>; 5] = [
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_too_long_is_none() {
+    fn too_large_numbers_are_ignored() {
         assert_eq!(digits(b"99999999999999999999999", 0), None);
         assert_eq!(digits(b"12", 9), None);
     }

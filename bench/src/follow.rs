@@ -1,4 +1,4 @@
-//! Waits by a watch until objects have a phase, or are gone: nothing is asked again and again.
+//! Waits with a watch, without polling, until objects reach a phase or are deleted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,16 +12,16 @@ use crate::endpoint::Endpoint;
 use crate::error::BenchError;
 use crate::event::{self, Reader};
 
-/// Follows a collection in a task of its own.
+/// Follows a collection in a separate task.
 pub(crate) struct Follower {
-    /// Ends with the moment in which the last object was seen to have the phase.
+    /// Completes with the time at which the last object reached the phase.
     task: JoinSet<Result<Instant, BenchError>>,
     reached: Arc<AtomicUsize>,
     what: String,
 }
 
 impl Follower {
-    /// From `revision` on, until the objects `0..n` have been seen in `phase`.
+    /// Follows the collection from `revision` on, until the objects `0..n` have reached `phase`.
     pub(crate) fn start(
         endpoint: &Arc<Endpoint>,
         path: &str,
@@ -34,7 +34,7 @@ impl Follower {
         Self::until(endpoint, path, revision, prefix, (phase, sign), n)
     }
 
-    /// From `revision` on, until the objects `0..n` have been deleted.
+    /// Follows the collection from `revision` on, until the objects `0..n` are deleted.
     pub(crate) fn of_ends(
         endpoint: &Arc<Endpoint>,
         path: &str,
@@ -46,7 +46,7 @@ impl Follower {
         Self::until(endpoint, path, revision, prefix, ("gone", sign), n)
     }
 
-    /// Until an event of each object has had the sign.
+    /// Follows the collection until an event of each object contains `sign`.
     fn until(
         endpoint: &Arc<Endpoint>,
         path: &str,
@@ -63,7 +63,7 @@ impl Follower {
         Follower { task, reached, what }
     }
 
-    /// When the last one was seen.
+    /// Waits for the last object and returns when it reached the phase.
     pub(crate) async fn all(mut self, patience: Duration) -> Result<Instant, BenchError> {
         let late = |reached: &AtomicUsize, what: &str| BenchError::Late {
             what: format!("{what}, but only {} are", reached.load(Ordering::Relaxed)),
@@ -118,6 +118,6 @@ async fn follow(
         if missing == 0 {
             return Ok(last);
         }
-        // The server ends watches now and then; the next one goes on where this one ended.
+        // API servers end watches periodically; the next watch resumes where this one ended.
     }
 }

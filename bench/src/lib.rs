@@ -1,11 +1,11 @@
-//! `orlop bench`: the figures of docs/performance.md, measured on the machine of whoever asks.
+//! `orlop bench`: measures the figures of docs/performance.md on the local machine.
 //!
-//! Reading order: `args` and `plan` say what is done, `rows` does it, one file per kind of work, `report`
-//! writes what came out. Below them: `environment` has the servers, `follow` and `attached` wait for what they do (`child` starts our own,
-//! `driver` a CSI driver, `agent` makes this machine a node), `load` sends the
-//! requests over `client` (`endpoint`, `wire`, `event`), `objects` are the bodies, `pace`, `samples`,
-//! `process` and `machine` are what is measured with. Rows know no flags, and nothing here knows the
-//! inside of the server: it is measured from outside, as any other.
+//! Reading order: `args` and `plan` define the work, `rows` performs it, one file per workload, and `report`
+//! formats the results. Below them: `environment` owns the servers (`child` starts orlop servers, `driver` a CSI
+//! driver, `agent` a node agent on this machine), `follow` and `attached` wait for results, `load` sends
+//! requests through `client` (`endpoint`, `wire`, `event`), `objects` contains the request bodies, and `pace`,
+//! `samples`, `process` and `machine` measure. Rows do not depend on flags, and nothing depends on the
+//! internals of the server: bench measures it from outside, like any other API server.
 
 mod agent;
 mod args;
@@ -44,12 +44,12 @@ use self::error::BenchError;
 use self::progress::progress;
 use self::report::{Report, Row};
 
-/// Something was wrong: requests failed, events were lost, a row could not be measured.
+/// Exit code: requests failed, events were lost, or a row could not be measured.
 const FAILED: u8 = 1;
-/// The command line is wrong.
+/// Exit code: the command line is invalid.
 const WRONG_USE: u8 = 2;
 
-/// Measures, and prints what came out.
+/// Measures the rows and prints the results.
 pub fn run(args: &BenchArgs) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -59,15 +59,15 @@ pub fn run(args: &BenchArgs) -> ExitCode {
         }
     };
     let code = runtime.block_on(until_signal(args));
-    // A thread may still be reading from a server that was just killed; nobody waits for what it reads.
+    // A thread may still be reading from a killed server; its result is not needed.
     runtime.shutdown_background();
     code
 }
 
-/// A signal drops whatever is being done, which kills our servers and removes the directory.
+/// Runs until a signal arrives. A signal drops the run, which kills its servers and removes its directory.
 async fn until_signal(args: &BenchArgs) -> ExitCode {
     let signals = signal(SignalKind::interrupt()).and_then(|interrupts| {
-        // Whoever has it ignored (nohup) wants bench to go on.
+        // If the caller ignores SIGHUP (nohup), bench keeps running after a hangup.
         let hangups = if ignores_hangups() { None } else { Some(signal(SignalKind::hangup())?) };
         Ok((interrupts, signal(SignalKind::terminate())?, hangups))
     });
@@ -94,7 +94,7 @@ async fn until_signal(args: &BenchArgs) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Whether this process was started with SIGHUP ignored. Where nobody says so, it was not.
+/// Whether this process was started with SIGHUP ignored; `false` if the kernel does not report it.
 fn ignores_hangups() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -137,7 +137,7 @@ async fn bench(args: &BenchArgs) -> ExitCode {
         };
         report.rows.push(Row { name, cases, problems, seconds: start.elapsed().as_secs_f64() });
     }
-    // A reader that has gone away has what it wanted.
+    // A closed stdout is no error.
     let _ = std::io::stdout().write_all(report.render(args.output).as_bytes());
     let wrong: Vec<&str> = report.problems().collect();
     for problem in &wrong {
@@ -146,7 +146,7 @@ async fn bench(args: &BenchArgs) -> ExitCode {
     if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
 }
 
-/// The rows that were named, each once, in the order of the table; all when none was.
+/// The rows named on the command line, each once, in the order of the table; all rows if none is named.
 fn wanted(named: &[RowName]) -> Vec<RowName> {
     RowName::ALL.into_iter().filter(|row| named.is_empty() || named.contains(row)).collect()
 }
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_in_the_order_of_the_table() {
+    fn wanted_rows_are_unique_and_in_table_order() {
         assert_eq!(wanted(&[]), RowName::ALL);
         assert_eq!(wanted(&[RowName::Disk, RowName::Get64, RowName::Disk]), [RowName::Get64, RowName::Disk]);
     }

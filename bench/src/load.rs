@@ -1,6 +1,7 @@
-//! Load: so many requests with so many in flight, each timed, each answer checked.
+//! Load: a number of requests with a number of requests in flight, each timed, each response checked.
 //!
-//! A closed loop: whoever is done takes the next number. (The open loop is in `rows/watch.rs`.)
+//! A closed loop: a connection that completes a request takes the next number. (The open loop is in
+//! `rows/watch.rs`.)
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,28 +25,28 @@ pub(crate) struct Work {
     pub(crate) fill: Fill,
 }
 
-/// What became of it.
+/// The results of a load.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
-    /// Of the requests that succeeded.
+    /// Latencies of the successful requests.
     pub(crate) samples: Samples,
     pub(crate) elapsed: Duration,
     pub(crate) failed: u64,
     pub(crate) first_failure: Option<String>,
-    /// Bytes of the answers' bodies.
+    /// Bytes of the response bodies.
     pub(crate) bytes: u64,
-    /// Processor time of the load generator and of the server, where it can be seen.
+    /// Processor time of the load generator and, if visible, of the server.
     pub(crate) own_cpu: Duration,
     pub(crate) server_cpu: Option<Duration>,
 }
 
 impl Load {
-    /// Successes per second.
+    /// Successful requests per second.
     pub(crate) fn per_second(&self) -> f64 {
         self.samples.len() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Takes over all of another one that ran after (not beside) this one.
+    /// Adds the results of a load that ran after this one, not concurrently.
     pub(crate) fn merge(&mut self, other: Load) {
         self.elapsed += other.elapsed;
         self.own_cpu += other.own_cpu;
@@ -56,7 +57,7 @@ impl Load {
         self.beside(other);
     }
 
-    /// Takes over what happened at the same time.
+    /// Adds the results of a load that ran concurrently.
     fn beside(&mut self, other: Load) {
         self.samples.merge(other.samples);
         self.failed += other.failed;
@@ -66,7 +67,7 @@ impl Load {
         }
     }
 
-    /// Notes a request.
+    /// Records one request.
     pub(crate) fn note(&mut self, took: Duration, outcome: Result<usize, String>) {
         match outcome {
             Ok(bytes) => {
@@ -80,7 +81,7 @@ impl Load {
         }
     }
 
-    /// What a person must know of the failures.
+    /// A description of the failures; `None` without failures.
     pub(crate) fn problem(&self, what: &str) -> Option<String> {
         let first = self.first_failure.as_deref()?;
         let all = self.samples.len() as u64 + self.failed;
@@ -96,7 +97,7 @@ pub(crate) async fn drive(endpoint: &Arc<Endpoint>, work: &Work, from: usize, n:
     let mut connections = Vec::new();
     for _ in 0..work.in_flight.min(n) {
         let mut connection = Connection::new(endpoint.clone());
-        // Whoever cannot connect now tries again with its first request, which then fails and counts.
+        // If connecting fails here, the first request connects again; a second failure counts.
         let _ = connection.open().await;
         connections.push(connection);
     }
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_add_up() {
+    fn consecutive_loads_add_up() {
         let mut all = Load::default();
         for round in 0..2u64 {
             let mut load = Load { elapsed: Duration::from_secs(1), ..Load::default() };

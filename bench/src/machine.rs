@@ -1,4 +1,4 @@
-//! The machine: what a figure is worth depends on it, so every result says it.
+//! A description of the machine. Every result includes it, because figures depend on it.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -8,10 +8,10 @@ use std::time::Instant;
 use crate::error::BenchError;
 use crate::samples::Samples;
 
-/// What is appended and synced to learn what a sync costs: about what a create of a volume appends.
+/// Bytes that one measured sync appends: about as many as the create of a volume.
 const APPEND: usize = 2048;
 
-/// What the figures were measured on.
+/// The machine that produced the figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) cores: usize,
@@ -22,16 +22,16 @@ pub(crate) struct Machine {
     pub(crate) sync: Sync,
 }
 
-/// Where the servers' data is.
+/// The file system of the servers' data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileSystem {
     /// `ext4`, `xfs`, `tmpfs` ...
     pub(crate) kind: String,
-    /// What is mounted.
+    /// The mounted device.
     pub(crate) source: String,
 }
 
-/// What one append of 2 KiB with fdatasync takes there, in microseconds.
+/// Duration of one append of 2 KiB with fdatasync there, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sync {
     pub(crate) p50_us: f64,
@@ -39,7 +39,7 @@ pub(crate) struct Sync {
 }
 
 impl Machine {
-    /// Looks at the machine, and measures the disk below `dir` with `syncs` syncs.
+    /// Describes the machine, and measures the disk below `dir` with `syncs` syncs.
     pub(crate) fn look(dir: &Path, syncs: usize) -> Result<Self, BenchError> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
@@ -53,7 +53,7 @@ impl Machine {
         })
     }
 
-    /// For people, in one line.
+    /// A description in one line.
     pub(crate) fn words(&self) -> String {
         format!(
             "{} cores, {}, {:.1} GB, {}; {} ({}): an append of 2 KiB with fdatasync takes {:.0} µs (p50; p99 {:.0} µs)",
@@ -74,7 +74,7 @@ fn cpu_model(cpuinfo: &str) -> String {
         let line = cpuinfo.lines().find(|line| line.starts_with(key))?;
         Some(line.split_once(':')?.1.trim().to_owned())
     };
-    // ARM kernels name no model.
+    // ARM kernels report no model name.
     field("model name").or_else(|| field("CPU part")).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
@@ -84,15 +84,15 @@ fn memory(meminfo: &str) -> u64 {
     kilobytes.unwrap_or_default() * 1024
 }
 
-/// The mount that a path is below: the one with the longest mount point; of several at the same point
-/// the last, which covers the others.
+/// The mount that contains a path: the one with the longest mount point. Of several mounts at the same point,
+/// the last one counts, because it covers the others.
 fn file_system(mountinfo: &str, path: &Path) -> FileSystem {
     let mut best: Option<(usize, FileSystem)> = None;
     for line in mountinfo.lines() {
         // `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
         let Some((before, after)) = line.split_once(" - ") else { continue };
         let (Some(point), Some(kind)) = (before.split(' ').nth(4), after.split(' ').next()) else { continue };
-        // The kernel writes blanks as octal numbers.
+        // The kernel escapes spaces as octal numbers.
         let point = point.replace("\\040", " ");
         let longer = best.as_ref().is_none_or(|(length, _)| point.len() >= *length);
         if path.starts_with(&point) && longer {
@@ -106,14 +106,14 @@ fn file_system(mountinfo: &str, path: &Path) -> FileSystem {
     )
 }
 
-/// Appends and syncs so many times in a file of its own, which is removed.
+/// Appends and syncs `times` times in a temporary file, which it removes.
 pub(crate) fn sync_samples(dir: &Path, times: usize) -> Result<Samples, BenchError> {
     let path = dir.join("sync-cost");
     let failed = |error| BenchError::File { what: "cannot write", path: path.clone(), error };
     let mut file = File::create(&path).map_err(failed)?;
     let bytes = [b'x'; APPEND];
     let mut samples = Samples::with_capacity(times);
-    // The first ones also pay for the new file.
+    // The first rounds also allocate the new file, so they do not count.
     for round in 0..times + 5 {
         let start = Instant::now();
         file.write_all(&bytes).map_err(failed)?;
@@ -148,7 +148,7 @@ mod tests {
 ";
 
     #[test]
-    fn the_mount_of_a_path() {
+    fn path_belongs_to_the_longest_mount_point() {
         for (path, kind, source) in [
             ("/home/a", "ext4", "/dev/vda"),
             ("/tmp/x", "tmpfs", "tmpfs"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_the_kernel() {
+    fn cpu_model_and_memory_are_parsed() {
         assert_eq!(cpu_model("processor : 0\nmodel name\t: Xeon 7\n"), "Xeon 7");
         assert_eq!(cpu_model("CPU part\t: 0xd0c\n"), "0xd0c");
         assert_eq!(cpu_model(""), std::env::consts::ARCH);
@@ -171,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_leaves_nothing() {
+    fn sync_measurement_removes_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let machine = Machine::look(dir.path(), 3).unwrap();
-        // A disk in memory takes no time.
+        // A sync of a file system in memory may take 0 µs.
         assert!((0.0..=machine.sync.p99_us).contains(&machine.sync.p50_us));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         assert!(machine.words().contains("fdatasync"));

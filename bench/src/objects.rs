@@ -1,18 +1,18 @@
-//! The objects that are written: bodies made once, with gaps for the name.
+//! The objects that rows write: bodies rendered once, with placeholders for the name.
 //!
-//! A volume of ordinary size: with the labels and annotations that provisioners leave it is about 700 bytes
-//! as sent and about 1.4 kB as an API server keeps it, with managedFields.
+//! A volume has the usual size: with the labels and annotations of a provisioner, about 700 bytes as sent and
+//! about 1.4 kB as stored by an API server, with managedFields.
 
 /// The path of all volumes.
 pub(crate) const VOLUMES: &str = "/api/v1/persistentvolumes";
 /// The path of all namespaces.
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
-/// The label of everything that bench makes; its value is the run.
+/// The label of all objects that bench creates; its value is the run.
 pub(crate) const LABEL: &str = "orlop-bench";
-/// The class of volumes and claims; nothing provisions it but where a row has a driver.
+/// The StorageClass of volumes and claims. Only rows with a CSI driver provision volumes for it.
 pub(crate) const CLASS: &str = "orlop-bench";
 
-/// A text with gaps that take a name.
+/// A text with placeholders for a name.
 #[derive(Clone, Debug)]
 pub(crate) struct Template(Vec<String>);
 
@@ -21,7 +21,7 @@ impl Template {
         Template(text.split("@NAME@").map(str::to_owned).collect())
     }
 
-    /// Writes the text with the name in its gaps; what was in `out` is gone.
+    /// Replaces the content of `out` with the text, with `name` in its placeholders.
     pub(crate) fn fill(&self, out: &mut Vec<u8>, name: &str) {
         out.clear();
         for (index, piece) in self.0.iter().enumerate() {
@@ -33,16 +33,16 @@ impl Template {
     }
 }
 
-/// What a volume says of its claim.
+/// The `claimRef` of a volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Claim<'a> {
-    /// Nothing: whoever comes may have it.
+    /// No `claimRef`: any claim may bind the volume.
     None,
-    /// It belonged to a claim of this namespace that is gone.
+    /// The volume was bound to a deleted claim of this namespace.
     Gone(&'a str),
 }
 
-/// Volumes of a run.
+/// Template of the volumes of a run.
 pub(crate) fn volume(run: &str, claim: Claim<'_>) -> Template {
     let claim = match claim {
         Claim::None => String::new(),
@@ -55,19 +55,19 @@ pub(crate) fn volume(run: &str, claim: Claim<'_>) -> Template {
     ))
 }
 
-/// Claims of a run, which the volumes above fit.
+/// Template of the claims of a run, which match the volumes of [`volume`].
 pub(crate) fn claim(run: &str) -> Template {
     claim_of(run, "3Gi")
 }
 
-/// Claims of a run that ask for so much.
+/// Template of the claims of a run that request `size`.
 pub(crate) fn claim_of(run: &str, size: &str) -> Template {
     Template::new(&format!(
         r#"{{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"@NAME@","labels":{{"{LABEL}":"{run}"}}}},"spec":{{"accessModes":["ReadWriteOnce"],"storageClassName":"{CLASS}","resources":{{"requests":{{"storage":"{size}"}}}}}}}}"#
     ))
 }
 
-/// A namespace of a run.
+/// Template of the namespaces of a run.
 pub(crate) fn namespace(run: &str) -> Template {
     Template::new(&format!(
         r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"@NAME@","labels":{{"{LABEL}":"{run}"}}}}}}"#
@@ -79,7 +79,7 @@ pub(crate) fn claims(namespace: &str) -> String {
     format!("{NAMESPACES}/{namespace}/persistentvolumeclaims")
 }
 
-/// What an object of a run is called. Always as long, so that every body is.
+/// The name of an object of a run. All names have the same length, so that all bodies do.
 pub(crate) fn name(prefix: &str, number: usize) -> String {
     format!("{prefix}{number:07}")
 }
@@ -89,14 +89,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bodies_are_json_with_the_name_in_all_gaps() {
+    fn templates_render_json_with_the_name_in_all_placeholders() {
         for (case, template, places) in [
             ("volume", volume("r1", Claim::None), 2),
             ("released volume", volume("r1", Claim::Gone("ns")), 3),
             ("claim", claim("r1"), 1),
             ("namespace", namespace("r1"), 1),
         ] {
-            let mut body = b"what was here".to_vec();
+            let mut body = b"previous content".to_vec();
             template.fill(&mut body, "the-name");
             let text = String::from_utf8(body).expect("UTF-8");
             let json: serde_json::Value = serde_json::from_str(&text).expect(case);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_as_long_and_as_the_alphabet_has_them() {
+    fn names_have_a_fixed_length_and_sort_by_number() {
         assert_eq!(name("b-", 7), "b-0000007");
         assert!(name("b-", 9) < name("b-", 10));
     }

@@ -1,36 +1,36 @@
-//! When things are due: the schedule of an open loop, and whose turn it is. Pure.
+//! When writes are due: the schedule of an open loop, and the order in which servers take turns. Pure.
 //!
-//! A closed loop waits for a slow server before it sends the next request, and so leaves out just those
-//! requests that would have waited. Here each write has its time, whatever became of the ones before.
+//! A closed loop waits for a slow server before it sends the next request, and so omits exactly the requests
+//! that would have waited. In an open loop, each write has a due time that does not depend on earlier writes.
 
 use std::time::Duration;
 
-/// Evenly spaced points in time, counted from its start.
+/// Evenly spaced points in time, relative to the start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     per_second: u32,
 }
 
 impl Schedule {
-    /// So many in a second; at least one.
+    /// `per_second` points per second; at least one.
     pub(crate) fn new(per_second: u32) -> Self {
         Schedule { per_second: per_second.max(1) }
     }
 
-    /// How many in a second.
+    /// The number of points per second.
     pub(crate) fn per_second(self) -> u32 {
         self.per_second
     }
 
-    /// When number `index` is due. Computed from the index, so that nothing adds up over time.
+    /// When write `index` is due. Computed from the index, so that rounding errors do not accumulate.
     pub(crate) fn due(self, index: usize) -> Duration {
         let nanos = index as u128 * 1_000_000_000 / u128::from(self.per_second);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
-/// Whose turn it is: `rounds` rounds for each of `sides` servers, the order turned round each time, so
-/// that a machine that gets slower or faster meanwhile does so for all alike.
+/// The order of `rounds` rounds on each of `sides` servers. Every other round is reversed, so that a machine
+/// that becomes slower or faster affects all servers alike.
 pub(crate) fn turns(rounds: usize, sides: usize) -> Vec<usize> {
     let mut order = Vec::with_capacity(rounds * sides);
     for round in 0..rounds {
@@ -43,7 +43,7 @@ pub(crate) fn turns(rounds: usize, sides: usize) -> Vec<usize> {
     order
 }
 
-/// `n` in `parts` parts that differ by one at most.
+/// The size of part `part` when `n` is divided into `parts` parts that differ by at most one.
 pub(crate) fn share(n: usize, parts: usize, part: usize) -> usize {
     let parts = parts.max(1);
     n / parts + usize::from(part < n % parts)
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_in_time() {
+    fn due_times_are_evenly_spaced() {
         for (per_second, index, micros) in [
             (200, 0, 0),
             (200, 1, 5_000),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_go_back_and_forth() {
+    fn turns_reverse_every_round() {
         assert_eq!(turns(1, 1), [0]);
         assert_eq!(turns(3, 1), [0, 0, 0]);
         assert_eq!(turns(3, 2), [0, 1, 1, 0, 0, 1]);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_add_up() {
+    fn shares_add_up_to_the_total() {
         for (n, parts, want) in [(10, 3, vec![4, 3, 3]), (2, 3, vec![1, 1, 0]), (9, 1, vec![9])] {
             let got: Vec<usize> = (0..parts).map(|part| share(n, parts, part)).collect();
             assert_eq!(got, want, "{n} in {parts}");

@@ -1,15 +1,15 @@
-//! How much each row does. Pure.
+//! The amount of work of each row. Pure.
 
 use std::time::Duration;
 
 use crate::args::Scale;
 
-/// Counts of everything, by the scale and what the command line says instead.
+/// All counts, derived from the scale and the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Appends with a sync, to learn what one costs.
+    /// Appends with fdatasync that measure the cost of a sync.
     pub(crate) syncs: usize,
-    /// Requests before the clock runs.
+    /// Requests of the warm-up, which are not measured.
     pub(crate) warm_up: usize,
     /// Creates with 64 in flight.
     pub(crate) creates: usize,
@@ -19,46 +19,47 @@ pub(crate) struct Plan {
     pub(crate) gets: usize,
     /// Patches.
     pub(crate) patches: usize,
-    /// Volumes that are there to be read, listed and patched.
+    /// Existing volumes for reads, lists and patches.
     pub(crate) volumes: usize,
-    /// Lists of them all.
+    /// Lists of all volumes.
     pub(crate) lists: usize,
     pub(crate) watchers: usize,
     pub(crate) watched_writes: usize,
     pub(crate) watched_writes_per_second: u32,
-    /// Pairs of claim and volume, one case each.
+    /// Pairs of claim and volume, one case for each number.
     pub(crate) pairs: Vec<usize>,
-    /// Released volumes that are in the way in one more case.
+    /// Additional Released volumes of the last case.
     pub(crate) released: usize,
-    /// Claims of a CSI class, and pods that use them.
+    /// Claims of a CSI StorageClass, and pods that use them.
     pub(crate) driven: usize,
     /// Pods of a node, with one volume each.
     pub(crate) mounted: usize,
-    /// Moves of a pod from node to node.
+    /// Moves of a pod between nodes.
     pub(crate) moves: usize,
-    /// Volumes at which memory is looked at, rising; the last is also how many `start` starts with.
+    /// Numbers of volumes at which memory is measured, ascending. `start` starts with the last number.
     pub(crate) kept: Vec<usize>,
     /// Starts per case.
     pub(crate) starts: usize,
-    /// How long an idle server is looked at; at full scale longer than the binder's resync period of 15 s.
+    /// Seconds to observe an idle server; at full scale longer than the binder's resync period of 15 s.
     pub(crate) idle_seconds: u64,
-    /// The same of an agent, longer than its longest short period of 10 s.
+    /// Seconds to observe an idle agent; longer than the longest of its short periods, 10 s.
     pub(crate) agent_idle_seconds: u64,
-    /// What a server gets to settle before it is looked at.
+    /// How long a server settles before it is measured.
     pub(crate) quiet: Duration,
-    /// For so long nothing may be removed from the disk until its size counts.
+    /// The size on disk counts after no file was removed for this long.
     pub(crate) calm: Duration,
-    /// Updates of `disk`, of so many objects.
+    /// Updates of `disk`, and the number of objects that it updates.
     pub(crate) updates: usize,
     pub(crate) updated_objects: usize,
-    /// Revisions that its server keeps.
+    /// Revisions that the server of `disk` retains.
     pub(crate) kept_revisions: usize,
-    /// Rounds in which two servers take turns.
+    /// Rounds in which two servers alternate.
     pub(crate) rounds: usize,
 }
 
 impl Plan {
-    /// The counts. `operations` is `-n`, `idle` is `--idle-seconds`; `two` when a second server gets the same work.
+    /// The counts. `operations` is `-n`, `idle` is `--idle-seconds`; `two` is set if a second server gets the same
+    /// work.
     pub(crate) fn new(scale: Scale, operations: Option<u32>, idle: Option<u32>, two: bool) -> Self {
         let mut plan = match scale {
             Scale::Small => Plan {
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_full_scale_is_the_table() {
+    fn full_scale_has_the_documented_counts() {
         let plan = Plan::new(Scale::Full, None, None, false);
         assert_eq!((plan.volumes, plan.watchers, plan.watched_writes_per_second), (5_000, 1_000, 200));
         assert_eq!((plan.pairs, plan.kept), (vec![1_000, 10_000], vec![10_000, 100_000]));
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_counted_instead() {
+    fn operations_replace_the_counts_of_the_scale() {
         let plan = Plan::new(Scale::Small, Some(7), Some(3), true);
         assert_eq!((plan.creates, plan.gets, plan.patches, plan.pairs), (7, 7, 7, vec![7]));
         assert_eq!((plan.mounted, plan.idle_seconds, plan.agent_idle_seconds), (7, 3, 3));

@@ -1,4 +1,4 @@
-//! What the kernel says of a process: memory and processor time. Linux only, as the rest of orlop.
+//! Memory and processor time of a process, as reported by the kernel. Linux only, like the rest of orlop.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,19 +10,19 @@ pub(crate) fn resident(pid: u32) -> Option<u64> {
     status_bytes(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS:")
 }
 
-/// Where the memory of a process is, in bytes.
+/// Memory of a process by kind, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// Resident.
+    /// Resident memory.
     pub(crate) resident: u64,
-    /// Resident and its own: what other processes need not have too.
+    /// Proportional set size: resident memory, with shared pages divided among the processes that share them.
     pub(crate) proportional: u64,
-    /// Of no file: heap and stacks.
+    /// Anonymous memory: heap and stacks.
     pub(crate) anonymous: u64,
 }
 
 impl Memory {
-    /// Of a process.
+    /// Reads the memory of a process.
     pub(crate) fn of(pid: u32) -> Option<Memory> {
         let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
         Some(Memory {
@@ -32,22 +32,22 @@ impl Memory {
         })
     }
 
-    /// Pages of files: of the program, which the kernel reads again when it has dropped them.
+    /// File-backed memory: mostly the program's, which the kernel can drop and read again.
     pub(crate) fn of_files(self) -> u64 {
         self.resident.saturating_sub(self.anonymous)
     }
 }
 
-/// How often the threads of a process have begun to run, by thread.
+/// How often each thread of a process was scheduled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wakeups(BTreeMap<u32, u64>);
 
 impl Wakeups {
-    /// Of a process.
+    /// Reads the counters of a process.
     pub(crate) fn of(pid: u32) -> Option<Wakeups> {
         let mut threads = BTreeMap::new();
         for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
-            // A thread may end while it is looked at.
+            // A thread may exit in the meantime.
             let Ok(text) = fs::read_to_string(thread.path().join("status")) else { continue };
             let switches = |key: &str| {
                 let line = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -59,12 +59,12 @@ impl Wakeups {
         Some(Wakeups(threads))
     }
 
-    /// Threads there were.
+    /// The number of threads.
     pub(crate) fn threads(&self) -> usize {
         self.0.len()
     }
 
-    /// Those since an earlier moment, without those of threads that have ended.
+    /// The wakeups since `before`, without those of exited threads.
     pub(crate) fn since(&self, before: &Wakeups) -> u64 {
         let of = |(thread, count): (&u32, &u64)| {
             count.saturating_sub(before.0.get(thread).copied().unwrap_or_default())
@@ -73,21 +73,21 @@ impl Wakeups {
     }
 }
 
-/// Processor time at one moment, by thread.
+/// Processor time at one point in time, by thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cpu(BTreeMap<u32, Duration>);
 
 impl Cpu {
-    /// Of a process. Nanoseconds where the kernel counts them, which an idle server needs; else ticks of
-    /// 10 ms, for the process as a whole.
+    /// Reads the processor time of a process: in nanoseconds if the kernel reports them, which an idle server
+    /// requires; otherwise in ticks of 10 ms, for the process as a whole.
     pub(crate) fn of(pid: u32) -> Option<Cpu> {
         let threads = threads_cpu(pid).filter(|threads| threads.values().any(|spent| !spent.is_zero()));
         let whole = || Some(BTreeMap::from([(pid, whole_cpu(pid)?)]));
         threads.or_else(whole).map(Cpu)
     }
 
-    /// What was spent since an earlier moment. A thread that has ended since took its time with it; pools end
-    /// only threads that had nothing to do.
+    /// The processor time spent since `before`. The time of threads that have exited since is lost; thread pools
+    /// stop only idle threads.
     pub(crate) fn since(&self, before: &Cpu) -> Duration {
         let spent = self.0.iter().map(|(thread, spent)| {
             let earlier = before.0.get(thread).copied().unwrap_or_default();
@@ -97,7 +97,7 @@ impl Cpu {
     }
 }
 
-/// Processor time of a process with all threads that it had, in steps of 10 ms.
+/// Processor time of a process and all its threads, exited ones included, in steps of 10 ms.
 pub(crate) fn whole_cpu(pid: u32) -> Option<Duration> {
     stat_cpu(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
@@ -109,10 +109,10 @@ pub(crate) fn sockets(pid: u32) -> usize {
     targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
 }
 
-/// What is mounted below a directory, in the order of the kernel's table.
+/// Mount points below a directory, in the order of the kernel's mount table.
 pub(crate) fn mounted(below: &Path) -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    // Directories of a run have no characters that the table writes in another way.
+    // Directory names of a run contain no characters that the mount table escapes.
     let targets = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
     targets.filter(|target| target.starts_with(below)).collect()
 }
@@ -120,7 +120,7 @@ pub(crate) fn mounted(below: &Path) -> Vec<PathBuf> {
 fn threads_cpu(pid: u32) -> Option<BTreeMap<u32, Duration>> {
     let mut threads = BTreeMap::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
-        // A thread may end while it is looked at.
+        // A thread may exit in the meantime.
         let Ok(thread) = thread else { continue };
         let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else { continue };
         let nanos: u64 = text.split_whitespace().next()?.parse().ok()?;
@@ -129,7 +129,7 @@ fn threads_cpu(pid: u32) -> Option<BTreeMap<u32, Duration>> {
     Some(threads)
 }
 
-/// A line such as `VmRSS:     1234 kB`.
+/// Bytes of a line such as `VmRSS:     1234 kB`.
 fn status_bytes(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
@@ -138,7 +138,7 @@ fn status_bytes(status: &str, key: &str) -> Option<u64> {
 
 /// User and system time of `/proc/PID/stat`: fields 14 and 15, in ticks of 10 ms.
 fn stat_cpu(stat: &str) -> Option<Duration> {
-    // The name in parentheses may hold anything, spaces and parentheses too.
+    // The name in parentheses may contain spaces and parentheses.
     let behind_name = stat.rsplit_once(')')?.1;
     let mut fields = behind_name.split_whitespace().skip(11);
     let user: u64 = fields.next()?.parse().ok()?;
@@ -146,14 +146,14 @@ fn stat_cpu(stat: &str) -> Option<Duration> {
     Some(Duration::from_millis((user + system) * 10))
 }
 
-/// Bytes that are allocated below a directory. Files that vanish meanwhile do not count.
+/// Bytes allocated below a directory. Files that disappear in the meantime do not count.
 pub(crate) fn allocated(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     let sizes = entries.flatten().filter_map(|entry| {
         let metadata = entry.metadata().ok()?;
         let below = if metadata.is_dir() { allocated(&entry.path()) } else { 0 };
-        // st_blocks counts 512 bytes whatever the file system's block size is.
+        // st_blocks counts units of 512 bytes on every file system.
         Some(metadata.blocks() * 512 + below)
     });
     sizes.sum()
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_the_kernel() {
+    fn memory_and_cpu_lines_are_parsed() {
         let status = "Name:\torlop\nVmHWM:\t  2000 kB\nVmRSS:\t  1234 kB\n";
         assert_eq!(status_bytes(status, "VmRSS:"), Some(1234 * 1024));
         assert_eq!(status_bytes(status, "VmSwap:"), None);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_come_and_go() {
+    fn cpu_time_survives_thread_exit_and_id_reuse() {
         let cpu = |threads: &[(u32, u64)]| {
             Cpu(threads.iter().map(|(thread, millis)| (*thread, Duration::from_millis(*millis))).collect())
         };
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_memory_and_time() {
+    fn own_process_reports_memory_and_cpu_time() {
         let pid = std::process::id();
         assert!(resident(pid).is_some_and(|bytes| bytes > 100_000));
         let before = Cpu::of(pid).expect("this process");

@@ -1,26 +1,26 @@
-//! How long each of many requests took, and the percentiles of that.
+//! Durations of many requests, and their percentiles.
 //!
-//! Every duration is kept, in whole microseconds, so percentiles are exact: four bytes for each are less
-//! than the request itself took. Pure.
+//! All durations are stored, in whole microseconds, so that percentiles are exact. Each takes four bytes, less
+//! than its request. Pure.
 
 use std::time::Duration;
 
-/// Durations in microseconds, in no order.
+/// Durations in microseconds, unordered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples(Vec<u32>);
 
 impl Samples {
-    /// Room for so many.
+    /// Allocates capacity for `n` durations.
     pub(crate) fn with_capacity(n: usize) -> Self {
         Samples(Vec::with_capacity(n))
     }
 
-    /// Notes one. What is longer than 71 minutes counts as 71 minutes.
+    /// Adds a duration. Durations of more than 71 minutes count as 71 minutes.
     pub(crate) fn record(&mut self, duration: Duration) {
         self.0.push(u32::try_from(duration.as_micros()).unwrap_or(u32::MAX));
     }
 
-    /// Takes over all of another one.
+    /// Adds all durations of `other`.
     pub(crate) fn merge(&mut self, other: Samples) {
         if self.0.is_empty() {
             self.0 = other.0;
@@ -29,13 +29,13 @@ impl Samples {
         }
     }
 
-    /// How many there are.
+    /// The number of durations.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The percentiles, each between 0 and 100, in microseconds, by the nearest rank: the smallest
-    /// duration that so many percent do not exceed. Zero when nothing was noted.
+    /// The percentiles, each between 0 and 100, in microseconds, by the nearest rank: the smallest duration that at
+    /// least this percentage of durations do not exceed. Zero without durations.
     pub(crate) fn percentiles<const N: usize>(mut self, wanted: [f64; N]) -> [f64; N] {
         self.0.sort_unstable();
         let n = self.0.len();
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_by_the_nearest_rank() {
+    fn percentiles_use_the_nearest_rank() {
         let cases: [(&str, Vec<u64>, [f64; 4]); 6] = [
             ("1 nothing", vec![], [0.0; 4]),
             ("2 one", vec![7], [7.0; 4]),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_they_are_one() {
+    fn merged_samples_share_percentiles() {
         let mut all = of([1, 2]);
         all.merge(of([3, 4]));
         assert_eq!(all.len(), 4);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn too_long_is_the_longest() {
+    fn long_durations_are_capped() {
         assert_eq!(of([u64::from(u32::MAX) + 5]).percentiles([50.0]), [f64::from(u32::MAX)]);
     }
 }

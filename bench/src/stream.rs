@@ -1,4 +1,4 @@
-//! A connection to a server, plain or TLS.
+//! A connection to a server, with or without TLS.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -11,7 +11,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Appends the bytes that have arrived, at least one; 0 means end of stream.
+    /// Appends the bytes that have arrived and returns their number; 0 at the end of the stream.
     pub(crate) async fn read(&mut self, into: &mut Vec<u8>, at_least: usize) -> std::io::Result<usize> {
         into.reserve(at_least);
         match self {

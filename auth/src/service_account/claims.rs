@@ -1,4 +1,4 @@
-//! What a token of a service account says, and when it is believed. Pure.
+//! The claims of service account tokens: encoding, verification and validity. Pure.
 //!
 //! A token is a JSON Web Token (RFC 7519) in upstream's shape (pkg/serviceaccount/claims.go).
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::key::SigningKey;
 
 const ALGORITHM: &str = "ES256";
-/// How far clocks may be apart, seconds.
+/// Tolerated clock difference in seconds.
 const LEEWAY: i64 = 60;
 
 /// An object, by name and uid.
@@ -23,7 +23,7 @@ pub struct ObjectRef {
     pub uid: String,
 }
 
-/// Whom a token speaks of, and what it lives and dies with.
+/// The account of a token, and the objects it is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// The namespace of the account.
@@ -63,32 +63,32 @@ pub struct Claims {
     pub sub: String,
 }
 
-/// Why a token that calls itself ours is not believed. The texts are upstream's where it has them.
+/// Why a token of this issuer is invalid. The texts are upstream's where it has them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The signature is not of our key, or the claims are not of our shape.
+    /// The signature is not of this key, or the claims have another shape.
     #[error("the token is not signed by this server")]
     Forged,
-    /// Its time is over.
+    /// It has expired.
     #[error("service account token has expired")]
     Expired,
-    /// Its time has not come.
+    /// It is not valid yet.
     #[error("service account token is not valid yet")]
     NotYet,
-    /// It is for somebody else.
+    /// It is for other audiences.
     #[error("token audiences {given:?} is invalid for the target audiences {wanted:?}")]
     Audience {
-        /// Whom it is for.
+        /// The audiences of the token.
         given: Vec<String>,
-        /// Who asks.
+        /// The audiences of the caller.
         wanted: Vec<String>,
     },
-    /// What it speaks of is not there any more, or is another object of that name.
+    /// The account or a bound object does not exist any more, or has another UID.
     #[error("{0}")]
     Gone(String),
 }
 
-/// A token with these claims; `None` when the system gives no random numbers.
+/// Signs a token with these claims; none if the system returns no random numbers.
 pub fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
     let header = json!({"alg": ALGORITHM, "kid": key.id()}).to_string();
     let claims = serde_json::to_vec(claims).ok()?;
@@ -97,7 +97,7 @@ pub fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
     Some(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 
-/// Whether a token says that it comes from this issuer. Nothing else of it is believed for that.
+/// Whether a token names this issuer. Verifies nothing.
 pub fn calls_itself(token: &str, issuer: &str) -> bool {
     let mut parts = token.split('.');
     let (Some(_), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
@@ -112,12 +112,15 @@ fn decode(part: &str) -> Option<Value> {
 }
 
 /// The claims of a token that this key has signed.
+///
+/// # Errors
+/// The key has not signed it.
 pub fn verify(key: &SigningKey, token: &str) -> Result<Claims, TokenError> {
     let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Forged)?;
     let (header, claims) = message.split_once('.').ok_or(TokenError::Forged)?;
     let header = decode(header).ok_or(TokenError::Forged)?;
     let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenError::Forged)?;
-    // The algorithm is ours and not the token's choice.
+    // The token must not choose the algorithm.
     if header.get("alg").and_then(Value::as_str) != Some(ALGORITHM)
         || !key.verify(message.as_bytes(), &signature)
     {
@@ -126,7 +129,10 @@ pub fn verify(key: &SigningKey, token: &str) -> Result<Claims, TokenError> {
     decode(claims).and_then(|claims| serde_json::from_value(claims).ok()).ok_or(TokenError::Forged)
 }
 
-/// Whether claims hold at a time (seconds since the epoch); the audiences that both sides name.
+/// Checks the claims at a time in seconds since the epoch, and returns the audiences that both sides name.
+///
+/// # Errors
+/// The token is not valid at this time or for these audiences.
 pub fn check(claims: &Claims, now: i64, wanted: &[String]) -> Result<Vec<String>, TokenError> {
     if now.saturating_sub(LEEWAY) > claims.exp {
         return Err(TokenError::Expired);
@@ -172,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_is_believed() {
+    fn signed_token_is_verified() {
         let key = test_key();
         let token = sign(&key, &claims()).unwrap();
         assert_eq!(verify(&key, &token), Ok(claims()));
@@ -183,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forged_is_not() {
+    fn forged_tokens_are_rejected() {
         let key = test_key();
         let token = sign(&key, &claims()).unwrap();
         let parts: Vec<&str> = token.split('.').collect();
@@ -208,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_audiences() {
+    fn validity_depends_on_time_and_audience() {
         let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
         let audience =
             |wanted: &[&str]| TokenError::Audience { given: list(&["a", "b"]), wanted: list(wanted) };

@@ -11,7 +11,7 @@ use ring::signature::{
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// What stands before the point in a public key of this curve as DER (RFC 5480).
+/// The DER before the point in a public key of this curve (RFC 5480).
 const DER_HEAD: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
     0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
@@ -48,7 +48,7 @@ impl SigningKey {
         &self.id
     }
 
-    /// The signature of a message; `None` when the system gives no random numbers.
+    /// Signs a message; none if the system returns no random numbers.
     pub fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
         self.pair.sign(&self.random, message).ok().map(|signature| signature.as_ref().to_vec())
     }
@@ -59,7 +59,7 @@ impl SigningKey {
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, public).verify(message, signature).is_ok()
     }
 
-    /// The public half as others verify with it (RFC 7517).
+    /// The public half as a JSON Web Key (RFC 7517).
     pub fn public(&self) -> Value {
         // A byte that says how the point is written, and two coordinates.
         let point = self.pair.public_key().as_ref().get(1..).unwrap_or_default();

@@ -1,20 +1,20 @@
-//! What was measured, as values, and written for people, programs and documents. Pure.
+//! The results: values, and their rendering as a table, JSON and Markdown. Pure.
 //!
-//! Field names in JSON are stable and hold their units.
+//! JSON field names are stable and include their units.
 
 use serde_json::{Map, Value, json};
 
 use crate::args::{Output, RowName, Scale};
 use crate::machine::Machine;
 
-/// One number.
+/// A named number.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Figure {
-    /// In JSON, with its unit: `p50_us`.
+    /// The JSON field name, which includes the unit: `p50_us`.
     pub(crate) field: &'static str,
-    /// For people: `p50`.
+    /// The displayed name: `p50`.
     pub(crate) label: &'static str,
-    /// For people: `µs`.
+    /// The displayed unit: `µs`.
     pub(crate) unit: &'static str,
     pub(crate) value: f64,
 }
@@ -25,13 +25,13 @@ impl Figure {
     }
 }
 
-/// The figures of one server (or of both) under one condition.
+/// The figures of one server, or of both, under one condition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Case {
-    /// `10000 pairs`; empty when the row has but one.
+    /// `10000 pairs`; empty for the only case of a row.
     pub(crate) name: String,
     pub(crate) server: Vec<Figure>,
-    /// The same figures of the second server, when there is one.
+    /// The same figures of the second server, if there is one.
     pub(crate) against: Vec<Figure>,
 }
 
@@ -40,31 +40,31 @@ pub(crate) struct Case {
 pub(crate) struct Row {
     pub(crate) name: RowName,
     pub(crate) cases: Vec<Case>,
-    /// What was wrong, in words. Nothing when all is well.
+    /// Descriptions of all problems; empty for a valid result.
     pub(crate) problems: Vec<String>,
     pub(crate) seconds: f64,
 }
 
-/// Everything.
+/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) scale: Scale,
-    /// Whom it was measured on, in words.
+    /// A description of the measured server.
     pub(crate) server: String,
     pub(crate) against: Option<String>,
     pub(crate) rows: Vec<Row>,
-    /// Rows that could not be measured here, and why.
+    /// Rows that could not be measured on this machine, with the reason.
     pub(crate) left_out: Vec<(RowName, String)>,
 }
 
 impl Report {
-    /// All that was wrong.
+    /// All problems of all rows.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().flat_map(|row| row.problems.iter().map(String::as_str))
     }
 
-    /// As it is written to stdout.
+    /// The text for stdout.
     pub(crate) fn render(&self, output: Output) -> String {
         match output {
             Output::Table => self.table(),
@@ -122,7 +122,7 @@ impl Report {
         json!({"row": row.name.name(), "seconds": row.seconds, "cases": cases, "problems": row.problems})
     }
 
-    /// The head of what people read.
+    /// The lines before the table.
     fn preamble(&self) -> Vec<String> {
         let mut lines = vec![
             format!("orlop {}, scale {}", env!("CARGO_PKG_VERSION"), self.scale.name()),
@@ -133,13 +133,13 @@ impl Report {
         lines
     }
 
-    /// What comes behind the table.
+    /// The lines after the table.
     fn postscript(&self) -> Vec<String> {
-        let left = self.left_out.iter().map(|(name, why)| format!("left out: {}: {why}", name.name()));
+        let left = self.left_out.iter().map(|(name, why)| format!("skipped: {}: {why}", name.name()));
         left.chain(self.problems().map(|problem| format!("WRONG: {problem}"))).collect()
     }
 
-    /// The cells, the head first. A row's and a case's name stand only where they begin.
+    /// The cells, header first. The name of a row or case appears only in its first line.
     fn cells(&self) -> Vec<Vec<String>> {
         let two = self.against.is_some();
         let mut head: Vec<String> = ["row", "case", "figure", "server"].map(str::to_owned).into();
@@ -179,7 +179,7 @@ impl Report {
         let mut text = self.preamble().join("\n") + "\n\n";
         for line in &cells {
             let padded = line.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-                // Numbers stand under each other.
+                // Align numbers to the right.
                 if column >= 3 { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
             });
             text.push_str(padded.collect::<Vec<_>>().join("  ").trim_end());
@@ -219,13 +219,13 @@ fn escaped(cell: &str) -> String {
     cell.replace('|', "\\|")
 }
 
-/// The figure over the second server's; nothing over zero.
+/// The ratio to the second server's figure; `None` if that is zero.
 fn ratio(figure: &Figure, against: &[Figure]) -> Option<f64> {
     let other = against.iter().find(|other| other.field == figure.field)?;
     (other.value != 0.0).then(|| figure.value / other.value)
 }
 
-/// Three digits that count, and thousands apart: `12,345`, `123`, `12.3`, `1.23`, `0.0123`.
+/// Three significant digits, with a comma every thousand: `12,345`, `123`, `12.3`, `1.23`, `0.0123`.
 pub(crate) fn shown(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -240,7 +240,7 @@ pub(crate) fn shown(value: f64) -> String {
     let before = size.log10().floor();
     let digits = (2.0 - before).clamp(0.0, 6.0) as usize;
     let text = format!("{value:.digits$}");
-    // 9.996 has become 10.00.
+    // Rounding can add a digit: 9.996 becomes 10.00.
     let rounded: f64 = text.parse().unwrap_or(value);
     if rounded.abs() >= 10f64.powf(before + 1.0) && digits > 0 {
         format!("{value:.*}", digits - 1)

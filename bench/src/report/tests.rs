@@ -37,7 +37,7 @@ fn report(two: bool) -> Report {
 }
 
 #[test]
-fn numbers() {
+fn numbers_have_three_significant_digits() {
     for (value, want) in [
         (0.0, "0"),
         (0.00123, "0.00123"),
@@ -62,7 +62,7 @@ fn numbers() {
 }
 
 #[test]
-fn a_table() {
+fn table_aligns_names_and_numbers() {
     let want = "\
 row   case  figure    server
 bind  one   done    8,800 /s

@@ -1,8 +1,8 @@
-//! Claims that meet their volumes: how many per second, as their number grows, and with Released volumes
-//! in the way.
+//! Binding of claims to existing volumes: claims per second as their number grows, and with additional Released
+//! volumes.
 //!
-//! The volumes are there and Available before the clock runs. It runs from the first create of a claim
-//! until a watch has seen the last claim Bound.
+//! The volumes are Available before the measurement starts. It lasts from the first create of a claim until a
+//! watch has reported the last claim as Bound.
 
 use std::time::{Duration, Instant};
 
@@ -17,10 +17,10 @@ use crate::report::{Case, Figure};
 
 use super::Done;
 
-/// Slower than this the row is given up.
+/// The row is aborted below this rate.
 const LEAST_PER_SECOND: u64 = 20;
 
-/// One condition.
+/// One case: numbers of pairs and of Released volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Condition {
     pairs: usize,
@@ -58,7 +58,7 @@ fn conditions(pairs: &[usize], released: usize) -> Vec<Condition> {
     all
 }
 
-/// What the objects of a condition are called.
+/// The namespace and name prefixes of the objects of a condition.
 struct Names {
     namespace: String,
     volumes: String,
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_of_the_table() {
+    fn released_volumes_join_the_largest_condition() {
         let words = |pairs: &[usize], released| -> Vec<String> {
             conditions(pairs, released).into_iter().map(Condition::words).collect()
         };

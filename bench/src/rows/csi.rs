@@ -1,5 +1,5 @@
-//! Volumes of a CSI driver: claims that are provisioned, pods that get their volumes attached and give them back, and a
-//! pod that moves. The driver answers at once, so the time is ours.
+//! Volumes of a CSI driver: provisioning claims, attaching and detaching the volumes of pods, and moving a pod.
+//! The driver responds immediately, so the measured time is orlop's.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use crate::samples::Samples;
 use super::Done;
 
 const NODES: usize = 10;
-/// Slower than this the row is given up.
+/// The row is aborted below this rate.
 const LEAST_PER_SECOND: u64 = 10;
 
 pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
@@ -60,7 +60,7 @@ impl Bed<'_> {
         self.make("/apis/storage.k8s.io/v1/csidrivers", &driver).await?;
         self.make(NAMESPACES, &json!({"metadata": {"name": self.namespace}})).await?;
         for node in &self.nodes {
-            // What a node agent would write.
+            // The annotation that a node agent would write.
             let managed = json!({"volumes.kubernetes.io/controller-managed-attach-detach": "true"});
             let meta = json!({"name": node, "annotations": managed});
             self.make("/api/v1/nodes", &json!({"metadata": meta})).await?;
@@ -75,7 +75,7 @@ impl Bed<'_> {
         self.environment.prefix("cc")
     }
 
-    /// Claims of the class, created 64 at a time, until the last is Bound.
+    /// Creates claims of the class, 64 in flight, until the last is Bound.
     async fn provision(&self) -> Result<Case, BenchError> {
         let n = self.environment.plan.driven;
         let path = objects::claims(&self.namespace);
@@ -94,7 +94,8 @@ impl Bed<'_> {
         Ok(Case { server, ..case })
     }
 
-    /// A pod for each claim, spread over the nodes, until every volume is attached; then without them again.
+    /// Creates a pod for each claim, spread over the nodes, until every volume is attached; then deletes the pods until
+    /// every volume is detached.
     async fn attach(&self) -> Result<Case, BenchError> {
         let n = self.environment.plan.driven;
         let case = Case { name: format!("{n} attachments"), ..Case::default() };
@@ -148,8 +149,8 @@ impl Bed<'_> {
         }
     }
 
-    /// One pod holds a volume, one on another node waits for it; the first goes. From its end until the volume is
-    /// attached for the second.
+    /// A volume is attached for a pod while a pod on another node waits for it. Measures the time from the deletion
+    /// of the first pod until the volume is attached to the second pod's node.
     async fn moves(&self) -> Result<Case, BenchError> {
         let n = self.environment.plan.moves;
         let case = Case { name: format!("{n} moves"), ..Case::default() };
@@ -182,14 +183,14 @@ impl Bed<'_> {
         let [p50, p99] = samples.percentiles([0.5, 0.99]);
         let server = vec![
             Figure::new("moves", "moves", "", n as f64),
-            Figure::new("move_p50_ms", "pod gone to attached elsewhere, p50", "ms", p50 / 1e3),
+            Figure::new("move_p50_ms", "pod deleted to attached elsewhere, p50", "ms", p50 / 1e3),
             Figure::new("move_p99_ms", "p99", "ms", p99 / 1e3),
         ];
         Ok(Case { server, ..case })
     }
 }
 
-/// A pod on a node with one claim.
+/// A pod on a node, with one claim.
 fn pod(name: &str, node: &str, claim: &str) -> Value {
     json!({
         "metadata": {"name": name},

@@ -1,8 +1,8 @@
-//! Bytes on disk after many updates of few objects, when the log is trimmed as far as it may be.
+//! Bytes on disk after many updates of few objects, once the log is trimmed as far as possible.
 //!
-//! The server keeps no revision by age and some thousands by number. What must be there is every object
-//! once and those revisions; the rest is what the store takes for its order: the journal until two snapshots
-//! cover it, the snapshots, pages that are not full.
+//! The server retains revisions by number only (some thousands), not by age. The required data is every object
+//! once and those revisions. The rest is overhead of the store: the journal until two snapshots cover it, the
+//! snapshots, and partially filled pages.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::report::{Case, Figure};
 use super::Done;
 use super::requests::patch;
 
-/// How long is waited at most until nothing more is removed.
+/// Timeout for the size on disk to stop shrinking.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
@@ -56,7 +56,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
     Ok(Done { cases, problems })
 }
 
-/// The size once nothing is removed any more.
+/// Waits until the size has not shrunk for `calm`, and returns it.
 async fn calm(data: &Path, calm: Duration) -> u64 {
     let begin = Instant::now();
     let mut least = process::allocated(data);
@@ -76,8 +76,8 @@ fn case(name: &str, bytes: u64, live: f64, log: f64) -> Case {
     let figures = vec![
         Figure::new("disk_mb", "on disk", "MB", bytes / 1e6),
         Figure::new("live_mb", "live objects", "MB", live / 1e6),
-        Figure::new("log_mb", "revisions that are kept", "MB", log / 1e6),
-        Figure::new("ratio", "disk over live and kept", "", bytes / (live + log).max(1.0)),
+        Figure::new("log_mb", "retained revisions", "MB", log / 1e6),
+        Figure::new("ratio", "disk over live and retained", "", bytes / (live + log).max(1.0)),
     ];
     Case { name: name.to_owned(), server: figures, against: Vec::new() }
 }

@@ -1,4 +1,4 @@
-//! Processor time of a server, with its controllers, that has nothing to do.
+//! Processor time of an idle server with its controllers.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::Done;
 pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
     let server = environment.own(Role::Serve, &[]).await?;
     let cpu = || server.child.as_ref().map(Child::pid).and_then(Cpu::of);
-    // What a server does right after its start is not idleness.
+    // A server that has just started is not idle yet.
     tokio::time::sleep(environment.plan.quiet).await;
     let (before, start) = (cpu(), Instant::now());
     tokio::time::sleep(Duration::from_secs(environment.plan.idle_seconds)).await;
@@ -21,7 +21,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
     server.done();
     let mut done = Done::default();
     let (Some(before), Some(after)) = (before, after) else {
-        done.problems.push("idle: the kernel does not say how much time the server has taken".to_owned());
+        done.problems.push("idle: the kernel does not report the processor time of the server".to_owned());
         return Ok(done);
     };
     let spent = after.since(&before).as_secs_f64();

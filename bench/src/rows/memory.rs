@@ -1,8 +1,9 @@
-//! Resident memory of the server with its controllers: empty, and with more and more volumes.
+//! Resident memory of the server with its controllers: empty, and with a growing number of volumes.
 //!
-//! Looked at when the controllers have made all volumes Available and a moment of quiet has passed, in which
-//! allocators give back what they do not need. With all volumes there, it is asked why a claim that none of them fits is Pending:
-//! the first answer makes the small table of all volumes, the others read it.
+//! Memory is measured when the controllers have made all volumes Available and the server has settled, so that
+//! allocators have released unused memory. With all volumes created, the row also requests an explanation of a
+//! Pending claim that no volume satisfies: the first response builds the compact table of all volumes, the others
+//! read it.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
         made = *volumes;
         cases.push(look(environment, &server, made).await);
     }
-    // After the last look: what is kept for answers is no part of an idle server's memory.
+    // After the last measurement, because the cache for explanations is not part of an idle server's memory.
     if let Some(case) = cases.last_mut() {
         case.server.extend(why(environment, &server).await?);
     }
@@ -40,12 +41,12 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
     }
     let mut problems = Vec::new();
     if cases.iter().any(|case| case.server.len() < 3) {
-        problems.push("memory: the kernel does not say how much memory the server has".to_owned());
+        problems.push("memory: the kernel does not report the memory of the server".to_owned());
     }
     Ok(Done { cases, problems })
 }
 
-/// Makes volumes until there are `until`, and waits for the controllers.
+/// Creates volumes up to the number `until`, and waits for the controllers.
 pub(super) async fn fill(
     environment: &Environment,
     server: &Server,
@@ -55,7 +56,7 @@ pub(super) async fn fill(
 ) -> Result<(), BenchError> {
     let n = until - from;
     let revision = server.revision(VOLUMES).await?;
-    // The part of each batch is numbered from zero for whoever follows.
+    // Each batch has its own prefix and counts from zero, because a `Follower` expects the numbers `0..n`.
     let prefix = format!("{prefix}{from}-");
     let follower = Follower::start(&server.endpoint, VOLUMES, revision, &prefix, "Available", n);
     server.fill(VOLUMES, &objects::volume(&environment.run, Claim::None), &prefix, 0, n).await?;
@@ -63,10 +64,10 @@ pub(super) async fn fill(
     Ok(())
 }
 
-/// How many questions are asked.
+/// The number of requests for an explanation.
 const QUESTIONS: usize = 20;
 
-/// How long the answer takes why a claim is Pending among all these volumes.
+/// Measures how long it takes to explain why a claim is Pending among all these volumes.
 async fn why(environment: &Environment, server: &Server) -> Result<Vec<Figure>, BenchError> {
     let name = objects::name(&environment.prefix("why"), 0);
     let claims = objects::claims("default");

@@ -1,4 +1,4 @@
-//! The rows, one file per kind of work. A row prepares, warms up, measures, checks and cleans up.
+//! The rows, one file per workload. A row prepares, warms up, measures, checks and cleans up.
 
 mod bind;
 mod csi;
@@ -15,11 +15,11 @@ use crate::environment::Environment;
 use crate::error::BenchError;
 use crate::report::Case;
 
-/// What came of a row.
+/// The result of a row.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     pub(crate) cases: Vec<Case>,
-    /// What was wrong although it could be measured.
+    /// Problems that did not prevent the measurement.
     pub(crate) problems: Vec<String>,
 }
 

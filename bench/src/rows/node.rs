@@ -1,5 +1,5 @@
-//! An agent of a node: pods of this node that each have one volume, from their creation until all of them run; what the agent takes
-//! while nothing happens; and the pods' ends until all of them are gone. Each kind of volume has a server and an agent of its own.
+//! A node agent: pods of this node with one volume each, from their creation until all run; the cost of the idle
+//! agent; and the deletion of the pods until all are removed. Each kind of volume uses a new server and agent.
 
 use std::time::{Duration, Instant};
 
@@ -21,19 +21,19 @@ use crate::report::{Case, Figure};
 
 use super::Done;
 
-/// Longer than this nothing is waited for.
+/// Timeout for each step.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the pods have.
+/// The kind of volume of the pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VolumeKind {
-    /// A directory of the machine, by a claim: a bind mount.
+    /// A directory of the machine, through a claim: a bind mount.
     Local,
-    /// A volume of the laboratory driver, by a claim: attached, staged, and a bind mount.
+    /// A volume of the `csi-hostpath` driver, through a claim: attached, staged, and a bind mount.
     Csi,
-    /// A directory of the pod's own.
+    /// An `emptyDir` of the pod.
     EmptyDir,
-    /// A Secret of the pod's own: a file system in memory, and an object that is followed.
+    /// A Secret of each pod: a file system in memory, and an object that the agent watches.
     Secret,
 }
 
@@ -50,7 +50,7 @@ impl VolumeKind {
         }
     }
 
-    /// Whether its volumes are mounts of the kernel.
+    /// Whether the kernel's mount table lists these volumes.
     fn is_mounted(self) -> bool {
         match self {
             VolumeKind::Local | VolumeKind::Csi | VolumeKind::Secret => true,
@@ -90,7 +90,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
 struct Bed<'g> {
     environment: &'g Environment,
     kind: VolumeKind,
-    // What is mounted goes before what it is served by.
+    // Fields drop in order: the agent unmounts before the driver and the server stop.
     agent: NodeAgent,
     server: Server,
     _driver: Option<Driver>,
@@ -99,7 +99,7 @@ struct Bed<'g> {
     prefix: String,
 }
 
-/// What was seen of an agent at one moment.
+/// Counters of an agent at one point in time.
 struct Look {
     at: Instant,
     cpu: Cpu,
@@ -109,7 +109,7 @@ struct Look {
 }
 
 impl<'g> Bed<'g> {
-    /// A server, an agent, and the volumes that pods will have.
+    /// Starts a server and an agent, and creates the volumes of the pods.
     async fn prepare(environment: &'g Environment, kind: VolumeKind) -> Result<Self, BenchError> {
         let node = format!("{}n", environment.prefix("node"));
         let driver = match kind {
@@ -162,7 +162,7 @@ impl<'g> Bed<'g> {
         self.server.once(&draft, &[201]).await.map(drop)
     }
 
-    /// Directories below that of the run, as volumes with a claim each.
+    /// Creates directories below that of the run, as local volumes with a claim each.
     async fn local_volumes(&self) -> Result<(), BenchError> {
         let dir = self.environment.fresh_data();
         for name in self.names() {
@@ -192,7 +192,7 @@ impl<'g> Bed<'g> {
         self.claims().await
     }
 
-    /// A claim for each pod, until all are Bound.
+    /// Creates a claim for each pod and waits until all are Bound.
     async fn claims(&self) -> Result<(), BenchError> {
         let path = objects::claims(&self.namespace);
         let revision = self.server.revision(&path).await?;
@@ -213,18 +213,20 @@ impl<'g> Bed<'g> {
         tokio::time::sleep(self.environment.plan.quiet).await;
         match self.idle().await? {
             Some(figures) => case.server.extend(figures),
-            None => problems.push("node: the kernel does not say what the agent takes".to_owned()),
+            None => problems.push(
+                "node: the kernel does not report the memory and processor time of the agent".to_owned(),
+            ),
         }
         case.server.push(self.off().await?);
         let mounts = self.agent.mounts();
-        // A device of a driver may go a moment after the last pod.
+        // The device of a CSI volume may be unmounted shortly after the last pod is deleted.
         if self.kind != VolumeKind::Csi && mounts > 0 {
-            problems.push(format!("node: all pods are gone, and {mounts} volumes are still mounted"));
+            problems.push(format!("node: all pods are deleted, but {mounts} volumes are still mounted"));
         }
         Ok(case)
     }
 
-    /// Pods, until all run.
+    /// Creates the pods and waits until all run.
     async fn on(&self) -> Result<Vec<Figure>, BenchError> {
         let (n, pods) = (self.n(), self.pods());
         let attachments = self.server.revision(ATTACHMENTS).await?;
@@ -250,7 +252,7 @@ impl<'g> Bed<'g> {
         Ok(figures)
     }
 
-    /// The ends of all pods, until the last is gone from the API, which is after its unmount.
+    /// Deletes all pods and waits until the last is removed from the API, which happens after its unmount.
     async fn off(&self) -> Result<Figure, BenchError> {
         let pods = self.pods();
         let revision = self.server.revision(&pods).await?;
@@ -258,7 +260,7 @@ impl<'g> Bed<'g> {
         let start = Instant::now();
         self.each_pod("DELETE").await?;
         let took = gone.all(PATIENCE).await?.saturating_duration_since(start);
-        Ok(Figure::new("unmounted_ms", "deleted until all gone", "ms", took.as_secs_f64() * 1e3))
+        Ok(Figure::new("unmounted_ms", "deletion of all pods", "ms", took.as_secs_f64() * 1e3))
     }
 
     async fn each_pod(&self, method: &'static str) -> Result<(), BenchError> {
@@ -300,7 +302,7 @@ impl<'g> Bed<'g> {
         }))
     }
 
-    /// What the agent takes while nothing happens.
+    /// Measures the cost of the idle agent.
     async fn idle(&self) -> Result<Option<Vec<Figure>>, BenchError> {
         let before = self.look().await?;
         tokio::time::sleep(Duration::from_secs(self.environment.plan.agent_idle_seconds)).await;
@@ -308,7 +310,7 @@ impl<'g> Bed<'g> {
         let after = self.look().await?;
         let (Some(before), Some(after), Some(memory)) = (before, after, memory) else { return Ok(None) };
         let seconds = (after.at - before.at).as_secs_f64();
-        // The first misses threads that have ended, the second counts in hundredths of a second.
+        // The first excludes threads that have exited, the second has a resolution of 10 ms.
         let spent = after.cpu.since(&before.cpu).max(after.whole.saturating_sub(before.whole)).as_secs_f64();
         let wakeups = after.wakeups.since(&before.wakeups) as f64;
         let connections = process::sockets(self.agent.pid()) as f64;
@@ -329,13 +331,13 @@ impl<'g> Bed<'g> {
     }
 }
 
-/// All requests that a server has counted.
+/// The total of a server's request counter.
 fn requests(metrics: &str) -> f64 {
     let counted = metrics.lines().filter(|line| line.starts_with("apiserver_request_total{"));
     counted.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
-/// A pod on a node with one volume.
+/// A pod on a node, with one volume.
 fn pod(name: &str, node: &str, volume: &Value) -> Value {
     json!({
         "metadata": {"name": name},
@@ -353,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_of_all_verbs_are_one_sum() {
+    fn requests_of_all_verbs_are_summed() {
         let text = "# HELP apiserver_request_total x\napiserver_request_total{code=\"200\",verb=\"GET\"} 3\n\
                     apiserver_request_total{code=\"201\",verb=\"POST\"} 4\napiserver_request_totally 9\n";
         assert!((requests(text) - 7.0).abs() < f64::EPSILON);

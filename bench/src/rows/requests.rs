@@ -1,4 +1,4 @@
-//! Requests by the thousand: create, get, list and patch of volumes.
+//! Thousands of requests: create, get, list and patch of volumes.
 
 use std::sync::Arc;
 
@@ -14,10 +14,9 @@ use crate::samples::Samples;
 
 use super::Done;
 
-/// A prime, so that going through the volumes in steps of it visits all of them, in no order that a
-/// cache could guess.
+/// A prime stride: visits all volumes, in an order that no cache can predict.
 const STRIDE: usize = 7919;
-/// Turns of creates and bare syncs.
+/// Rounds of creates, each followed by bare syncs.
 const SLICES: usize = 10;
 
 pub(super) async fn create_64(environment: &Environment) -> Result<Done, BenchError> {
@@ -35,7 +34,7 @@ pub(super) async fn create_1(environment: &Environment) -> Result<Done, BenchErr
     let work = creates(VOLUMES, &volume(&environment.run, Claim::None), &prefix, 1);
     let servers = environment.servers(Role::Apiserver).await?;
     let (warm_up, n) = (environment.plan.warm_up.min(200), environment.plan.creates_in_turn);
-    // A disk is not the same from minute to minute, so creates and bare syncs take turns.
+    // The speed of a disk varies from minute to minute, so creates and bare syncs alternate.
     let mut syncs = Samples::default();
     let mut loads: Vec<Load> = servers.iter().map(|_| Load::default()).collect();
     let mut problems = warm(&servers, "create-1", &work, warm_up).await;
@@ -81,7 +80,7 @@ pub(super) async fn patch_64(environment: &Environment) -> Result<Done, BenchErr
     on_volumes(environment, "patch-64", &prefix, &work, environment.plan.patches).await
 }
 
-/// A merge patch that changes something: the same one twice would be no write.
+/// A merge patch that always changes something: a repeated patch would not be a write.
 pub(super) fn patch(draft: &mut Draft, prefix: &str, number: usize, volumes: usize) {
     let name = objects::name(prefix, number * STRIDE % volumes);
     draft.method = "PATCH";
@@ -102,7 +101,7 @@ pub(super) async fn list(environment: &Environment) -> Result<Done, BenchError> 
     let work = Work { in_flight: 1, wanted: &[200], fill };
     let (loads, mut problems) =
         measure(environment, "list-5000", &servers, &work, 3, environment.plan.lists).await;
-    // A server that was given may hold more than ours.
+    // A server that bench did not start may contain other volumes too.
     for server in &servers {
         let body = server.once(&Draft::of("GET", VOLUMES), &[200]).await?;
         let items =
@@ -130,7 +129,7 @@ pub(super) async fn list(environment: &Environment) -> Result<Done, BenchError> 
     Ok(Done { cases: vec![case(loads, figures)], problems })
 }
 
-/// Requests about volumes that are there.
+/// Measures requests about existing volumes.
 async fn on_volumes(
     environment: &Environment,
     what: &str,
@@ -148,7 +147,8 @@ async fn on_volumes(
     Ok(Done { cases: vec![case(loads, |load| Spread::of(load).figures())], problems })
 }
 
-/// Warms each server up, then gives them the same work in turns. One load per server, and what failed.
+/// Warms up each server, then sends all servers the same requests in alternation. Returns one load per server, and
+/// the failures.
 async fn measure(
     environment: &Environment,
     what: &str,
@@ -164,7 +164,7 @@ async fn measure(
     (loads, problems)
 }
 
-/// The requests before the clock runs, and what failed of them.
+/// Sends the warm-up requests and returns their failures.
 async fn warm(servers: &[Server], what: &str, work: &Work, n: usize) -> Vec<String> {
     let mut problems = Vec::new();
     for server in servers {
@@ -174,7 +174,7 @@ async fn warm(servers: &[Server], what: &str, work: &Work, n: usize) -> Vec<Stri
     problems
 }
 
-/// Gives each server the requests `from..from + n`, in turns.
+/// Sends each server the requests `from..from + n`, in alternation.
 async fn in_turns(
     environment: &Environment,
     servers: &[Server],
@@ -192,13 +192,13 @@ async fn in_turns(
     }
 }
 
-/// What failed.
+/// Descriptions of the failed requests.
 fn failures(servers: &[Server], what: &str, loads: &[Load]) -> Vec<String> {
     let told = loads.iter().zip(servers);
     told.filter_map(|(load, server)| load.problem(&format!("{what}, {}", server.endpoint.url))).collect()
 }
 
-/// Removes what was made.
+/// Deletes the created objects.
 async fn finish(servers: Vec<Server>, prefix: &str, n: usize) -> Result<(), BenchError> {
     for server in servers {
         server.clean(VOLUMES, prefix, n).await?;
@@ -244,7 +244,7 @@ impl Spread {
     }
 }
 
-/// What each request or event took of the processors, at the server where it is ours to see, and here.
+/// Processor time per request or event: of bench, and of the server if visible.
 pub(super) fn cpu_figures(
     own: std::time::Duration,
     server: Option<std::time::Duration>,

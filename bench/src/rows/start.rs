@@ -1,5 +1,5 @@
-//! From exec to the first good answer of `/readyz`: empty, with many volumes, and after a kill that
-//! has left thousands of writes in the journal.
+//! Start time: from exec to the first successful response of `/readyz`, empty, with many volumes, and after a kill
+//! that leaves thousands of writes in the journal.
 
 use crate::child::Role;
 use crate::environment::{Environment, Kept, Server};
@@ -32,7 +32,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
         child.stop().await?;
     }
     cases.push(case(format!("{volumes} volumes"), volumes, stopped));
-    // What is in no image of the store yet when the server is killed, so that it has to be replayed.
+    // These writes are in no snapshot when the server is killed, so the next start replays them.
     let unsaved = environment.plan.volumes;
     for round in 0..environment.plan.starts {
         let server = Server::of(environment.child(Role::Serve, &data, &[]).await?);
@@ -45,12 +45,12 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
     }
     let most = volumes + unsaved * environment.plan.starts;
     cases.push(case(format!("{volumes} volumes, after a kill"), most, killed));
-    // What stays goes with the directory above.
+    // Removing the parent directory removes any remaining files.
     let _ = std::fs::remove_dir_all(&data);
     Ok(Done { cases, problems: Vec::new() })
 }
 
-/// Data with many volumes, of a server that has stopped cleanly.
+/// Data with many volumes of a server that has shut down cleanly.
 async fn filled(environment: &Environment) -> Result<Kept, BenchError> {
     let volumes = environment.plan.kept.last().copied().unwrap_or_default();
     let mut server = environment.own(Role::Serve, &[]).await?;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_some_starts() {
+    fn case_reports_median_and_maximum() {
         for (seconds, median, longest) in
             [(vec![3.0, 1.0, 2.0], 2.0, 3.0), (vec![1.0], 1.0, 1.0), (vec![], 0.0, 0.0)]
         {

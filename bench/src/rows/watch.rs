@@ -1,10 +1,10 @@
-//! Many watchers and a steady stream of writes: what is lost, doubled or out of order, and how late
-//! the rest is.
+//! Many watchers and a constant rate of writes: lost, duplicated and reordered events, and the latency of all
+//! others.
 //!
-//! The writes are an open loop: write `i` is due at its time on the schedule, and how late an event is
-//! counts from that time, so a server that stalls is charged for every write that had to wait. Up to
-//! 64 writes can be under way; when all of them are, the next goes out late and is charged for it too.
-//! The timer of the runtime counts milliseconds, so up to one of them is in every figure.
+//! The writes are an open loop: write `i` is due at its time on the schedule, and the latency of an event counts
+//! from that time, so a stalled server is charged for every delayed write. Up to 64 writes can be in flight; when
+//! all are, the next is sent late and its latency includes the delay. The runtime's timer has a resolution of
+//! 1 ms, so every figure includes up to 1 ms.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -29,11 +29,11 @@ use crate::samples::Samples;
 use super::Done;
 use super::requests::cpu_figures;
 
-/// How long after the last write the last event may come before it is lost.
+/// Timeout after the last write. Events that have not arrived by then are lost.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Watches that are opened at the same time.
+/// Watches opened concurrently.
 const OPENING: usize = 32;
-/// Writes before the clock runs.
+/// Writes of the warm-up, which are not measured.
 const WARM_UP: usize = 20;
 
 pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
@@ -68,18 +68,18 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
     Ok(Done { cases: vec![case], problems })
 }
 
-/// What the watchers have seen.
+/// The events that all watchers received.
 #[derive(Default)]
 struct WatchSamples {
-    /// From when a write was due to when a watcher saw it.
+    /// Time from when a write was due until a watcher received its event.
     late: Samples,
     lost: u64,
     duplicated: u64,
     out_of_order: u64,
-    /// Watches that broke or were refused, and the first reason.
+    /// Watches that failed or broke, and the first reason.
     broken: u64,
     first_broken: Option<String>,
-    /// The writes themselves, from when they were due to their answers.
+    /// The writes, from when they were due until their responses.
     writes: Load,
 }
 
@@ -139,7 +139,7 @@ impl WatchSamples {
     }
 }
 
-/// Some writes and all watchers.
+/// A number of writes, received by all watchers.
 struct Round {
     from: usize,
     n: usize,
@@ -147,13 +147,13 @@ struct Round {
     watchers: usize,
 }
 
-/// What all watchers of a round share.
+/// State that all watchers of a round share.
 struct Shared {
     reader: Reader,
     from: usize,
     n: usize,
     schedule: Schedule,
-    /// When the first write is due. Set before it is sent.
+    /// When the first write is due. Set before that write is sent.
     start: OnceLock<Instant>,
     stop: CancellationToken,
 }
@@ -180,7 +180,7 @@ impl Round {
             watchers.spawn(async move {
                 let permit = turnstile.acquire().await;
                 let watch = connection.watch(&path).await;
-                // Whoever waits for this has gone only when the row was given up.
+                // The receiver is dropped only if the row was aborted.
                 let _ = opened.send(());
                 drop(permit);
                 match watch {
@@ -201,7 +201,7 @@ impl Round {
             match tokio::time::timeout_at(deadline, watchers.join_next()).await {
                 Ok(None) => break,
                 Ok(Some(watched)) => seen.add(watched.unwrap_or_default(), &acknowledged),
-                // What has not come by now is lost; the watchers say what they have.
+                // Events that have not arrived by now are lost; the watchers return the others.
                 Err(_) if !shared.stop.is_cancelled() => shared.stop.cancel(),
                 Err(_) => match watchers.join_next().await {
                     None => break,
@@ -213,12 +213,12 @@ impl Round {
         Ok(seen)
     }
 
-    /// Writes by the schedule; the load, and which numbers were acknowledged.
+    /// Writes on schedule. Returns the load, and whether each write was acknowledged.
     async fn write(&self, endpoint: &Arc<Endpoint>, work: &Work, shared: &Arc<Shared>) -> (Load, Vec<bool>) {
         let mut connections = Vec::new();
         for _ in 0..IN_FLIGHT.min(self.n) {
             let mut connection = Connection::new(endpoint.clone());
-            // The first request tries again, and its failure counts.
+            // The first request connects again; a second failure counts.
             let _ = connection.open().await;
             connections.push(connection);
         }
@@ -245,7 +245,7 @@ impl Round {
     }
 }
 
-/// A write: its place on the schedule, how long after its time it was answered, and how.
+/// A write: its index on the schedule, its latency since it was due, and its outcome.
 type Written = (usize, Duration, Result<usize, String>);
 
 async fn writer(
@@ -274,11 +274,11 @@ async fn writer(
     }
 }
 
-/// What one watcher has seen.
+/// The events that one watcher received.
 #[derive(Default)]
 struct Watched {
     late: Samples,
-    /// By the place on the schedule.
+    /// By index on the schedule.
     seen: Vec<bool>,
     duplicated: u64,
     out_of_order: u64,
@@ -325,9 +325,9 @@ impl Watched {
     }
 }
 
-/// What follows the last event is looked at until for so long nothing comes.
+/// After the last expected event, a watcher reads on until no event arrives for this long.
 const SILENCE: Duration = Duration::from_millis(200);
-/// And no longer than this: others may be writing as well.
+/// Maximum time to read on: other clients may write too.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
 async fn watcher(mut watch: crate::client::Watch, shared: &Shared) -> Watched {
@@ -337,7 +337,7 @@ async fn watcher(mut watch: crate::client::Watch, shared: &Shared) -> Watched {
     let mut whole = false;
     let mut afterwards = std::pin::pin!(tokio::time::sleep(AFTERWARDS));
     while watched.broken.is_none() {
-        // All are there; one that comes twice may be behind them.
+        // All events have arrived; a duplicate may still follow.
         let all = watched.late.len() >= shared.n;
         if all && !whole {
             afterwards.as_mut().reset(tokio::time::Instant::now() + AFTERWARDS);
@@ -381,14 +381,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_watcher_notes() {
+    fn watcher_counts_lost_duplicated_and_reordered_events() {
         type Case<'a> = (&'a str, Vec<(&'a str, usize, u64)>, [u64; 3]);
         // Lost, duplicated, out of order; all three writes were acknowledged.
         let cases: [Case<'_>; 6] = [
             ("1 all of it", vec![("ADDED", 100, 7), ("ADDED", 101, 8), ("ADDED", 102, 9)], [0, 0, 0]),
             ("2 one is missing", vec![("ADDED", 100, 7), ("ADDED", 102, 9)], [1, 0, 0]),
             (
-                "3 one comes twice",
+                "3 one is duplicated",
                 vec![("ADDED", 100, 7), ("ADDED", 100, 7), ("ADDED", 101, 8), ("ADDED", 102, 9)],
                 [0, 1, 0],
             ),
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_failed_is_not_lost() {
+    fn events_of_failed_writes_are_not_lost() {
         let mut seen = WatchSamples::default();
         seen.add(Watched::default(), &[true, false, false]);
         assert_eq!(seen.lost, 1);

@@ -1,9 +1,9 @@
-//! HTTP/1.1 answers as bytes: the head, chunks, and the lines of a watch. Pure, no I/O.
+//! HTTP/1.1 responses as bytes: the head, chunks, and the lines of a watch. Pure, no I/O.
 //!
-//! Written for a load that must cost less than the server that it measures: nothing is copied that can
-//! be looked at where it arrived.
+//! Parsing must cost less than the work of the measured server, so bytes are examined in the read buffer
+//! instead of being copied.
 
-/// An answer that is none.
+/// A malformed response.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WireError {
     #[error("the answer is no HTTP/1.1: {0}")]
@@ -12,29 +12,29 @@ pub(crate) enum WireError {
     Chunk,
 }
 
-/// How the end of a body is known.
+/// How the end of a body is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// So many bytes.
+    /// By `Content-Length`.
     Length(usize),
-    /// Chunks, the last one empty.
+    /// By chunks, the last one empty.
     Chunked,
-    /// The connection ends.
+    /// By the end of the connection.
     ToEnd,
 }
 
-/// What stands before the body.
+/// The head of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) status: u16,
-    /// Bytes of the head itself.
+    /// The length of the head in bytes.
     pub(crate) bytes: usize,
     pub(crate) framing: Framing,
-    /// The server closes the connection after this answer.
+    /// The server closes the connection after this response.
     pub(crate) closes: bool,
 }
 
-/// Reads the head, when all of it is there.
+/// Parses the head; `None` if it is incomplete.
 pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head>, WireError> {
     let mut headers = [httparse::EMPTY_HEADER; 48];
     let mut response = httparse::Response::new(&mut headers);
@@ -62,38 +62,38 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head>, WireError> {
     Ok(Some(Head { status, bytes: length, framing, closes }))
 }
 
-/// Where a body of chunks stands.
+/// The position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChunkState {
-    /// In the digits of a size.
+    /// In the digits of the size, with the value so far.
     Size(usize),
-    /// Behind the digits, up to the end of the line.
+    /// After the digits, before the end of the line.
     AfterSize(usize),
-    /// So many bytes of the chunk are missing.
+    /// In the data of a chunk, with the number of remaining bytes.
     Data(usize),
-    /// At the line end behind the data.
+    /// In the line end after the data.
     DataEnd,
-    /// In the lines behind the last chunk; so many letters of the line so far.
+    /// In the trailer after the last chunk, with the length of the current line so far.
     Trailer(usize),
     Done,
 }
 
-/// Takes the chunks off a body.
+/// A decoder of chunked bodies.
 #[derive(Debug)]
 pub(crate) struct Chunks(ChunkState);
 
 impl Chunks {
-    /// At the body's first byte.
+    /// A decoder at the start of a body.
     pub(crate) fn new() -> Self {
         Chunks(ChunkState::Size(0))
     }
 
-    /// The body is complete.
+    /// Whether the body is complete.
     pub(crate) fn done(&self) -> bool {
         self.0 == ChunkState::Done
     }
 
-    /// The next bytes of the body. `None`: all of `bytes` is used up, or the body is complete.
+    /// Returns the next bytes of the body; `None` if `bytes` is empty or the body is complete.
     pub(crate) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, WireError> {
         loop {
             if let ChunkState::Data(left) = self.0 {
@@ -118,7 +118,7 @@ impl Chunks {
         }
     }
 
-    /// The state behind one byte that is no data.
+    /// The state after one byte that is not data.
     fn step(&self, byte: u8) -> Result<ChunkState, WireError> {
         let sized = |size| if size == 0 { ChunkState::Trailer(0) } else { ChunkState::Data(size) };
         match (self.0, byte) {
@@ -142,14 +142,14 @@ impl Chunks {
     }
 }
 
-/// Cuts a body into lines; a line that arrives in pieces is put together.
+/// Splits a body into lines. Lines that arrive in pieces are joined.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     begun: Vec<u8>,
 }
 
 impl Lines {
-    /// Takes more of the body, and hands on each line that is complete, without its end.
+    /// Adds bytes of the body and passes each complete line to `on_line`, without its line end.
     pub(crate) fn feed(&mut self, mut bytes: &[u8], mut on_line: impl FnMut(&[u8])) {
         while let Some(at) = memchr::memchr(b'\n', bytes) {
             if self.begun.is_empty() {

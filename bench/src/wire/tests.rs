@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn heads() {
+fn head_determines_the_framing() {
     type Case<'a> = (&'a str, &'a str, Option<(u16, Framing, bool)>);
     let cases: [Case<'_>; 6] = [
         (
@@ -32,7 +32,7 @@ fn heads() {
     assert!(head(b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n").is_err());
 }
 
-/// The body, given in pieces of `size` bytes; the bytes behind it.
+/// Decodes a body in pieces of `size` bytes. Returns the body and whether it is complete.
 fn body(wire: &[u8], size: usize) -> Result<(Vec<u8>, bool), WireError> {
     let mut chunks = Chunks::new();
     let mut body = Vec::new();
@@ -45,7 +45,7 @@ fn body(wire: &[u8], size: usize) -> Result<(Vec<u8>, bool), WireError> {
 }
 
 #[test]
-fn chunks_in_pieces_of_any_size() {
+fn chunks_are_decoded_from_pieces_of_any_size() {
     let cases: [(&str, &str, &str, bool); 5] = [
         ("1 one chunk", "5\r\nhello\r\n0\r\n\r\n", "hello", true),
         ("2 two, with an extension", "5;a=b\r\nhello\r\n1\r\n!\r\n0\r\n\r\n", "hello!", true),
@@ -65,7 +65,7 @@ fn chunks_in_pieces_of_any_size() {
 }
 
 #[test]
-fn lines_in_pieces_of_any_size() {
+fn lines_are_joined_from_pieces_of_any_size() {
     for size in [1, 2, 5, 100] {
         let mut lines = Lines::default();
         let mut got = Vec::new();
