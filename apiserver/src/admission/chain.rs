@@ -1,4 +1,4 @@
-//! Which plugins run, in upstream's order (upstream: pkg/kubeapiserver/options/plugins.go).
+//! The admission plugins and their order (upstream: pkg/kubeapiserver/options/plugins.go).
 
 use super::claim_resize::PersistentVolumeClaimResize;
 use super::default_class::DefaultStorageClass;
@@ -13,7 +13,7 @@ use super::resource_quota::ResourceQuota;
 use super::taint_nodes_by_condition::TaintNodesByCondition;
 use orlop_api::status::ApiError;
 
-/// Every plugin. The order is upstream's; plugins rely on it.
+/// Every plugin, in upstream's order, on which plugins rely.
 const PLUGINS: &[&dyn Plugin] = &[
     &NamespaceLifecycle,
     &LimitRanger,
@@ -26,26 +26,25 @@ const PLUGINS: &[&dyn Plugin] = &[
     &ResourceQuota,
 ];
 
-/// A name that is no plugin's.
+/// The name of an unknown plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no admission plugin {name:?}; use the names of plugins that are there: {}", known.join(", "))]
 pub struct UnknownPlugin {
-    /// The name that was given.
+    /// The unknown name.
     pub name: String,
-    /// The names that there are.
+    /// The known names.
     pub known: Vec<&'static str>,
 }
 
-/// The plugins that are switched on.
+/// The enabled plugins.
 pub struct Chain(Vec<&'static dyn Plugin>);
 
 impl Chain {
-    /// Every plugin but the disabled ones.
+    /// All plugins except the disabled ones.
     ///
     /// # Errors
     ///
-    /// [`UnknownPlugin`] for the first name that is no plugin's: a misspelt name would leave
-    /// switched on what somebody wanted off.
+    /// [`UnknownPlugin`] for the first unknown name: a misspelled name would leave a plugin enabled.
     pub fn new(disabled: &[String]) -> Result<Self, UnknownPlugin> {
         for name in disabled {
             if !PLUGINS.iter().any(|plugin| plugin.name() == name) {
@@ -57,30 +56,30 @@ impl Chain {
         Ok(Chain(PLUGINS.iter().filter(on).copied().collect()))
     }
 
-    /// The names of the plugins that are switched on, in order.
+    /// The names of the enabled plugins, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|plugin| plugin.name())
     }
 
-    /// Whether the plugin of this name is switched on.
+    /// Whether the plugin of this name is enabled.
     pub fn has(&self, name: &str) -> bool {
         self.names().any(|known| known == name)
     }
 
-    /// Before validation, also for deletes: plugins may change the object.
+    /// Runs before validation, also for deletes. Plugins may change the object.
     ///
     /// # Errors
     ///
-    /// The answer of the first plugin that refuses.
+    /// The error of the first plugin that rejects the write.
     pub fn mutate(&self, request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
         self.0.iter().try_for_each(|plugin| plugin.mutate(request, lookup))
     }
 
-    /// After validation, also for deletes: plugins may only refuse.
+    /// Runs after validation, also for deletes. Plugins can only reject.
     ///
     /// # Errors
     ///
-    /// The answer of the first plugin that refuses.
+    /// The error of the first plugin that rejects the write.
     pub fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
         self.0.iter().try_for_each(|plugin| plugin.validate(request, lookup))
     }
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_but_the_disabled() {
+    fn all_plugins_except_the_disabled_ones_run() {
         let chain =
             Chain::new(&["Priority".to_owned(), "NamespaceLifecycle".to_owned()]).expect("known names");
         let names: Vec<_> = chain.names().collect();
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_refused_with_the_known_ones() {
+    fn unknown_names_are_rejected_with_the_list_of_known_ones() {
         let error = Chain::new(&["Priorty".to_owned()]).expect_err("misspelt");
         assert_eq!(error.name, "Priorty");
         assert!(error.to_string().contains("\"Priorty\""), "{error}");

@@ -1,4 +1,4 @@
-//! `PersistentVolumeClaimResize`: a claim grows only when it is bound and its class allows it
+//! `PersistentVolumeClaimResize`: a claim can be expanded only if it is bound and its class allows it
 //! (upstream: plugin/pkg/admission/storage/persistentvolume/resize).
 
 use orlop_apimachinery::quantity::Quantity;
@@ -20,8 +20,8 @@ impl Plugin for PersistentVolumeClaimResize {
         "PersistentVolumeClaimResize"
     }
 
-    /// Runs after validation, which has already refused to grow a claim that is not bound; the
-    /// check here holds when the claim was bound by this very write.
+    /// Runs after validation, which has already rejected the expansion of an unbound claim. This check covers claims that
+    /// the same write binds.
     fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
         if request.operation != Operation::Update || !request.is("", "persistentvolumeclaims") {
             return Ok(());
@@ -40,7 +40,7 @@ impl Plugin for PersistentVolumeClaimResize {
     }
 }
 
-/// A request that is missing or no quantity counts as none; decoding has ruled out the latter.
+/// A missing or unparsable request counts as none; decoding has excluded the latter.
 fn requested(claim: &Object) -> Option<Quantity> {
     Quantity::parse(claim.str_at(&["spec", "resources", "requests", "storage"])).ok()
 }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn growing() {
+    fn claims_expand_only_if_bound_and_allowed() {
         let facts = Facts::new(&[
             ("storageclasses", json!({"metadata": {"name": "yes"}, "allowVolumeExpansion": true})),
             ("storageclasses", json!({"metadata": {"name": "no"}, "allowVolumeExpansion": false})),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_class_may_stand_in_the_beta_annotation() {
+    fn class_can_be_in_the_beta_annotation() {
         let facts = Facts::new(&[(
             "storageclasses",
             json!({"metadata": {"name": "yes"}, "allowVolumeExpansion": true}),

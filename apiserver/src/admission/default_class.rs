@@ -1,4 +1,4 @@
-//! `DefaultStorageClass`: a new claim that names no class gets the default one (upstream:
+//! `DefaultStorageClass`: sets the default class of a new claim that names none (upstream:
 //! plugin/pkg/admission/storage/storageclass/setdefault).
 
 use std::cmp::Reverse;
@@ -36,7 +36,7 @@ impl Plugin for DefaultStorageClass {
     }
 }
 
-/// The newest of the classes that are marked as default; of equally old ones the first by name.
+/// The newest of the default classes; among equally old ones the first by name.
 fn default_of(classes: Vec<Object>) -> Option<Object> {
     classes.into_iter().filter(storage_class::is_default).min_by_key(|class| {
         let created: Option<Timestamp> = class.str_at(&["metadata", "creationTimestamp"]).parse().ok();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn which_class() {
+    fn newest_default_class_is_used() {
         let old = class("old", "2026-01-01T00:00:00Z", GA, "true");
         let new = class("new", "2026-01-02T00:00:00Z", BETA, "true");
         let newer = class("a-newer", "2026-01-02T00:00:00Z", GA, "true");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn which_claims() {
+    fn only_new_claims_without_a_class_get_the_default() {
         let facts = [class("d", "2026-01-01T00:00:00Z", GA, "true")];
         assert_eq!(given(json!({"storageClassName": ""}), &facts), json!(""), "empty means: no class");
         assert_eq!(given(json!({"storageClassName": "x"}), &facts), json!("x"));

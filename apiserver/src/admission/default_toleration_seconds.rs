@@ -1,5 +1,5 @@
-//! `DefaultTolerationSeconds`: a pod stays five minutes on a node that is not ready or cannot be
-//! reached, unless it says otherwise (upstream: plugin/pkg/admission/defaulttolerationseconds).
+//! `DefaultTolerationSeconds`: pods tolerate a node that is not ready or unreachable for five minutes, unless they have a
+//! toleration of their own (upstream: plugin/pkg/admission/defaulttolerationseconds).
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ impl Plugin for DefaultTolerationSeconds {
     }
 }
 
-/// Upstream looks at key and effect alone: a toleration of some value of the taint counts as well.
+/// Upstream compares key and effect only: a toleration of one value of the taint counts as well.
 fn tolerates(toleration: &Value, taint: &str) -> bool {
     let text = |key: &str| toleration.get(key).and_then(Value::as_str).unwrap_or_default();
     (text("key").is_empty() || text("key") == taint)
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerations() {
+    fn missing_tolerations_are_added() {
         let [not_ready, unreachable] = TAINTS;
         let own =
             json!({"key": not_ready, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60});
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn others_stay_as_they_are() {
+    fn other_objects_stay_unchanged() {
         let object = json!({"metadata": {"name": "p"}, "spec": {}});
         for mut write in
             [Write::create("nodes", object.clone()), Write::create("pods", object.clone()).to("binding")]

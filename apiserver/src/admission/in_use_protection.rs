@@ -1,12 +1,11 @@
-//! `StorageObjectInUseProtection`: what may be in use gets a finalizer, which a controller takes
-//! off when nothing uses the object any more (upstream:
-//! plugin/pkg/admission/storage/storageobjectinuseprotection).
+//! `StorageObjectInUseProtection`: adds the protection finalizer to claims and volumes. A controller removes it when the
+//! object is no longer used (upstream: plugin/pkg/admission/storage/storageobjectinuseprotection).
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
 use orlop_api::status::ApiError;
 
-/// Group and plural of what is protected, and the finalizer.
+/// Group and plural of the protected kinds, and the finalizer.
 const FINALIZERS: [(&str, &str, &str); 3] = [
     ("", "persistentvolumes", "kubernetes.io/pv-protection"),
     ("", "persistentvolumeclaims", "kubernetes.io/pvc-protection"),
@@ -40,7 +39,7 @@ mod tests {
     use crate::admission::testing::{Facts, Write};
 
     #[test]
-    fn finalizers() {
+    fn protected_kinds_get_their_finalizer() {
         let none = Value::Null;
         for (plural, given, want) in [
             ("persistentvolumes", none.clone(), json!(["kubernetes.io/pv-protection"])),

@@ -1,9 +1,9 @@
-//! Admission: what may change or refuse a write between defaulting and validation.
+//! Admission: changes or rejects a write between defaulting and validation.
 //!
-//! Reading order: [`request`] is what a plugin sees, [`chain`] which plugins run and in what order,
-//! then one file per plugin. Plugins are pure: facts about other objects come through [`Lookup`],
-//! so each is tested with a table. The verbs call [`Chain::mutate`] for every create, update and
-//! delete once the object has its defaults, and [`Chain::validate`] once it is valid.
+//! Reading order: [`request`] is the input of a plugin, [`chain`] the list of plugins in their order, then one file for each
+//! plugin. Plugins are pure: they read other objects through [`Lookup`], so each has a table test. The verbs call
+//! [`Chain::mutate`] for every create, update and delete once the object has its defaults, and [`Chain::validate`] once it
+//! is valid.
 
 mod chain;
 mod claim_resize;
@@ -20,7 +20,7 @@ mod taint_nodes_by_condition;
 #[cfg(test)]
 mod testing;
 
-/// What writes do to quotas, for the verb that commits both.
+/// The effects of writes on quotas, for the verb that commits both.
 pub(crate) mod quota {
     pub(crate) use super::resource_quota::{Charge, Counted, QUOTA_PLUGIN, charges, may_count, with_used};
 }

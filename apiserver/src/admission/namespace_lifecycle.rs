@@ -1,5 +1,5 @@
-//! `NamespaceLifecycle`: nothing new without a namespace or in one that is going away, and the
-//! namespaces of the system stay (upstream: apiserver plugin/namespace/lifecycle).
+//! `NamespaceLifecycle`: rejects new objects in missing or terminating namespaces, and the deletion of system namespaces
+//! (upstream: apiserver plugin/namespace/lifecycle).
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
@@ -8,7 +8,7 @@ use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_api::validate::Cause;
 
-/// Namespaces that nobody may delete.
+/// Namespaces that cannot be deleted.
 const PROTECTED: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 pub(super) struct NamespaceLifecycle;
@@ -21,7 +21,7 @@ impl Plugin for NamespaceLifecycle {
     fn mutate(&self, request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
         match request.operation {
             Operation::Create => may_create(request, lookup),
-            // Also in a namespace that is going away: finalizers must be able to come off.
+            // Also in a terminating namespace: finalizers must be removable.
             Operation::Update => Ok(()),
             Operation::Delete => may_delete(request),
         }
@@ -39,7 +39,7 @@ fn may_create(request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError
     if request.kind.scope() == Scope::Cluster {
         return Ok(());
     }
-    // Without the kind there is nothing to look in.
+    // Without the kind there is nothing to check.
     let Some(kind) = registry::by_resource("", "v1", "namespaces") else { return Ok(()) };
     let namespace = request.namespace;
     let Some(found) = lookup.get(kind, "", namespace) else {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn creates() {
+    fn creates_need_an_active_namespace() {
         for (case, plural, namespace, want) in [
             ("1 there", "configmaps", "here", None),
             ("2 missing", "configmaps", "nosuch", Some((404, "namespaces \"nosuch\" not found"))),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_told() {
+    fn rejection_names_the_cause() {
         let mut write = Write::create("configmaps", json!({"metadata": {"name": "b"}})).in_namespace("going");
         let error = write.mutate(&NamespaceLifecycle, &facts()).expect_err("going away");
         let details = error.details.expect("details");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_and_deletes_in_a_namespace_that_goes_away() {
+    fn updates_and_deletes_are_allowed_in_a_terminating_namespace() {
         let object = json!({"metadata": {"name": "a"}});
         let mut update = Write::update("configmaps", object.clone(), object.clone()).in_namespace("going");
         assert!(update.mutate(&NamespaceLifecycle, &facts()).is_ok());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn protected_namespaces() {
+    fn system_namespaces_cannot_be_deleted() {
         for (name, want) in [
             ("default", Some("namespaces \"default\" is forbidden: this namespace may not be deleted")),
             (

@@ -3,15 +3,15 @@
 use super::request::{Lookup, Request};
 use orlop_api::status::ApiError;
 
-/// One admission plugin. It does nothing on requests that are not its business.
+/// An admission plugin. It ignores requests that it does not handle.
 pub(super) trait Plugin: Sync {
-    /// Upstream's name, as `--disable-admission-plugins` takes it.
+    /// Upstream's name, for `--disable-admission-plugins`.
     fn name(&self) -> &'static str;
-    /// May change the object, or refuse the write.
+    /// Changes the object, or rejects the write.
     fn mutate(&self, _request: &mut Request<'_>, _lookup: &dyn Lookup) -> Result<(), ApiError> {
         Ok(())
     }
-    /// May refuse the write.
+    /// Rejects the write.
     fn validate(&self, _request: &Request<'_>, _lookup: &dyn Lookup) -> Result<(), ApiError> {
         Ok(())
     }

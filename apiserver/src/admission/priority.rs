@@ -1,4 +1,4 @@
-//! `Priority`: a pod's priority class becomes a number, and only one class is for pods that name none
+//! `Priority`: resolves the priority class of a pod to a number, and allows one default class only
 //! (upstream: plugin/pkg/admission/priority).
 
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::registry::{self, Kind};
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 
-/// Priority of a pod where no class is for pods that name none.
+/// Priority of a pod if there is no default class.
 const NO_CLASS: i64 = 0;
 
 pub(super) struct Priority;
@@ -61,8 +61,7 @@ fn classes() -> Option<&'static dyn Kind> {
     registry::by_resource(GROUP, "v1", PLURAL)
 }
 
-/// A client that does not know the fields that were filled in leaves them out of its update;
-/// validation would take that for a change.
+/// A client that does not know these fields omits them from its update, which validation would reject as a change.
 fn keep(request: &mut Request<'_>) {
     let (Some(pod), Some(old)) = (request.object.as_deref_mut(), request.old) else { return };
     for path in [["spec", "priority"], ["spec", "preemptionPolicy"]] {
@@ -89,7 +88,7 @@ fn resolve(request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiErro
     Ok(())
 }
 
-/// The class that the pod names, or the one for pods that name none, if there is one.
+/// The class that the pod names, or the default class, if any.
 fn class_of(pod: &Object, lookup: &dyn Lookup) -> Result<Option<Object>, String> {
     let Some(kind) = classes() else { return Ok(None) };
     match pod.str_at(&["spec", "priorityClassName"]) {
@@ -101,7 +100,7 @@ fn class_of(pod: &Object, lookup: &dyn Lookup) -> Result<Option<Object>, String>
     }
 }
 
-/// What a pod says itself must be what its class says.
+/// The fields of a pod must equal those of its class.
 fn check(pod: &Object, priority: i64, policy: &str) -> Result<(), String> {
     if let Some(given) =
         pod.at(&["spec", "priority"]).and_then(Value::as_i64).filter(|given| *given != priority)
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
     use crate::admission::testing::{Facts, Write};
 
-    /// The classes of the system, and one of a user.
+    /// The system classes, and one of a user.
     fn facts(default: bool) -> Facts {
         let class = |name: &str, value: i64, policy: &str, default: bool| {
             let class = json!({
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn creates() {
+    fn creates_resolve_the_class() {
         for (case, spec, want) in [
             ("1 no class", json!({}), Ok(0)),
             (
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_of_users() {
+    fn user_classes_must_not_have_system_names() {
         let pod = |spec: Value| Write::create("pods", json!({"metadata": {"name": "p"}, "spec": spec}));
         let resolved = json!({"priorityClassName": "mine", "priority": 7, "preemptionPolicy": "Never"});
         let named = pod(json!({"priorityClassName": "mine"})).mutate(&Priority, &facts(false));
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn one_default() {
+    fn only_one_class_can_be_the_default() {
         let class = |name: &str| json!({"metadata": {"name": name}, "value": 1, "globalDefault": true});
         let taken = "priorityclasses.scheduling.k8s.io \"new\" is forbidden: PriorityClass mine is already marked \
                      as default. Only one default can exist";
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_keep_what_was_filled_in() {
+    fn updates_keep_the_resolved_fields() {
         let old = json!({"metadata": {"name": "p"}, "spec": {"priority": 7, "preemptionPolicy": "Never"}});
         let new = json!({"metadata": {"name": "p"}, "spec": {"preemptionPolicy": "PreemptLowerPriority"}});
         let got = Write::update("pods", old, new).mutate(&Priority, &Facts::none()).expect("never refuses");
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generated_name_shows_as_its_prefix() {
+    fn generated_name_is_reported_as_its_prefix() {
         let pod = json!({"metadata": {"generateName": "web-"}, "spec": {"priorityClassName": "x"}});
         let error = Write::create("pods", pod).mutate(&Priority, &Facts::none()).expect_err("unknown class");
         assert_eq!(error.message, "pods \"web-\" is forbidden: no PriorityClass with name x was found");

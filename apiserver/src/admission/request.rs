@@ -1,40 +1,40 @@
-//! What a plugin sees of a write, and how it asks about other objects.
+//! The input of a plugin: a write, and access to other objects.
 
 use crate::registry::{Kind, Names};
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 
-/// What is being done.
+/// The operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// POST, a PUT or apply that creates, and POST to a subresource such as `binding`.
+    /// POST, PUT or apply that creates an object, and POST to a subresource such as `binding`.
     Create,
-    /// PUT and PATCH of what is there.
+    /// PUT and PATCH of an existing object.
     Update,
-    /// DELETE, of one object or of each object of a collection.
+    /// DELETE of one object, or of each object of a collection.
     Delete,
 }
 
-/// A write on its way to the store.
+/// A write before it is stored.
 pub struct Request<'a> {
-    /// The kind written to; for a subresource the kind it hangs on.
+    /// The kind that is written; for a subresource, its parent's kind.
     pub kind: &'a dyn Kind,
     /// Namespace, `""` for cluster-scoped kinds.
     pub namespace: &'a str,
-    /// Name from the path, or from the object; `""` when it is still to be generated.
+    /// Name from the path or the object; `""` if it is still to be generated.
     pub name: &'a str,
-    /// What is being done.
+    /// The operation.
     pub operation: Operation,
     /// Subresource such as `status`, or `""`.
     pub subresource: &'a str,
-    /// The object as it is to be stored; `None` for a delete.
+    /// The object to store; `None` for a delete.
     pub object: Option<&'a mut Object>,
-    /// The object as it is stored; `None` for a create.
+    /// The stored object; `None` for a create.
     pub old: Option<&'a Object>,
 }
 
 impl Request<'_> {
-    /// Whether this is a write to the resource itself, not to one of its subresources.
+    /// Whether this write is to the resource itself and not to a subresource.
     pub(super) fn is(&self, group: &str, plural: &str) -> bool {
         let names = self.names();
         self.subresource.is_empty() && names.group == group && names.plural == plural
@@ -45,7 +45,7 @@ impl Request<'_> {
         self.kind.names()
     }
 
-    /// 403. A name that is still to be generated shows as its prefix.
+    /// 403. A name that is still to be generated is shown as its prefix.
     pub(super) fn refuse(&self, why: &str) -> ApiError {
         let object = self.object.as_deref();
         let names = [
@@ -58,7 +58,7 @@ impl Request<'_> {
     }
 }
 
-/// Reads of the store's newest state, from memory.
+/// Reads the current state of the store, from memory.
 pub trait Lookup {
     /// One object; `namespace` is `""` for cluster-scoped kinds.
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object>;

@@ -1,5 +1,4 @@
-//! `TaintNodesByCondition`: a new node takes no pods until something has seen it ready (upstream:
-//! plugin/pkg/admission/nodetaint).
+//! `TaintNodesByCondition`: taints a new node until it is ready (upstream: plugin/pkg/admission/nodetaint).
 
 use serde_json::{Value, json};
 

@@ -1,15 +1,14 @@
-//! Who sends a request.
+//! Authenticates requests.
 //!
-//! [`Auth`] is a middleware around the whole router. It gives every request that it lets through a
-//! [`UserInfo`] in its extensions; handlers read it there and nowhere else. In order:
+//! [`Auth`] is a middleware around the whole router. It adds the [`UserInfo`] to the extensions of each authenticated request,
+//! where the handlers read it. In order:
 //!
-//! 1. A request that already has a `UserInfo` comes from this process ([`in_process`]): only code
-//!    can put it there, no byte from a socket can.
-//! 2. Without any means of authentication everybody is [`UserInfo::admin`]. The listener allows
-//!    that on loopback alone, and [`guard`] keeps the pages of foreign sites out.
+//! 1. A request that already has a `UserInfo` comes from this process ([`in_process`]): extensions are not part of HTTP.
+//! 2. Without any means of authentication every user is [`UserInfo::admin`]. The listener allows that on loopback only, and
+//!    [`guard`] rejects requests of foreign sites.
 //! 3. Else a bearer token ([`orlop_auth::token_file`], or one of a service account) or a client certificate
-//!    ([`orlop_auth::certificate`]) must be good.
-//!    Wrong credentials are refused on every path; no credentials are enough for [`PUBLIC_PATHS`].
+//!    ([`orlop_auth::certificate`]) must be valid.
+//!    Invalid credentials are rejected on every path; [`PUBLIC_PATHS`] need none.
 
 use std::sync::Arc;
 
@@ -33,7 +32,7 @@ use orlop_auth::{PUBLIC_PATHS, UserInfo, guard};
 pub struct Auth {
     /// Bearer tokens.
     pub tokens: Option<Arc<TokenFile>>,
-    /// Tokens of service accounts; the server knows them.
+    /// Service account tokens; the server sets them.
     pub(crate) accounts: Option<Arc<Accounts>>,
     /// Whether the listener verifies client certificates and gives their [`ClientCertificate`] to
     /// each request.
@@ -41,13 +40,13 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// These means of authentication; the tokens of service accounts come from the server.
+    /// Creates the means of authentication; the server adds service account tokens.
     pub fn new(tokens: Option<Arc<TokenFile>>, client_certificates: bool) -> Self {
         Auth { tokens, accounts: None, client_certificates }
     }
 
-    /// Whose token this is, and for which of the audiences asked for it is good (none: for this server).
-    /// The error is for whoever has the token, in upstream's words.
+    /// The user of a token, and for which of the requested audiences it is valid (none: for this server). The error is
+    /// upstream's text for the client.
     pub(crate) fn whose_token(
         &self,
         token: &str,
@@ -71,7 +70,7 @@ impl Auth {
         }
     }
 
-    /// The service account whose token a request shows; `None` when it shows none, or another kind of token.
+    /// The service account of a request's token; `None` without a token or for another kind of token.
     fn account_of(&self, request: &Request) -> Option<Result<UserInfo, ApiError>> {
         let token = std::str::from_utf8(bearer_token(request.headers())?).ok()?;
         let whose = self.accounts.as_ref()?.whose(token, &[])?;
@@ -81,7 +80,7 @@ impl Auth {
         }))
     }
 
-    /// Whether anybody is asked for a name.
+    /// Whether clients must authenticate.
     pub fn is_configured(&self) -> bool {
         self.tokens.is_some() || self.client_certificates
     }
@@ -91,7 +90,7 @@ impl Auth {
         router.layer(middleware::from_fn_with_state(Arc::new(self), authenticate))
     }
 
-    /// Who sends this request, or the answer that it gets.
+    /// The user of this request, or the error to respond with.
     fn user_of(&self, request: &Request) -> Result<UserInfo, ApiError> {
         if let Some(user) = request.extensions().get::<UserInfo>() {
             return Ok(user.clone());
@@ -99,10 +98,10 @@ impl Auth {
         if !self.is_configured() {
             guard::check_host(request)?;
             guard::check_origin(request)?;
-            // Who shows such a token means to be that account, also where nobody is asked.
+            // A client with such a token acts as that account, even where authentication is not required.
             return self.account_of(request).unwrap_or_else(|| Ok(UserInfo::admin()));
         }
-        // A token is said on purpose, a certificate is shown by habit: the token decides.
+        // Clients send a token deliberately, and a certificate whenever it is configured: the token takes precedence.
         if let Some(tokens) = &self.tokens
             && let Some(token) = bearer_token(request.headers())
         {
@@ -117,7 +116,7 @@ impl Auth {
         if self.client_certificates
             && let Some(certificate) = request.extensions().get::<ClientCertificate>()
         {
-            // A browser shows its certificate to this server whoever's page asks it to.
+            // A browser sends its certificate with the requests of any page.
             guard::check_origin(request)?;
             return Ok(certificate.user.clone());
         }
@@ -139,12 +138,12 @@ async fn authenticate(State(auth): State<Arc<Auth>>, mut request: Request, next:
     }
 }
 
-/// Marks a request of this process. As with [`UserInfo`], only code can put it there.
+/// Marks a request of this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InThisProcess;
 
-/// The router for callers in this process: they are this user, nothing is checked, and they are
-/// never told that there is too much to do.
+/// The router for callers in this process: they are this user without authentication, and the limits of requests do not
+/// apply to them.
 pub fn in_process(router: Router, user: UserInfo) -> Router {
     router.layer(axum::Extension(user)).layer(axum::Extension(InThisProcess))
 }
@@ -160,7 +159,7 @@ fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     if token.is_empty() { None } else { Some(token) }
 }
 
-/// A refusal, in the form that errors have everywhere.
+/// The response to a rejected request.
 fn refusal(error: &ApiError, headers: &HeaderMap) -> Response {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     let mut response = answer::error(error, error_media(accept), false);

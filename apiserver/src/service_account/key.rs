@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_store_keeps_its_key() {
+    async fn store_keeps_its_key() {
         let store: Arc<dyn Kv<Projection>> = Arc::new(Memory::new());
         let first = load(&store).await.unwrap_or_else(|error| panic!("{error}"));
         let signature = first.sign(b"message").unwrap();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_damaged_key_is_told() {
+    async fn damaged_key_is_reported() {
         let store: Arc<dyn Kv<Projection>> = Arc::new(Memory::new());
         let op = Op::Put { value: b"{\"pkcs8\":\"secret\"}".as_slice().into(), view: Projection::default() };
         let write = Write { key: Key::from(PLACE), expect: Expect::Absent, op };

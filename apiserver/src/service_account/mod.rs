@@ -1,8 +1,7 @@
-//! Tokens of service accounts: given by `serviceaccounts/NAME/token`, believed by the authentication and
-//! by reviews.
+//! Service account tokens: issued by `serviceaccounts/NAME/token`, verified by authentication and by reviews.
 //!
-//! [`key`] is what signs them, [`claims`] what they say and when that holds. Here is what needs the store:
-//! whether the account and what a token is bound to are still the ones that it was given for.
+//! [`key`] loads the signing key. This module does what needs the store: it checks that the account and the objects a token
+//! is bound to still exist.
 
 mod key;
 
@@ -23,11 +22,11 @@ use orlop_auth::UserInfo;
 use orlop_auth::service_account::claims::{self, Claims, ObjectRef, Subject, TokenError};
 use orlop_auth::service_account::key::SigningKey;
 
-/// How long what is being deleted is still believed in, seconds: whatever shuts down may need it.
+/// Seconds for which tokens of terminating objects stay valid, because a shutdown may need them.
 const AFTERLIFE: i64 = 60;
 const EXTRA: &str = "authentication.kubernetes.io/";
 
-/// Gives tokens and tells whose they are.
+/// Issues and verifies tokens.
 pub(crate) struct Accounts {
     key: SigningKey,
     issuer: String,
@@ -42,7 +41,7 @@ impl std::fmt::Debug for Accounts {
 }
 
 impl Accounts {
-    /// The accounts of a store. `issuer` is how tokens call this server.
+    /// The accounts of a store. `issuer` is the name of this server in tokens.
     pub(crate) async fn new(
         store: Arc<dyn Kv<Projection>>,
         issuer: String,
@@ -51,7 +50,7 @@ impl Accounts {
         Ok(Accounts { key: key::load(&store).await?, issuer, store, clock })
     }
 
-    /// How tokens call this server; also the audience of tokens that name none.
+    /// The issuer in tokens, and their default audience.
     pub(crate) fn issuer(&self) -> &str {
         &self.issuer
     }
@@ -61,7 +60,7 @@ impl Accounts {
         self.key.public()
     }
 
-    /// A token that holds from now on for so many seconds; `None` when the system gives no random numbers.
+    /// Issues a token that is valid from now on for so many seconds; none if the system returns no random numbers.
     pub(crate) fn issue(&self, subject: Subject, audiences: Vec<String>, seconds: i64) -> Option<String> {
         let now = (self.clock)().as_second();
         let account = format!("system:serviceaccount:{}:{}", subject.namespace, subject.serviceaccount.name);
@@ -78,8 +77,8 @@ impl Accounts {
         claims::sign(&self.key, &claims)
     }
 
-    /// Whose token this is and which of the audiences (none given: this server) it is for; `None` when it
-    /// is no token of a service account.
+    /// The user of a token and its audiences among the requested ones (none requested: this server); none if this is no service
+    /// account token.
     pub(crate) fn whose(
         &self,
         token: &str,
@@ -103,7 +102,7 @@ impl Accounts {
         if let Some(pod) = &subject.pod {
             alive("pods", &subject.namespace, pod)?;
         } else if let Some(node) = &subject.node {
-            // A token that is bound to a pod tells its node and does not live and die with it.
+            // A token that is bound to a pod names its node, but does not depend on it.
             alive("nodes", "", node)?;
         }
         if let Some(secret) = &subject.secret {
@@ -113,7 +112,7 @@ impl Accounts {
     }
 }
 
-/// Whether an object is there, and the same one.
+/// Checks that an object exists with the same UID.
 fn still_there(
     head: &Snapshot<Projection>,
     plural: &str,

@@ -1,7 +1,7 @@
-//! `LimitRanger`: pods, containers and claims keep within the limit ranges of their namespace, and containers that say
-//! nothing get what those say (upstream: plugin/pkg/admission/limitranger).
+//! `LimitRanger`: enforces the limit ranges of a namespace on pods, containers and claims, and sets the defaults of
+//! containers (upstream: plugin/pkg/admission/limitranger).
 //!
-//! A claim whose request stays as it is stored is not judged again: a range that came later must not stop the binder.
+//! A claim whose stored request does not change is not checked again: a newer range must not stop the binder.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::registry;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 
-/// Says on the pod what was filled in.
+/// Records on the pod which fields were set.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 pub(super) struct LimitRanger;
@@ -55,14 +55,14 @@ impl Plugin for LimitRanger {
     }
 }
 
-/// What ranges are about.
+/// The kinds that ranges limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Subject {
     Pod,
     Claim,
 }
 
-/// What is written, if ranges are about it. Containers of a pod that is there change by its `resize` alone.
+/// The written object, if ranges limit its kind. Containers of an existing pod change only through `resize`.
 fn subject(request: &Request<'_>) -> Option<Subject> {
     if request.operation == Operation::Delete || request.old.is_some_and(Object::is_terminating) {
         return None;
@@ -87,7 +87,7 @@ fn items<'a>(range: &'a api::LimitRange, ty: &'a str) -> impl Iterator<Item = &'
 /// A list of a range.
 type List<'a> = Option<&'a BTreeMap<String, Text>>;
 
-/// Fills in what containers do not say, and notes it on the pod.
+/// Sets the defaults of containers, and records them on the pod.
 fn fill(pod: &mut Object, range: &api::LimitRange) {
     let (mut requests, mut limits) = (Map::new(), Map::new());
     let add = |list: &mut Map<String, Value>, from: List<'_>| {
@@ -117,7 +117,7 @@ fn fill(pod: &mut Object, range: &api::LimitRange) {
     }
 }
 
-/// Puts into a list of a container what it lacks; the names of that, in order.
+/// Adds the missing amounts to a list of a container; returns their names in order.
 fn fill_list(container: &mut Value, list: &str, defaults: &Map<String, Value>) -> Vec<String> {
     let has = |name: &String| {
         container.pointer(&format!("/resources/{list}")).is_some_and(|l| l.get(name).is_some())
@@ -138,7 +138,7 @@ fn fill_list(container: &mut Value, list: &str, defaults: &Map<String, Value>) -
     missing
 }
 
-/// The amounts of one thing that ranges are about.
+/// The amounts of an object that ranges limit.
 struct Measured<'a> {
     /// `Pod`, `Container` or `PersistentVolumeClaim`.
     ty: &'a str,
@@ -170,7 +170,7 @@ impl Measured<'_> {
         self.max_request(name, most).filter(|_| self.requests.contains_key(name))
     }
 
-    /// Where there are no limits: claims.
+    /// For kinds without limits: claims.
     fn max_request(&self, name: &str, most: &Quantity) -> Option<String> {
         let said = format!("maximum {name} usage per {} is {most}", self.ty);
         let Some(request) = self.requests.get(name) else {
@@ -207,7 +207,7 @@ fn parsed(list: List<'_>) -> Amounts {
     list.map(amounts::parse).unwrap_or_default()
 }
 
-/// What of a pod is out of a range.
+/// The violations of a pod.
 fn of_pod(range: &api::LimitRange, pod: &api::Pod) -> Vec<String> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let mut problems = Vec::new();
@@ -234,7 +234,7 @@ fn of_pod(range: &api::LimitRange, pod: &api::Pod) -> Vec<String> {
     problems
 }
 
-/// What of a claim is out of a range. Only what it asks for counts.
+/// The violations of a claim. Only its request counts.
 fn of_claim(range: &api::LimitRange, claim: &Object, old: Option<&Object>) -> Vec<String> {
     let requests = |claim: &Object| -> Amounts {
         let list = claim.at(&["spec", "resources", "requests"]).and_then(Value::as_object);
@@ -260,7 +260,7 @@ fn of_claim(range: &api::LimitRange, claim: &Object, old: Option<&Object>) -> Ve
     problems
 }
 
-/// Several problems as one text, each once.
+/// Joins several problems, each once.
 fn together(problems: Vec<String>) -> Option<String> {
     let mut all: Vec<String> = Vec::new();
     for problem in problems {

@@ -26,7 +26,7 @@ fn refusal(mut write: Write, facts: &Facts) -> Option<String> {
 }
 
 #[test]
-fn claims() {
+fn claims_are_limited() {
     let facts = facts(
         json!([{"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "10Gi"}}]),
     );
@@ -58,7 +58,7 @@ fn claims() {
 }
 
 #[test]
-fn containers_and_pods() {
+fn containers_and_pods_are_limited() {
     let container = |requests: Value, limits: Value| json!({"name": "a", "resources": {"requests": requests, "limits": limits}});
     let one = |requests: Value, limits: Value| pod(json!([container(requests, limits)]));
     let two = |requests: Value, limits: Value| {
@@ -135,7 +135,7 @@ fn containers_and_pods() {
 }
 
 #[test]
-fn what_containers_get() {
+fn containers_get_defaults() {
     let facts = facts(json!([
         {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "100m", "memory": "512Mi"}},
         {"type": "Pod", "max": {"cpu": "4"}},

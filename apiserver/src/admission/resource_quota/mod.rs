@@ -1,8 +1,8 @@
-//! `ResourceQuota`: nothing is written that would use more than a quota of the namespace allows (upstream:
+//! `ResourceQuota`: rejects writes that would exceed a quota of the namespace (upstream:
 //! apiserver pkg/admission/plugin/resourcequota).
 //!
-//! [`charges`] says what a write does to the quotas of its namespace. The plugin asks it so that dry runs are refused
-//! too; the write itself asks it again, of the very state that it is then committed on (`verbs/quota_commit.rs`).
+//! [`charges`] computes the effect of a write on the quotas of its namespace. The plugin calls it so that dry runs are
+//! rejected, too; the write calls it again on the state on which it is committed (`verbs/quota_commit.rs`).
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as api;
@@ -37,41 +37,41 @@ impl Plugin for ResourceQuota {
         let Some(kind) = registry::by_resource("", "v1", "resourcequotas") else { return Ok(()) };
         let quotas = lookup.list(kind, Some(request.namespace));
         let old = request.old.filter(|_| updates);
-        // The time matters to pods that end, and none of those is judged here: a new one does not end.
+        // The time only matters to finished pods, which are not checked here: a new pod is not finished.
         let now = Timestamp::MIN;
         let write = Counted { resource, subresource: request.subresource, object, old, now };
         charges(&quotas, &write).map(drop).map_err(|why| request.refuse(&why))
     }
 }
 
-/// The plugin's name.
+/// The name of the plugin.
 pub(crate) const QUOTA_PLUGIN: &str = "ResourceQuota";
 
-/// A write that may count.
+/// A write that may affect quotas.
 pub(crate) struct Counted<'a> {
-    /// What is written.
+    /// The kind.
     pub(crate) resource: Resource<'a>,
     /// Its subresource, or `""`.
     pub(crate) subresource: &'a str,
-    /// The object as it will be.
+    /// The object after the write.
     pub(crate) object: &'a Object,
-    /// The object as it is; `None` for a new one.
+    /// The object before the write; `None` for a new one.
     pub(crate) old: Option<&'a Object>,
     /// The time.
     pub(crate) now: Timestamp,
 }
 
-/// What a write does to one quota.
+/// The effect of a write on a quota.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Charge {
-    /// Which of the quotas.
+    /// Index of the quota.
     pub(crate) at: usize,
-    /// All that is used afterwards. It may be what is used already: then nobody has counted for what the quota says now,
-    /// and a count that is under way has to begin again, for it may have missed this object.
+    /// The usage after the write. It may equal the current usage if no controller has counted for the current quota: a count
+    /// in progress then starts again, because it may have missed this object.
     pub(crate) used: Amounts,
 }
 
-/// Whether a write of this kind can change what is used.
+/// Whether a write of this kind can change the usage.
 pub(crate) fn may_count(resource: Resource<'_>, subresource: &str, updates: bool) -> bool {
     if resource.is_ignored() {
         return false;
@@ -84,10 +84,10 @@ pub(crate) fn may_count(resource: Resource<'_>, subresource: &str, updates: bool
     }
 }
 
-/// What a write does to the quotas of its namespace.
+/// The effect of a write on the quotas of its namespace.
 ///
 /// # Errors
-/// Why it must not be, in upstream's words.
+/// The reason for a rejection, in upstream's words.
 pub(crate) fn charges(quotas: &[Object], write: &Counted<'_>) -> Result<Vec<Charge>, String> {
     let mut found = Vec::new();
     if quotas.is_empty() {
@@ -124,7 +124,7 @@ pub(crate) fn charges(quotas: &[Object], write: &Counted<'_>) -> Result<Vec<Char
         let requested = amounts::mask(&delta, |name| quota.hard.contains_key(name) && !delta[name].is_zero());
         let mut used = quota.used.clone();
         amounts::add(&mut used, &requested);
-        // What is there already may be more than what is allowed now: a status is told, not asked.
+        // Existing objects may exceed the quota: a status is reported, not requested.
         if write.subresource != "status" {
             quota.check_room(&requested, &used)?;
         }
@@ -136,13 +136,13 @@ pub(crate) fn charges(quotas: &[Object], write: &Counted<'_>) -> Result<Vec<Char
     Ok(found)
 }
 
-/// A quota as it is read here.
+/// A quota.
 struct Quota<'a> {
     name: &'a str,
     spec: api::ResourceQuotaSpec,
-    /// `spec.hard`: what is allowed as soon as somebody has counted.
+    /// `spec.hard`: the limits, effective once the usage is counted.
     wanted: Amounts,
-    /// `status.hard`: what is allowed and counted.
+    /// `status.hard`: the limits with counted usage.
     hard: Amounts,
     /// `status.used`.
     used: Amounts,
@@ -167,7 +167,7 @@ impl<'a> Quota<'a> {
         self.wanted != self.hard
     }
 
-    /// Whether the object says what this quota wants to know, and the quota what is used.
+    /// Whether the object has the fields that this quota counts, and the quota has a usage.
     fn check(&self, new: &Typed, counted: &[&str]) -> Result<(), String> {
         if let Typed::Pod(pod) = new
             && let Some(unsaid) = pods::unsaid(pod, counted.iter().copied())
@@ -181,7 +181,7 @@ impl<'a> Quota<'a> {
         Ok(())
     }
 
-    /// Whether what will be used is allowed.
+    /// Whether the usage after the write is allowed.
     fn check_room(&self, requested: &Amounts, used: &Amounts) -> Result<(), String> {
         let exceeds = |name: &str| requested.contains_key(name) && used.get(name) > self.hard.get(name);
         let exceeded = amounts::mask(requested, exceeds);

@@ -12,7 +12,7 @@ fn claim(size: &str, class: &str) -> Value {
         "spec": {"storageClassName": class, "resources": {"requests": {"storage": size}}}})
 }
 
-/// What a write of a claim does, as text: `at:used` of each charge, or the refusal.
+/// The effect of a write of a claim as text: `at:used` of each charge, or the rejection.
 fn outcome(plural: &str, subresource: &str, object: &Value, old: Option<&Value>, quotas: &[Value]) -> String {
     let of = |value: &Value| Object::from_value(value.clone());
     let quotas: Vec<Object> = quotas.iter().map(of).collect();
@@ -35,7 +35,7 @@ fn outcome(plural: &str, subresource: &str, object: &Value, old: Option<&Value>,
 }
 
 #[test]
-fn claims() {
+fn claims_are_charged() {
     let storage = |hard: &str, used: &str| {
         quota("q", json!({"requests.storage": hard}), json!({"requests.storage": used}))
     };
@@ -123,7 +123,7 @@ fn claims() {
 }
 
 #[test]
-fn a_quota_that_nobody_has_counted_for_is_touched() {
+fn uncounted_quota_is_updated() {
     let mut fresh = quota("q", json!({"requests.storage": "1Gi"}), json!({}));
     fresh["status"] = json!({});
     let new = claim("5Gi", "");
@@ -137,7 +137,7 @@ fn a_quota_that_nobody_has_counted_for_is_touched() {
 }
 
 #[test]
-fn a_claims_status() {
+fn status_of_a_claim_is_charged_but_not_rejected() {
     let storage = quota("q", json!({"requests.storage": "6Gi"}), json!({"requests.storage": "5Gi"}));
     let old = claim("5Gi", "");
     let mut given = old.clone();
@@ -152,7 +152,7 @@ fn a_claims_status() {
 }
 
 #[test]
-fn pods_and_others() {
+fn pods_and_other_objects_are_charged() {
     let pod = |requests: Value| json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "resources": {"requests": requests}}]}});
     let cpu =
         quota("q", json!({"requests.cpu": "1", "pods": "3"}), json!({"requests.cpu": "500m", "pods": "1"}));
@@ -176,7 +176,7 @@ fn pods_and_others() {
 }
 
 #[test]
-fn which_writes_count() {
+fn only_writes_that_change_usage_are_charged() {
     let may =
         |group, plural, subresource, updates| may_count(Resource::new(group, plural), subresource, updates);
     for (case, got, want) in [
@@ -198,7 +198,7 @@ fn which_writes_count() {
 }
 
 #[test]
-fn the_plugin_refuses() {
+fn plugin_rejects_writes_over_quota() {
     let full = quota("q", json!({"requests.storage": "1Gi"}), json!({"requests.storage": "1Gi"}));
     let facts = Facts::new(&[("resourcequotas", full)]);
     let refused = |namespace: &'static str| {
