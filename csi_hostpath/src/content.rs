@@ -1,5 +1,5 @@
-//! Content of volumes and snapshots: a directory `data` or a file `image` beside their record. It is created,
-//! copied and synced before the record is written.
+//! Content of volumes and snapshots: a directory `data` or a file `image` next to their record. Content is
+//! created, copied and synced before the record is written.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,7 +16,7 @@ pub(crate) fn path(dir: &Path, form: Form) -> PathBuf {
     }
 }
 
-/// Creates empty content of a size.
+/// Creates empty content of the given size.
 pub(crate) fn make(dir: &Path, form: Form, bytes: i64) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let content = path(dir, form);
@@ -31,7 +31,7 @@ pub(crate) fn make(dir: &Path, form: Form, bytes: i64) -> io::Result<()> {
 pub(crate) fn copy(from: &Path, dir: &Path, form: Form, bytes: i64) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let content = path(dir, form);
-    // Remove the leftovers of a failed attempt; otherwise the copy would go into them.
+    // Remove the leftovers of a failed attempt; otherwise the copy would end up inside them.
     match form {
         Form::Directory => match fs::remove_dir_all(&content) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -54,7 +54,7 @@ pub(crate) fn copy(from: &Path, dir: &Path, form: Form, bytes: i64) -> io::Resul
     sync(dir)
 }
 
-/// Extends a file to at least this length. It allocates blocks only when it is written to.
+/// Extends a file to at least this length. The file is sparse: blocks are allocated on write.
 pub(crate) fn grow(image: &Path, bytes: i64) -> io::Result<()> {
     let file = File::options().create(true).truncate(false).write(true).open(image)?;
     let bytes = u64::try_from(bytes).map_err(io::Error::other)?;

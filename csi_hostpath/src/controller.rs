@@ -1,5 +1,5 @@
-//! The Controller service: checks the rules, does the work on this machine, records it and responds. Work that
-//! a crash interrupted has no record and is removed at the next start.
+//! The Controller service: checks the rules, changes volumes on this machine, records the change and responds. A
+//! volume or snapshot interrupted by a crash has no record and is removed at the next start.
 
 use std::io;
 
@@ -58,7 +58,7 @@ impl Driver {
         v1::Topology { segments: [(self.options.topology_key(), node.to_owned())].into() }
     }
 
-    /// Creates a volume that the rules planned.
+    /// Creates a volume according to the plan of `rules`.
     fn make(&self, request: &v1::CreateVolumeRequest) -> Result<Volume, Status> {
         let mut state = self.records.lock();
         let mut volume = match rules::create(&state, &self.options, request)? {
@@ -140,7 +140,7 @@ impl Controller for Driver {
             })
         };
         self.records.change(turn, plan).await?;
-        // The driver does not need it; it shows whether the caller passes it on from controller to node.
+        // The driver does not use this context; it reveals whether the caller passes it from controller to node.
         let publish_context = [(NODE.to_owned(), request.node_id)].into();
         Ok(Response::new(v1::ControllerPublishVolumeResponse { publish_context }))
     }

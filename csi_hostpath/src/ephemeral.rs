@@ -1,6 +1,5 @@
-//! CSI ephemeral inline volumes: created when they are published, deleted with their pod. The node marks them
-//! in the
-//! volume context. They are directories and are never staged.
+//! CSI ephemeral inline volumes: created when they are published, deleted with their pod. The node marks them in
+//! the volume context. They are directories and are never staged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

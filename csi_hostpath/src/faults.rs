@@ -1,4 +1,4 @@
-//! Scripted faults, for testing CSI clients. A file holds a JSON list of rules, such as
+//! Scripted faults, for testing CSI clients. A file contains a JSON list of rules, such as
 //!
 //! ```json
 //! [{"rpc": "CreateVolume", "after": 1, "times": 2, "delay_ms": 500},
@@ -9,7 +9,7 @@
 //!  {"rpc": "*", "fault": "crash"}, {"rpc": "CreateSnapshot", "fault": "crash-after"}]
 //! ```
 //!
-//! The first rule for a call that is not exhausted applies: it skips `after` calls, then applies to `times`
+//! The first matching rule that is not exhausted applies: it skips `after` calls, then applies to `times`
 //! calls (to all further calls if omitted). The file is read again when it changes, and the counters restart
 //! at zero. `error` and `crash` happen before the work, `error-after`, `no-answer` and `crash-after` after the
 //! work is done and recorded. `hold` and `hold-after` wait, before and after the work, until the script
@@ -203,7 +203,7 @@ impl Faults {
         name.push(".held");
         let text: String = held.iter().map(|rpc| format!("{rpc}\n")).collect();
         if let Err(error) = fs::write(&name, text) {
-            tracing::error!(%error, "what is held cannot be written down");
+            tracing::error!(%error, "cannot write the list of held calls");
         }
     }
 
@@ -381,7 +381,7 @@ mod tests {
         assert!(list().contains("A\n"));
         caller.abort();
         assert!(caller.await.unwrap_err().is_cancelled());
-        assert_eq!(list(), "A\n", "whose caller is gone is not held");
+        assert_eq!(list(), "A\n", "calls of disconnected callers are not listed");
         fs::write(&path, "[]").unwrap();
         held.await.unwrap();
         assert_eq!(list(), "");
@@ -396,7 +396,7 @@ mod tests {
         assert!(faults.next("A").is_none());
         fs::write(&path, r#"[{"rpc": "A", "times": 1}]"#).unwrap();
         assert!(faults.next("A").is_some() && faults.next("A").is_none());
-        // An invalid script changes nothing.
+        // An invalid script leaves the current rules in effect.
         fs::write(&path, r#"[{"rpc": "A", "times": 1}"#).unwrap();
         assert!(faults.next("A").is_none());
     }

@@ -62,7 +62,8 @@ pub struct Options {
     pub topology: bool,
     /// Whether volumes must be published to a node before they are used there.
     pub attach: bool,
-    /// Whether volumes are mounted. Without it only their places are made, for nodes that record mounts; that needs no root.
+    /// Whether volumes are mounted. Otherwise the driver only creates the staging and target directories, for nodes
+    /// that record mounts without performing them; this does not need root.
     pub mounts: bool,
     /// Maximum number of volumes published to one node; 0 means unlimited.
     pub max_volumes_per_node: i64,
@@ -72,14 +73,14 @@ pub struct Options {
     pub max_volume_bytes: i64,
     /// Names of parameters that may be changed later; empty for any.
     pub mutable_parameters: BTreeSet<String>,
-    /// A file with faults; read again when it changes.
+    /// A file with scripted faults; read again when it changes.
     pub faults: Option<PathBuf>,
-    /// A socket in a node's plugin directory on which the driver tells that it is there.
+    /// A socket in a node's plugin registration directory, through which the driver registers with the node.
     pub registration: Option<PathBuf>,
 }
 
 impl Options {
-    /// A driver with defaults: no topology, attach needed, volumes of at most 1 TiB.
+    /// A driver with defaults: no topology, publishing to nodes required, volumes of at most 1 TiB.
     pub fn new(
         endpoint: impl Into<String>,
         data_dir: impl Into<PathBuf>,
@@ -113,8 +114,8 @@ impl Options {
         node == self.node_id || self.other_nodes.contains(node) || self.node_endpoints.contains_key(node)
     }
 
-    /// Whether a volume may be mounted on this node. It was published to it: other nodes of this driver may mount too, and
-    /// two that write at the same time are what publishing keeps apart.
+    /// Whether a volume may be mounted on this node. If several nodes of this driver can mount, the volume must be
+    /// published to this one, so that two nodes never write to a volume at the same time.
     fn may_mount(&self, volume: &records::Volume) -> bool {
         !self.attach || self.node_endpoints.is_empty() || volume.published.contains_key(&self.node_id)
     }
@@ -137,7 +138,7 @@ pub enum ServeError {
     Server(#[from] tonic::transport::Error),
 }
 
-/// What the services share.
+/// State shared by the services.
 #[derive(Clone)]
 struct Driver {
     options: Options,
@@ -204,7 +205,7 @@ async fn serve_until(
         serving.abort();
         let _ = std::fs::remove_file(path);
     }
-    // A socket that is left tells others that a driver died here.
+    // Remove the socket: a leftover socket would indicate that a driver crashed here.
     let _ = std::fs::remove_file(&path);
     if let Some(path) = &driver.options.registration {
         let _ = std::fs::remove_file(path);

@@ -1,5 +1,5 @@
-//! Mounts of this machine: what is mounted where, bind mounts, and images through loop devices. Needs root;
-//! without it the errors say so.
+//! Mounts of this machine: the mount table, bind mounts, and images mounted through loop devices. Needs root;
+//! errors name missing permissions.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -21,8 +21,8 @@ pub(crate) fn is_mounted(path: &Path) -> io::Result<bool> {
     Ok(mount_points(&table).any(|point| point == path))
 }
 
-/// The mount points in a text like /proc/self/mountinfo (proc(5): the fifth field; space, tab, newline and
-/// backslash are written as octal numbers).
+/// The mount points in a table like /proc/self/mountinfo (proc(5): the fifth field; space, tab, newline and
+/// backslash are escaped as octal numbers).
 fn mount_points(table: &[u8]) -> impl Iterator<Item = PathBuf> + '_ {
     table.split(|byte| *byte == b'\n').filter_map(|line| {
         let field = line.split(|byte| *byte == b' ').nth(4)?;
@@ -57,22 +57,22 @@ pub(crate) fn bind(source: &Path, target: &Path, readonly: bool) -> io::Result<(
     }
     mount_bind(source, target)?;
     if readonly && let Err(error) = mount_remount(target, MountFlags::BIND | MountFlags::RDONLY, "") {
-        // It must not stay writable.
+        // The mount must not remain writable.
         unmount(target, UnmountFlags::DETACH)?;
         return Err(error.into());
     }
     Ok(())
 }
 
-/// Unmounts and removes a path. Succeeds if there is nothing to do.
+/// Unmounts and removes a path. Succeeds if the path does not exist.
 pub(crate) fn clear(target: &Path) -> io::Result<()> {
     if is_mounted(target)? {
         unmount(target, UnmountFlags::empty())?;
     }
     let removed = match fs::symlink_metadata(target) {
-        // Only an empty directory goes: if something is in it, it was never a mount of ours.
+        // Only an empty directory is removed: this driver never leaves content in a mount point.
         Ok(found) if found.is_dir() => fs::remove_dir(target),
-        // Nor is a file with something in it.
+        // A file with content does not belong to this driver either.
         Ok(found) if found.len() > 0 => Err(io::Error::other(format!(
             "{} is a file that this driver has not made; it was left alone",
             target.display()
@@ -116,7 +116,7 @@ pub(crate) fn detach(image: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Loop devices, and with `is_image` the file system on them, see that their file has grown.
+/// Updates the size of an image's loop devices and, with `is_image`, grows the file system on them.
 pub(crate) fn grow(image: &Path, is_image: bool) -> io::Result<()> {
     for device in devices(image)? {
         run(Command::new("losetup").arg("--set-capacity").arg(&device))?;
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_others_are_left_alone() -> io::Result<()> {
+    fn non_empty_files_are_not_removed() -> io::Result<()> {
         let dir = tempfile::tempdir()?;
         let (empty, full) = (dir.path().join("empty"), dir.path().join("full"));
         fs::write(&empty, "")?;
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn mount_points_of_a_table() {
+    fn mount_points_are_unescaped() {
         let table = b"36 35 98:0 /mnt1 /mnt/a\\040b rw,noatime master:1 - ext3 /dev/root rw\n\
                       37 35 98:0 / /x\\134040y rw - ext4 /dev/sda rw\n\
                       short line\n\

@@ -1,5 +1,5 @@
-//! The Node service: mounts volumes on this machine. What is mounted is looked up in the system, not
-//! remembered: a reboot takes mounts away, and the records must not say otherwise.
+//! The Node service: mounts volumes on this machine. The mount table decides whether a volume is mounted, not the
+//! records, because a reboot removes mounts.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::{Driver, content, ephemeral, mounts, rules};
 const MOUNTING: &str = "the volume could not be mounted";
 const UNMOUNTING: &str = "the volume could not be unmounted";
 
-/// A path of a request, which must be absolute.
+/// Parses a path of a request, which must be absolute.
 fn path(text: &str, name: &str) -> Result<PathBuf, Status> {
     rules::required(text, name)?;
     let path = PathBuf::from(text);
@@ -40,7 +40,7 @@ impl Driver {
         for mut volume in state.volumes.values().cloned().collect::<Vec<_>>() {
             let before = volume.clone();
             volume.targets.retain(|target, _| !gone(target));
-            // A block device is staged by its loop device alone, and that is made again when it is asked for.
+            // A block volume is staged by its loop device, which is created again when needed.
             if volume.form != Form::Block {
                 volume.staged.retain(|staging| !gone(staging));
             }
@@ -55,7 +55,7 @@ impl Driver {
         content::path(&self.records.volume_dir(&volume.id), volume.form)
     }
 
-    /// Mounts a volume where it is staged.
+    /// Mounts a volume at its staging path.
     fn stage(
         &self,
         volume: &Volume,
@@ -80,7 +80,7 @@ impl Driver {
         .map_err(failed(MOUNTING))
     }
 
-    /// Publishes a staged volume at its target.
+    /// Bind-mounts a staged volume at its target path.
     fn show(&self, volume: &Volume, staging: &Path, target: &Path, readonly: bool) -> Result<(), Status> {
         if !self.options.mounts {
             return std::fs::create_dir_all(target).map_err(failed(MOUNTING));
@@ -124,7 +124,7 @@ impl Node for Driver {
         }
         let capability = request.volume_capability.clone().unwrap_or_default();
         self.stage(&volume, &staging, &capability)?;
-        // Mounted but not remembered, when this fails: the call is made again, and finds the mount.
+        // If writing the record fails, the volume is mounted but not recorded. The caller retries and finds the mount.
         volume.staged.insert(staging);
         self.records.put_volume(&mut state, volume)?;
         Ok(Response::new(v1::NodeStageVolumeResponse {}))
@@ -233,7 +233,8 @@ impl Node for Driver {
                 ..v1::VolumeUsage::default()
             }],
             Form::Directory | Form::Image => {
-                let [bytes, inodes] = content::room(&at).map_err(failed("its room cannot be read"))?;
+                let [bytes, inodes] =
+                    content::room(&at).map_err(failed("the free space cannot be determined"))?;
                 vec![
                     use_of(v1::volume_usage::Unit::Bytes, bytes),
                     use_of(v1::volume_usage::Unit::Inodes, inodes),

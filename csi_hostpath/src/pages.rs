@@ -1,5 +1,5 @@
-//! Lists in pages: a token names the last entry that was given, so that nothing is skipped or given
-//! twice when entries come and go meanwhile.
+//! Pagination of lists. A token names the last returned entry, so that no entry is skipped or repeated when
+//! others are added or deleted in the meantime.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,7 +8,8 @@ use tonic::Status;
 
 const AFTER: &str = "after:";
 
-/// At most `most` entries (0: all) behind a token, and the token for what follows (`""`: nothing does).
+/// Returns at most `most` entries (0: all) after a token, and the token of the next page (`""` for the last
+/// page).
 pub(crate) fn page<'a, T>(
     all: &'a BTreeMap<String, T>,
     matches: impl Fn(&T) -> bool,
@@ -19,7 +20,7 @@ pub(crate) fn page<'a, T>(
     let start = match token.strip_prefix(AFTER) {
         Some(id) => Bound::Excluded(id.to_owned()),
         None if token.is_empty() => Bound::Unbounded,
-        // The specification's code for a token that is not (any more) valid.
+        // The CSI specification's code for an invalid or expired token.
         None => return Err(Status::aborted(format!("starting_token {token:?} is not one of this driver"))),
     };
     let mut given = Vec::new();
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages() {
+    fn pages_continue_after_the_token() {
         let all: BTreeMap<String, u32> = (0..5).map(|n| (format!("id{n}"), n)).collect();
         for (most, token, want, next) in [
             (0, "", vec![0, 1, 2, 3, 4], ""),

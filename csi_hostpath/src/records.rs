@@ -1,9 +1,9 @@
-//! What the driver remembers: one JSON file per volume and per snapshot, written, synced and renamed
-//! into place before a call is answered, so that a crash at any point leaves the old or the new state.
+//! Persistent records: one JSON file per volume and per snapshot, written, synced and renamed into place before
+//! the response, so that a crash at any point leaves the old or the new state.
 //!
-//! `volumes/ID/volume.json` beside the volume's content, `snapshots/ID/snapshot.json` beside its own.
-//! A directory without a record is what a crash left of a create or a delete: it is removed at the start. What
-//! the driver has not made is left alone, and the driver does not start beside it.
+//! `volumes/ID/volume.json` is next to the volume's content, `snapshots/ID/snapshot.json` next to the snapshot's.
+//! A directory without a record is left over from an interrupted create or delete, and is removed at the start.
+//! Other files are never touched: if there are any, the driver does not start.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -17,19 +17,19 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 use tonic::Status;
 
-/// What a volume is made of.
+/// The kind of a volume's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Form {
     /// A directory, bind-mounted. Its size is not enforced.
     Directory,
-    /// A file with a file system, mounted through a loop device.
+    /// A file that contains a file system, mounted through a loop device.
     Image,
-    /// A file that is given out as a block device.
+    /// A file that is published as a block device.
     Block,
 }
 
-/// Where a volume's first content came from.
+/// The source of a volume's initial content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Source {
@@ -37,7 +37,7 @@ pub(crate) enum Source {
     Volume(String),
 }
 
-/// How a volume was given to a node.
+/// How a volume is published to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Publication {
     pub(crate) readonly: bool,
@@ -47,11 +47,11 @@ pub(crate) struct Publication {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Volume {
     pub(crate) id: String,
-    /// What the caller named it; one volume per name.
+    /// The name chosen by the caller; unique among volumes.
     pub(crate) name: String,
     pub(crate) bytes: i64,
     pub(crate) form: Form,
-    /// The node that it is on; with topology only.
+    /// The node that stores the volume; only with topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) node: Option<String>,
     #[serde(default)]
@@ -60,16 +60,16 @@ pub(crate) struct Volume {
     pub(crate) mutable: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) source: Option<Source>,
-    /// By node.
+    /// Publications by node.
     #[serde(default)]
     pub(crate) published: BTreeMap<String, Publication>,
-    /// Where it is staged on this machine.
+    /// Staging paths on this machine.
     #[serde(default)]
     pub(crate) staged: BTreeSet<PathBuf>,
-    /// Where it is published on this machine, and whether read-only.
+    /// Target paths on this machine, and whether each is read-only.
     #[serde(default)]
     pub(crate) targets: BTreeMap<PathBuf, bool>,
-    /// It was made for a pod, and goes when it is unpublished.
+    /// Whether the volume was created for a pod; it is deleted when unpublished.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) ephemeral: bool,
 }
@@ -88,23 +88,23 @@ pub(crate) struct Snapshot {
 /// Why records cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
-    /// A file or directory.
+    /// An I/O error on a file or directory.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// Something that the driver has not made.
+    /// A file or directory that the driver did not create.
     #[error("{} is not of this driver, which has removed nothing; give it a --data-dir of its own", .0.display())]
     Foreign(PathBuf),
-    /// A record that is no record.
+    /// A file that is not a valid record.
     #[error("{} is damaged: {source}; restore it, or remove its directory if the volume is not needed", path.display())]
     Damaged {
-        /// Which one.
+        /// The path of the record.
         path: PathBuf,
-        /// Where it is wrong.
+        /// The parse error.
         source: serde_json::Error,
     },
 }
@@ -113,16 +113,16 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> RecordsError + '_ {
     move |source| RecordsError::File { path: path.to_owned(), source }
 }
 
-/// Everything that is remembered, in memory.
+/// All records, in memory.
 #[derive(Debug, Default)]
 pub(crate) struct RecordState {
     pub(crate) volumes: BTreeMap<String, Volume>,
     pub(crate) snapshots: BTreeMap<String, Snapshot>,
 }
 
-/// The records on disk and in memory. A call holds them while it works, so calls are one after the other; all of
-/// them are short. Publishing is the exception, because so many volumes are published at once: it waits for the
-/// disk without holding them, and the volume's [`turn`](Self::turn) keeps other calls about that volume out.
+/// The records on disk and in memory. Most calls hold the lock while they work, which serializes them; all of
+/// them are short. Publishing is the exception, because many volumes are published concurrently: it writes to
+/// disk without the lock, and the volume's [`turn`](Self::turn) excludes other calls for that volume.
 #[derive(Debug)]
 pub(crate) struct Records {
     root: PathBuf,
@@ -130,14 +130,14 @@ pub(crate) struct Records {
     turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// Whoever has it changes the volume alone.
+/// A lock on one volume: the holder alone changes the volume.
 pub(crate) type Turn = OwnedMutexGuard<()>;
 
-/// So many turns are remembered before those that nobody has are forgotten.
+/// With more locks than this, unused ones are dropped.
 const TURNS: usize = 1024;
 
 impl Records {
-    /// Reads all records below a directory, which is made when it is not there.
+    /// Reads all records below a directory, which it creates if necessary.
     pub(crate) fn open(root: &Path) -> Result<Self, RecordsError> {
         let mut state = RecordState::default();
         for volume in read_all::<Volume>(&root.join("volumes"), "volume.json")? {
@@ -149,7 +149,7 @@ impl Records {
         Ok(Records { root: root.to_owned(), state: Mutex::new(state), turns: Mutex::default() })
     }
 
-    /// Waits until no other call changes this volume.
+    /// Waits until no other call changes this volume, and locks it.
     pub(crate) async fn turn(&self, id: &str) -> Turn {
         let turn = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,8 +161,8 @@ impl Records {
         turn.lock_owned().await
     }
 
-    /// Changes a volume whose turn it is as `plan` says, if it says so. Others see the change at once, so that limits
-    /// hold; it is on disk when this returns.
+    /// Applies a change planned by `plan` to the locked volume; `None` changes nothing. Other calls see the change
+    /// immediately, so that limits are enforced. When this method returns, the change is on disk.
     pub(crate) async fn change(
         self: &Arc<Self>,
         turn: Turn,
@@ -175,7 +175,7 @@ impl Records {
         };
         let records = Arc::clone(self);
         let writing = tokio::task::spawn_blocking(move || {
-            // Also when the caller has gone away: the write is under way until it has ended.
+            // Keeps the volume locked until the write ends, even if the caller has disconnected.
             let _turn = turn;
             let written = write(&records.volume_dir(&volume.id), "volume.json", &volume);
             if let (Err(_), Some(before)) = (&written, before) {
@@ -199,14 +199,14 @@ impl Records {
         self.root.join("snapshots").join(id)
     }
 
-    /// Remembers a volume, new or changed: on disk first.
+    /// Stores a new or changed volume: on disk, then in memory.
     pub(crate) fn put_volume(&self, state: &mut RecordState, volume: Volume) -> Result<(), RecordsError> {
         write(&self.volume_dir(&volume.id), "volume.json", &volume)?;
         state.volumes.insert(volume.id.clone(), volume);
         Ok(())
     }
 
-    /// Forgets a volume: its record goes first, so that a crash leaves a directory without one.
+    /// Deletes a volume. The record is deleted first, so that a crash leaves a directory without a record.
     pub(crate) fn drop_volume(&self, state: &mut RecordState, id: &str) -> Result<(), RecordsError> {
         remove(&self.volume_dir(id), "volume.json")?;
         state.volumes.remove(id);
@@ -241,7 +241,7 @@ fn read_all<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Vec<T>, Recor
                 serde_json::from_slice(&bytes)
                     .map_err(|source| RecordsError::Damaged { path: file, source })?,
             ),
-            // Nobody was told of it, or everybody was told that it is gone.
+            // Left over from an unacknowledged create, or from a delete that was interrupted after removing the record.
             Err(error) if error.kind() == io::ErrorKind::NotFound && is_left_over(&path, name) => {
                 tracing::info!(path = %path.display(), "removing what a crash left");
                 fs::remove_dir_all(&path).map_err(at(&path))?;
@@ -255,8 +255,8 @@ fn read_all<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Vec<T>, Recor
     Ok(all)
 }
 
-/// Whether a directory without a record is one that this driver began or was about to end: its name is an
-/// identifier, and nothing is in it but what the driver puts there. Somebody else's data is never removed.
+/// Whether a directory without a record is left over from this driver: its name is a UUID, and it contains only
+/// files that the driver creates. Foreign data is never removed.
 fn is_left_over(dir: &Path, name: &str) -> bool {
     let id = dir.file_name().and_then(|id| id.to_str()).unwrap_or_default();
     let is_id = uuid::Uuid::try_parse(id).is_ok_and(|uuid| uuid.to_string() == id);
@@ -278,7 +278,7 @@ fn write(dir: &Path, name: &str, record: &impl Serialize) -> Result<(), RecordsE
     written.map_err(at(&new))?;
     fs::rename(&new, &file).map_err(at(&file))?;
     sync_dir(dir)?;
-    // The directory itself is new only with its first record.
+    // The volume's directory is new only when its first record is written.
     dir.parent().filter(|_| is_first).map_or(Ok(()), sync_dir)
 }
 

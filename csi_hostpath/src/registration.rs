@@ -1,4 +1,4 @@
-//! Tells a node that the driver is there (upstream: kubelet's plugin registration).
+//! Registers the driver with a node (upstream: kubelet's plugin registration).
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 use orlop_csi::registration::registration_server::Registration as Service;
 use orlop_csi::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
 
-/// The service.
+/// The registration service.
 pub(crate) struct Registration {
     pub(crate) name: String,
     pub(crate) endpoint: PathBuf,

@@ -1,5 +1,5 @@
-//! What a request is answered, from the records and the options alone. The codes are those that the CSI
-//! specification gives for each call; where it leaves a choice, the text says why.
+//! The response to each request, derived only from the records and the options. Codes are those that the CSI
+//! specification defines for each call; where it permits several, the comments give the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +12,21 @@ use tonic::Status;
 use crate::Options;
 use crate::records::{Form, Publication, RecordState, Snapshot, Source, Volume};
 
-/// The size of a volume when nobody says how large it is to be.
+/// The size of a volume for a request without a size.
 const DEFAULT_BYTES: i64 = 1 << 30;
-/// Which form a mounted volume has: `directory` (the default) or `image`.
+/// The parameter with the form of a mounted volume: `directory` (the default) or `image`.
 pub(crate) const FORM: &str = "form";
 
-/// An answer that changes nothing, or a record that is to be written.
+/// The plan for a request: an existing record, or a record to write.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Outcome<T> {
-    /// It was done before.
+    /// The request was fulfilled before.
     Already(T),
-    /// It is to be done.
+    /// The request requires this change.
     Todo(T),
 }
 
-/// Refuses an empty argument.
+/// Rejects an empty argument.
 pub(crate) fn required(value: &str, name: &str) -> Result<(), Status> {
     if value.is_empty() {
         return Err(Status::invalid_argument(format!("{name} is required")));
@@ -34,7 +34,7 @@ pub(crate) fn required(value: &str, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// A volume by its identifier.
+/// Looks up a volume by ID.
 pub(crate) fn volume<'a>(state: &'a RecordState, id: &str) -> Result<&'a Volume, Status> {
     required(id, "volume_id")?;
     state.volumes.get(id).ok_or_else(|| Status::not_found(format!("there is no volume {id}")))
@@ -70,7 +70,7 @@ fn form_of(block: bool, parameters: &BTreeMap<String, String>) -> Result<Form, S
     }
 }
 
-/// The size that a range asks for, or why it cannot be had.
+/// The requested size, or why the driver cannot provide it.
 fn size(range: Option<&v1::CapacityRange>, options: &Options) -> Result<i64, Status> {
     let (required, limit) = range.map_or((0, 0), |range| (range.required_bytes, range.limit_bytes));
     if required < 0 || limit < 0 {
@@ -101,7 +101,7 @@ fn fits(bytes: i64, range: Option<&v1::CapacityRange>) -> bool {
     })
 }
 
-/// The nodes on which a volume may be, the best first. None: topology does not matter.
+/// The nodes that may store a volume, in order of preference. `None` stands for a driver without topology.
 fn places(
     requirement: Option<&v1::TopologyRequirement>,
     options: &Options,
@@ -135,7 +135,7 @@ fn places(
     Ok(places)
 }
 
-/// Bytes that are still free at a place; none when any number is.
+/// Free bytes on a node; `None` for unlimited capacity.
 pub(crate) fn free(state: &RecordState, options: &Options, place: Option<&str>) -> Option<i64> {
     let capacity = options.capacity?;
     let here = |volume: &&Volume| !options.topology || volume.node.as_deref() == place;
@@ -165,7 +165,7 @@ fn source_of(
     }
 }
 
-/// What CreateVolume is to do. The volume that is `Todo` has no identifier yet.
+/// Plans CreateVolume. A volume in `Todo` has no ID yet.
 pub(crate) fn create(
     state: &RecordState,
     options: &Options,
@@ -204,7 +204,7 @@ pub(crate) fn create(
             return Ok(Outcome::Already(known.clone()));
         }
         return Err(Status::already_exists(format!(
-            "there is a volume named {} of {} bytes that is not what is asked for",
+            "a volume named {} of {} bytes exists and does not match the request",
             known.name, known.bytes
         )));
     }
@@ -242,7 +242,7 @@ pub(crate) fn create(
             ephemeral: false,
         }));
     }
-    Err(Status::resource_exhausted(format!("there is no room for {bytes} bytes")))
+    Err(Status::resource_exhausted(format!("not enough free capacity for {bytes} bytes")))
 }
 
 fn has_size(request: &v1::CreateVolumeRequest) -> bool {
@@ -257,7 +257,7 @@ pub(crate) fn form_name(form: Form) -> &'static str {
     }
 }
 
-/// Whether a volume may go: `None` when it is gone already.
+/// The volume to delete, or why it cannot be deleted; `None` if it does not exist.
 pub(crate) fn delete<'a>(state: &'a RecordState, id: &str) -> Result<Option<&'a Volume>, Status> {
     required(id, "volume_id")?;
     let Some(volume) = state.volumes.get(id) else { return Ok(None) };
@@ -270,7 +270,7 @@ pub(crate) fn delete<'a>(state: &'a RecordState, id: &str) -> Result<Option<&'a 
     Ok(Some(volume))
 }
 
-/// What ControllerPublishVolume is to do.
+/// Plans ControllerPublishVolume.
 pub(crate) fn publish(
     state: &RecordState,
     options: &Options,
@@ -325,17 +325,17 @@ pub(crate) fn publish(
     Ok(Outcome::Todo(changed))
 }
 
-/// What ControllerUnpublishVolume is to do: the changed record, if something changes. No node means all.
+/// Plans ControllerUnpublishVolume: the changed record, if anything changes. An empty node stands for all nodes.
 pub(crate) fn unpublish(state: &RecordState, id: &str, node: &str) -> Result<Option<Volume>, Status> {
     required(id, "volume_id")?;
-    // A volume that is gone is on no node.
+    // A deleted volume is published to no node.
     let Some(known) = state.volumes.get(id) else { return Ok(None) };
     let mut changed = known.clone();
     changed.published.retain(|there, _| !node.is_empty() && there != node);
     Ok((changed != *known).then_some(changed))
 }
 
-/// What ControllerExpandVolume is to do. A volume never shrinks.
+/// Plans ControllerExpandVolume. A volume never shrinks.
 pub(crate) fn expand(
     state: &RecordState,
     options: &Options,
@@ -356,12 +356,12 @@ pub(crate) fn expand(
         return Ok(Outcome::Already(known.clone()));
     }
     if free(state, options, known.node.as_deref()).is_some_and(|free| free < bytes - known.bytes) {
-        return Err(Status::out_of_range(format!("there is no room for {bytes} bytes")));
+        return Err(Status::out_of_range(format!("not enough free capacity for {bytes} bytes")));
     }
     Ok(Outcome::Todo(Volume { bytes, ..known.clone() }))
 }
 
-/// Whether a node has something to do after a volume has grown.
+/// Whether the node must expand the volume after the controller did.
 pub(crate) fn grows_on_node(form: Form) -> bool {
     match form {
         Form::Image | Form::Block => true,
@@ -369,7 +369,7 @@ pub(crate) fn grows_on_node(form: Form) -> bool {
     }
 }
 
-/// The parameters that are to be changed, or why they cannot be.
+/// The parameters to change, or why they cannot be changed.
 pub(crate) fn changes<'a>(
     options: &Options,
     asked: impl IntoIterator<Item = (&'a String, &'a String)>,
@@ -383,7 +383,7 @@ pub(crate) fn changes<'a>(
     }
 }
 
-/// What CreateSnapshot is to do: the snapshot that is there, or the volume to take one of.
+/// Plans CreateSnapshot: the existing snapshot, or the volume to take a snapshot of.
 pub(crate) fn snapshot(
     state: &RecordState,
     request: &v1::CreateSnapshotRequest,
@@ -402,7 +402,7 @@ pub(crate) fn snapshot(
     Ok(Err(volume(state, &request.source_volume_id)?.clone()))
 }
 
-/// Whether a volume supports capabilities: none, or why not.
+/// Why a volume does not support the capabilities; `None` if it does.
 pub(crate) fn unsupported(
     volume: &Volume,
     capabilities: &[v1::VolumeCapability],

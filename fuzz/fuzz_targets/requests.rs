@@ -1,4 +1,4 @@
-//! `orlop_apiserver::fuzzing::requests` with libFuzzer: whole requests, and a clock that does not wait.
+//! `orlop_apiserver::fuzzing::requests` with libFuzzer: complete requests, with a clock that never waits.
 #![no_main]
 
 use tokio::runtime::Builder;

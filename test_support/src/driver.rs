@@ -1,5 +1,6 @@
-//! A CSI driver in memory: it keeps the rules that callers rely on (idempotent by name, ids of its own), remembers what it
-//! was asked, and fails or lies where a test tells it to. It is reached without a socket, so that paused time stays paused.
+//! A CSI driver in memory. It follows the rules that callers depend on (idempotent by name, generated IDs),
+//! records its requests, and fails or returns wrong values on demand. It is called without a socket, so that
+//! paused time stays paused.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,26 +19,26 @@ use tonic::body::Body;
 use tonic::{Code, Request, Response, Status};
 use tower::{BoxError, ServiceExt};
 
-/// The driver. Clones are the same one.
+/// The driver. Clones share its state.
 #[derive(Clone)]
 pub struct TestDriver {
     state: Arc<Mutex<State>>,
 }
 
-/// What happens instead of an answer.
+/// The way in which a call fails.
 #[derive(Debug, Clone)]
 pub enum Failing {
-    /// Answers with this code and does nothing.
+    /// Returns this code without doing the work.
     Refuses(Code, &'static str),
-    /// Does it, and answers with this code.
+    /// Does the work and returns this code.
     RefusesAfter(Code, &'static str),
-    /// The connection breaks before it does anything.
+    /// The connection breaks before the work.
     Broken,
-    /// Does it, and the connection breaks.
+    /// The connection breaks after the work.
     AnswerLost,
-    /// Does it and never answers.
+    /// Does the work and never responds.
     NoAnswer,
-    /// Does it, and what it answers is no message.
+    /// Does the work and responds with bytes that are no valid message.
     Garbage,
 }
 
@@ -51,49 +52,49 @@ struct Fault {
 /// A volume of the driver.
 #[derive(Clone, Debug, Default)]
 pub struct DriverVolume {
-    /// As it was asked for.
+    /// The name from the request.
     pub name: String,
     /// Its size.
     pub bytes: i64,
-    /// What it was filled from.
+    /// The source of its content.
     pub source: Option<v1::VolumeContentSource>,
-    /// Where it can be reached.
+    /// The topology from which it is accessible.
     pub topology: Vec<v1::Topology>,
-    /// Parameters that can be changed.
+    /// Its mutable parameters.
     pub mutable: BTreeMap<String, String>,
-    /// Node to whether it is read-only there.
+    /// Nodes that it is published to, and whether it is read-only there.
     pub published: BTreeMap<String, bool>,
 }
 
 type Lie<T> = Box<dyn Fn(&mut T) + Send>;
 
-/// What the driver has and how it behaves. Tests change it through [`TestDriver::state`].
+/// The state and configuration of the driver. Tests change it through [`TestDriver::state`].
 pub struct State {
     name: String,
     rpcs: Vec<Rpc>,
     services: Vec<PluginService>,
-    /// By id.
+    /// Volumes by ID.
     pub volumes: BTreeMap<String, DriverVolume>,
-    /// By id, with the name that was asked for.
+    /// Snapshots by ID, each with its requested name.
     pub snapshots: BTreeMap<String, (String, v1::Snapshot)>,
-    /// Bytes that are left; none for any number.
+    /// Free bytes; `None` for unlimited capacity.
     pub room: Option<i64>,
-    /// Whether new snapshots can be used at once.
+    /// Whether new snapshots are ready to use immediately.
     pub snapshots_ready: bool,
-    /// What an expansion answers.
+    /// The `node_expansion_required` of expansions.
     pub node_expansion: bool,
-    /// What its node service can do.
+    /// The capabilities of its node service.
     pub node_rpcs: Vec<NodeRpc>,
-    /// What it says of its node.
+    /// The response of `NodeGetInfo`.
     pub node_info: v1::NodeGetInfoResponse,
-    /// Volumes that are staged, with their paths. Not every volume has to be among [`volumes`](Self::volumes).
+    /// Staged volumes with their staging paths. They need not be among [`volumes`](Self::volumes).
     pub staged: BTreeSet<(String, String)>,
-    /// Volumes that are published on the node, with their paths. A target is made and left behind as drivers do: a directory,
-    /// or an empty file that goes with the volume.
+    /// Volumes published on the node, with their target paths. As in real drivers, a target is a directory, which
+    /// unpublishing leaves behind, or an empty file, which it removes.
     pub targets: BTreeSet<(String, String)>,
-    /// Changes a volume in an answer.
+    /// Modifies volumes in responses.
     pub volume_lie: Option<Lie<v1::Volume>>,
-    /// Changes a snapshot in an answer.
+    /// Modifies snapshots in responses.
     pub snapshot_lie: Option<Lie<v1::Snapshot>>,
     ids: u64,
     calls: Vec<String>,
@@ -102,7 +103,7 @@ pub struct State {
 }
 
 impl TestDriver {
-    /// A driver that makes and deletes volumes. `rpcs` and `services` are what it can do besides.
+    /// A driver that creates and deletes volumes. `rpcs` and `services` are its additional capabilities.
     pub fn new(name: &str, rpcs: &[Rpc], services: &[PluginService]) -> Self {
         let state = State {
             name: name.to_owned(),
@@ -127,56 +128,56 @@ impl TestDriver {
         TestDriver { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// The driver as controllers see it.
+    /// The client that controllers use for this driver.
     pub async fn driver(&self) -> Driver {
         self.driver_within(Duration::from_secs(10)).await
     }
 
-    /// The same with a deadline for its calls, for tests whose time is not paused.
+    /// Like [`driver`](Self::driver), with a deadline for calls, for tests whose time is not paused.
     pub async fn driver_within(&self, timeout: Duration) -> Driver {
         let this = self.clone();
         let service = tower::service_fn(move |request| this.clone().answer(request));
         let line = Line::over(service, timeout);
-        line.identify().await.expect("no fault was asked for while the driver says who it is")
+        line.identify().await.expect("identification succeeds without faults")
     }
 
-    /// What it can do.
+    /// The capabilities of its controller.
     pub fn can(&self) -> Capabilities {
         let state = self.state();
         Capabilities::of(&state.rpcs, &state.services)
     }
 
-    /// What it has and how it behaves.
+    /// The state and configuration of the driver.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ids of its volumes.
+    /// IDs of its volumes.
     pub fn volume_ids(&self) -> Vec<String> {
         self.state().volumes.keys().cloned().collect()
     }
 
-    /// Names of the calls that reached it, without those of identification, in order.
+    /// Names of the received calls in order, without those of identification.
     pub fn calls(&self) -> Vec<String> {
         self.state().calls.clone()
     }
 
-    /// All requests of a type that it took, in order.
+    /// All received requests of a type, in order.
     pub fn requests<T: Clone + 'static>(&self) -> Vec<T> {
         self.state().requests.iter().filter_map(|request| request.downcast_ref::<T>()).cloned().collect()
     }
 
-    /// The next call of `rpc` (`*` for any) fails in this way, after `skip` that pass.
+    /// Makes one call of `rpc` (`*` for any) fail, after `skip` calls that succeed.
     pub fn fail(&self, rpc: &'static str, skip: usize, kind: Failing) {
         self.fail_times(rpc, skip, 1, kind);
     }
 
-    /// So many calls fail, after `skip` that pass.
+    /// Makes `times` calls fail, after `skip` calls that succeed.
     pub fn fail_times(&self, rpc: &'static str, skip: usize, times: usize, kind: Failing) {
         self.state().faults.push(Fault { rpc, skip, times, kind });
     }
 
-    /// Faults that have not happened, or not often enough.
+    /// The number of faults that have not happened as often as requested.
     pub fn pending_faults(&self) -> usize {
         self.state().faults.len()
     }
@@ -207,7 +208,7 @@ impl TestDriver {
         }
         let fault = self.fault(rpc);
         self.state().calls.push(rpc.to_owned());
-        // Time passes on the way and while it works, in which others act and a process may die.
+        // Yields before and after the work, so that other tasks can run and a process can crash in between.
         let work = async {
             tokio::task::yield_now().await;
             let answer = match path.starts_with("/csi.v1.Node/") {
@@ -235,7 +236,7 @@ impl TestDriver {
             }
             Some(Failing::Garbage) => {
                 let mut answer = work.await?;
-                // A frame of three bytes that are no field.
+                // A frame of three bytes that are no valid field.
                 let junk: &[u8] = &[0, 0, 0, 0, 3, 7, 7, 7];
                 *answer.body_mut() = Body::new(http_body_util::Full::new(bytes::Bytes::from_static(junk)));
                 Ok(answer)
@@ -243,7 +244,7 @@ impl TestDriver {
         }
     }
 
-    /// Notes a request and gives the state to work on.
+    /// Records a request and returns the state.
     pub(super) fn take<T: Clone + Send + 'static>(&self, request: &Request<T>) -> MutexGuard<'_, State> {
         let mut state = self.state();
         state.requests.push(Box::new(request.get_ref().clone()));
@@ -540,7 +541,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_volume_per_name_however_the_answers_are_lost() {
+    async fn retries_after_lost_responses_create_one_volume() {
         let double = TestDriver::new("d.example", &[Rpc::GetCapacity], &[]);
         let driver = double.driver().await;
         assert_eq!((driver.name(), driver.can()), ("d.example", &double.can()));

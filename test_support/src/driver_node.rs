@@ -1,5 +1,5 @@
-//! The node service of the driver in memory. It mounts nothing; it keeps the rules that agents rely on: idempotent calls,
-//! staged before published, unpublished before unstaged.
+//! The node service of the driver in memory. It mounts nothing, but follows the rules that agents depend on:
+//! idempotent calls, staging before publishing, unpublishing before unstaging.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn failed(error: std::io::Error) -> Status {
     Status::internal(error.to_string())
 }
 
-/// Makes a target as drivers do: its parent has to be there.
+/// Creates a target as real drivers do: its parent directory must exist.
 fn make_target(target: &Path, block: bool) -> std::io::Result<()> {
     if target.exists() {
         return Ok(());

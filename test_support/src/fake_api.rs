@@ -1,4 +1,5 @@
-//! The handle that tests hold: start states, changes as another user, faults, the log of writes.
+//! The interface of the fake API server for tests: initial objects, changes as another user, faults, the log of
+//! writes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::store::{KINDS, Kind, Refusal, Store};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::recorder::EventSink;
 
-/// The fake server. Clones share it.
+/// The fake API server. Clones share its state.
 #[derive(Clone)]
 pub struct FakeApi {
     pub(super) shared: Arc<Shared>,
@@ -22,9 +23,9 @@ pub struct FakeApi {
 
 pub(super) struct Shared {
     pub(super) state: Mutex<State>,
-    /// Revision of the store, for watchers.
+    /// The current revision of the store, for watchers.
     pub(super) revision: watch::Sender<u64>,
-    /// Raised to end all watches.
+    /// Incremented to end all watches.
     pub(super) cut: watch::Sender<u64>,
     clock: Clock,
 }
@@ -34,50 +35,51 @@ pub(super) struct State {
     pub(super) store: Store,
     pub(super) faults: Vec<Fault>,
     pub(super) writes: Vec<Write>,
-    /// Every request: verb and path.
+    /// All requests: verb and path.
     pub(super) requests: Vec<String>,
-    /// Watches from before this revision get 410.
+    /// Watches from before this revision fail with 410.
     pub(super) compacted: u64,
-    /// Every request fails without an answer.
+    /// Whether every request fails without a response.
     pub(super) away: bool,
 }
 
-/// A write that a client made, in order.
+/// A write by a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Write {
     /// create, update, patch, delete, deletecollection.
     pub verb: &'static str,
-    /// Plural.
+    /// The plural name of the resource.
     pub resource: String,
     /// `ns/name` or `name`; the namespace for deletecollection.
     pub key: String,
     /// `status`, `finalize` or empty.
     pub subresource: String,
-    /// What was sent.
+    /// The request body.
     pub body: Value,
 }
 
-/// An error that happens once.
+/// A one-time error.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// Empty for any. `write` stands for every writing verb; else get, list, watch, create, update, patch, delete, deletecollection.
+    /// The verb: get, list, watch, create, update, patch, delete or deletecollection; `write` for every writing verb,
+    /// empty for any.
     pub verb: &'static str,
-    /// Plural with subresource (`persistentvolumes/status`); empty for any but events.
+    /// The plural name with subresource (`persistentvolumes/status`); empty for any resource except events.
     pub resource: &'static str,
-    /// This many matching requests pass first.
+    /// Number of matching requests that succeed first.
     pub skip: usize,
-    /// What happens.
+    /// The kind of error.
     pub kind: FaultKind,
 }
 
-/// What goes wrong.
+/// The kind of error that a [`Fault`] causes.
 #[derive(Debug, Clone)]
 pub enum FaultKind {
-    /// The server answers with this Status and does nothing.
+    /// The server responds with this Status and does nothing else.
     Status(u16, &'static str, &'static str),
-    /// The connection breaks before the server does anything.
+    /// The connection breaks before the server processes the request.
     Broken,
-    /// The server does it, and then the connection breaks.
+    /// The server processes the request, then the connection breaks.
     AnswerLost,
 }
 
@@ -88,7 +90,7 @@ impl Default for FakeApi {
 }
 
 impl FakeApi {
-    /// An empty server.
+    /// A server without objects.
     pub fn new() -> Self {
         let shared = Shared {
             state: Mutex::default(),
@@ -109,7 +111,7 @@ impl FakeApi {
         orlop_client::client::in_process(service)
     }
 
-    /// The clock of this server: tokio's, which a test may pause.
+    /// The server's clock: tokio's, which a test may pause.
     pub fn clock(&self) -> Clock {
         self.shared.clock
     }
@@ -119,33 +121,33 @@ impl FakeApi {
         EventSink::start(self.client(), self.shared.clock, shutdown.clone()).0
     }
 
-    /// With paused time: goes on until every task waits for a time later than a minute from now.
+    /// With paused time: returns after 60 s, once every task waits for a later time.
     pub async fn settle(&self) {
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
 
-    /// Puts an object as it is, with status, UID and deletion mark; panics if it exists.
+    /// Stores an object unchanged, with its status, UID and deletion timestamp. Panics if the object exists.
     pub fn seed(&self, object: Value) -> Value {
         let kind = kind_of(&object);
         let done = self.change(|store, _| store.create(kind, "", object, true));
         done.expect("a start state has every object once")
     }
 
-    /// Creates as a user.
+    /// Creates an object as another user.
     pub fn create(&self, object: Value) -> Value {
         let kind = kind_of(&object);
         let done = self.change(|store, _| store.create(kind, "", object, false));
-        done.expect("the test creates what is not there")
+        done.expect("the object does not exist yet")
     }
 
-    /// Merges into an object as a user; `subresource` may be empty.
+    /// Applies a merge patch as another user; `subresource` may be empty.
     pub fn patch(&self, plural: &str, key: &str, subresource: &str, patch: Value) -> Value {
         let (namespace, name) = orlop_client::informer::split_key(key);
         let done = self.change(|store, _| store.merge(kind_by(plural), namespace, name, subresource, &patch));
-        done.expect("the test patches what is there")
+        done.expect("the object exists")
     }
 
-    /// Deletes as a user. False if it was not there.
+    /// Deletes an object as another user. Returns `false` if it did not exist.
     pub fn delete(&self, plural: &str, key: &str) -> bool {
         self.delete_with(plural, key, json!({}))
     }
@@ -156,13 +158,13 @@ impl FakeApi {
         self.change(|store, now| store.delete(kind_by(plural), namespace, name, &options, now)).is_ok()
     }
 
-    /// The object, if it is there.
+    /// Returns the object, if it exists.
     pub fn get(&self, plural: &str, key: &str) -> Option<Value> {
         let (namespace, name) = orlop_client::informer::split_key(key);
         self.state().store.get(kind_by(plural), namespace, name).ok()
     }
 
-    /// The object as its type.
+    /// Returns the object as its type.
     pub fn get_as<K: Resource<DynamicType = ()> + DeserializeOwned>(&self, key: &str) -> Option<K> {
         let object = self.get(&K::plural(&()), key)?;
         Some(serde_json::from_value(object).expect("the fake holds valid objects"))
@@ -173,14 +175,14 @@ impl FakeApi {
         self.state().store.list(kind_by(plural), "")
     }
 
-    /// Everything but events, without versions, UIDs and times: to compare end states.
+    /// All objects except events, without versions, UIDs and times, for comparing end states.
     pub fn dump(&self) -> Vec<Value> {
         let state = self.state();
         let objects = state.store.objects.iter().filter(|((plural, _, _), _)| *plural != "events");
         objects.map(|(_, object)| without_incidentals(object.clone())).collect()
     }
 
-    /// `type reason message` of every event about `kind/ns/name` or `kind/name`, with the object first.
+    /// `type reason message` of every event, preceded by its object, `kind/ns/name` or `kind/name`.
     pub fn events(&self) -> Vec<String> {
         let line = |e: &Value| {
             let text = |pointer: &str| super::store::text(e, pointer).to_owned();
@@ -200,18 +202,19 @@ impl FakeApi {
         self.list("events").iter().map(line).collect()
     }
 
-    /// Writes of clients since the start or the last call, without those of events.
+    /// Writes by clients since the start or the last call, except those of events.
     pub fn take_writes(&self) -> Vec<Write> {
         let writes = std::mem::take(&mut self.state().writes);
         writes.into_iter().filter(|w| w.resource != "events").collect()
     }
 
-    /// Wakes whenever anything has changed.
+    /// A receiver that is notified of every change.
     pub fn revisions(&self) -> watch::Receiver<u64> {
         self.shared.revision.subscribe()
     }
 
-    /// Every change of an object after a revision, in order: revision, `ADDED`, `MODIFIED` or `DELETED`, the object then.
+    /// All changes after a revision, in order: the revision, `ADDED`, `MODIFIED` or `DELETED`, and the object at that
+    /// revision.
     pub fn changes(&self, after: u64) -> Vec<(u64, &'static str, Value)> {
         let state = self.state();
         let first = state.store.log.partition_point(|change| change.revision <= after);
@@ -231,28 +234,28 @@ impl FakeApi {
         self.state().faults.push(fault);
     }
 
-    /// The n-th write (from 0) of anything but events fails.
+    /// Makes the n-th write (from 0) of any resource except events fail.
     pub fn fail_nth_write(&self, n: usize, kind: FaultKind) {
         self.fail(Fault { verb: "write", resource: "", skip: n, kind });
     }
 
-    /// Faults that have not happened.
+    /// The number of faults that have not happened yet.
     pub fn pending_faults(&self) -> usize {
         self.state().faults.len()
     }
 
-    /// Ends all watches; with `expire` they cannot resume and list again.
+    /// Ends all watches. With `expire`, they cannot resume and must list again.
     pub fn disconnect(&self, expire: bool) {
         if expire {
             let mut state = self.state();
             state.compacted = state.store.revision + 1;
-            // A revision of its own, so that the next list is not older than the border.
+            // Advance the revision too, so that the next list is not older than the compacted revision.
             state.store.revision += 1;
         }
         self.shared.cut.send_modify(|n| *n += 1);
     }
 
-    /// While true, no request is answered.
+    /// While `away` is true, every request fails without a response.
     pub fn set_away(&self, away: bool) {
         self.state().away = away;
         if away {
@@ -264,7 +267,7 @@ impl FakeApi {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time on this server, as objects carry it.
+    /// The server's time, in the format of timestamps in objects.
     pub fn now(&self) -> String {
         let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.shared.clock.now());
         let text = serde_json::to_value(now).ok();

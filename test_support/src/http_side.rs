@@ -1,4 +1,4 @@
-//! HTTP in front of the fake's store: paths, verbs, watches, discovery, faults.
+//! The HTTP layer of the fake API server: paths, verbs, watches, discovery, faults.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -196,7 +196,8 @@ fn serve(api: &FakeApi, call: &Call) -> Answer {
     })
 }
 
-/// A token of an account, which says whose it is and for whom. It ends when it begins, plus what was asked for.
+/// A token of a service account. The token contains the account, the audiences and the creation time; it expires
+/// after the requested time.
 fn token(account: &str, request: &Value, now: &str) -> Value {
     let audiences = request.pointer("/spec/audiences").and_then(Value::as_array).cloned().unwrap_or_default();
     let audiences: Vec<&str> = audiences.iter().filter_map(Value::as_str).collect();
@@ -209,7 +210,7 @@ fn token(account: &str, request: &Value, now: &str) -> Value {
     answer
 }
 
-/// Field selectors of the form `a.b=c,...`.
+/// Whether an object matches the field selector, of the form `a.b=c,...`.
 fn selected(call: &Call, object: &Value) -> bool {
     let Some(selector) = call.query.get("fieldSelector") else { return true };
     selector.split(',').filter(|s| !s.is_empty()).all(|term| {

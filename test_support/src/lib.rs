@@ -1,10 +1,11 @@
 //! Fakes for the tests of other crates.
 //!
-//! [`FakeApi`] is an API server in memory: a tower service behind a real [`kube::Client`], with versions, finalizers, status
-//! subresources, watches and faults on demand. With tokio's paused time a scenario is deterministic, and
-//! [`FakeApi::settle`] returns when every task waits. [`TestDriver`] is a CSI driver in memory.
+//! [`FakeApi`] is an API server in memory: a tower service behind a real [`kube::Client`], with versions,
+//! finalizers, status subresources, watches and faults on demand. With tokio's paused time a scenario is
+//! deterministic, and [`FakeApi::settle`] returns when every task waits. [`TestDriver`] is a CSI driver in
+//! memory.
 //!
-//! Only tests depend on this crate.
+//! A dev-dependency only.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,11 +1,11 @@
-//! The objects of the fake API server and the rules of writing them: versions, no-op updates, deletion marks and
-//! finalizers, preconditions. Pure state; no HTTP.
+//! The objects of the fake API server and its rules for writes: versions, no-op updates, deletion timestamps and
+//! finalizers, preconditions. Pure state without HTTP.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// A resource that the fake serves.
+/// A resource that the fake API server serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
     pub(super) group: &'static str,
@@ -13,12 +13,12 @@ pub(super) struct Kind {
     pub(super) plural: &'static str,
     pub(super) kind: &'static str,
     pub(super) namespaced: bool,
-    /// Has a status subresource, which alone writes the status.
+    /// Whether it has a status subresource. Only that subresource writes the status.
     pub(super) status: bool,
 }
 
 impl Kind {
-    /// Its generation grows with every change of the spec.
+    /// Whether every change of the spec increments the generation.
     fn has_generation(&self) -> bool {
         self.group == "apps" || self.kind == "ReplicationController"
     }
@@ -34,7 +34,7 @@ const fn kind(
     Kind { group, version: "v1", plural, kind, namespaced, status }
 }
 
-/// Everything the fake serves.
+/// All resources that the fake API server serves.
 pub(super) const KINDS: [Kind; 26] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
@@ -64,13 +64,13 @@ pub(super) const KINDS: [Kind; 26] = [
     kind("coordination.k8s.io", "leases", "Lease", true, false),
 ];
 
-/// An answer that is a Status: code, reason, message.
+/// An error Status: code, reason, message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal(pub(crate) u16, pub(crate) &'static str, pub(crate) String);
 
 pub(super) type Answer = Result<Value, Refusal>;
 
-/// A change for watchers.
+/// A change that watchers receive.
 #[derive(Debug, Clone)]
 pub(super) struct Change {
     pub(super) revision: u64,
@@ -82,7 +82,7 @@ pub(super) struct Change {
 #[derive(Default)]
 pub(super) struct Store {
     pub(super) revision: u64,
-    /// By plural, namespace, name.
+    /// Objects by plural name, namespace and name.
     pub(super) objects: BTreeMap<(&'static str, String, String), Value>,
     pub(super) log: Vec<Change>,
     uids: u64,
@@ -121,7 +121,7 @@ impl Store {
         self.objects.get(&Self::key(kind, namespace, name)).cloned().ok_or_else(|| not_found(kind, name))
     }
 
-    /// Objects of a kind; an empty namespace means all of them.
+    /// Objects of a kind; an empty namespace stands for all namespaces.
     pub(super) fn list(&self, kind: &Kind, namespace: &str) -> Vec<Value> {
         let wanted =
             |k: &(&str, String, String)| k.0 == kind.plural && (namespace.is_empty() || k.1 == namespace);
@@ -141,7 +141,8 @@ impl Store {
         object
     }
 
-    /// Creates as a client would. `verbatim` keeps status, UID and deletion mark: for start states.
+    /// Creates an object as a client would. `verbatim` preserves status, UID and deletion timestamp, for initial
+    /// objects.
     pub(super) fn create(
         &mut self,
         kind: &Kind,
@@ -210,7 +211,7 @@ impl Store {
         Ok(self.commit(kind, "ADDED", object))
     }
 
-    /// Replaces the object, or only what the subresource (`status`, `finalize`) may write.
+    /// Replaces the object, or only the fields of the subresource (`status`, `finalize`).
     pub(super) fn replace(
         &mut self,
         kind: &Kind,
@@ -287,13 +288,13 @@ impl Store {
             return Ok(old);
         }
         if Self::may_go(kind, &next) {
-            // As upstream: the last event still shows what held the object.
+            // As upstream, the last event contains the object with its finalizers.
             return Ok(self.commit(kind, "DELETED", old));
         }
         Ok(self.commit(kind, "MODIFIED", next))
     }
 
-    /// Gives a pod its node.
+    /// Assigns a pod to a node.
     pub(super) fn bind(&mut self, kind: &Kind, namespace: &str, name: &str, binding: &Value) -> Answer {
         let mut pod = self.get(kind, namespace, name)?;
         let uid = text(binding, "/metadata/uid");
@@ -388,7 +389,7 @@ impl Store {
     }
 }
 
-/// RFC 7386.
+/// Applies a merge patch (RFC 7386).
 pub fn merge_into(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -407,7 +408,7 @@ pub fn merge_into(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Drops nulls and empty lists and maps of the metadata, as the typed server does.
+/// Removes nulls, and empty lists and maps in the metadata, as a typed server does.
 fn prune(object: &mut Value) {
     if let Some(map) = object.as_object_mut() {
         map.retain(|_, value| !value.is_null());

@@ -1,7 +1,7 @@
-//! The bundled page: static files inside the binary, and nothing from anywhere else.
+//! Serves the bundled page: static files inside the binary.
 //!
-//! The page is plain ES modules over the same API that everybody uses; there is no build step and
-//! no route here that knows of objects. What may be said here: which file is answered how.
+//! The page consists of plain ES modules over the public Kubernetes API, without a build step and without routes
+//! of its own for objects. This module only maps paths to files and headers.
 
 use std::borrow::Cow;
 
@@ -21,11 +21,11 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 #[folder = "static/"]
 struct Files;
 
-/// Everything comes from this server, nothing is inline, and nobody may frame the page.
+/// All content comes from this server, nothing is inline, and no site may embed the page in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The pages' own paths: `/ui/` and below, and `/docs`, the page of the API.
+/// The routes of the page: `/ui/` and below, and `/docs`, the API documentation.
 pub fn router() -> Router {
     Router::new()
         .route("/docs", get(|headers: HeaderMap| async move { file("docs.html", &headers) }))
@@ -38,18 +38,18 @@ pub fn router() -> Router {
         )
 }
 
-/// The page for `/`, when the client is a browser; everybody else wants the API's answer.
+/// The page for `/` if the client is a browser; `None` for other clients, which receive the API's response.
 pub fn index(accept: &str) -> Option<Response> {
     if !prefers_html(accept) {
         return None;
     }
     let mut response = file("index.html", &HeaderMap::new());
-    // The other answer of `/` is JSON: a cache must not mix them up.
+    // For other clients the response of `/` is JSON, so caches must distinguish them by `Accept`.
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     Some(response)
 }
 
-/// Whether `text/html` is named and nothing that an API client asks for is wanted more.
+/// Whether `Accept` names `text/html` with at least the quality of `application/json`.
 fn prefers_html(accept: &str) -> bool {
     let quality = |wanted: &str| {
         let clauses = accept.split(',').filter_map(|clause| {
@@ -96,7 +96,7 @@ fn file(path: &str, headers: &HeaderMap) -> Response {
     if let Ok(etag) = HeaderValue::from_str(&etag) {
         put.insert(ETAG, etag);
     }
-    // Kept, but asked for again each time: after an upgrade the page is the new one at once.
+    // Caches revalidate each time, so that an upgrade takes effect immediately.
     put.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     put.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     put.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
@@ -104,7 +104,7 @@ fn file(path: &str, headers: &HeaderMap) -> Response {
     response
 }
 
-/// The first half of the content's digest.
+/// The ETag of a file: the first half of the SHA-256 digest of its content.
 fn etag(file: &EmbeddedFile) -> String {
     let digest = file.metadata.sha256_hash();
     let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();

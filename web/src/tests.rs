@@ -1,4 +1,4 @@
-//! What browsers and what others get, and that the page keeps its own promises.
+//! Tests of content negotiation and headers, and of the rules for the page's files.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ fn header(response: &Response, name: axum::http::HeaderName) -> &str {
 }
 
 #[test]
-fn browsers_get_the_page_and_others_do_not() {
+fn only_browsers_receive_the_page() {
     let cases = [
         ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
         ("text/html", true),
@@ -37,7 +37,7 @@ fn browsers_get_the_page_and_others_do_not() {
 }
 
 #[test]
-fn files_have_types_and_tags() {
+fn files_have_content_types_and_etags() {
     for (path, kind) in [
         ("index.html", "text/html; charset=utf-8"),
         ("app.js", "text/javascript; charset=utf-8"),
@@ -56,13 +56,13 @@ fn files_have_types_and_tags() {
 }
 
 #[test]
-fn there_is_nothing_else() {
+fn unknown_paths_are_not_found() {
     for path in ["", "x.js", "../Cargo.toml", "/etc/passwd", "static/app.js"] {
         assert_eq!(file(path, &HeaderMap::new()).status(), StatusCode::NOT_FOUND, "{path}");
     }
 }
 
-/// How many bytes a proxy that compresses would send.
+/// The number of bytes after gzip compression.
 fn gzipped(bytes: &[u8]) -> usize {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(bytes).unwrap();
@@ -70,28 +70,28 @@ fn gzipped(bytes: &[u8]) -> usize {
 }
 
 #[test]
-fn the_page_is_small_and_needs_nobody() {
+fn page_is_small_and_loads_nothing_from_other_servers() {
     let mut packed = 0;
     for path in Files::iter() {
         let found = Files::get(&path).unwrap();
         packed += gzipped(&found.data);
-        // Licences say where they can be read.
+        // Licences contain URLs.
         if path.ends_with(".LICENSE") {
             continue;
         }
         let text = String::from_utf8(found.data.into_owned()).unwrap();
         for (number, line) in text.lines().enumerate() {
-            // A namespace in an SVG is a name, not an address that is fetched.
+            // An XML namespace in an SVG is a name, not a URL that is loaded.
             let foreign = line.replace("http://www.w3.org/", "").contains("://");
             assert!(!foreign, "{path}:{} names another server: {line}", number + 1);
         }
     }
-    // Of all files, licences and the page of the API with them: nobody loads more than this.
+    // The total of all files, including licences and the API documentation: an upper bound of a page load.
     assert!(packed < 200_000, "the page takes {packed} bytes, gzipped");
 }
 
 #[test]
-fn nothing_is_inline() {
+fn pages_have_no_inline_scripts_or_styles() {
     for page in ["index.html", "docs.html"] {
         let found = Files::get(page).unwrap();
         let text = String::from_utf8(found.data.into_owned()).unwrap();
@@ -107,10 +107,10 @@ fn nothing_is_inline() {
     }
 }
 
-/// What others write must not become a part of the page.
+/// User input must never be inserted as HTML.
 #[test]
-fn all_of_it_is_text() {
-    // Preact knows how to set it; nobody here asks it to.
+fn scripts_never_insert_html() {
+    // Preact contains code that sets `innerHTML`; the page's own scripts must not use it.
     for path in Files::iter().filter(|path| path.ends_with(".js") && !path.starts_with("vendor/")) {
         let found = Files::get(&path).unwrap();
         let text = String::from_utf8(found.data.into_owned()).unwrap();

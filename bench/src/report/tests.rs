@@ -71,7 +71,7 @@ bind  one   done    8,800 /s
       two   done    8,800 /s
             p50        12 µs
             lost           0
-left out: start: it cannot be started
+skipped: start: it cannot be started
 WRONG: bind: 3 claims are not bound
 ";
     let got = report(false).render(Output::Table);

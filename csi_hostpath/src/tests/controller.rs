@@ -1,9 +1,9 @@
-//! Volumes: CreateVolume, DeleteVolume, ControllerPublishVolume and its reverse, lists, capacity, growth.
+//! Tests of volumes: create, delete, publish and unpublish, lists, capacity and expansion.
 
 use super::*;
 
 #[tokio::test]
-async fn a_volume_is_made_once_per_name() {
+async fn create_volume_is_idempotent_by_name() {
     let driver = Running::start(|_| {}).await;
     let first = driver.create(wanted("a")).await.unwrap();
     assert_eq!(first.capacity_bytes, 1 << 20);
@@ -24,7 +24,7 @@ async fn a_volume_is_made_once_per_name() {
 }
 
 #[tokio::test]
-async fn wrong_creates_are_refused() {
+async fn invalid_create_requests_are_rejected() {
     let driver = Running::start(|options| options.max_volume_bytes = 1 << 30).await;
     let with = |change: fn(&mut v1::CreateVolumeRequest)| {
         let mut request = wanted("a");
@@ -57,7 +57,7 @@ async fn wrong_creates_are_refused() {
 }
 
 #[tokio::test]
-async fn room_is_shared_and_told() {
+async fn capacity_is_limited_and_reported() {
     let driver = Running::start(|options| options.capacity = Some(3 << 20)).await;
     let capacity = async || {
         let request = v1::GetCapacityRequest::default();
@@ -83,7 +83,7 @@ async fn room_is_shared_and_told() {
 }
 
 #[tokio::test]
-async fn a_place_is_chosen_as_asked() {
+async fn topology_requirements_select_the_node() {
     let key = "topology.hostpath.csi.orlop.dev/node";
     let at = |nodes: &[&str]| -> Vec<v1::Topology> {
         nodes.iter().map(|node| v1::Topology { segments: parameters(&[(key, node)]) }).collect()
@@ -116,7 +116,7 @@ async fn a_place_is_chosen_as_asked() {
 }
 
 #[tokio::test]
-async fn a_volume_is_published_by_the_rules() {
+async fn publish_respects_access_modes_and_limits() {
     let driver = Running::start(|options| {
         options.other_nodes = ["n2".to_owned()].into();
         options.max_volumes_per_node = 1;
@@ -173,7 +173,7 @@ async fn a_volume_is_published_by_the_rules() {
 }
 
 #[tokio::test]
-async fn capabilities_are_confirmed_or_not() {
+async fn capabilities_are_confirmed_only_if_supported() {
     let driver = Running::start(|_| {}).await;
     let id = driver.create(wanted("a")).await.unwrap().volume_id;
     let validate = async |id: &str, capabilities: Vec<v1::VolumeCapability>| {
@@ -192,7 +192,7 @@ async fn capabilities_are_confirmed_or_not() {
 }
 
 #[tokio::test]
-async fn what_may_be_changed_is_changed() {
+async fn only_mutable_parameters_can_be_changed() {
     let driver = Running::start(|options| options.mutable_parameters = ["iops".to_owned()].into()).await;
     let id = driver.create(wanted("a")).await.unwrap().volume_id;
     let modify = async |id: &str, pairs: &[(&str, &str)]| {
@@ -210,7 +210,7 @@ async fn what_may_be_changed_is_changed() {
 }
 
 #[tokio::test]
-async fn a_damaged_record_is_named() {
+async fn damaged_record_is_named_in_the_error() {
     let driver = Running::start(|_| {}).await;
     let id = driver.create(wanted("a")).await.unwrap().volume_id;
     let record = driver.dir.path().join("data/volumes").join(&id).join("volume.json");
@@ -223,7 +223,7 @@ async fn a_damaged_record_is_named() {
 }
 
 #[tokio::test]
-async fn what_others_have_made_is_left_alone() {
+async fn foreign_files_are_left_alone() {
     for (case, file) in [
         ("a directory by another name", "volumes/photos/one.jpg"),
         ("a directory with something else in it", "volumes/8c7b2a1e-6f0e-4a3e-9a52-0d7a8f4f1b11/one.jpg"),

@@ -1,4 +1,4 @@
-//! The driver over its socket, call by call, as the CSI specification has them.
+//! Tests of the driver over its socket, call by call, following the CSI specification.
 
 #![allow(clippy::unwrap_used)]
 
@@ -48,7 +48,7 @@ impl Running {
         Running { dir, channel: connect(&endpoint).unwrap(), stop: Some(stop), ended }
     }
 
-    /// Stops it and starts it again on what it remembers.
+    /// Stops the driver and starts it again on the same records.
     async fn restart(mut self, change: impl FnOnce(&mut Options)) -> Self {
         drop(self.channel);
         self.stop.take().unwrap().send(()).unwrap();
@@ -68,7 +68,7 @@ impl Running {
         Ok(self.controller().create_volume(request).await?.into_inner().volume.unwrap())
     }
 
-    /// Identifiers of all volumes.
+    /// IDs of all volumes.
     async fn volumes(&self) -> Vec<String> {
         let request = v1::ListVolumesRequest::default();
         let all = self.controller().list_volumes(request).await.unwrap().into_inner().entries;
@@ -112,7 +112,7 @@ fn code<T>(result: Result<T, Status>) -> Code {
 }
 
 #[tokio::test]
-async fn identity() {
+async fn identity_and_node_info_are_reported() {
     let driver = Running::start(|options| options.topology = true).await;
     let mut identity = IdentityClient::new(driver.channel.clone());
     let info = identity.get_plugin_info(v1::GetPluginInfoRequest {}).await.unwrap().into_inner();
@@ -130,7 +130,7 @@ async fn identity() {
 }
 
 #[tokio::test]
-async fn a_script_of_faults_is_followed() {
+async fn scripted_faults_happen_before_or_after_the_work() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("faults.json");
     let rules = r#"[{"rpc": "CreateVolume", "times": 1, "fault": "error", "code": "UNAVAILABLE"},
@@ -151,7 +151,7 @@ async fn a_script_of_faults_is_followed() {
 }
 
 #[tokio::test]
-async fn a_driver_registers_with_its_node() {
+async fn driver_registers_with_its_node() {
     use orlop_csi::registration::registration_client::RegistrationClient;
     use orlop_csi::registration::{InfoRequest, RegistrationStatus};
     let dir = tempfile::tempdir().unwrap();

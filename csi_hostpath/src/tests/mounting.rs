@@ -1,4 +1,4 @@
-//! The Node service. What mounts needs root; where the machine does not let us, a line says what was left out.
+//! Tests of the Node service. Mounting needs root; tests that this machine cannot run print a line.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -40,17 +40,18 @@ async fn down(driver: &Running, id: &str, staging: &Path, targets: &[&Path]) {
     assert!(!staging.exists());
 }
 
-/// Reports what this machine cannot test. The test runner captures what `eprintln!` prints in a test that passes.
+/// Reports a test that this machine cannot run, on stderr itself: the test runner captures `eprintln!` in a test
+/// that passes.
 ///
 /// # Panics
-/// `CI=true` or `ORLOP_REQUIRE_ROOT=1` is set.
+/// Panics if `CI=true` or `ORLOP_REQUIRE_ROOT=1` is set.
 fn skipped(what: &str) {
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
     assert!(!is("ORLOP_REQUIRE_ROOT", "1") && !is("CI", "true"), "{what}");
     let _ = writeln!(std::io::stderr(), "\nSKIPPED: {what}");
 }
 
-/// Whether this machine lets us mount.
+/// Whether this machine permits mounts.
 fn can_mount(driver: &Running) -> bool {
     let (a, b) = (driver.dir.path().join("probe-a"), driver.dir.path().join("probe-b"));
     std::fs::create_dir_all(&a).unwrap();
@@ -62,7 +63,7 @@ fn can_mount(driver: &Running) -> bool {
 }
 
 #[tokio::test]
-async fn a_directory_goes_up_and_down() {
+async fn directory_volume_is_staged_published_and_removed() {
     let driver = Running::start(|_| {}).await;
     if !can_mount(&driver) {
         return;
@@ -98,9 +99,10 @@ async fn a_directory_goes_up_and_down() {
     driver.controller().delete_volume(delete).await.unwrap();
 }
 
-/// For nodes that only record what they would mount: everything is remembered, over a restart too, and nothing is mounted.
+/// For nodes that only record mounts: the driver records all staging and target paths, across restarts too, and
+/// mounts nothing.
 #[tokio::test]
-async fn without_mounts_it_only_remembers() {
+async fn driver_without_mounts_only_records() {
     let without = |options: &mut crate::Options| options.mounts = false;
     let driver = Running::start(without).await;
     let id = driver.create(wanted("a")).await.unwrap().volume_id;
@@ -125,7 +127,7 @@ async fn without_mounts_it_only_remembers() {
 }
 
 #[tokio::test]
-async fn a_single_writer_has_one_target() {
+async fn single_writer_volume_has_one_target() {
     let driver = Running::start(|_| {}).await;
     if !can_mount(&driver) {
         return;
@@ -145,7 +147,7 @@ async fn a_single_writer_has_one_target() {
 }
 
 #[tokio::test]
-async fn nodes_with_sockets_of_their_own() {
+async fn nodes_with_own_sockets_mount_only_published_volumes() {
     let mut second = String::new();
     let dir = tempfile::tempdir().unwrap();
     let socket = format!("unix://{}", dir.path().join("n2.sock").display());
@@ -178,7 +180,7 @@ async fn nodes_with_sockets_of_their_own() {
     driver.node().node_stage_volume(stage(&id, &stagings[0], capability.clone())).await.unwrap();
     let refused = node.node_stage_volume(stage(&id, &stagings[1], capability.clone())).await;
     assert_eq!(code(refused), Code::FailedPrecondition, "it is published to the other node");
-    // Taken by force: the first node still has it mounted, and lets it go later.
+    // Force-detached: the volume is still mounted on the first node, which unmounts it later.
     let taken = v1::ControllerUnpublishVolumeRequest {
         volume_id: id.clone(),
         node_id: "n1".to_owned(),
@@ -193,7 +195,7 @@ async fn nodes_with_sockets_of_their_own() {
 }
 
 #[tokio::test]
-async fn wrong_node_calls_are_refused() {
+async fn invalid_node_requests_are_rejected() {
     let driver = Running::start(|_| {}).await;
     let id = driver.create(wanted("a")).await.unwrap().volume_id;
     let capability = mounted(Mode::SingleNodeWriter);
@@ -225,7 +227,7 @@ async fn wrong_node_calls_are_refused() {
     );
 }
 
-/// Whether a mounted file system may grow here (capabilities(7): CAP_SYS_RESOURCE).
+/// Whether a mounted file system can grow on this machine (capabilities(7): CAP_SYS_RESOURCE).
 fn can_grow_online() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
@@ -233,7 +235,7 @@ fn can_grow_online() -> bool {
 }
 
 #[tokio::test]
-async fn images_and_block_devices_grow_while_they_are_used() {
+async fn images_and_block_devices_grow_while_in_use() {
     let driver = Running::start(|_| {}).await;
     let has_loops = can_mount(&driver) && Path::new("/dev/loop-control").exists();
     if !has_loops {

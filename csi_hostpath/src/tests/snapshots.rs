@@ -1,4 +1,4 @@
-//! Snapshots, and volumes made of snapshots and of volumes.
+//! Tests of snapshots, and of volumes created from snapshots and volumes.
 
 use super::*;
 use orlop_csi::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
@@ -20,7 +20,7 @@ fn of_volume(id: &str) -> Option<v1::VolumeContentSource> {
 }
 
 #[tokio::test]
-async fn content_goes_with_snapshots_and_clones() {
+async fn snapshots_and_clones_copy_the_content() {
     let driver = Running::start(|_| {}).await;
     let file = |id: &str| driver.dir.path().join("data/volumes").join(id).join("data/hello");
     let id = driver.create(wanted("a")).await.unwrap().volume_id;
@@ -51,7 +51,7 @@ async fn content_goes_with_snapshots_and_clones() {
 }
 
 #[tokio::test]
-async fn sources_must_be_there_and_fit() {
+async fn sources_must_exist_and_match() {
     let driver = Running::start(|_| {}).await;
     let id = driver.create(wanted("a")).await.unwrap().volume_id;
     for (case, source, bytes, capability, want) in [
@@ -72,7 +72,7 @@ async fn sources_must_be_there_and_fit() {
 }
 
 #[tokio::test]
-async fn snapshots_are_taken_once_per_name_and_listed() {
+async fn snapshots_are_idempotent_by_name_and_listed() {
     let driver = Running::start(|_| {}).await;
     let a = driver.create(wanted("a")).await.unwrap().volume_id;
     let b = driver.create(wanted("b")).await.unwrap().volume_id;
