@@ -42,7 +42,7 @@ story(async ({ page, complaints, somebody, url }) => {
   // As it was made: the volume that it had later belongs to somebody else.
   await page.getByRole('button', { name: /^made/ }).click();
   await page.getByRole('button', { name: /^Restore this version/ }).click();
-  await page.getByText('PersistentVolumeClaim default/first is made').first().waitFor();
+  await page.getByText('PersistentVolumeClaim default/first is created').first().waitFor();
   await page.getByRole('button', { name: 'Apply' }).click();
   const back = await until('it is there again', () => somebody.get(`${CLAIMS}/first`));
   same(back.spec.storageClassName, 'manual', 'what came back');

@@ -150,7 +150,7 @@ fn pairs() -> Vec<Pair> {
             "AccessModes",
             "RWOP",
         ),
-        unfit("mode", block(), json!({}), "VolumeMode", "anew with volumeMode Filesystem"),
+        unfit("mode", block(), json!({}), "VolumeMode", "with volumeMode Filesystem"),
         unfit("attributes class", gold(), in_csi(), "AttributesClass", "the claim requests gold"),
         unfit(
             "attributes class of no driver",
@@ -195,7 +195,7 @@ fn pairs() -> Vec<Pair> {
             "Class",
             "its storage class is gold",
         ),
-        unfit("two rules", with(rwx(), requests("3Gi")), json!({}), "AccessModes", "it holds 2Gi"),
+        unfit("two rules", with(rwx(), requests("3Gi")), json!({}), "AccessModes", "its capacity is 2Gi"),
         Pair {
             then: Some("v-anew"),
             ..unfit(
@@ -219,7 +219,7 @@ fn pairs() -> Vec<Pair> {
             json!({}),
             reserved("gone", None),
             "ClaimRef",
-            "which is not there",
+            "which does not exist",
         ),
         Pair {
             code: "ReservedUnfit",
@@ -232,7 +232,13 @@ fn pairs() -> Vec<Pair> {
         Pair {
             code: "NoProvisioner",
             more: vec![class("hand", "kubernetes.io/no-provisioner", "Immediate")],
-            ..unfit("class that makes nothing", of_class("hand"), json!({}), "Class", "made by hand")
+            ..unfit(
+                "class that makes nothing",
+                of_class("hand"),
+                json!({}),
+                "Class",
+                "create volumes manually",
+            )
         },
         Pair {
             code: "PluginMissing",
@@ -290,13 +296,7 @@ fn pairs() -> Vec<Pair> {
             "VolumeUnfit",
             "also: it offers RWO",
         ),
-        named(
-            "names one of the other mode",
-            block(),
-            json!({}),
-            "VolumeUnfit",
-            "anew with volumeMode Filesystem",
-        ),
+        named("names one of the other mode", block(), json!({}), "VolumeUnfit", "with volumeMode Filesystem"),
         named(
             "names one whose claim is gone",
             json!({}),
