@@ -24,7 +24,7 @@ async fn say(plane: &Plane, bytes: impl AsRef<[u8]>) -> Heard {
 }
 
 #[tokio::test]
-async fn head_determines_the_framing() {
+async fn heads() {
     let plane = server(&["--read-header-timeout", "1s"]).await;
     let with = |headers: &str| format!("GET /version HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
     let many: String = (0..101).map(|number| format!("x-{number}: y\r\n")).collect();

@@ -294,7 +294,7 @@ fn pairs() -> Vec<Pair> {
             rwx(),
             of_class("gold"),
             "VolumeUnfit",
-            "also: it offers RWO",
+            "also: its access modes are RWO",
         ),
         named("names one of the other mode", block(), json!({}), "VolumeUnfit", "with volumeMode Filesystem"),
         named(

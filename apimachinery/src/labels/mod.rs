@@ -200,7 +200,7 @@ impl Requirement {
         }
     }
 
-    fn numbers_have_three_significant_digits(&self, value: Option<&str>) -> Option<(i64, i64)> {
+    fn numbers(&self, value: Option<&str>) -> Option<(i64, i64)> {
         Some((value?.parse().ok()?, self.values.first()?.parse().ok()?))
     }
 }
