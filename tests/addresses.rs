@@ -1,4 +1,5 @@
-//! Services get their addresses once: also when many ask at the same time, and over a kill.
+//! Service addresses and node ports are allocated exactly once, also under concurrent requests and across kill
+//! -9.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ fn service(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}})
 }
 
-/// Who has which address and which port of the nodes; fails when two have the same.
+/// The owner of each cluster IP and node port; fails if two Services share one.
 async fn owners(http: &Http) -> BTreeMap<String, String> {
     let list = http.get(SERVICES).await.expect(200);
     let mut owners = BTreeMap::new();
@@ -33,14 +34,14 @@ async fn owners(http: &Http) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn an_address_is_given_once() {
+async fn each_service_address_is_allocated_once() {
     let flags = ["--service-cluster-ip-range", "10.7.0.0/26", "--service-node-port-range", "31000-31060"];
     let mut plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
     let http = plane.http();
     let kubernetes = http.get(&format!("{SERVICES}/kubernetes")).await.expect(200);
     assert_eq!(kubernetes["spec"]["clusterIP"], "10.7.0.1");
 
-    // More than there are: all that are given are different, and the others are told.
+    // More Services than addresses: all allocated addresses differ, and the other requests fail.
     let names: Vec<String> = (0..80).map(|i| format!("s{i}")).collect();
     let bodies: Vec<Value> = names.iter().map(|name| service(name)).collect();
     let answers = join_all(bodies.iter().map(|body| http.post(SERVICES, body))).await;
@@ -57,7 +58,7 @@ async fn an_address_is_given_once() {
     let more = http.post(SERVICES, &service("more")).await;
     assert_eq!(more.code, 500, "{}", more.text());
 
-    // What is deleted can be had again, over a restart as well.
+    // A released address can be allocated again, also after a restart.
     let gone = answers.iter().position(|answer| answer.code == 201).map(|at| &names[at]).unwrap();
     let freed = http.delete(&format!("{SERVICES}/{gone}")).await.expect(200);
     plane.kill_and_restart().await;

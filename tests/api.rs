@@ -1,5 +1,5 @@
-//! What clients build on: watches that begin, resume and expire as they should, pages of one state, limits that hold, and
-//! an end that is clean.
+//! The API contract that clients rely on: watches that start, resume and expire correctly, consistent pages,
+//! enforced limits, and a clean shutdown.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ fn revision(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// Writes a map, whether it is there or not.
+/// Creates or replaces a ConfigMap.
 async fn put(http: &Http, name: &str, value: &str) -> Value {
     let answer = http.put(&format!("{MAPS}/{name}"), &map(name, value)).await;
     if answer.code == 404 { http.create(MAPS, &map(name, value)).await } else { answer.expect(200) }
 }
 
 #[tokio::test]
-async fn a_watch_begins_with_what_there_is_and_says_where_it_ends() {
+async fn watch_sends_initial_events_and_a_final_bookmark() {
     let (_plane, http) = server(&[]).await;
     for n in 0..3 {
         put(&http, &format!("m{n}"), "old").await;
@@ -57,14 +57,14 @@ async fn a_watch_begins_with_what_there_is_and_says_where_it_ends() {
     assert!(initial.iter().all(|event| event["type"] == "ADDED"));
     let names: Vec<&str> = initial.iter().map(|event| name(&event["object"])).collect();
     assert_eq!(names, ["m0", "m1", "m2"]);
-    // What follows comes once.
+    // Later changes arrive exactly once.
     let written = put(&http, "m1", "new").await;
     let event = watch.next().await.unwrap();
     assert_eq!(event, json!({"type": "MODIFIED", "object": written}));
 }
 
 #[tokio::test]
-async fn bookmarks_move_on_where_nothing_happens() {
+async fn bookmarks_advance_without_events() {
     let (_plane, http) = server(&[]).await;
     let begin = revision(&http.get("/api/v1/secrets").await.expect(200));
     let path =
@@ -79,7 +79,7 @@ async fn bookmarks_move_on_where_nothing_happens() {
 
 /// I3
 #[tokio::test]
-async fn a_watch_resumes_anywhere() {
+async fn watch_resumes_from_every_revision() {
     let (mut plane, http) = server(&[]).await;
     let begin = revision(&http.get(MAPS).await.expect(200));
     let mut all = http.watch(&format!("{MAPS}?watch=1&resourceVersion={begin}")).await;
@@ -96,7 +96,7 @@ async fn a_watch_resumes_anywhere() {
     let shown: Vec<_> =
         events.iter().map(|event| (event["type"].as_str().unwrap(), name(&event["object"]))).collect();
     assert_eq!(shown, [("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b"), ("ADDED", "b")]);
-    // From every revision, before a restart and after it.
+    // From every revision, before and after a restart.
     for life in ["first", "second"] {
         for (index, event) in events.iter().enumerate() {
             let from = revision(&event["object"]);
@@ -110,7 +110,7 @@ async fn a_watch_resumes_anywhere() {
 }
 
 #[tokio::test]
-async fn what_is_forgotten_is_expired() {
+async fn compacted_revisions_are_expired() {
     let (_plane, http) = server(&["--store-retention-age", "0s", "--store-retention-revisions", "1"]).await;
     for n in 0..5 {
         put(&http, &format!("m{n}"), "old").await;
@@ -131,7 +131,7 @@ async fn what_is_forgotten_is_expired() {
         assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")), "{status}");
     };
     expired(&http.get(&exact).await.expect(410));
-    // A watch says it inside of the stream, and ends.
+    // A watch reports it as an event in the stream, and ends.
     let mut watch = http.watch(&format!("{MAPS}?watch=1&resourceVersion={old}")).await;
     let event = watch.next().await.unwrap();
     assert_eq!(event["type"], "ERROR");
@@ -141,7 +141,7 @@ async fn what_is_forgotten_is_expired() {
         "{event}"
     );
     assert_eq!(watch.next().await, None);
-    // A list that was begun gets a way to go on with what there is now.
+    // A list in progress receives a token to continue with the current state.
     let answer = http.get(&format!("{MAPS}?limit=2&continue={token}")).await.expect(410);
     expired(&answer);
     let token = answer["metadata"]["continue"].as_str().expect("a token to go on with");
@@ -151,7 +151,7 @@ async fn what_is_forgotten_is_expired() {
 }
 
 #[tokio::test]
-async fn pages_are_of_one_state() {
+async fn pages_show_one_revision() {
     let (_plane, http) = server(&[]).await;
     let names: Vec<String> = (0..60).map(|n| format!("m{n:02}")).collect();
     for name in &names {
@@ -166,7 +166,7 @@ async fn pages_are_of_one_state() {
                     if stop.load(Ordering::SeqCst) {
                         return;
                     }
-                    // A third is changed, a third goes and comes, a third is new.
+                    // A third of the maps is changed, a third is deleted and created again, and a third is new.
                     put(&http, &format!("{name}-{round}"), "new").await;
                     put(&http, name, &round.to_string()).await;
                     http.delete(&format!("{MAPS}/{name}-{round}")).await;
@@ -194,7 +194,7 @@ async fn pages_are_of_one_state() {
                 None => break,
             }
         }
-        // All at once, of the same state.
+        // The whole list in one request, of the same revision.
         let exact = format!("{MAPS}?resourceVersionMatch=Exact&resourceVersion={}", state.unwrap());
         let whole = http.get(&exact).await.expect(200);
         let whole: Vec<&Value> = whole["items"].as_array().unwrap().iter().collect();
@@ -210,13 +210,13 @@ async fn pages_are_of_one_state() {
 
 /// I12
 #[tokio::test]
-async fn a_slow_watcher_holds_nobody_up() {
+async fn slow_watcher_does_not_block_others() {
     let (_plane, http) = server(&[]).await;
     let begin = revision(&http.get(MAPS).await.expect(200));
     let path = format!("{MAPS}?watch=1&resourceVersion={begin}");
     let mut slow = http.watch(&path).await;
     let mut quick = http.watch(&path).await;
-    // Far more than fits into the buffers between server and client; nobody reads from `slow` meanwhile.
+    // Far more than fits into the buffers between server and client; meanwhile nothing is read from `slow`.
     let large = "x".repeat(256 * 1024);
     let mut events = Vec::new();
     for n in 0..100 {
@@ -228,7 +228,7 @@ async fn a_slow_watcher_holds_nobody_up() {
         );
         events.push(revision(&event["object"]));
     }
-    // It gets everything, in order, when it reads at last.
+    // It receives every event, in order, once it reads.
     for wanted in events {
         let event = slow.next().await.unwrap();
         assert_eq!(revision(&event["object"]), wanted, "{}", event["type"]);
@@ -236,7 +236,7 @@ async fn a_slow_watcher_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_body_has_a_limit() {
+async fn oversized_or_deeply_nested_bodies_are_rejected() {
     let (_plane, http) = server(&[]).await;
     let answer = http.post(MAPS, &map("huge", &"x".repeat(3 * 1024 * 1024))).await;
     let status = answer.expect(413);
@@ -246,7 +246,7 @@ async fn a_body_has_a_limit() {
         "{status}"
     );
     assert_eq!(http.get(&format!("{MAPS}/huge")).await.code, 404);
-    // A nesting that would break a parser is refused, and the server lives.
+    // Nesting that would overflow a parser's stack is rejected, and the server keeps running.
     let deep = format!("{}{}", "[".repeat(500_000), "]".repeat(500_000));
     let headers = [("content-type", "application/json")];
     let answer = http.send(Method::POST, MAPS, &headers, deep.into_bytes()).await;
@@ -255,7 +255,7 @@ async fn a_body_has_a_limit() {
 }
 
 #[tokio::test]
-async fn hosts_and_origins() {
+async fn foreign_hosts_and_origins_are_forbidden() {
     let (plane, http) = server(&[]).await;
     let port = plane.url().rsplit(':').next().unwrap().to_owned();
     let (own, local) = (format!("http://127.0.0.1:{port}"), format!("localhost:{port}"));
@@ -279,14 +279,14 @@ async fn hosts_and_origins() {
 }
 
 #[tokio::test]
-async fn sigterm_ends_in_order() {
+async fn sigterm_drains_watches_before_exit() {
     let plane = Plane::of(Layout::OneProcess).server_flags(&["--shutdown-delay-duration", "4s"]).start();
     let mut plane = plane.await;
     let http = plane.http();
     let mut watch = http.watch("/api/v1/namespaces?watch=1").await;
     watch.next().await.unwrap();
     plane.server().signal(Signal::TERM);
-    // First of all it is not ready, so that nobody new is sent here; those who are here are served.
+    // First the server is not ready, so that no new clients are sent here; connected clients are still served.
     wait::until("not ready", async || {
         let answer = http.try_get("/readyz").await?;
         if answer.code == 500 { Ok(()) } else { Err(answer.text()) }
@@ -295,7 +295,7 @@ async fn sigterm_ends_in_order() {
     assert_eq!(http.get("/livez").await.code, 200);
     let written = put(&http, "late", "x").await;
     assert!(plane.server().ended().is_none());
-    // Then watches end cleanly (a broken stream panics in `next`), and the process with them.
+    // Then the watches end cleanly (`next` panics on a broken stream), and the process exits.
     while watch.next().await.is_some() {}
     assert_eq!(plane.server().exit_code().await, 0);
     plane.kill_server().await;
@@ -304,7 +304,7 @@ async fn sigterm_ends_in_order() {
 }
 
 #[tokio::test]
-async fn a_request_that_has_begun_is_answered() {
+async fn request_in_progress_is_answered_after_sigterm() {
     let (mut plane, http) = server(&[]).await;
     let address = plane.url().replace("http://", "");
     let body = map("begun", "x").to_string();
@@ -315,7 +315,7 @@ async fn a_request_that_has_begun_is_answered() {
         body.len()
     );
     socket.write_all(format!("{head}{half}").as_bytes()).await.unwrap();
-    // The server has it in hand once it answers what was sent after it.
+    // The server is processing the first request once it answers the second.
     http.get("/livez").await.expect_text("ok");
     plane.server().signal(Signal::TERM);
     wait::until("it takes no new connections", async || {
@@ -333,7 +333,7 @@ async fn a_request_that_has_begun_is_answered() {
 }
 
 #[tokio::test]
-async fn one_process_per_data_directory() {
+async fn second_process_on_a_data_directory_is_refused() {
     let (mut plane, http) = server(&[]).await;
     let data = plane.data_dir().display().to_string();
     let args = ["apiserver", "--listen", "127.0.0.1:0", "--data-dir", &data].map(str::to_owned);
@@ -343,7 +343,7 @@ async fn one_process_per_data_directory() {
     for part in ["is in use by another process (pid ", "stop it, or choose another --data-dir", &data] {
         assert!(log.contains(part), "{part}: {log}");
     }
-    // The first one is not disturbed, and its end frees the directory.
+    // The first process is not affected, and its exit releases the directory.
     put(&http, "mine", "x").await;
     plane.stop().await;
     plane.start_again().await;

@@ -1,4 +1,5 @@
-//! Attaching by hand: VolumeAttachments become calls of a driver in another process, which fails and goes away.
+//! Attaching without pods: each VolumeAttachment causes calls to a driver in another process, which fails and
+//! restarts.
 
 use futures::StreamExt as _;
 use futures::stream;
@@ -14,7 +15,7 @@ const VOLUMES: &str = "/api/v1/persistentvolumes";
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 const NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
 
-/// A plane whose controllers attach and do nothing else, and a driver that they call.
+/// A control plane that runs only the attach controllers, and the driver that they call.
 async fn ground(dir: &std::path::Path, timeout: &str) -> (Plane, Hostpath) {
     let driver = Hostpath::start(dir, &[]).await;
     let timeout = format!("--csi-timeout={timeout}");
@@ -33,7 +34,7 @@ async fn attached(http: &Http, attachment: &str) -> Value {
 }
 
 #[tokio::test]
-async fn attached_and_detached_over_restarts() {
+async fn attachments_survive_restarts_until_detached() {
     let dir = tempfile::tempdir().unwrap();
     let (mut plane, mut driver) = ground(dir.path(), "15s").await;
     let http = plane.http();
@@ -47,7 +48,7 @@ async fn attached_and_detached_over_restarts() {
     assert_eq!(object["metadata"]["finalizers"], finalizers);
     assert_eq!(driver.nodes_of(&handle).await.unwrap(), ["n1"]);
 
-    // Nobody loses it: not the driver, and not the plane.
+    // The attachment survives a restart of the driver and of the control plane.
     driver.kill().await;
     driver.start_again().await;
     plane.kill_and_restart().await;
@@ -56,7 +57,7 @@ async fn attached_and_detached_over_restarts() {
         attached(&http, "va").await["metadata"]["resourceVersion"],
         object["metadata"]["resourceVersion"]
     );
-    // The volume is held while it is attached.
+    // An attached volume is not deleted.
     http.delete(&format!("{VOLUMES}/pv")).await.expect(200);
     http.delete(&path_of("va")).await.expect(200);
     http.until_gone(&path_of("va")).await;
@@ -65,7 +66,7 @@ async fn attached_and_detached_over_restarts() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_and_mended() {
+async fn driver_errors_are_reported_and_retried() {
     let dir = tempfile::tempdir().unwrap();
     let (plane, mut driver) = ground(dir.path(), "1s").await;
     let http = plane.http();
@@ -83,7 +84,7 @@ async fn what_goes_wrong_is_told_and_mended() {
         http.until(&path_of("va-a"), "refused", |it| it["status"]["attachError"]["errorCode"] == 8).await;
     let words = "rpc error: code = ResourceExhausted desc = the node is full";
     assert_eq!(full["status"]["attachError"]["message"], words);
-    // The rule lets one call pass: that of another attachment, which the first one's failure does not touch.
+    // The rule lets one call pass: that of another attachment, which the failure of the first one does not affect.
     http.create(ATTACHMENTS, &driver.attachment("va-b", "pv-b", "n1")).await;
     driver.crashed().await;
     driver.faults(&json!([{"rpc": "ControllerUnpublishVolume", "times": 1, "fault": "no-answer"}]));
@@ -102,9 +103,9 @@ async fn what_goes_wrong_is_told_and_mended() {
     assert_eq!(driver.nodes_of(&handle).await.unwrap(), Vec::<String>::new());
 }
 
-/// How many is told by `ORLOP_TEST_ATTACHMENTS`; the rate is printed.
+/// `ORLOP_TEST_ATTACHMENTS` sets the number of attachments; the test prints the rate.
 #[tokio::test]
-async fn many_at_once() {
+async fn concurrent_attachments_are_all_attached_and_detached() {
     let many: usize = std::env::var("ORLOP_TEST_ATTACHMENTS").map_or(50, |text| text.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();
     let (plane, driver) = ground(dir.path(), "15s").await;
@@ -123,7 +124,7 @@ async fn many_at_once() {
         let object = driver.attachment(&format!("va-{n}"), &format!("pv-{n}"), "n1");
         http.create(ATTACHMENTS, &object).await;
     });
-    // Each is taken away as soon as it is attached.
+    // Each is deleted as soon as it is attached.
     let (mut going, mut gone) = (std::collections::BTreeSet::new(), 0);
     let follow = async {
         let deleting = futures::stream::FuturesUnordered::new();

@@ -1,4 +1,5 @@
-//! `orlop volumes audit`: what a driver has and the API does not know is found, taken in or deleted, and nothing else is.
+//! `orlop volumes audit` finds volumes of a driver that the API does not know, adopts or deletes them, and leaves
+//! all others alone.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ const VOLUMES: &str = "/api/v1/persistentvolumes";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const MIB: i64 = 1 << 20;
 
-/// What it said, and its exit code.
+/// Its output, and its exit code.
 struct Said {
     code: i32,
     out: String,
@@ -40,7 +41,7 @@ fn audit(dir: &Path, plane: &Plane, driver: &Hostpath, more: &[&str]) -> Said {
 }
 
 #[tokio::test]
-async fn found_adopted_and_deleted() {
+async fn unknown_volumes_are_found_adopted_and_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let mut driver = Hostpath::start(dir.path(), &[]).await;
     let plane = Plane::of(Layout::ServerAlone).start().await;
@@ -71,7 +72,7 @@ async fn found_adopted_and_deleted() {
     let said = run(&["-o", "json"]);
     assert_eq!((said.code, said.rows()), (1, wanted));
 
-    // Nothing is done without a yes, and nothing to what the API knows.
+    // Without confirmation nothing is deleted, and a volume that the API knows never is.
     let said = run(&["--delete", &junk]);
     assert_eq!(said.code, 2);
     assert!(said.errors.contains("give --yes"), "{}", said.errors);
@@ -104,7 +105,7 @@ async fn found_adopted_and_deleted() {
     let said = run(&["-o", "json"]);
     assert_eq!(said.code, 0, "{}{}", said.out, said.errors);
 
-    // A driver that cannot be asked is no answer.
+    // A driver that cannot be reached is an error.
     driver.kill().await;
     let said = audit(dir.path(), &plane, &driver, &["--csi-timeout=1s"]);
     assert_eq!(said.code, 2);
@@ -112,7 +113,7 @@ async fn found_adopted_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_is_being_made_is_nobodys_to_delete() {
+async fn volume_being_provisioned_cannot_be_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let driver = Hostpath::start(dir.path(), &[]).await;
     let plane = Plane::of(Layout::ServerAlone).start().await;
@@ -131,14 +132,14 @@ async fn what_is_being_made_is_nobodys_to_delete() {
     let said = run(&["--delete", &made, "--yes"]);
     assert_eq!(said.code, 2);
     assert!(said.errors.contains("it is being made (perhaps for claim default/c)"), "{}", said.errors);
-    // Saved under its name, it is known; and what it was made for hides nothing else.
+    // Once the volume is saved under its name, it is known; and the claim's annotation hides no other volume.
     http.create(VOLUMES, &driver.persistent_volume("pvc-1", &made)).await;
     let other = driver.make("other", MIB).await;
     let mut wanted = vec![format!("{made} known persistentvolume/pvc-1"), format!("{other} unknown ")];
     wanted.sort();
     let said = run(&["-o", "json"]);
     assert_eq!((said.code, said.rows()), (1, wanted));
-    // What is on a node may be in use.
+    // A volume that is published to a node may be in use.
     let request = orlop_csi::v1::ControllerPublishVolumeRequest {
         volume_id: other.clone(),
         node_id: "n1".to_owned(),

@@ -1,6 +1,5 @@
 //! `orlop bench` on a small scale: every row is measured, nothing is lost, and the results have the fields that
-//! docs/performance.md names. No figure of speed is compared with anything: that is what the command is for, on a
-//! quiet machine.
+//! docs/performance.md names. No test asserts a speed: speed is measured with the command, on a quiet machine.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -39,7 +38,7 @@ fn number(figures: &Value, field: &str) -> f64 {
     figures[field].as_f64().unwrap_or_else(|| panic!("no number {field} in {figures:#}"))
 }
 
-/// Runs the rows on servers of bench's own, and looks at what every result must have.
+/// Runs the rows on servers that bench starts, and checks the fields that every result has.
 async fn measured(rows: &[&str]) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let (code, result, err) = bench(dir.path(), rows).await;
@@ -49,7 +48,7 @@ async fn measured(rows: &[&str]) -> Value {
     for field in ["cores", "memory_bytes"] {
         assert!(number(&result["machine"], field) > 0.0, "{field}");
     }
-    // In memory it takes no time that could be seen.
+    // On a disk in memory it is too short to measure.
     for field in ["sync_of_2_kib_p50_us", "sync_of_2_kib_p99_us"] {
         assert!(number(&result["machine"], field) >= 0.0, "{field}");
     }
@@ -66,7 +65,7 @@ async fn measured(rows: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn rows_of_requests() {
+async fn request_rows_are_measured() {
     let rows = ["create-64", "create-1", "get-64", "list-5000", "patch-64"];
     let result = measured(&rows).await;
     for row in ["create-64", "create-1", "get-64", "patch-64"] {
@@ -75,7 +74,7 @@ async fn rows_of_requests() {
         assert!(number(figures, "p50_us") <= number(figures, "p99_us"), "{row}");
         assert!(number(figures, "server_cpu_us") > 0.0 && number(figures, "bench_cpu_us") > 0.0, "{row}");
     }
-    // In syncs of a disk in memory nothing can be told.
+    // On a disk in memory, nothing can be expressed in syncs.
     if number(&result["machine"], "sync_of_2_kib_p50_us") > 0.0 {
         assert!(number(cases(&result, "create-1")[0].1, "p50_syncs") > 0.0);
     }
@@ -86,7 +85,7 @@ async fn rows_of_requests() {
 }
 
 #[tokio::test]
-async fn rows_of_events_and_claims() {
+async fn event_and_claim_rows_are_measured() {
     let result = measured(&["watch", "bind"]).await;
     let watch = cases(&result, "watch")[0].1;
     for field in ["lost", "duplicated", "out_of_order"] {
@@ -102,7 +101,7 @@ async fn rows_of_events_and_claims() {
 }
 
 #[tokio::test]
-async fn the_row_of_a_csi_driver() {
+async fn csi_driver_row_is_measured() {
     let result = measured(&["csi"]).await;
     let [(_, claims), (_, attachments), (_, moves)] = cases(&result, "csi")[..] else {
         panic!("claims, attachments, moves: {result:#}")
@@ -117,7 +116,7 @@ async fn the_row_of_a_csi_driver() {
 }
 
 #[tokio::test]
-async fn the_row_of_a_node() {
+async fn node_row_is_measured() {
     if !crate::harness::privileges::has_root("the bench row of a node") {
         return;
     }
@@ -136,7 +135,7 @@ async fn the_row_of_a_node() {
 }
 
 #[tokio::test]
-async fn rows_of_the_process() {
+async fn process_rows_are_measured() {
     let result = measured(&["memory", "start", "idle", "disk"]).await;
     let volumes = |row: &str| -> Vec<f64> {
         cases(&result, row).iter().map(|(_, case)| number(case, "volumes")).collect()
@@ -160,13 +159,13 @@ async fn rows_of_the_process() {
     let disk = cases(&result, "disk");
     assert_eq!(disk.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["running", "stopped"]);
     for (name, case) in disk {
-        // No less than what must be there.
+        // At least the size of the data itself.
         assert!(number(case, "ratio") > 1.0, "{name}: {case:#}");
     }
 }
 
 #[tokio::test]
-async fn a_given_server_is_measured_against_another_and_left_clean() {
+async fn external_servers_are_compared_and_left_clean() {
     let plane = Plane::start().await;
     let other = Plane::of(Layout::ServerAlone).start().await;
     let dir = tempfile::tempdir().unwrap();
@@ -191,7 +190,7 @@ async fn a_given_server_is_measured_against_another_and_left_clean() {
 }
 
 #[tokio::test]
-async fn claims_of_a_given_server_go_too() {
+async fn claims_on_an_external_server_are_deleted() {
     let plane = Plane::start().await;
     let dir = tempfile::tempdir().unwrap();
     let (code, result, err) = bench(dir.path(), &["bind", "-n", "5", "--server", &plane.url()]).await;
@@ -212,7 +211,7 @@ async fn claims_of_a_given_server_go_too() {
 }
 
 #[tokio::test]
-async fn tls_and_a_token() {
+async fn external_server_is_measured_over_tls_with_a_token() {
     let secured = Secured::start().await;
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
@@ -231,7 +230,7 @@ async fn tls_and_a_token() {
 }
 
 #[tokio::test]
-async fn wrong_use() {
+async fn invalid_arguments_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     for (args, part) in [
         (&["no-such-row"][..], "create-64"),
@@ -250,7 +249,7 @@ async fn wrong_use() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_a_failure() {
+async fn unreachable_server_is_a_failure() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let dir = tempfile::tempdir().unwrap();
     let url = format!("http://127.0.0.1:{port}");
@@ -261,7 +260,7 @@ async fn a_server_that_is_not_there_is_a_failure() {
 }
 
 #[tokio::test]
-async fn another_program_can_be_measured() {
+async fn other_programs_can_be_measured() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("another");
     std::os::unix::fs::symlink(&*ORLOP, &program).unwrap();
@@ -269,14 +268,14 @@ async fn another_program_can_be_measured() {
     let (code, result, err) = bench(dir.path(), &["create-1", "-n", "5", "--program", &program]).await;
     assert_eq!(code, Some(0), "{err}");
     assert!(result["server"].as_str().is_some_and(|words| words.contains(&program)), "{result:#}");
-    // A program that is no server says nothing of where it listens.
+    // A program that is not a server never reports its address.
     let (code, _, err) = bench(dir.path(), &["create-1", "--program", "/bin/true"]).await;
     assert_eq!(code, Some(1), "{err}");
     assert!(err.contains("ended before it listened"), "{err}");
 }
 
 #[tokio::test]
-async fn a_signal_ends_servers_and_removes_data() {
+async fn signal_stops_servers_and_removes_their_data() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     std::fs::create_dir(&data).unwrap();

@@ -1,5 +1,5 @@
-//! Volumes of a CSI driver from claim to end, with everything that orlop is in one process and the laboratory driver in
-//! another: nodes are objects, and what is attached is what the driver says.
+//! CSI volumes from claim to deletion, with all of orlop in one process and the lab driver in
+//! another. Nodes are only API objects, and the driver's state shows what is attached.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ struct Lab {
 }
 
 impl Lab {
-    /// A driver with flags, a class that binds in this mode, and three nodes.
+    /// A driver with flags, a class with this binding mode, and three nodes.
     async fn start(flags: &[&str], mode: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let flags: Vec<&str> = flags.iter().copied().chain(["--other-nodes=n3"]).collect();
@@ -52,7 +52,7 @@ impl Lab {
         self.http
             .create(NODES, &json!({"metadata": {"name": name, "labels": labels, "annotations": managed}}))
             .await;
-        // A new node is closed until somebody says that it is ready.
+        // A new node is tainted until it is ready.
         self.http.patch(&format!("{NODES}/{name}"), &json!({"spec": {"taints": null}})).await.expect(200);
         let entry = json!({"name": DRIVER, "nodeID": name, "topologyKeys": [SEGMENT]});
         let object = json!({"metadata": {"name": name}, "spec": {"drivers": [entry]}});
@@ -65,7 +65,7 @@ impl Lab {
         .await;
     }
 
-    /// What a node says of itself.
+    /// Updates the status of a node.
     async fn tell(&self, node: &str, status: &Value) {
         self.http.patch(&format!("{NODES}/{node}/status"), &json!({"status": status})).await.expect(200);
     }
@@ -95,7 +95,7 @@ impl Lab {
         volume["spec"]["csi"]["volumeHandle"].as_str().unwrap().to_owned()
     }
 
-    /// A pod with a claim; on a node, when one is named.
+    /// Creates a pod with a claim; on a node, if `more` names one.
     async fn pod(&self, name: &str, claim: &str, more: Value) {
         let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}],
             "terminationGracePeriodSeconds": 0,
@@ -106,7 +106,7 @@ impl Lab {
         self.http.create(PODS, &pod).await;
     }
 
-    /// The node that a pod got.
+    /// The node to which a pod is assigned.
     async fn node_of(&self, pod: &str) -> String {
         let path = format!("{PODS}/{pod}");
         let pod = self.http.until(&path, "it has a node", |pod| pod["spec"]["nodeName"].is_string()).await;
@@ -117,7 +117,7 @@ impl Lab {
         self.http.delete(&format!("{PODS}/{name}?gracePeriodSeconds=0")).await.expect(200);
     }
 
-    /// Waits until the driver has a volume on exactly these nodes, and the API says so too.
+    /// Waits until the driver has published a volume to exactly these nodes, and the API shows the same.
     async fn on(&self, claim: &str, nodes: &[&str]) {
         let (handle, volume) = (self.handle(claim).await, self.volume(claim).await);
         let name = &volume["metadata"]["name"];
@@ -141,14 +141,14 @@ impl Lab {
 }
 
 #[tokio::test]
-async fn from_claim_to_end() {
+async fn csi_volume_lives_from_claim_to_deletion() {
     let mut lab = Lab::start(&[], "Immediate").await;
     lab.claim("data", None).await;
     let volume = lab.volume("data").await;
     assert_eq!(volume["spec"]["csi"]["driver"], DRIVER);
     assert_eq!(volume["metadata"]["annotations"]["pv.kubernetes.io/provisioned-by"], DRIVER);
 
-    // A pod without a node gets one, and the volume follows it.
+    // The scheduler assigns a node to the pod, and the volume is attached there.
     lab.pod("first", "data", json!({})).await;
     let node = lab.node_of("first").await;
     lab.on("data", &[&node]).await;
@@ -156,13 +156,13 @@ async fn from_claim_to_end() {
     let reported = |it: &Value| it["status"]["volumesAttached"][0]["name"] == unique;
     lab.http.until(&format!("{NODES}/{node}"), "the node's status names it", reported).await;
 
-    // It grows; what the node has to do is said where the node's agent looks.
+    // The volume is expanded; the work left for the node is recorded where the node agent looks.
     let larger = json!({"spec": {"resources": {"requests": {"storage": "2Mi"}}}});
     lab.http.patch(&format!("{CLAIMS}/data"), &larger).await.expect(200);
     let path = format!("{VOLUMES}/{}", volume["metadata"]["name"].as_str().unwrap());
     lab.http.until(&path, "it has grown", |it| it["spec"]["capacity"]["storage"] == "2Mi").await;
 
-    // A snapshot, a volume made of it, and a clone.
+    // A snapshot, a volume restored from it, and a clone.
     let class = json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
         "metadata": {"name": "lab"}, "driver": DRIVER, "deletionPolicy": "Delete"});
     lab.http.create(SNAPSHOT_CLASSES, &class).await;
@@ -184,7 +184,7 @@ async fn from_claim_to_end() {
     }
     assert_eq!(lab.driver.driver().await.all_volumes().await.unwrap().len(), 3);
 
-    // Everything goes again, over a kill in between; nothing stays in the driver.
+    // Everything is deleted again, with a kill in between; nothing remains in the driver.
     lab.end_pod("first").await;
     lab.plane.kill_and_restart().await;
     lab.http = lab.plane.http();
@@ -199,12 +199,12 @@ async fn from_claim_to_end() {
 }
 
 #[tokio::test]
-async fn three_nodes_with_volumes_of_their_own() {
+async fn volumes_are_created_in_the_topology_of_the_pod() {
     let lab = Lab::start(&["--topology"], "WaitForFirstConsumer").await;
     for node in ["n1", "n2", "n3"] {
         lab.claim(node, None).await;
     }
-    // No pod, no volume.
+    // Without a pod no volume is created.
     let waits = |it: &Value| it["status"]["phase"] == "Pending";
     lab.http.until(&format!("{CLAIMS}/n1"), "it waits", waits).await;
     for node in ["n1", "n2", "n3"] {
@@ -218,13 +218,13 @@ async fn three_nodes_with_volumes_of_their_own() {
         assert_eq!((&term["key"], &term["values"]), (&json!(SEGMENT), &json!([node])), "{volume:#}");
         lab.on(node, &[node]).await;
     }
-    // A second pod goes where the volume is, wherever there is more room.
+    // A second pod is assigned to the volume's node, even though other nodes have more free resources.
     lab.pod("beside", "n3", json!({})).await;
     assert_eq!(lab.node_of("beside").await, "n3");
 }
 
 #[tokio::test]
-async fn pods_move_and_nodes_die() {
+async fn volumes_follow_pods_and_leave_dead_nodes() {
     let lab = Lab::start(&[], "Immediate").await;
     lab.claim("data", None).await;
     lab.bound("data").await;
@@ -232,7 +232,7 @@ async fn pods_move_and_nodes_die() {
     lab.on("data", &["n1"]).await;
     let unique = format!("kubernetes.io/csi/{DRIVER}^{}", lab.handle("data").await);
 
-    // The node mounts it. The next pod has to wait, and is told for whom.
+    // The node mounts the volume. The next pod waits, and its status names the pod that uses the volume.
     lab.tell("n1", &json!({"volumesInUse": [unique]})).await;
     lab.pod("second", "data", json!({"nodeName": "n2"})).await;
     let refused = |list: &Value| {
@@ -250,7 +250,7 @@ async fn pods_move_and_nodes_die() {
     lab.tell("n1", &json!({"volumesInUse": null})).await;
     lab.on("data", &["n2"]).await;
 
-    // A node dies with its volume mounted. Somebody says that it is out of service: the volume is let go at once.
+    // A node dies with the volume mounted. With the out-of-service taint, the volume is detached immediately.
     lab.tell(
         "n2",
         &json!({"volumesInUse": [unique], "conditions": [{"type": "Ready", "status": "Unknown"}]}),

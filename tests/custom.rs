@@ -1,4 +1,5 @@
-//! Kinds that clients bring: definitions are taken, their kinds are served like any other, and go again.
+//! Custom resources: definitions are accepted, their kinds are served like built-in ones, and both can be
+//! deleted.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -93,11 +94,11 @@ fn message(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn a_kind_is_served_like_any_other() {
+async fn custom_kind_is_served_like_a_built_in_one() {
     let (_plane, http) = server().await;
     assert_eq!(http.get(WIDGETS).await.code, 404);
     define(&http, &definition()).await;
-    // Whoever sees that it is established may use it at once.
+    // A kind can be used as soon as its definition is Established.
     let made = http.create(WIDGETS, &widget("a", json!({"size": 3, "free": {"x": [1]}}))).await;
     assert_eq!((&made["kind"], &made["apiVersion"]), (&json!("Widget"), &json!("example.com/v1")));
     assert_eq!(made["spec"], json!({"size": 3, "color": "red", "free": {"x": [1]}}));
@@ -155,7 +156,7 @@ async fn a_kind_is_served_like_any_other() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused() {
+async fn invalid_custom_objects_are_rejected() {
     let (_plane, http) = server().await;
     define(&http, &definition()).await;
     let one = "Widget.example.com \"x\" is invalid: ";
@@ -187,7 +188,7 @@ async fn what_does_not_fit_is_refused() {
         assert_eq!(answer.code, 422, "{case}: {}", answer.text());
         assert!(message(&answer).starts_with(one), "{case}: {}", message(&answer));
         assert!(message(&answer).contains(want), "{case}: {}", message(&answer));
-        // Rules wait for values that fit.
+        // Validation rules run only on values that match the schema.
         let unchecked = message(&answer).contains("some validation rules were not checked");
         assert_eq!(unchecked, !want.contains("unlucky"), "{case}: {}", message(&answer));
     }
@@ -246,7 +247,7 @@ async fn managers_share_an_object_by_its_schema() {
     let conflict = apply(&http, "two", &widget("a", json!({"size": 2}))).await;
     let want = "Apply failed with 1 conflict: conflict with \"one\": .spec.size";
     assert_eq!((conflict.code, message(&conflict).as_str()), (409, want));
-    // What is applied no more goes, item by item and key by key.
+    // Fields that are no longer applied are removed, item by item and key by key.
     let left = apply(&http, "two", &widget("a", json!({"free": {}}))).await.expect(200);
     assert_eq!(left["spec"]["parts"], json!([{"name": "p", "count": 2}]));
     let again = apply(&http, "one", &one).await.expect(200);
@@ -257,7 +258,7 @@ async fn managers_share_an_object_by_its_schema() {
 }
 
 #[tokio::test]
-async fn documents_and_versions_follow_the_definition() {
+async fn openapi_and_versions_follow_the_definition() {
     let (_plane, http) = server().await;
     let index = async || http.get("/openapi/v3").await.expect(200)["paths"]["apis/example.com/v1"].clone();
     assert_eq!(index().await, Value::Null);
@@ -288,7 +289,7 @@ async fn documents_and_versions_follow_the_definition() {
     );
 
     http.create(WIDGETS, &widget("a", json!({}))).await;
-    // A second version, and a default that objects from before it have as well.
+    // A second version, and a default that also applies to existing objects.
     let path = format!("{DEFINITIONS}/widgets.example.com");
     let mut next = http.get(&path).await.expect(200);
     next["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["weight"] =
@@ -312,7 +313,7 @@ async fn documents_and_versions_follow_the_definition() {
 }
 
 #[tokio::test]
-async fn a_definition_takes_its_objects_along() {
+async fn deleted_definition_deletes_its_objects() {
     let (mut plane, http) = server().await;
     define(&http, &definition()).await;
     http.create(WIDGETS, &widget("a", json!({}))).await;
@@ -348,18 +349,18 @@ async fn a_definition_takes_its_objects_along() {
     http.patch(&format!("{WIDGETS}/b"), &json!({"metadata": {"finalizers": null}})).await.expect(200);
     http.until_gone(&path).await;
     http.until_gone(WIDGETS).await;
-    // The name that it had is free now.
+    // The name of the deleted kind can be used again.
     let freed = established(&http, "others.example.com").await;
     assert_eq!(freed["status"]["acceptedNames"]["shortNames"], json!(["wd"]));
 }
 
 #[tokio::test]
-async fn objects_end_at_a_hundred_levels() {
+async fn nesting_is_limited_to_a_hundred_levels() {
     let (_plane, http) = server().await;
     define(&http, &definition()).await;
     let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
     let widget = |levels: usize| widget("a", json!({"free": {"x": nested(levels)}}));
-    // The widget, its spec and what is free in it stand around the lists.
+    // The widget, its spec and the free field add three levels around the lists.
     let (fits, deep) = (98, 101);
     http.create(WIDGETS, &widget(fits)).await;
     let path = format!("{WIDGETS}/a");
@@ -385,7 +386,7 @@ async fn objects_end_at_a_hundred_levels() {
     ] {
         let answer = http.send(method, path, &[("content-type", content)], body.to_string().into()).await;
         assert!((400..500).contains(&answer.code), "{door}: {}", answer.text());
-        // YAML has a limit of its own, and comes to it first.
+        // YAML has its own limit, which is reached first.
         let is_yaml = content.ends_with("yaml");
         let want = if is_yaml { "is too deep" } else { "a value is nested more than 100 levels deep" };
         assert!(message(&answer).contains(want), "{door}: {}", message(&answer));
@@ -394,7 +395,7 @@ async fn objects_end_at_a_hundred_levels() {
 }
 
 #[tokio::test]
-async fn namespaces_and_owners_take_objects_along() {
+async fn custom_objects_are_deleted_with_namespace_or_owner() {
     let plane = Plane::start().await;
     let http = plane.http();
     define(&http, &definition()).await;
@@ -416,7 +417,7 @@ async fn namespaces_and_owners_take_objects_along() {
     http.until_gone(&format!("{WIDGETS}/owned")).await;
 }
 
-/// In the form of the group snapshots of CSI, whose group stands beside that of the snapshots that every server has.
+/// Like the group snapshots of CSI, whose API group is next to that of the built-in volume snapshots.
 const SNAPSHOTS: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -497,7 +498,7 @@ spec: {volumeGroupSnapshotClassName: class, source: {selector: {matchLabels: {ap
 ";
 
 #[tokio::test]
-async fn kubectl_takes_them_for_its_own() {
+async fn kubectl_handles_custom_kinds_like_its_own() {
     let (plane, http) = server().await;
     let kubectl = plane.kubectl();
     kubectl.apply(SNAPSHOTS).await;

@@ -1,4 +1,4 @@
-//! The commands that look into the past, with a server and in both names of the program.
+//! The commands that read the past, with a server and under both names of the program.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::harness::process::{ORLOP, command};
 
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 
-/// What it said, and its exit code.
+/// Its output, and its exit code.
 struct Said {
     code: i32,
     out: String,
@@ -28,7 +28,7 @@ fn class(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn objects_as_they_were_and_as_they_are() {
+async fn objects_are_shown_as_of_any_revision() {
     let dir = tempfile::tempdir().unwrap();
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let (http, url) = (plane.http(), plane.url());
@@ -80,7 +80,7 @@ async fn objects_as_they_were_and_as_they_are() {
     let away = run(&ORLOP, dir.path(), &["get", "sc"], &[("ORLOP_SERVER", "http://127.0.0.1:1")]);
     assert!(away.code == 2 && away.errors.contains("http://127.0.0.1:1 does not answer"), "{}", away.errors);
 
-    // As a plugin of kubectl the kubeconfig says which server.
+    // As a kubectl plugin, it takes the server from the kubeconfig.
     let plugin = dir.path().join("kubectl-orlop");
     std::os::unix::fs::symlink(&*ORLOP, &plugin).unwrap();
     let config = dir.path().join("config");
@@ -97,9 +97,10 @@ async fn objects_as_they_were_and_as_they_are() {
     assert_eq!((said.code, names(&said)), (0, vec!["one".to_owned()]), "{}{}", said.out, said.errors);
 }
 
-/// A volume that was deleted under its claim comes back with one command, and the claim goes to another namespace with another one.
+/// A volume that was deleted under its claim is restored with one command, and another one moves the claim to
+/// another namespace.
 #[tokio::test]
-async fn what_was_lost_comes_back_and_goes_elsewhere() {
+async fn lost_volume_is_restored_and_its_claim_moved() {
     const VOLUMES: &str = "/api/v1/persistentvolumes";
     const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! The paths of the group `orlop.dev` on a real server with its controllers: what was deleted comes back, what is moved stays bound, what has changed
-//! meanwhile is left alone, and a stream has neither gaps nor repetitions. The commands that use them are in `insight.rs`.
+//! The paths of the group `orlop.dev` on a real server with its controllers: deleted objects are restored, moved
+//! claims stay bound, objects that have changed since the plan are left alone, and a stream has neither gaps nor
+//! repetitions. The commands that use them are in `insight.rs`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -70,7 +71,7 @@ async fn bound(http: &Http, volume: Value, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_volume_that_was_deleted_by_accident_comes_back_with_one_request() {
+async fn accidentally_deleted_volume_is_restored_with_one_request() {
     let plane = Plane::start().await;
     let http = plane.http();
     for (name, aim, verb_name) in [
@@ -79,7 +80,7 @@ async fn a_volume_that_was_deleted_by_accident_comes_back_with_one_request() {
     ] {
         let before = bound(&http, csi(name), name).await;
         let (path, claim_path) = (format!("{VOLUMES}/{name}"), format!("{}/{name}", claims("default")));
-        // As a person does it, who is told that something holds it.
+        // As users do it when a finalizer blocks the deletion.
         http.delete(&path).await.expect(200);
         http.patch(&path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
         http.until_gone(&path).await;
@@ -99,7 +100,7 @@ async fn a_volume_that_was_deleted_by_accident_comes_back_with_one_request() {
         assert_eq!(text(&volume, "/spec/csi/volumeHandle"), format!("handle-{name}"));
         assert_eq!(volume["spec"]["persistentVolumeReclaimPolicy"], "Retain");
         assert_eq!(volume["spec"]["claimRef"]["uid"], before["metadata"]["uid"]);
-        // Once more there is nothing to do, and that is said.
+        // A second request has nothing to do, and the answer says so.
         let again = verb(&http, aim, verb_name, json!({})).await;
         assert_eq!(again.code, 409, "{}", again.text());
         let events = http.get("/apis/events.k8s.io/v1/namespaces/default/events").await.expect(200);
@@ -113,7 +114,7 @@ async fn a_volume_that_was_deleted_by_accident_comes_back_with_one_request() {
 }
 
 #[tokio::test]
-async fn a_claim_that_moves_is_never_lost() {
+async fn moved_claim_is_never_lost() {
     let plane = Plane::start().await;
     let http = plane.http();
     http.create("/api/v1/namespaces", &json!({"metadata": {"name": "there"}})).await;
@@ -131,7 +132,7 @@ async fn a_claim_that_moves_is_never_lost() {
         assert_eq!(volume["spec"]["claimRef"]["uid"], moved["metadata"]["uid"]);
         from = to;
     }
-    // The binder has looked at all of it once it has done what came last.
+    // The binder has processed everything once it has bound the last claim.
     bound(&http, csi("last"), "last").await;
     let is_last = |event: &Value| {
         text(event, "/object/metadata/name") == "last" && text(event, "/object/status/phase") == "Bound"
@@ -141,7 +142,7 @@ async fn a_claim_that_moves_is_never_lost() {
         seen.iter().filter(|event| text(event, "/object/status/phase") == "Lost").collect();
     assert!(lost.is_empty(), "{lost:#?}");
     assert_eq!(text(&http.get(&format!("{VOLUMES}/pv")).await.json(), "/status/phase"), "Bound");
-    // Who uses it keeps it where it is.
+    // A claim in use cannot be moved.
     let pod = json!({"metadata": {"name": "p"}, "spec": {
         "containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
     }});
@@ -152,7 +153,7 @@ async fn a_claim_that_moves_is_never_lost() {
 }
 
 #[tokio::test]
-async fn a_released_volume_is_offered_again() {
+async fn released_volume_can_be_bound_again() {
     let plane = Plane::start().await;
     let http = plane.http();
     // With its data, for one claim.
@@ -170,7 +171,7 @@ async fn a_released_volume_is_offered_again() {
     assert_eq!(second["spec"]["volumeName"], "kept");
     http.delete(&format!("{}/stranger", claims("default"))).await.expect(200);
 
-    // Without its data, once; afterwards its policy is what it was.
+    // Without its data, once; then its previous reclaim policy applies again.
     let place = volume("wiped", json!({"hostPath": {"path": plane.dir().join("wiped")}}));
     bound(&http, place, "third").await;
     let path = format!("{VOLUMES}/wiped");
@@ -192,7 +193,7 @@ async fn a_released_volume_is_offered_again() {
 }
 
 #[tokio::test]
-async fn what_holds_an_object_goes_only_when_nobody_needs_it() {
+async fn finalizers_are_removed_only_when_nothing_needs_them() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let http = plane.http();
     let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
@@ -214,7 +215,7 @@ async fn what_holds_an_object_goes_only_when_nobody_needs_it() {
     assert!(text(&forced.expect(200), "/warnings/0").contains("data may be corrupted"));
     http.delete("/api/v1/nodes/n1").await.expect(200);
     verb(&http, aim, "release", json!({})).await.expect(200);
-    // No object tells of its driver, which does not prove that nobody runs it.
+    // No object refers to the attachment's driver, which does not prove that the driver is not running.
     let held = http.get(&format!("{attachments}/va")).await.expect(200);
     assert!(held["metadata"]["deletionTimestamp"].is_string(), "{held:#}");
     let force = json!({"force": "data may be corrupted"});
@@ -228,7 +229,7 @@ async fn what_holds_an_object_goes_only_when_nobody_needs_it() {
     verb(&http, aim, "release", force).await.expect(200);
     assert_eq!(http.get(&format!("{attachments}/va")).await.code, 404, "its driver is gone as well");
 
-    // A claim that nobody looks after any more, with a pod and without.
+    // A claim whose controller no longer exists, with a pod and without.
     let path = format!("{}/c", claims("default"));
     http.create(&claims("default"), &claim("c", "")).await;
     let aim = "namespaces/default/persistentvolumeclaims/c";
@@ -249,7 +250,7 @@ async fn what_holds_an_object_goes_only_when_nobody_needs_it() {
 }
 
 #[tokio::test]
-async fn a_plan_that_has_changed_since_it_was_seen_is_not_carried_out() {
+async fn outdated_plan_is_not_executed() {
     let plane = Plane::start().await;
     let http = plane.http();
     http.create("/api/v1/namespaces", &json!({"metadata": {"name": "there"}})).await;
@@ -269,7 +270,7 @@ async fn a_plan_that_has_changed_since_it_was_seen_is_not_carried_out() {
     assert_eq!(volume["metadata"]["resourceVersion"], changed["metadata"]["resourceVersion"]);
     assert_eq!(http.get(&format!("{}/c", claims("there"))).await.code, 404);
 
-    // What was there meanwhile and is gone again counts, too.
+    // An object that was created and deleted in between counts, too.
     http.create(CONFIG_MAPS, &json!({"metadata": {"name": "m"}, "data": {"n": "1"}})).await;
     let path = format!("{CONFIG_MAPS}/m");
     http.delete(&path).await.expect(200);
@@ -289,7 +290,7 @@ async fn a_plan_that_has_changed_since_it_was_seen_is_not_carried_out() {
     assert_eq!(http.get(&path).await.expect(200)["data"]["n"], "2");
 }
 
-/// Takes lines of a stream up to the last of `count` writes.
+/// Reads lines of a stream up to the last of `count` writes.
 fn take(lines: &[Value], seen: &mut Vec<(u64, String)>) {
     for line in lines.iter().filter(|line| line["object"].is_object()) {
         let revision = text(line, "/revision").parse().unwrap();
@@ -298,7 +299,7 @@ fn take(lines: &[Value], seen: &mut Vec<(u64, String)>) {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_where_it_was_over_a_restart() {
+async fn stream_resumes_without_gaps_after_restart() {
     let mut plane = Plane::of(Layout::ServerAlone).start().await;
     let http = plane.http();
     let map = |name: &str| json!({"metadata": {"name": name}});
@@ -332,7 +333,7 @@ async fn a_stream_goes_on_where_it_was_over_a_restart() {
 }
 
 #[tokio::test]
-async fn what_is_forgotten_is_said() {
+async fn compacted_revisions_are_reported() {
     let flags = ["--store-retention-age=100ms", "--store-retention-revisions=64"];
     let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
     let http = plane.http();
@@ -375,10 +376,10 @@ async fn what_is_forgotten_is_said() {
     assert_eq!(http.get(&format!("{ROOT}/capture")).await.code, 200, "what is known");
 }
 
-/// What a server says that does not start.
+/// The output of a server that fails to start.
 async fn refused(dir: &Path, flags: &[&str]) -> String {
     let args = ["serve", "--listen", "127.0.0.1:0"].iter().chain(flags).map(|arg| (*arg).to_owned());
-    // Each has a log of its own.
+    // Each start has its own log.
     let name = format!("refused-{}", std::fs::read_dir(dir).unwrap().count());
     let mut process = Process::start(&name, dir, &args.collect::<Vec<_>>());
     assert_eq!(process.exit_code().await, 1, "{flags:?}:\n{}", process.log());
@@ -386,7 +387,7 @@ async fn refused(dir: &Path, flags: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn a_server_begins_with_what_another_one_has_kept() {
+async fn server_starts_from_the_recording_of_another() {
     let plane = Plane::start().await;
     let http = plane.http();
     let claim_before = bound(&http, csi("pv"), "c").await;
@@ -417,7 +418,7 @@ async fn a_server_begins_with_what_another_one_has_kept() {
         }
         let secret = there.get("/api/v1/namespaces/default/secrets/s").await.expect(200);
         assert_eq!(secret["data"], json!({"password": ""}));
-        // The past has come with it: what was deleted there comes back here.
+        // The recording includes the past: an object that was deleted there is restored here.
         let path = format!("{ROOT}/namespaces/default/configmaps/gone/history");
         let (here, was) = (there.get(&path).await.expect(200), http.get(&path).await.expect(200));
         let times = |history: &Value| {
@@ -438,7 +439,7 @@ async fn a_server_begins_with_what_another_one_has_kept() {
 
     let whole = String::from_utf8(capture.body).unwrap();
     let broken = plane.dir().join("broken.capture");
-    // A line in the middle that ends too early; at the end of a file that is a copy that stopped.
+    // A truncated line in the middle; at the end of a file it would only be an interrupted copy.
     let mut lines: Vec<&str> = whole.lines().collect();
     let line = lines.len() / 2;
     lines[line - 1] = &lines[line - 1][..40];
@@ -446,7 +447,7 @@ async fn a_server_begins_with_what_another_one_has_kept() {
     let data = plane.dir().join("new").display().to_string();
     let said = refused(plane.dir(), &["--data-dir", &data, "--from", &broken.display().to_string()]).await;
     assert!(said.contains(&format!("broken.capture, line {line}: it is damaged")), "{said}");
-    // Nothing of it is on the disk: the second time it is the line again that is wrong, and not the store.
+    // Nothing was written to the disk: the second start fails on the line again, not on the store.
     let said = refused(plane.dir(), &["--data-dir", &data, "--from", &broken.display().to_string()]).await;
     assert!(said.contains("it is damaged") && !said.contains("not empty"), "{said}");
 }

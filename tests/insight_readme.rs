@@ -8,14 +8,14 @@ use crate::harness::plane::{Layout, Plane};
 use crate::harness::process::{ORLOP, command};
 use crate::harness::wait;
 
-/// A command with what is printed below it.
+/// A command with its expected output.
 struct Example {
     command: String,
     said: Vec<String>,
 }
 
-/// The commands of a section: lines that are indented, of which those with a dollar are given; what follows `<<'EOF'` is a part of its
-/// command.
+/// The commands of a section: indented lines, where a dollar begins a command. The lines after `<<'EOF'` belong
+/// to its command.
 fn examples(section: &str) -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
     let mut lines = section.lines().filter_map(|line| match line {
@@ -46,7 +46,7 @@ fn examples(section: &str) -> Vec<Example> {
     examples
 }
 
-/// With every number 0, spaces one, and without how long it took.
+/// The line with every number as 0, single spaces, and without durations.
 fn alike(line: &str) -> String {
     let line = line.split(" (after ").next().unwrap_or_default();
     let mut out = String::new();
@@ -61,7 +61,7 @@ fn alike(line: &str) -> String {
     out.trim_end().to_owned()
 }
 
-/// Both say the same; `...` is as much as nobody wants to read.
+/// Whether both outputs match; `...` stands for any further lines.
 fn is_same(wanted: &[String], got: &[&str]) -> bool {
     let shown = wanted.iter().position(|line| line == "...");
     let got = if shown.is_some() { &got[..got.len().min(shown.unwrap_or_default())] } else { got };
@@ -69,7 +69,7 @@ fn is_same(wanted: &[String], got: &[&str]) -> bool {
     wanted.len() == got.len() && wanted.iter().zip(got).all(|(wanted, got)| alike(wanted) == alike(got))
 }
 
-/// What a shell says of it, in which `k` and `orlop` are defined as in the documentation.
+/// The output of a shell in which `k` and `orlop` are defined as in the documentation.
 async fn shell(dir: &Path, url: &str, line: &str) -> String {
     let script = format!(
         "k() {{ kubectl --server {url} \"$@\"; }}\norlop() {{ \"$PROGRAM\" \"$@\" 2>&1; }}\ncd {}\n{line}\n",
@@ -83,16 +83,16 @@ async fn shell(dir: &Path, url: &str, line: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_readme_explains_and_restores() {
+async fn readme_examples_explain_and_restore() {
     run_examples("README.md", 7).await;
 }
 
 #[tokio::test]
-async fn the_page_explains_and_restores() {
+async fn explain_and_undo_examples_explain_and_restore() {
     run_examples("docs/explain-and-undo.md", 10).await;
 }
 
-/// Runs the section "Why is it Pending" of a page with at least so many commands.
+/// Runs the section "Why is it Pending" of a document, which has at least this number of commands.
 async fn run_examples(page: &str, least: usize) {
     let text = std::fs::read_to_string(format!("{}/{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let section = text.split("## Why is it Pending\n").nth(1).and_then(|rest| rest.split("\n## ").next());
@@ -100,7 +100,7 @@ async fn run_examples(page: &str, least: usize) {
     assert!(examples.len() >= least, "{page}: {} commands", examples.len());
     let mut plane = Plane::of(Layout::OneProcess).start().await;
     let (url, dir) = (plane.url(), plane.dir().to_owned());
-    // The page's revisions, and the same ones here.
+    // The document's revisions, and those of this run.
     let mut revisions: BTreeMap<String, String> = BTreeMap::new();
     for Example { command, said } in &examples {
         let mut line = command.clone();

@@ -1,5 +1,5 @@
-//! `orlop lab`: every story comes as it says, each in a laboratory of its own; in one that runs they can be played again; and what is no
-//! laboratory, or another state than the story's, is told with exit code 1.
+//! `orlop lab`: every story runs as described, each in its own lab; in a running lab, stories can be repeated;
+//! and a server that is not a lab, or a state that differs from the story's, is reported with exit code 1.
 
 use std::process::{Output, Stdio};
 
@@ -11,7 +11,7 @@ use crate::harness::plane::{Layout, Plane};
 use crate::harness::process::{ORLOP, Process, command};
 use crate::harness::wait;
 
-/// `orlop lab ARGS`, in a thread of its own.
+/// `orlop lab ARGS`, in a separate thread.
 async fn lab(args: &[&str]) -> Output {
     let args: Vec<String> = ["lab"].iter().chain(args).map(|word| (*word).to_owned()).collect();
     let run = move || {
@@ -29,7 +29,7 @@ fn ends(output: &Output, code: i32) -> String {
     format!("{said}{errors}")
 }
 
-/// Laboratories at one time: each is a server, a driver and three nodes, and has its own clock for what is lost.
+/// Limits the labs that run at the same time: each is a server, a driver and three nodes, with its own timeouts.
 static ROOMS: Semaphore = Semaphore::const_new(3);
 
 async fn plays(name: &str, steps: usize) {
@@ -41,47 +41,47 @@ async fn plays(name: &str, steps: usize) {
 }
 
 #[tokio::test]
-async fn bind() {
+async fn bind_plays_to_its_end() {
     plays("bind", 5).await;
 }
 
 #[tokio::test]
-async fn lost() {
+async fn lost_plays_to_its_end() {
     plays("lost", 4).await;
 }
 
 #[tokio::test]
-async fn recycle_failure() {
+async fn recycle_failure_plays_to_its_end() {
     plays("recycle-failure", 5).await;
 }
 
 #[tokio::test]
-async fn first_consumer() {
+async fn first_consumer_plays_to_its_end() {
     plays("first-consumer", 3).await;
 }
 
 #[tokio::test]
-async fn resize() {
+async fn resize_plays_to_its_end() {
     plays("resize", 3).await;
 }
 
 #[tokio::test]
-async fn multi_attach() {
+async fn multi_attach_plays_to_its_end() {
     plays("multi-attach", 4).await;
 }
 
 #[tokio::test]
-async fn node_lost() {
+async fn node_lost_plays_to_its_end() {
     plays("node-lost", 6).await;
 }
 
 #[tokio::test]
-async fn leak() {
+async fn leak_plays_to_its_end() {
     plays("leak", 4).await;
 }
 
 #[tokio::test]
-async fn a_laboratory_that_runs() {
+async fn running_lab_repeats_and_resets() {
     let dir = tempfile::tempdir().unwrap();
     let address = dir.path().join("address");
     let args = ["lab", "--listen=127.0.0.1:0", &format!("--address-file={}", address.display())];
@@ -103,7 +103,7 @@ async fn a_laboratory_that_runs() {
     assert_eq!(said["items"].as_array().unwrap().len(), 10, "five sentences, twice: {said:#}");
     assert_eq!(said["items"][0]["regarding"]["kind"], "ConfigMap");
 
-    // Somebody has left all nodes silent: a story begins with nodes that speak.
+    // All nodes were left silent; a new story resets them.
     let broken = json!({"data": {"silent": "virtual-1,virtual-2,virtual-3"}});
     http.patch("/api/v1/namespaces/default/configmaps/lab", &broken).await.expect(200);
     http.until("/api/v1/namespaces/default/configmaps/lab", "heard", |it| {
@@ -116,12 +116,12 @@ async fn a_laboratory_that_runs() {
 }
 
 #[tokio::test]
-async fn what_is_no_laboratory() {
+async fn other_servers_and_unexpected_states_are_reported() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let url = plane.url();
     let said = ends(&lab(&["run", "bind", "--server", &url]).await, 1);
     assert!(said.contains("this server is no laboratory"), "{said}");
-    // It says that it is one, and nobody answers.
+    // The server looks like a lab, but nothing reacts.
     let map = json!({"metadata": {"name": "lab"}, "data": {"silent.heard": "", "faults.heard": "[]"}});
     plane.http().create("/api/v1/namespaces/default/configmaps", &map).await;
     let said = ends(&lab(&["run", "bind", "--pace=0", "--patience=1s", "--server", &url]).await, 1);

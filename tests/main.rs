@@ -1,8 +1,8 @@
-//! End to end: every test here starts the real binary, or reads the repository itself.
+//! End-to-end tests: each one starts the real binary, or reads the repository itself.
 //!
-//! `harness` is what the stories are told with, `tidy` holds the repository's own rules, `faults`
-//! breaks the disk below a server, and the other files hold one story each. A story starts a whole plane of its own on port 0, so all of
-//! them run side by side, and waits for levels ("the claim is bound"), never for time.
+//! `harness` is the test library, `tidy` checks the repository's own rules, `faults` injects disk faults below a
+//! server, and the other files contain one story each. A story starts its own control plane on port 0, so all of
+//! them run in parallel, and waits for conditions ("the claim is bound"), never for time.
 
 #![allow(clippy::unwrap_used)]
 

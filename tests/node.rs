@@ -1,5 +1,5 @@
-//! Nodes: virtual ones in the server's process, and a real one on this machine with the laboratory driver, also when it is killed in the
-//! middle. What needs root says so where there is none, and is left out.
+//! Nodes: virtual ones in the server's process, and a real one on this machine with the lab driver, which is also
+//! killed in the middle of its work. Tests that need root are skipped with a message if it is missing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,7 @@ async fn ready(http: &Http, node: &str) -> Value {
     http.until(&format!("{NODES}/{node}"), "ready", |node| condition(node, "Ready") == "True").await
 }
 
-/// A pod for a node, with a volume of each kind that is given.
+/// A pod for a node, with one volume of each given kind.
 pub(crate) fn pod(name: &str, node: &str, volumes: &Value) -> Value {
     let mounts: Vec<Value> = volumes
         .as_array()
@@ -49,7 +49,7 @@ pub(crate) async fn running(http: &Http, pod: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_pod_lives_on_a_virtual_node() {
+async fn pod_runs_on_a_virtual_node() {
     let mut plane = Plane::of(Layout::OneProcess).server_flags(&["--virtual-nodes", "2"]).start().await;
     let http = plane.http();
     for node in ["virtual-1", "virtual-2"] {
@@ -70,7 +70,7 @@ async fn a_pod_lives_on_a_virtual_node() {
     let file = root.join("pods").join(uid).join("volumes/kubernetes.io~configmap/settings/a");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "1", "{}", file.display());
 
-    // It outlives the process.
+    // It survives the restart.
     plane.kill_and_restart().await;
     let http = plane.http();
     ready(&http, "virtual-1").await;
@@ -85,7 +85,7 @@ async fn a_pod_lives_on_a_virtual_node() {
     plane.stop().await;
 }
 
-/// What is mounted below a directory.
+/// The mounts below a directory.
 pub(crate) fn mounted(below: &Path) -> Vec<PathBuf> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let targets = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
@@ -102,7 +102,7 @@ pub(crate) fn loop_devices(below: &Path) -> Vec<PathBuf> {
     devices.filter(is_below).map(|device| Path::new("/dev").join(device.file_name())).collect()
 }
 
-/// Takes away what a test that failed has left mounted.
+/// Unmounts what a failed test has left mounted.
 pub(crate) struct Swept(pub(crate) PathBuf);
 
 impl Drop for Swept {
@@ -116,22 +116,22 @@ impl Drop for Swept {
     }
 }
 
-/// A plane, a driver, and this machine as node n1 in a process of its own.
+/// A control plane, a driver, and this machine as node n1 in a separate process.
 pub(crate) struct Ground {
     pub(crate) agent: Option<Process>,
-    /// Variables and flags for the agent, from its next start on.
+    /// Environment variables and flags for the agent, from its next start on.
     pub(crate) variables: Vec<(&'static str, String)>,
     pub(crate) flags: Vec<String>,
     pub(crate) driver: Hostpath,
     pub(crate) plane: Plane,
     pub(crate) root: PathBuf,
-    // Before the last: what is mounted goes first, then the files.
+    // Before the last field: unmount first, then remove the files.
     _swept: Swept,
     _dir: tempfile::TempDir,
 }
 
 impl Ground {
-    /// None without root, which is said.
+    /// `None` without root, with a message.
     pub(crate) async fn start() -> Option<Self> {
         if !crate::harness::privileges::has_root("mounts of a node") {
             return None;
@@ -179,7 +179,7 @@ impl Ground {
         self.start_agent();
     }
 
-    /// A class, and a claim of it that waits for its pod.
+    /// Creates a class, and a claim of it that waits for its pod.
     pub(crate) async fn claim(&self) {
         let http = self.plane.http();
         http.create(
@@ -195,7 +195,7 @@ impl Ground {
         .await;
     }
 
-    /// Where the pod finds its claim.
+    /// The path of a volume in the pod's directory.
     fn path(&self, pod: &Value, volume: &str) -> PathBuf {
         let uid = pod["metadata"]["uid"].as_str().unwrap();
         self.root.join("pods").join(uid).join("volumes/kubernetes.io~csi").join(volume).join("mount")
@@ -208,7 +208,7 @@ impl Ground {
         claim["spec"]["volumeName"].as_str().unwrap().to_owned()
     }
 
-    /// After the pod has gone: nothing is mounted, attached, or in use.
+    /// After the pod is gone: nothing is mounted, attached, or in use.
     async fn nothing_is_left(&self) {
         let http = self.plane.http();
         wait::until("no volume is attached", async || {
@@ -241,7 +241,7 @@ fn claimed() -> Value {
 }
 
 #[tokio::test]
-async fn the_whole_life_of_a_volume_on_one_machine() {
+async fn volume_lives_from_claim_to_deletion_on_one_machine() {
     let Some(mut ground) = Ground::start().await else { return };
     let http = ground.plane.http();
     ground.claim().await;
@@ -260,7 +260,7 @@ async fn the_whole_life_of_a_volume_on_one_machine() {
     http.until_gone(&format!("{PODS}/web")).await;
     ground.nothing_is_left().await;
 
-    // What was written is there for the next one.
+    // The data is still there for the next pod.
     http.create(PODS, &pod("next", "n1", &claimed())).await;
     let next = running(&http, "next").await;
     let path = ground.path(&next, &volume);
@@ -277,7 +277,7 @@ async fn the_whole_life_of_a_volume_on_one_machine() {
 }
 
 #[tokio::test]
-async fn a_drain_ends_when_everything_is_unmounted_and_detached() {
+async fn drain_ends_when_everything_is_unmounted_and_detached() {
     let Some(ground) = Ground::start().await else { return };
     let http = ground.plane.http();
     ground.claim().await;
@@ -291,7 +291,7 @@ async fn a_drain_ends_when_everything_is_unmounted_and_detached() {
     args.push(ground.plane.url());
     let mut drain = Process::start("drain", ground.root.parent().unwrap(), &args);
     assert_eq!(drain.exit_code().await, 0, "{}", drain.log());
-    // Not waited for any more.
+    // Checked without waiting: the drain has already waited.
     assert_eq!(http.get(PODS).await.expect(200)["items"], json!([]));
     assert_eq!(http.get(ATTACHMENTS).await.expect(200)["items"], json!([]));
     assert_eq!(mounted(&ground.root), Vec::<PathBuf>::new());
@@ -303,11 +303,11 @@ async fn a_drain_ends_when_everything_is_unmounted_and_detached() {
 }
 
 #[tokio::test]
-async fn the_agent_is_killed_while_the_pod_comes_and_while_it_goes() {
+async fn agent_is_killed_during_pod_setup_and_teardown() {
     let Some(mut ground) = Ground::start().await else { return };
     let http = ground.plane.http();
     ground.claim().await;
-    // Slow enough to be killed in the middle of it.
+    // Slow enough for a kill in the middle.
     ground.driver.faults(&json!([
         {"rpc": "NodePublishVolume", "times": 1, "delay_ms": 1000},
         {"rpc": "NodeUnpublishVolume", "times": 1, "delay_ms": 1000}
@@ -323,7 +323,7 @@ async fn the_agent_is_killed_while_the_pod_comes_and_while_it_goes() {
     let path = ground.path(&web, &ground.volume().await);
     assert!(mounted(&ground.root).contains(&path), "{:?}", mounted(&ground.root));
 
-    // The agent is not missed while the pod runs.
+    // The pod keeps running without its agent.
     ground.kill_agent().await;
     assert!(mounted(&ground.root).contains(&path), "what is mounted stays");
     http.delete(&format!("{PODS}/web")).await.expect(200);
@@ -331,7 +331,7 @@ async fn the_agent_is_killed_while_the_pod_comes_and_while_it_goes() {
         pod["status"]["containerStatuses"][0]["state"].get("terminated").is_some()
     })
     .await;
-    // As if it was killed while it made a mount ready.
+    // The state after a kill in the middle of preparing a mount.
     let half = ground.root.join("mounting/half");
     std::fs::create_dir_all(&half).unwrap();
     assert!(Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&half).status().unwrap().success());

@@ -1,5 +1,5 @@
-//! Commands for nodes: `orlop node drain`, `uncordon` and `gc`, against a real server. Agents are other stories; here directories and
-//! objects are made by hand.
+//! Commands for nodes: `orlop node drain`, `uncordon` and `gc`, against a real server. No agents run here; the
+//! test creates directories and objects itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 const NODES: &str = "/api/v1/nodes";
 
-/// Ends with a code; what it said on stdout and stderr.
+/// Asserts the exit code; returns stdout and stderr.
 #[track_caller]
 fn ends(output: &Output, code: i32) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -41,7 +41,7 @@ fn has(said: &str, lines: &[&str]) {
     }
 }
 
-/// A pod on n1 that runs.
+/// Creates a running pod on n1.
 async fn pod(http: &Http, name: &str, owner: Option<&str>, volumes: Value) {
     let owners = owner.map(
         |kind| json!([{"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "o", "controller": true}]),
@@ -54,7 +54,7 @@ async fn pod(http: &Http, name: &str, owner: Option<&str>, volumes: Value) {
     http.patch(&format!("{PODS}/{name}/status"), &status).await.expect(200);
 }
 
-/// A volume of a driver, bound to a claim, and attached to n1.
+/// Creates a volume of a driver, bound to a claim and attached to n1.
 async fn attached(http: &Http, name: &str) {
     let volume = json!({"metadata": {"name": format!("pv-{name}")}, "spec": {"capacity": {"storage": "1Mi"},
         "accessModes": ["ReadWriteOnce"], "csi": {"driver": "d", "volumeHandle": name}, "storageClassName": "",
@@ -81,7 +81,7 @@ async fn names(http: &Http) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_node_is_drained_and_opened_again() {
+async fn drained_node_can_be_uncordoned() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let http = plane.http();
     http.create(NODES, &json!({"metadata": {"name": "n1"}})).await;
@@ -104,7 +104,7 @@ async fn a_node_is_drained_and_opened_again() {
     };
     allow(0).await;
 
-    // Nothing is changed by a look, and budgets are asked.
+    // A dry run changes nothing, and checks the budgets.
     let (said, _) =
         ends(&node(&plane, &["drain", "n1", "--dry-run", "--force", "--delete-emptydir-data"]), 0);
     has(
@@ -121,7 +121,7 @@ async fn a_node_is_drained_and_opened_again() {
     let object = http.get(&format!("{NODES}/n1")).await.expect(200);
     assert!(object["spec"].get("unschedulable").is_none(), "{object:#}");
 
-    // What would be lost is said before anybody is asked.
+    // Data that would be lost is reported before the confirmation.
     let (_, error) = ends(&node(&plane, &["drain", "n1"]), 1);
     assert_eq!(
         error.trim_end(),
@@ -140,7 +140,7 @@ async fn a_node_is_drained_and_opened_again() {
     let (_, error) = ends(&node(&plane, &["uncordon", "n2"]), 1);
     assert_eq!(error.trim_end(), "error: cannot read node n2: nodes \"n2\" not found");
 
-    // A budget is waited for, then what the pods had; what stays keeps its volume.
+    // The drain waits for a budget, then for the pods' volumes; a pod that stays keeps its volume.
     let flags = ["node", "drain", "n1", "--force", "--delete-emptydir-data", "--server"];
     let mut args = flags.map(str::to_owned).to_vec();
     args.push(plane.url());
@@ -172,7 +172,7 @@ async fn a_node_is_drained_and_opened_again() {
     );
 }
 
-/// Takes a mount away also when the test fails.
+/// Unmounts, also when the test fails.
 struct Mounted(PathBuf);
 
 impl Drop for Mounted {
@@ -192,11 +192,11 @@ fn mount_memory(at: &Path) -> Option<Mounted> {
 }
 
 #[tokio::test]
-async fn what_is_left_in_the_directory_of_an_agent() {
+async fn gc_removes_leftovers_of_an_agent() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let http = plane.http();
     http.create(NODES, &json!({"metadata": {"name": "n1"}})).await;
-    // On another node: nobody's directory is moved away because of a wrong --name.
+    // A pod of another node: a wrong --name must not move the directory of a known pod.
     pod(&http, "known", None, json!([])).await;
     let known = http.get(&format!("{PODS}/known")).await.expect(200);
     let known = known["metadata"]["uid"].as_str().unwrap();
@@ -231,7 +231,7 @@ async fn what_is_left_in_the_directory_of_an_agent() {
         lines
     };
 
-    // A look changes nothing, and an agent that runs keeps everything to itself.
+    // A dry run changes nothing, and a running agent excludes gc.
     let before = all(&root);
     let would = [
         "unmounted by the next agent: volume kubernetes.io/empty-dir/v (of unknown pod left)".to_owned(),
@@ -282,7 +282,7 @@ async fn what_is_left_in_the_directory_of_an_agent() {
         assert_eq!(all(&root), before);
     }
 
-    // What cannot be known is no reason to begin.
+    // If the pods cannot be listed, nothing is changed.
     let (_, error) = ends(&gc(&["--purge-quarantine"]), 2);
     assert!(error.contains("--older-than"), "{error}");
     let deaf = command(&*ORLOP, plane.dir())
@@ -312,7 +312,7 @@ async fn what_is_left_in_the_directory_of_an_agent() {
     })
     .await;
 
-    // The quarantine is emptied only of what is old enough, and never through a link.
+    // Only old entries are purged from the quarantine, and links are never followed.
     let (said, _) = ends(&gc(&["--purge-quarantine", "--older-than=24h"]), 1);
     assert!(
         said.contains(&format!(

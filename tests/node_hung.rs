@@ -1,5 +1,6 @@
-//! A mount that never ends, and a driver that never answers: each holds up its own pod and no other, what hangs is told in words, and goes its way
-//! when it is let go. And the one agent of a directory, which alone clears up in it.
+//! A mount that hangs, and a driver that never answers: each blocks its own pod only, is reported in an event,
+//! and completes once it is unblocked. Also tests that a directory has only one agent, and that only this agent
+//! cleans up in it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +13,8 @@ use crate::harness::process::Process;
 use crate::harness::wait;
 use crate::node::{ATTACHMENTS, CLAIMS, Ground, NODES, PODS, mounted, pod, running};
 
-/// A mount(8) whose mounts of the server `dead` hang until they are let go, and which has memory instead of other servers.
+/// A mount(8) that blocks mounts of the server `dead` until the test releases them, and mounts a tmpfs for all
+/// other servers.
 struct Helper(PathBuf);
 
 impl Helper {
@@ -62,7 +64,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // Also when the test fails: it would hang for ever.
+        // Also when the test fails: otherwise it would hang forever.
         let _ = fs::write(self.0.join("go"), "");
     }
 }
@@ -71,7 +73,7 @@ fn nfs(server: &str) -> Value {
     json!([{"name": "share", "nfs": {"server": server, "path": "/x"}}])
 }
 
-/// Pods of these kinds come and go while `hangs` stays true.
+/// Pods of these kinds start and end while `hangs` remains true.
 async fn others_live(http: &Http, others: &[(&str, &Value)], hangs: impl Fn() -> bool) {
     for (name, volumes) in others {
         http.create(PODS, &pod(name, "n1", volumes)).await;
@@ -86,7 +88,7 @@ async fn others_live(http: &Http, others: &[(&str, &Value)], hangs: impl Fn() ->
     assert!(hangs(), "the other pods came and went only after the hang had ended");
 }
 
-/// Waits for an event of a pod with all of these words.
+/// Waits for an event of a pod whose message contains all of these words.
 async fn told(http: &Http, pod: &str, reason: &str, words: &[&str]) {
     let events = "/api/v1/namespaces/default/events";
     http.until(events, &format!("{reason} of {pod}"), |list| {
@@ -100,7 +102,7 @@ async fn told(http: &Http, pod: &str, reason: &str, words: &[&str]) {
     .await;
 }
 
-/// It is being deleted, and is still there.
+/// The pod is being deleted, but still exists.
 async fn is_held(http: &Http, pod: &str) {
     let found = http.get(&format!("{PODS}/{pod}")).await.expect(200);
     assert!(found["metadata"]["deletionTimestamp"].is_string(), "{found:#}");
@@ -119,11 +121,11 @@ async fn nothing_is_mounted(root: &Path) {
 }
 
 #[tokio::test]
-async fn a_mount_that_hangs_holds_up_its_own_pod() {
+async fn hanging_mount_blocks_its_own_pod_only() {
     let Some(mut ground) = Ground::start().await else { return };
     let (http, root) = (ground.plane.http(), ground.root.clone());
     let helper = Helper::new(root.parent().unwrap());
-    // What an agent that was killed has left is taken away at the start.
+    // The leftovers of a killed agent are removed at the start.
     fs::create_dir_all(root.join("mounting/left")).unwrap();
     let bound = std::process::Command::new("mount")
         .args(["-t", "tmpfs", "left"])
@@ -139,12 +141,12 @@ async fn a_mount_that_hangs_holds_up_its_own_pod() {
     http.create(PODS, &pod("hung", "n1", &nfs("dead"))).await;
     helper.hangs().await;
     let memory = json!([{"name": "room", "emptyDir": {"medium": "Memory"}}]);
-    // The place that the hanging mount is made in is removed when it ends.
+    // The directory of the hanging mount is removed when the mount ends.
     let hangs = || places(&root).len() == 1;
     others_live(&http, &[("same", &nfs("alive")), ("other", &memory)], hangs).await;
     told(&http, "hung", "FailedMount", &["share", "no answer for 2 s; it is still being tried"]).await;
 
-    // What the agent is making is not taken away by another one, which is told to go.
+    // A second agent exits, and does not remove the directory in which the first one is mounting.
     let making = places(&root);
     assert_eq!(making.len(), 1, "{making:?}");
     let args = [
@@ -170,7 +172,7 @@ async fn a_mount_that_hangs_holds_up_its_own_pod() {
 }
 
 #[tokio::test]
-async fn the_helper_of_a_killed_agent_is_in_nobodys_way() {
+async fn mount_helper_of_a_killed_agent_does_not_disturb_the_next_one() {
     let Some(mut ground) = Ground::start().await else { return };
     let (http, root) = (ground.plane.http(), ground.root.clone());
     let helper = Helper::new(root.parent().unwrap());
@@ -196,7 +198,7 @@ async fn the_helper_of_a_killed_agent_is_in_nobodys_way() {
 }
 
 #[tokio::test]
-async fn a_driver_that_does_not_answer_holds_up_its_own_pod() {
+async fn unresponsive_driver_blocks_its_own_pod_only() {
     let Some(ground) = Ground::start().await else { return };
     let (http, root) = (ground.plane.http(), ground.root.clone());
     ground.claim().await;
@@ -228,7 +230,7 @@ async fn a_driver_that_does_not_answer_holds_up_its_own_pod() {
     ground.driver.faults(&json!([]));
     http.until_gone(&format!("{PODS}/hung")).await;
 
-    // And on the way back.
+    // The same while a pod is torn down.
     http.create(PODS, &pod("going", "n1", &of("data"))).await;
     running(&http, "going").await;
     ground.driver.faults(&json!([{"rpc": "NodeUnpublishVolume", "times": 1, "fault": "hold-after"}]));

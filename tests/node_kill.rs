@@ -1,7 +1,8 @@
-//! `kill -9` of the agent at every step of a pod's life. The agent has points before and after everything that it changes
-//! (`node/src/crash_points.rs`); here it is started again and again until it has died once at each of them, while a pod comes and while it goes.
-//! A call of a driver is also broken off in its middle. At the end everything is as if nobody had been killed: the pod ran, what it
-//! wrote is there, nothing is mounted or attached, and the volume can be deleted.
+//! `kill -9` of the agent at every step of a pod's life. The agent has crash points before and after every change
+//! that it makes (`node/src/crash_points.rs`); the test restarts it until it has died once at each of them,
+//! during the setup and the teardown of a pod. Calls to a driver are also interrupted in the middle. At the end
+//! the state is the same as without kills: the pod ran, its data is present, nothing is mounted or attached, and
+//! the volume can be deleted.
 //!
 //! ORLOP_NODE_KILLS sets the number of kills at random times (8 when unset), ORLOP_NODE_KILL_SEED repeats them.
 
@@ -20,7 +21,7 @@ use crate::harness::wait::{self, PATIENCE};
 use crate::node::{ATTACHMENTS, CLAIMS, Ground, NODES, PODS, VOLUMES, condition, loop_devices, mounted};
 
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
-/// Exit code of what was killed.
+/// Exit code of a killed process.
 const KILLED: i32 = 137;
 const WRITTEN: &[u8] = b"written by the pod";
 
@@ -34,13 +35,13 @@ struct Kept {
 /// How the pod uses it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// It writes a file, which the next pod finds.
+    /// The pod writes a file, which the next pod finds.
     Files,
-    /// The same, and the file goes with the pod.
+    /// The same, and the file is deleted with the pod.
     Scratch,
-    /// It writes on a device, and the next pod finds it there.
+    /// The pod writes to a device, and the next pod finds the data there.
     Device,
-    /// It finds this file.
+    /// The pod finds this file.
     Reads(&'static str),
 }
 
@@ -68,7 +69,7 @@ fn pod(name: &str, volumes: &[Kept]) -> Value {
         "containers": [{"name": "c", "image": "i", "volumeMounts": mounts, "volumeDevices": devices}]}})
 }
 
-/// What a pod finds by the name of a volume.
+/// The path at which a pod finds a volume.
 fn seen(root: &Path, pod: &str, volume: &Kept) -> PathBuf {
     let path = root.join("by-name/default").join(pod).join(volume.name);
     match volume.use_ {
@@ -99,7 +100,7 @@ fn content(path: &Path) -> Result<Vec<u8>, String> {
     file.map(|()| bytes).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Whether the pod finds what it, or the one before it, has written.
+/// Checks that the pod finds the data that it, or the previous pod, has written.
 fn finds(root: &Path, pod: &str, volumes: &[Kept], is_next: bool) -> Result<(), String> {
     for volume in volumes.iter().filter(|volume| !(is_next && volume.use_ == Use::Scratch)) {
         let path = seen(root, pod, volume);
@@ -119,7 +120,7 @@ async fn runs(http: &Http, pod: &str) -> Result<(), String> {
     }
 }
 
-/// Names below a directory, all of them.
+/// All paths below a directory.
 fn below(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let inner = entries.flat_map(|entry| {
@@ -130,7 +131,7 @@ fn below(dir: &Path) -> Vec<PathBuf> {
     inner.collect()
 }
 
-/// Whether anything is left of a pod that has gone.
+/// Checks that nothing is left of a deleted pod.
 async fn nothing_is_left(http: &Http, root: &Path, pod: &str) -> Result<(), String> {
     if http.get(&format!("{PODS}/{pod}")).await.code != 404 {
         return Err(format!("the pod {pod} is there"));
@@ -139,7 +140,7 @@ async fn nothing_is_left(http: &Http, root: &Path, pod: &str) -> Result<(), Stri
         mounted(root).iter().map(|path| format!("mount {}", path.display())).collect();
     let files = ["pods", "mounting", "quarantine", "by-name/default"].into_iter();
     left.extend(files.flat_map(|dir| below(&root.join(dir))).map(|path| path.display().to_string()));
-    // Directories that all volumes of a plugin share stay.
+    // Directories that all volumes of a plugin share remain.
     let shared = [
         "kubernetes.io",
         "csi",
@@ -166,7 +167,7 @@ async fn nothing_is_left(http: &Http, root: &Path, pod: &str) -> Result<(), Stri
     if left.is_empty() { Ok(()) } else { Err(left.join("\n")) }
 }
 
-/// A ground whose agent dies.
+/// A test environment whose agent dies.
 struct Deadly {
     ground: Ground,
     http: Http,
@@ -188,20 +189,20 @@ impl Deadly {
         self.base().join("steps")
     }
 
-    /// From now on it dies at each step once.
+    /// From now on the agent dies once at each step.
     async fn dies_at_every_step(&mut self) {
         self.ground.variables = vec![("ORLOP_NODE_CRASH_POINTS", self.steps().display().to_string())];
         self.ground.kill_agent().await;
     }
 
-    /// Starts it again as often as it dies, until it lives and the answer is right.
+    /// Restarts the agent after each death, until it lives and the condition is met.
     async fn through(&mut self, what: &str, ask: impl AsyncFn(&Http, &Path) -> Result<(), String>) {
         while self.dies_before(what, &ask).await {
             self.ground.start_agent();
         }
     }
 
-    /// Waits until it dies, or the answer is right. Whether it has died.
+    /// Waits until the agent dies or the condition is met; returns whether it died.
     async fn dies_before(
         &mut self,
         what: &str,
@@ -238,7 +239,7 @@ impl Deadly {
         self.http.create(CLAIMS, &claim).await;
     }
 
-    /// A claim of a volume of this machine.
+    /// A claim bound to a local volume of this machine.
     async fn local(&self, name: &str, path: &Path) {
         let node = self.http.get(&format!("{NODES}/n1")).await.json();
         let host = &node["metadata"]["labels"]["kubernetes.io/hostname"];
@@ -253,7 +254,7 @@ impl Deadly {
         self.http.create(CLAIMS, &claim).await;
     }
 
-    /// A whole life of a pod with deaths, and after it one without.
+    /// The whole life of a pod with deaths, and then of one without.
     async fn lives(&mut self, volumes: &[Kept]) {
         self.dies_at_every_step().await;
         self.http.create(PODS, &pod("web", volumes)).await;
@@ -271,7 +272,7 @@ impl Deadly {
         self.next_one(volumes).await;
     }
 
-    /// What was written is there for another pod, and everything can go.
+    /// Another pod finds the data, and then everything can be deleted.
     async fn next_one(&mut self, volumes: &[Kept]) {
         self.ground.variables.clear();
         self.ground.kill_agent().await;
@@ -296,8 +297,8 @@ impl Deadly {
         .await;
     }
 
-    /// It has died at all of these: parts of their lines. What is done once, and is seen by the next agent to be done, has no sure step after it:
-    /// another step may be the one.
+    /// Asserts that the agent has died at all of these steps, given as parts of their lines. An operation that the
+    /// next agent finds done has no certain step after it: another step may take its place.
     fn has_died_at(&self, expected: &[&str]) {
         let steps = fs::read_to_string(self.steps()).unwrap();
         let missing: Vec<&&str> = expected
@@ -311,7 +312,7 @@ impl Deadly {
 }
 
 #[tokio::test]
-async fn at_every_step_of_volumes_of_a_driver() {
+async fn agent_is_killed_at_every_step_of_csi_volumes() {
     let Some(mut deadly) = Deadly::start().await else { return };
     deadly.class().await;
     deadly.claim("files", "Filesystem").await;
@@ -354,7 +355,7 @@ async fn at_every_step_of_volumes_of_a_driver() {
 }
 
 #[tokio::test]
-async fn at_every_step_of_volumes_of_the_machine() {
+async fn agent_is_killed_at_every_step_of_local_volumes() {
     let Some(mut deadly) = Deadly::start().await else { return };
     let (host, dir, image) =
         (deadly.base().join("host"), deadly.base().join("dir"), deadly.base().join("image"));
@@ -431,7 +432,7 @@ async fn at_every_step_of_volumes_of_the_machine() {
 }
 
 #[tokio::test]
-async fn at_every_step_and_the_pod_is_deleted_meanwhile() {
+async fn agent_is_killed_at_every_step_while_the_pod_is_deleted() {
     let Some(mut deadly) = Deadly::start().await else { return };
     let volumes = [
         claimed("files", Use::Files),
@@ -445,7 +446,7 @@ async fn at_every_step_and_the_pod_is_deleted_meanwhile() {
         deadly.http.create(PODS, &pod("web", &volumes)).await;
         let died =
             deadly.dies_before("the pod runs", &async |http: &Http, _: &Path| runs(http, "web").await).await;
-        // Asked to go, or taken out of the API at once: then the next agent never hears of it.
+        // Deleted gracefully, or removed from the API immediately: then the next agent never sees the pod.
         let query = if rounds % 2 == 0 { "" } else { "?gracePeriodSeconds=0" };
         deadly.http.delete(&format!("{PODS}/web{query}")).await.expect(200);
         if died {
@@ -467,7 +468,7 @@ async fn at_every_step_and_the_pod_is_deleted_meanwhile() {
     write_through(&mut deadly, &volumes).await;
 }
 
-/// A pod writes, and the next one finds it.
+/// A pod writes data, and the next one finds it.
 async fn write_through(deadly: &mut Deadly, volumes: &[Kept]) {
     deadly.http.create(PODS, &pod("web", volumes)).await;
     deadly.through("the pod runs", async |http, _| runs(http, "web").await).await;
@@ -478,7 +479,7 @@ async fn write_through(deadly: &mut Deadly, volumes: &[Kept]) {
 }
 
 #[tokio::test]
-async fn in_the_middle_of_every_call_of_a_driver() {
+async fn agent_is_killed_in_the_middle_of_every_driver_call() {
     let Some(mut deadly) = Deadly::start().await else { return };
     let volumes = [claimed("files", Use::Files), claimed("device", Use::Device)];
     deadly.class().await;
@@ -553,7 +554,7 @@ async fn at_random_times() {
 }
 
 impl Deadly {
-    /// Up to two deaths, after times in which an agent does something. So many are left.
+    /// Up to two deaths, after random times. Returns the number of kills left.
     async fn dies(&mut self, random: &mut StdRng, left: u64) -> u64 {
         let kills = random.random_range(0..=2).min(left);
         for _ in 0..kills {

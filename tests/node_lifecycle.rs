@@ -1,5 +1,6 @@
-//! A node goes silent, is closed, loses a pod, and comes back; its agent is this test, which renews a Lease and says that the node is
-//! ready. And the registration of the real agent, in this process, with the real server.
+//! A node stops reporting, is tainted, loses a pod, and returns; the test acts as its agent, which renews a Lease
+//! and reports the node as ready. The registration of the real agent is tested too, in this process, with the
+//! real server.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -21,10 +22,10 @@ const NODES: &str = "/api/v1/nodes";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
-/// The nodes whose agents run.
+/// The nodes with running agents.
 type Alive = Arc<Mutex<BTreeSet<String>>>;
 
-/// One agent for all: every half a second each node that is alive renews its Lease and says that it is ready.
+/// One agent for all nodes: every 0.5 s it renews the Lease of each live node and reports the node as ready.
 async fn agents(http: Http, alive: Alive) {
     loop {
         let names = alive.lock().unwrap().clone();
@@ -50,7 +51,7 @@ fn condition(object: &Value, type_: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_node_is_lost_and_found() {
+async fn silent_node_is_evicted_and_recovers() {
     let flags = [
         "--controllers=nodelifecycle,taint-eviction-controller",
         "--node-monitor-period=2s",
@@ -112,7 +113,7 @@ async fn a_node_is_lost_and_found() {
     running.abort();
 }
 
-/// Starts the registration of node `n`; the second part has what was heard of volumes in use.
+/// Starts the registration of node `n`; the receiver has the volumes in use that the server has accepted.
 fn register(plane: &Plane, in_use: &[&str], stop: &CancellationToken) -> watch::Receiver<BTreeSet<String>> {
     let (client, clock) = (plane.client(), Clock::Wall);
     let (sink, _writer) = EventSink::start(client.clone(), clock, stop.clone());
@@ -147,14 +148,14 @@ fn register(plane: &Plane, in_use: &[&str], stop: &CancellationToken) -> watch::
 }
 
 #[tokio::test]
-async fn the_agent_registers_and_is_open_for_pods() {
+async fn agent_registers_and_node_accepts_pods() {
     let plane =
         Plane::of(Layout::OneProcess).controller_flags(&["--controllers=nodelifecycle"]).start().await;
     let http = plane.http();
     let stop = CancellationToken::new();
     let _end = stop.clone().drop_guard();
     let mut heard = register(&plane, &["kubernetes.io/csi/d^1"], &stop);
-    // A disk that is nearly full closes it for another reason.
+    // A nearly full disk taints the node for another reason.
     let closed = |node: &Value| taints(node).iter().any(|taint| taint.contains("not-ready"));
     let ready = |node: &Value| condition(node, "Ready")["status"] == "True" && !closed(node);
     let node = http.until(&format!("{NODES}/n"), "open", ready).await;
@@ -167,8 +168,8 @@ async fn the_agent_registers_and_is_open_for_pods() {
     let lease = http.until(&format!("{LEASES}/n"), "renewed", renewed).await;
     assert_eq!(lease["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
 
-    // What the server made of the status is what the agent compares with: nothing new is written while nothing is new.
-    // (What it had not heard yet of its own first writes may be said twice.)
+    // The agent compares with the status as the server stored it, and writes nothing while nothing changes.
+    // (The first writes may be repeated until the agent receives its own changes.)
     http.until(&format!("{NODES}/n"), "told", |node| node["status"]["volumesInUse"].is_array()).await;
     let mut seen = Vec::new();
     loop {
@@ -182,7 +183,7 @@ async fn the_agent_registers_and_is_open_for_pods() {
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
 
-    // Another start finds its Node and its Lease.
+    // The next start finds its existing Node and Lease.
     stop.cancel();
     let again = CancellationToken::new();
     let _end = again.clone().drop_guard();

@@ -1,6 +1,7 @@
-//! Three agents on three machines (network namespaces with a cable each) and one server, with TLS and tokens. A cable is pulled: for a
-//! moment, while a volume is being mounted, and for so long that the node is lost and its volumes go elsewhere; then it is put in again.
-//! What must hold at every moment is read from the history of the API, version by version. Without root or `ip` it is left out.
+//! Three agents on three machines (network namespaces with a cable each) and one server, with TLS and tokens. A
+//! cable is pulled: for less than the grace period, while a volume is being mounted, and until the node is lost
+//! and its volumes are attached elsewhere; then it is put in again. The invariants are checked on the history of
+//! the API, version by version. Without root or `ip`, the test is skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/le
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 const DRIVER: &str = "hostpath.csi.orlop.dev";
 const FORCED: &str = "orlop.dev/forced-detach";
-/// An agent renews its Lease four times in its duration of 4 s.
+/// An agent renews its Lease four times within its duration of 4 s.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 const NAMES: [&str; 3] = ["n1", "n2", "n3"];
 
@@ -59,7 +60,7 @@ fn runs(pod: &Value) -> bool {
     condition(pod, "Ready") == "True" && pod["metadata"].get("deletionTimestamp").is_none()
 }
 
-/// A pod that notes on its volume, and for people, who it is. It ends by itself, should this test not come to that.
+/// A pod that writes its name to its volume and its log. It exits by itself if the test does not delete it.
 fn pod_spec(claim: Option<&str>, more: Value) -> Value {
     let lost = |key: &str| json!({"key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1});
     let mut spec = json!({
@@ -88,16 +89,16 @@ struct Ground {
     driver: Hostpath,
     _server: Process,
     http: Http,
-    /// Where the history begins.
+    /// The first revision of the history.
     start: u64,
     base: PathBuf,
-    // Before the last: what is mounted goes first, then the files.
+    // Before the last field: unmount first, then remove the files.
     _swept: Swept,
     _dir: tempfile::TempDir,
 }
 
 impl Ground {
-    /// None where this machine cannot do it, which is said.
+    /// `None` where this machine cannot run it, with a message.
     async fn start() -> Option<Self> {
         let mut machines = Vec::new();
         for _ in NAMES {
@@ -162,20 +163,20 @@ impl Ground {
         self.base.join(node)
     }
 
-    /// The node is ready and open.
+    /// The node is ready and has no taints.
     async fn back(&self, node: &str) -> Value {
         let is_back = |node: &Value| condition(node, "Ready") == "True" && taints(node).is_empty();
         self.http.until(&format!("{NODES}/{node}"), "ready and open", is_back).await
     }
 
-    /// A word of the node that is newer than this moment has come.
+    /// Waits for a report of the node that is newer than now.
     async fn heard(&self, node: &str) {
         let now = format!("{:.6}", jiff::Timestamp::now());
         let is_new = |lease: &Value| lease["spec"]["renewTime"].as_str().unwrap_or_default() > now.as_str();
         self.http.until(&format!("{LEASES}/{node}"), "is renewed", is_new).await;
     }
 
-    /// From now on the server misses two renewals of the node's Lease.
+    /// Waits until the server has missed two renewals of the node's Lease.
     async fn missed_renewals(&self, node: &str) {
         let since = jiff::Timestamp::now();
         let is_late = |lease: &Value| {
@@ -186,7 +187,7 @@ impl Ground {
         self.http.until(&format!("{LEASES}/{node}"), "is late", is_late).await;
     }
 
-    /// A claim, and a pod with it on a node.
+    /// Creates a claim, and a pod that uses it on a node.
     async fn bare(&self, name: &str, claim: &str, node: &str) {
         let made = self.http.get(&format!("{CLAIMS}/{claim}")).await.code == 200;
         if !made {
@@ -201,7 +202,7 @@ impl Ground {
         self.http.until(&format!("{PODS}/{pod}"), "runs", runs).await
     }
 
-    /// What the server says that the container has said.
+    /// The container's log, from the server.
     async fn log(&self, pod: &str) -> String {
         wait::until(&format!("{pod} has said something"), async || {
             let answer = self.http.get(&format!("{PODS}/{pod}/log")).await;
@@ -211,7 +212,7 @@ impl Ground {
         .await
     }
 
-    /// The volume of a claim: its name, and its handle with the driver.
+    /// The volume of a claim: its name and its handle.
     async fn volume(&self, claim: &str) -> (String, String) {
         let claim = self.http.get(&format!("{CLAIMS}/{claim}")).await.expect(200);
         let name = claim["spec"]["volumeName"].as_str().unwrap().to_owned();
@@ -219,13 +220,13 @@ impl Ground {
         (name, volume["spec"]["csi"]["volumeHandle"].as_str().unwrap().to_owned())
     }
 
-    /// How often a pod's volume is mounted on a node.
+    /// The number of mounts of a pod's volume on a node.
     fn mounts(&self, node: &str, pod: &Value) -> usize {
         let dir = self.root(node).join("pods").join(uid(pod)).join("volumes/kubernetes.io~csi");
         mounted(&dir).len()
     }
 
-    /// Everything that happened to a kind since a version and up to now, in order.
+    /// All changes to a kind from a revision until now, in order.
     async fn history(&self, path: &str, since: u64) -> Vec<Value> {
         let now = self.now().await;
         let query = format!("watch=true&resourceVersion={since}&allowWatchBookmarks=true&timeoutSeconds=3");
@@ -246,7 +247,7 @@ impl Ground {
         version(&self.http.get(NODES).await.expect(200))
     }
 
-    /// Nothing of any pod is left on a node, or of what ran.
+    /// Waits until a node has no remains of any pod or process.
     async fn is_clean(&self, node: &str) {
         wait::until(&format!("nothing is left on {node}"), async || {
             let left = mounted(&self.root(node));
@@ -264,7 +265,7 @@ impl Ground {
     }
 }
 
-/// A server that others reach, with the times of a laboratory; and its port.
+/// A server that is reachable from other machines, with short timeouts; returns its port too.
 async fn serve(base: &Path, csi: &str) -> (Process, u16) {
     let tokens =
         NAMES.map(|name| format!("hush-{name},system:node:{name},{name},\"system:nodes\"\n")).concat();
@@ -293,7 +294,7 @@ async fn serve(base: &Path, csi: &str) -> (Process, u16) {
     (process, port.parse().unwrap())
 }
 
-/// An agent on its machine. The certificate is for `localhost`; the address of the cable is not in it.
+/// An agent on its machine. The certificate is for `localhost` and does not contain the cable's address.
 fn agent(base: &Path, name: &str, machine: &Machine, port: u16, csi: &str) -> Process {
     let kubeconfig = base.join(format!("{name}.kubeconfig"));
     let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -311,21 +312,21 @@ fn agent(base: &Path, name: &str, machine: &Machine, port: u16, csi: &str) -> Pr
         "--runtime=process".to_owned(),
         "--node-lease-duration-seconds=4".to_owned(),
         "--node-status-update-frequency=2s".to_owned(),
-        // The disk of a machine that tests may be nearly full.
+        // The disk of a test machine may be nearly full.
         "--eviction-hard=".to_owned(),
     ];
     Process::start_in(&machine.prefix(), name, base, &args)
 }
 
-/// What a version of a Node lists.
+/// The names in a list of a Node.
 fn names(node: &Value, what: &str) -> BTreeSet<String> {
     let found = list(&node["status"][what]).iter();
     let name = |one: &Value| one.as_str().or_else(|| one["name"].as_str()).unwrap().to_owned();
     found.map(name).collect()
 }
 
-/// The rules of attachment, over every version of every Node and VolumeAttachment (I7). `volumes` has the names of PersistentVolumes as
-/// Nodes have them. Returns what was detached by force, as volume and node.
+/// Checks the rules of attachment over every version of every Node and VolumeAttachment (I7). `volumes` maps the
+/// volume names used in Nodes to PersistentVolumes. Returns the forced detachments, as volume and node.
 fn attached_once(mut events: Vec<Value>, volumes: &BTreeMap<String, String>) -> BTreeSet<(String, String)> {
     events.sort_by_key(|event| version(&event["object"]));
     let mut nodes: BTreeMap<String, Value> = BTreeMap::new();
@@ -380,7 +381,7 @@ fn attached_once(mut events: Vec<Value>, volumes: &BTreeMap<String, String>) -> 
     forced
 }
 
-/// The cable is out for less than the grace: nothing changes.
+/// The cable is out for less than the grace period: nothing changes.
 async fn a_short_cut(ground: &Ground, node: &str) {
     let before = ground.now().await;
     ground.machine(node).cut();
@@ -396,7 +397,7 @@ async fn a_short_cut(ground: &Ground, node: &str) {
     assert_eq!((pods, attachments), (vec![], vec![]), "nothing changes");
 }
 
-/// The cable is out while a volume is mounted, until it is.
+/// The cable is out while a volume is being mounted, until the mount is done.
 async fn a_cut_while_mounting(ground: &Ground, node: &str) {
     ground.driver.faults(&json!([{"rpc": "NodePublishVolume", "fault": "hold"}]));
     ground.bare("slow", "slow", node).await;
@@ -420,8 +421,8 @@ async fn a_cut_while_mounting(ground: &Ground, node: &str) {
     assert_eq!(ground.mounts(node, &pod), 1, "mounted once");
 }
 
-/// A pod waits for a volume that a lost node has, a person takes the old pod out of the API by force, and the volume follows when that was
-/// announced long enough.
+/// A pod waits for a volume that is attached to a lost node. The old pod is deleted by force, and the volume
+/// moves after the detach has been announced for long enough.
 async fn announced(ground: &Ground, lost: &str, other: &str) {
     let (volume, handle) = ground.volume("lone").await;
     let before = ground.now().await;
@@ -429,7 +430,7 @@ async fn announced(ground: &Ground, lost: &str, other: &str) {
     assert_eq!(ground.driver.nodes_of(&handle).await.unwrap(), [lost]);
     ground.http.delete(&format!("{PODS}/lone?gracePeriodSeconds=0")).await.expect(200);
     ground.running("heir").await;
-    // The announcement lasts for two seconds; the history has it also when this test was slower.
+    // The announcement lasts 2 s; the history contains it even if the test is slower.
     let is_announced = |event: &Value| {
         let attachment = &event["object"];
         attachment["spec"]["source"]["persistentVolumeName"] == volume.as_str()
@@ -441,7 +442,7 @@ async fn announced(ground: &Ground, lost: &str, other: &str) {
 }
 
 #[tokio::test]
-async fn a_node_is_cut_off_and_healed() {
+async fn disconnected_node_is_lost_and_recovers() {
     let Some(ground) = Ground::start().await else { return };
     let http = &ground.http;
     let template = json!({"metadata": {"labels": {"app": "db"}}, "spec": pod_spec(None, json!({}))});
@@ -480,7 +481,7 @@ async fn a_node_is_cut_off_and_healed() {
     assert_eq!(uid(&waiting), uid(&db), "the set makes no second one while the first may run");
     let path = format!("{PODS}/db-0/log?tailLines=1");
     let log = http.send(Method::GET, &path, &[], Vec::new());
-    // It may take half a minute to say that nobody answers there.
+    // It can take 30 s until the server reports that the node does not answer.
     if let Ok(answer) = tokio::time::timeout(Duration::from_millis(200), log).await {
         assert_eq!(answer.code, 500, "{}", answer.text());
     }
@@ -505,7 +506,7 @@ async fn a_node_is_cut_off_and_healed() {
     http.patch(&format!("{NODES}/{lost}"), &json!({"spec": {"taints": null}})).await.expect(200);
     ground.back(lost).await;
     assert_eq!(uid(&ground.running("db-0").await), uid(&next), "who has the volume now is left alone");
-    // It is a node like others again.
+    // The node can be used again.
     ground.bare("again", "again", lost).await;
     ground.running("again").await;
     assert_eq!(ground.log("again").await, "here\n");
@@ -522,7 +523,7 @@ async fn a_node_is_cut_off_and_healed() {
     what_happened(&ground, lost, calm).await;
 }
 
-/// The history from the first moment on.
+/// Checks the whole history.
 async fn what_happened(ground: &Ground, lost: &str, calm: u64) {
     let mut volumes = BTreeMap::new();
     let mut taken = BTreeSet::new();

@@ -1,12 +1,12 @@
-//! The example of docs/run-a-node.md, run as written: a pod writes into a claim, is deleted, made again, and finds what it wrote;
-//! then the server is killed, and the container runs on.
+//! The example of docs/run-a-node.md, run as written: a pod writes to a claim, is deleted and created again, and
+//! finds its data; then the server is killed, and the container keeps running.
 
 use std::collections::BTreeMap;
 
 use crate::harness::plane::{Layout, Plane};
 use crate::harness::wait;
 
-/// The files that the section writes, by their names.
+/// The files that the section defines, by name.
 fn files(section: &str) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut lines = section.lines();
@@ -25,18 +25,18 @@ fn files(section: &str) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn the_section_about_a_node() {
+async fn run_a_node_example_works() {
     if !crate::harness::privileges::has_root("the README's section about a node") {
         return;
     }
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/run-a-node.md")).unwrap();
     let section = text.split("## Run a pod\n").nth(1).and_then(|rest| rest.split("\n## ").next());
     let files = files(section.expect("docs/run-a-node.md has the section"));
-    // The disk of a machine that tests may be nearly full.
+    // The disk of a test machine may be nearly full.
     let flags = ["--node", "--node-name=n1", "--runtime=process", "--port=0", "--eviction-hard="];
     let mut plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;
     let disk = plane.dir().join("disk-2");
-    // Whatever becomes of this test, its container does not stay for a day.
+    // If the test fails, its container must not keep running for a day.
     let written = |name: &str| {
         files[name].replace("/tmp/disk-2", &disk.display().to_string()).replace("sleep 1d", "sleep 120")
     };

@@ -1,4 +1,4 @@
-//! The page in a real browser: what a person sees of volumes and claims.
+//! The page in a real browser: how it shows volumes and claims.
 
 use serde_json::json;
 
@@ -25,14 +25,14 @@ spec:
   resources: {requests: {storage: 5Gi}}
 ";
 
-/// The texts of the row of an object in the list that is shown; empty without it.
+/// The cell texts of an object's row in the current list; empty if it has none.
 fn row(name: &str) -> String {
     format!(
         "([...document.querySelectorAll('.scroller .body [role=row]')].filter(row => row.querySelector('a')?.textContent == '{name}').map(row => [...row.children].map(cell => cell.innerText))[0] ?? [])"
     )
 }
 
-/// Goes to another place of the page.
+/// Navigates to another address of the page.
 async fn go(browser: &mut Browser, address: &str) {
     browser.value(&format!("location.hash = '{address}', 0")).await;
 }
@@ -53,7 +53,7 @@ async fn volumes_and_claims_are_shown() {
     ] {
         http.until(&format!("/api/v1/{path}"), phase, |object| object["status"]["phase"] == phase).await;
     }
-    // A browser that knows only the server's address gets the page too.
+    // A browser that opens only the server's address is redirected to the page.
     let mut browser = Browser::open(&(plane.url() + "/#/list/persistentvolumes")).await;
     browser.until("is live", LIVE).await;
     let shown = |name: &str, want: serde_json::Value| {
@@ -68,10 +68,10 @@ async fn volumes_and_claims_are_shown() {
     go(&mut browser, "#/list/persistentvolumeclaims?phase=Bound").await;
     browser.until("a filter in the address", &format!("{}.length == 0", row("hopeless"))).await;
     assert_eq!(browser.value(&format!("{}.length > 0", row("myclaim"))).await, true);
-    // What is empty says what to do.
+    // An empty list shows what to do.
     go(&mut browser, "#/list/pods").await;
     browser.until("no pods", "document.querySelector('main').innerText.includes('There are no pods')").await;
-    // An object by its address.
+    // An object, opened by its address.
     go(&mut browser, "#/object/persistentvolumeclaims/default/myclaim?tab=yaml").await;
     let text = "(document.querySelector('pre.sheet')?.textContent ?? '')";
     browser.until("its text", &format!("{text}.includes('  volumeName: pv3\\n')")).await;
@@ -79,7 +79,7 @@ async fn volumes_and_claims_are_shown() {
 }
 
 #[tokio::test]
-async fn everything_on_the_page_comes_from_the_server_itself() {
+async fn page_loads_everything_from_its_own_server() {
     let plane = Plane::start().await;
     let page = plane.http().get("/ui/").await;
     let policy = page.header("content-security-policy");
@@ -90,7 +90,7 @@ async fn everything_on_the_page_comes_from_the_server_itself() {
 }
 
 #[tokio::test]
-async fn it_follows_what_happens() {
+async fn page_follows_changes() {
     let mut plane = Plane::start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     let mut browser = Browser::open(&(plane.url() + "/ui/#/list/persistentvolumes")).await;
@@ -99,7 +99,7 @@ async fn it_follows_what_happens() {
     browser.until("a volume comes", &(row("pv3") + ".includes('Available')")).await;
     kubectl.apply(CLAIM).await;
     browser.until("both sides", &(row("pv3") + ".includes('default/myclaim')")).await;
-    // What others write is text and nothing else.
+    // Values of other users are shown as text only.
     let trap = "<img src=x onerror=\"document.title='caught'\">";
     let event = json!({"metadata": {"name": "trap"}, "reason": "Trap", "message": trap, "type": "Warning",
         "involvedObject": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "myclaim"}});
@@ -108,7 +108,7 @@ async fn it_follows_what_happens() {
     browser.until("the trap as text", &(row("Trap") + ".some(text => text.includes('<img src=x'))")).await;
     assert_eq!(browser.value("document.querySelectorAll('img').length").await, 0);
     assert_eq!(browser.value("document.title").await, "Events · orlop");
-    // The keys: to the claims, and the search.
+    // Keyboard shortcuts: to the claims, and to the search.
     let press = |key: &str| {
         format!(
             "document.body.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})), 0"
@@ -119,7 +119,7 @@ async fn it_follows_what_happens() {
     browser.until("the claims", &(row("myclaim") + ".includes('Bound')")).await;
     browser.value(&press("/")).await;
     assert_eq!(browser.value("document.activeElement.id").await, "search");
-    // The server dies: the page says so, and goes on when it is back.
+    // The server dies: the page shows it, and continues when the server is back.
     plane.kill().await;
     browser.until("is not live", &LIVE.replace("==", "!=")).await;
     browser.until("says so", "document.querySelector('.stale')?.innerText.startsWith('Not live')").await;
@@ -132,7 +132,7 @@ async fn it_follows_what_happens() {
 }
 
 #[tokio::test]
-async fn the_api_is_told_searched_and_tried() {
+async fn api_browser_shows_searches_and_tries_operations() {
     let plane = Plane::start().await;
     plane.kubectl().apply(VOLUME).await;
     let mut browser = Browser::open(&(plane.url() + "/ui/")).await;
@@ -145,7 +145,7 @@ async fn the_api_is_told_searched_and_tried() {
             "[...document.querySelectorAll('{selector}')].find(one => one.textContent.includes('{text}')).click()"
         )
     };
-    // A field, by the keyboard: the key that leads to the search, then what it finds.
+    // A field, by keyboard: the shortcut of the search, then its result.
     browser.value("document.dispatchEvent(new KeyboardEvent('keydown', {key: '/'})), 0").await;
     assert_eq!(browser.value("document.activeElement.id").await, "search");
     let search = "(field => { field.value = 'ReclaimPolicy'; field.dispatchEvent(new Event('input')); return 0; })(document.activeElement)";
@@ -153,7 +153,7 @@ async fn the_api_is_told_searched_and_tried() {
     browser.until("it is found", &shown("PersistentVolumeSpec.persistentVolumeReclaimPolicy")).await;
     browser.value(&click("#found a", "PersistentVolumeSpec.persistentVolumeReclaimPolicy")).await;
     browser.until("the schema", &shown("io.k8s.api.core.v1.PersistentVolumeSpec")).await;
-    // A kind with its operations, and one of them tried.
+    // A kind with its operations, one of which is tried.
     browser.value(&click("#groups a", "PersistentVolume")).await;
     browser.value("location.hash = '#/api/v1/persistentvolumes', 0").await;
     browser.until("operations", &shown("/api/v1/persistentvolumes/{name}/status")).await;
@@ -163,7 +163,7 @@ async fn the_api_is_told_searched_and_tried() {
     browser.value("document.querySelector('.operation form').requestSubmit(), 0").await;
     browser.until("the answer", &shown("\"kind\": \"PersistentVolumeList\"")).await;
     browser.until("the volume", &shown("172.16.51.58.1")).await;
-    // What is no resource.
+    // A non-resource endpoint.
     browser.value("location.hash = '#/orlop/health', 0").await;
     browser.until("health", &shown("/readyz/{check}")).await;
     let dom = browser.value("document.documentElement.outerHTML").await;

@@ -1,4 +1,4 @@
-//! The process itself: exit codes, what it prints, signals, and who may reach it.
+//! The process itself: exit codes, output, signals, and access.
 
 use std::process::Stdio;
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::harness::plane::{Layout, Plane};
 use crate::harness::process::{ORLOP, command};
 
-/// Runs to the end: exit code, stdout, stderr.
+/// Runs to its end; returns exit code, stdout and stderr.
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
     let home = tempfile::tempdir().unwrap();
     let output = command(&*ORLOP, home.path()).args(args).stdin(Stdio::null()).output().unwrap();
@@ -16,7 +16,7 @@ fn run(args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn version_and_completion() {
+fn version_and_completion_are_printed() {
     let (code, out, _) = run(&["version"]);
     assert_eq!((code, out), (Some(0), format!("orlop {}\n", env!("CARGO_PKG_VERSION"))));
     for shell in ["bash", "zsh", "fish"] {
@@ -27,7 +27,7 @@ fn version_and_completion() {
 }
 
 #[test]
-fn wrong_use_is_2() {
+fn invalid_usage_exits_with_2() {
     for (args, part) in [
         (&["serve", "--no-such-flag"][..], "--no-such-flag"),
         (&["serve", "--listen", "0.0.0.0:0"], "--tls-cert-file"),
@@ -42,7 +42,7 @@ fn wrong_use_is_2() {
 }
 
 #[test]
-fn failure_is_1() {
+fn failure_exits_with_1() {
     let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = holder.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ fn failure_is_1() {
 }
 
 #[tokio::test]
-async fn a_signal_stops_it_cleanly() {
+async fn signal_stops_the_process_cleanly() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut plane = Plane::start().await;
         plane.server().signal(signal);
@@ -62,7 +62,7 @@ async fn a_signal_stops_it_cleanly() {
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
+async fn second_signal_exits_immediately() {
     let mut plane =
         Plane::of(Layout::ServerAlone).server_flags(&["--shutdown-delay-duration", "1h"]).start().await;
     plane.server().signal(Signal::TERM);
@@ -76,7 +76,7 @@ async fn a_second_signal_ends_it_at_once() {
 }
 
 #[tokio::test]
-async fn it_says_where_it_is_and_what_to_type() {
+async fn startup_prints_the_address_and_a_kubectl_command() {
     let mut plane = Plane::start().await;
     let url = plane.url();
     let data = plane.data_dir().display().to_string();
@@ -87,7 +87,7 @@ async fn it_says_where_it_is_and_what_to_type() {
 }
 
 #[tokio::test]
-async fn foreign_hosts_and_pages_are_kept_out() {
+async fn foreign_hosts_and_origins_are_forbidden() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let http = plane.http();
     for headers in [&[("host", "evil.example")][..], &[("origin", "http://evil.example")]] {
@@ -97,18 +97,18 @@ async fn foreign_hosts_and_pages_are_kept_out() {
 }
 
 #[tokio::test]
-async fn watches_end_cleanly_with_it() {
+async fn watches_end_cleanly_on_shutdown() {
     let mut plane = Plane::start().await;
     let mut watch = plane.http().watch("/api/v1/namespaces?watch=1").await;
     watch.until("the namespaces that are always there", |event| event["type"] == "ADDED").await;
     plane.server().signal(Signal::TERM);
-    // An end without an error: a broken stream panics in `next`.
+    // A clean end: a broken stream panics in `next`.
     while watch.next().await.is_some() {}
     assert_eq!(plane.server().exit_code().await, 0);
 }
 
 #[tokio::test]
-async fn two_processes_are_one_plane() {
+async fn two_processes_form_one_control_plane() {
     let mut plane = Plane::of(Layout::TwoProcesses).start().await;
     plane.kill_and_restart_controllers().await;
     let namespaces = plane.http().get("/api/v1/namespaces").await.expect(200);
@@ -117,7 +117,7 @@ async fn two_processes_are_one_plane() {
 }
 
 #[tokio::test]
-async fn kubectl_reaches_it() {
+async fn kubectl_can_use_the_server() {
     let plane = Plane::start().await;
     let out = plane.kubectl().run(&["get", "namespaces", "-o", "name"]).await.ok();
     assert!(out.contains("namespace/kube-system"), "{out}");

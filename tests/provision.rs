@@ -1,6 +1,6 @@
-//! Volumes by a CSI driver, with the real binaries: a claim gets a volume, a clone of it, and both go; and the server and the
-//! driver are killed at random moments, again and again, while claims come and go. At the end the driver has exactly the volumes
-//! that the API has (I9).
+//! CSI provisioning with the real binaries: a claim and a clone of it get their volumes, and both are deleted.
+//! Then the server and the driver are killed repeatedly at random times while claims are created and deleted. At
+//! the end the driver has exactly the volumes that the API has (I9).
 //!
 //! ORLOP_LEAK_ROUNDS sets the number of kills (4 when unset), ORLOP_LEAK_SEED repeats the choices of a run.
 
@@ -24,14 +24,14 @@ use crate::harness::wait;
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
-/// Kills in a run of the tests that nobody asked to be longer.
+/// The number of kills in a default run.
 const ROUNDS: u64 = 4;
 
-/// A plane and a driver.
+/// A control plane and a driver.
 struct Lab {
     plane: Plane,
     driver: Option<Process>,
-    // The last field: the processes are gone before their files are.
+    // The last field: the processes must end before their files are removed.
     dir: TempDir,
 }
 
@@ -78,12 +78,12 @@ impl Lab {
     }
 
     fn faults(&self, script: &Value) {
-        // In one step: the driver may read it at any moment.
+        // Atomic: the driver may read the file at any time.
         std::fs::write(self.path("faults.new"), script.to_string()).unwrap();
         std::fs::rename(self.path("faults.new"), self.path("faults.json")).unwrap();
     }
 
-    /// Ids of what the driver has.
+    /// The ids of the driver's volumes.
     async fn driver_volumes(&self) -> Result<BTreeSet<String>, String> {
         let channel = socket::connect(&self.endpoint()).map_err(|error| error.to_string())?;
         let line = Line::new(channel, Duration::from_secs(5));
@@ -92,7 +92,7 @@ impl Lab {
         Ok(all.entries.into_iter().filter_map(|entry| Some(entry.volume?.volume_id)).collect())
     }
 
-    /// Handles of what the API has; one of them twice is an error of its own.
+    /// The handles of the API's volumes; fails if two volumes have the same handle.
     async fn api_volumes(&self) -> BTreeSet<String> {
         let list = self.http().get(VOLUMES).await.expect(200);
         let handles: Vec<String> = list["items"].as_array().unwrap().iter().map(handle).collect();
@@ -101,7 +101,7 @@ impl Lab {
         set
     }
 
-    /// Waits until both have the same volumes, so many of them, and no claim is in between.
+    /// Waits until both have the same volumes, this many of them, and no claim is pending or being deleted.
     async fn until_same(&self, count: usize) {
         wait::until("driver and API have the same volumes", async || {
             let (driver, api) = (self.driver_volumes().await?, self.api_volumes().await);
@@ -139,10 +139,10 @@ fn claim(name: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_its_clone_and_their_end() {
+async fn claim_and_clone_are_provisioned_and_deleted() {
     let lab = Lab::start().await;
     let http = lab.http();
-    // The first call is made and its answer is lost; the second is refused for good.
+    // The first call succeeds but its answer is lost; the second fails with a final error.
     lab.faults(&json!([{"rpc": "CreateVolume", "times": 1, "fault": "error-after", "code": "UNAVAILABLE"},
         {"rpc": "CreateVolume", "times": 1, "fault": "error", "code": "INTERNAL"}]));
     http.create(CLAIMS, &claim("a")).await;
@@ -166,7 +166,7 @@ async fn a_claim_its_clone_and_their_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn i9_nothing_leaks_however_both_are_killed() {
+async fn i9_no_volume_leaks_when_server_and_driver_are_killed() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let rounds = number("ORLOP_LEAK_ROUNDS").unwrap_or(ROUNDS);
     let seed = number("ORLOP_LEAK_SEED").unwrap_or_else(rand::random);
@@ -179,7 +179,7 @@ async fn i9_nothing_leaks_however_both_are_killed() {
         let fault =
             ["none", "error", "error-after", "no-answer", "crash", "crash-after"][random.random_range(0..6)];
         let (after, delay) = (random.random_range(0..4), random.random_range(0..40));
-        // A driver that has done something and answers with a final code breaks the specification: see docs/csi.md.
+        // A driver that performs a call and answers with a final code violates the specification: see docs/csi.md.
         let final_code = random.random() && fault != "error-after";
         let code = if final_code { "INTERNAL" } else { "UNAVAILABLE" };
         println!("round {round}: {rpc} {fault} {code} after {after}");
@@ -204,7 +204,7 @@ async fn i9_nothing_leaks_however_both_are_killed() {
                 lab.kill_driver().await;
             }
         }
-        // A driver that was told to crash is gone as well.
+        // A driver that was scripted to crash is gone as well.
         lab.kill_driver().await;
         lab.start_driver();
         lab.plane.start_again().await;

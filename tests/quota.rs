@@ -1,5 +1,5 @@
-//! What a namespace has, and what it may have: quotas that hold against creates at once and against `kill -9`, ranges of
-//! sizes, and what every namespace is given.
+//! Limits of a namespace: quotas under concurrent creates and `kill -9`, limit ranges for
+//! sizes, and the default objects of every namespace.
 
 use axum::http::Request;
 use futures::future::join_all;
@@ -35,7 +35,7 @@ fn count(answers: &[Answer], code: u16) -> usize {
 }
 
 #[tokio::test]
-async fn creates_at_once_never_pass_the_quota_and_deletes_give_back() {
+async fn concurrent_creates_never_exceed_the_quota_and_deletes_release_it() {
     for layout in [Layout::OneProcess, Layout::TwoProcesses] {
         let plane = Plane::of(layout).start().await;
         let (http, kubectl) = (plane.http(), plane.kubectl());
@@ -75,7 +75,7 @@ async fn creates_at_once_never_pass_the_quota_and_deletes_give_back() {
         )
         .await;
         http.create(CLAIMS, &claim("after", "2Gi")).await;
-        // A kind that only quotas make the controllers follow.
+        // The controllers watch this kind only for quotas.
         let secrets = "/api/v1/namespaces/team/secrets";
         http.create(secrets, &json!({"metadata": {"name": "a"}})).await;
         http.post(secrets, &json!({"metadata": {"name": "b"}})).await.expect(403);
@@ -88,9 +88,9 @@ async fn creates_at_once_never_pass_the_quota_and_deletes_give_back() {
     }
 }
 
-/// Nobody counts here: what is used after each kill is what was charged, and it must be what is there.
+/// No controller recalculates usage here: after each kill, the charged usage must match the objects.
 #[tokio::test]
-async fn a_kill_leaves_usage_and_objects_in_step() {
+async fn kill_leaves_usage_and_objects_consistent() {
     let mut plane = Plane::of(Layout::ServerAlone).start().await;
     team(&plane.http()).await;
     let hard = json!({"requests.storage": "1000Gi", "persistentvolumeclaims": "1000"});
@@ -108,7 +108,7 @@ async fn a_kill_leaves_usage_and_objects_in_step() {
                 let body = claim(&format!("r{round}-{at}"), "1Gi").to_string().into_bytes();
                 let request =
                     Request::post(CLAIMS).header("content-type", "application/json").body(body).unwrap();
-                // Most find no server any more.
+                // Most requests no longer reach a server.
                 let created = http.try_send(request).await.is_ok_and(|answer| answer.code == 201);
                 if created {
                     let _ = told.send(());
@@ -134,7 +134,7 @@ async fn a_kill_leaves_usage_and_objects_in_step() {
 }
 
 #[tokio::test]
-async fn sizes_are_kept_within_ranges() {
+async fn limit_ranges_bound_claim_sizes() {
     let plane = Plane::start().await;
     let (http, kubectl) = (plane.http(), plane.kubectl());
     team(&http).await;
@@ -172,7 +172,7 @@ spec:
 }
 
 #[tokio::test]
-async fn every_namespace_has_an_account_and_certificates() {
+async fn every_namespace_has_a_service_account_and_certificates() {
     let plane = Plane::start().await;
     let http = plane.http();
     team(&http).await;

@@ -1,8 +1,10 @@
-//! Recycling on nodes: a claim is deleted, and its volume is emptied by a pod on this machine, or is not and says why. The same with the built-in
-//! scrubber (`--runtime none`) and with processes that run the pod's script. What needs root says so where there is none, and is left out.
+//! Recycling on nodes: a claim is deleted, and a pod on this machine empties its volume, or fails with a reason.
+//! The same with the built-in scrubber (`--runtime none`) and with processes that run the pod's script. Tests
+//! that need root are skipped with a message if it is missing.
 //!
-//! No kernel of a test machine needs an NFS client: a program in the place of mount(8), called as that is, binds directories of this machine in
-//! place of exports. `tests/nfs-guest` does the same with a real server and a real client.
+//! The tests need no NFS client in the kernel: a program in place of mount(8), called with the same arguments,
+//! bind-mounts directories of this machine in place of exports. `tests/nfs-guest` does the same with a real
+//! server and a real client.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -24,11 +26,11 @@ const EVENTS: &str = "/api/v1/namespaces/default/events";
 const PV3: &str = "/api/v1/persistentvolumes/pv3";
 const NODE: &str = "/api/v1/nodes/n1";
 
-/// A server that answers, as far as the program in the place of mount(8) goes.
+/// The server whose exports the replacement of mount(8) can mount.
 const NAS: &str = "nas.test";
 const DEADLINE: &str = "Pod was active on the node longer than the specified deadline";
 
-/// In which process the node is.
+/// The process that runs the node agent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Where {
     /// `orlop serve --node`
@@ -37,7 +39,7 @@ enum Where {
     Alone,
 }
 
-/// A plane, and this machine as its one node.
+/// A control plane, and this machine as its only node.
 struct Ground {
     agent: Option<Process>,
     agent_args: Vec<String>,
@@ -49,7 +51,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// None without root, which is said.
+    /// `None` without root, with a message.
     async fn start(place: Where, runtime: &str, flags: &[&str]) -> Option<Self> {
         if !crate::harness::privileges::has_root("recycling on a node") {
             return None;
@@ -62,7 +64,7 @@ impl Ground {
             format!("--root-dir={}", base.join("node").display()),
             format!("--runtime={runtime}"),
             "--port=0".to_owned(),
-            // The disk of a machine that tests may be nearly full.
+            // The disk of a test machine may be nearly full.
             "--eviction-hard=".to_owned(),
         ];
         let mut builder = Plane::of(Layout::OneProcess).controller_flags(flags);
@@ -103,7 +105,7 @@ impl Ground {
     fn start_agent(&mut self) {
         let path = std::env::var("PATH").unwrap_or_default();
         let path = format!("{}:{path}", self.base.join("bin").display());
-        // A machine may have no certificates; plain HTTP needs none.
+        // The machine may have no CA certificates; plain HTTP needs none.
         let variables = [("PATH", &*path), ("SSL_CERT_FILE", "/nowhere"), ("SSL_CERT_DIR", "/nowhere")];
         self.agent = Some(Process::start_with("agent", &self.base, &self.agent_args, &variables));
     }
@@ -112,7 +114,7 @@ impl Ground {
         self.agent.as_mut().unwrap().kill().await;
     }
 
-    /// Volume and claim are bound, and then the claim goes.
+    /// A volume and a claim are bound, and then the claim is deleted.
     async fn released(&self, source: Value) -> Value {
         let (volume, claim) = (volume(source), claim());
         self.http.create("/api/v1/persistentvolumes", &volume).await;
@@ -122,7 +124,7 @@ impl Ground {
         volume
     }
 
-    /// Makes a claim, which is bound to the volume.
+    /// Creates a claim, and waits until it is bound to the volume.
     async fn bound(&self, claim: &Value) {
         let made = self.http.create(CLAIMS, claim).await;
         let uid = &made["metadata"]["uid"];
@@ -138,7 +140,7 @@ impl Ground {
         self.http.until(PV3, phase, |volume| volume["status"]["phase"] == phase).await
     }
 
-    /// Waits for an event: about what, its type and reason, and how its message begins.
+    /// Waits for an event with this object, type, reason, and prefix of its message.
     async fn told(&self, about: &str, type_: &str, reason: &str, begin: &str) -> String {
         wait::until(&format!("event of {about}: {type_} {reason} {begin}"), async || {
             let events = self.http.try_get(EVENTS).await?.expect(200);
@@ -163,7 +165,7 @@ impl Ground {
         .await
     }
 
-    /// The volume is empty, offered again, and taken by a claim; nothing of the recycler is left.
+    /// The volume is empty, available, and bound to a new claim; nothing of the recycler is left.
     async fn is_recycled(&self, dir: &Path) {
         let free = self.see_phase("Available").await;
         assert!(free["spec"]["claimRef"].is_null(), "{free:#}");
@@ -205,7 +207,7 @@ fn names(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Files, dot files, directories, and a link to something that must stay.
+/// Files, dot files, directories, and a link to a directory that must be preserved.
 fn fill(dir: &Path, stays: &Path) {
     std::fs::create_dir_all(dir.join("a/b/.c")).unwrap();
     std::fs::create_dir_all(dir.join(".hidden")).unwrap();
@@ -217,7 +219,7 @@ fn fill(dir: &Path, stays: &Path) {
     std::os::unix::fs::symlink(stays, dir.join("link")).unwrap();
 }
 
-/// What is called in the place of mount(8) and of its helper: `mount -n -t nfs [-o OPTIONS] SERVER:PATH DIRECTORY`.
+/// The program in place of mount(8) and its helper: `mount -n -t nfs [-o OPTIONS] SERVER:PATH DIRECTORY`.
 fn mount_program(base: &Path) {
     let bin = base.join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -244,7 +246,8 @@ fn nfs(server: &str, path: &str) -> Value {
 
 const SHORT: [&str; 2] = ["--pv-recycler-minimum-timeout-nfs=3", "--pv-recycler-increment-timeout-nfs=0"];
 
-/// The server of the export is nowhere: the pod waits for its volume until its time is over, the volume fails and says so, and a person frees it.
+/// The export's server does not exist: the pod waits for its volume until its deadline, the volume fails with a
+/// reason, and an administrator frees it.
 async fn out_of_reach(place: Where, runtime: &str) {
     let Some(mut ground) = Ground::start(place, runtime, &SHORT).await else { return };
     ground.released(nfs("172.16.51.58.1", "/")).await;
@@ -264,7 +267,8 @@ async fn out_of_reach(place: Where, runtime: &str) {
         ground.told("pv3", type_, "RecyclerPod", &format!("Recycler pod: {text}")).await;
     }
 
-    // It is tried again. A person frees the volume meanwhile: it is somebody else's then, and nobody empties it any more.
+    // Recycling is retried. Meanwhile the claimRef is removed: the volume is available to other claims, and is no
+    // longer scrubbed.
     let again = |pod: &Value| pod["metadata"]["uid"].as_str().is_some();
     ground.http.until(RECYCLER, "the next one", again).await;
     ground.http.patch(PV3, &json!({"spec": {"claimRef": null}})).await.expect(200);
@@ -278,17 +282,17 @@ async fn out_of_reach(place: Where, runtime: &str) {
 }
 
 #[tokio::test]
-async fn an_export_out_of_reach_of_the_scrubber() {
+async fn unreachable_export_fails_with_the_scrubber() {
     out_of_reach(Where::Server, "none").await;
 }
 
 #[tokio::test]
-async fn an_export_out_of_reach_of_processes() {
+async fn unreachable_export_fails_with_processes() {
     out_of_reach(Where::Alone, "process").await;
 }
 
 #[tokio::test]
-async fn an_export_is_emptied_by_the_script() {
+async fn export_is_emptied_by_the_script() {
     let Some(ground) = Ground::start(Where::Alone, "process", &[]).await else { return };
     let export = ground.base.join("exports/v1");
     fill(&export, &ground.base.join("stays"));
@@ -298,9 +302,9 @@ async fn an_export_is_emptied_by_the_script() {
     assert_eq!(volume["spec"]["nfs"]["server"], NAS);
 }
 
-/// What is mounted is a directory of this machine in truth: the scrubber sees that, and touches nothing.
+/// The mount is really a directory of this machine: the scrubber detects that, and deletes nothing.
 #[tokio::test]
-async fn the_scrubber_does_not_believe_a_false_export() {
+async fn scrubber_refuses_a_mount_that_is_not_nfs() {
     let Some(ground) = Ground::start(Where::Alone, "none", &[]).await else { return };
     let export = ground.base.join("exports/v1");
     fill(&export, &ground.base.join("stays"));
@@ -312,9 +316,10 @@ async fn the_scrubber_does_not_believe_a_false_export() {
     assert_eq!(names(&export).len(), 6, "{:?}", names(&export));
 }
 
-/// A directory of this machine. Something is mounted below it first, which is in the way; the next attempt, of a volume that has failed, goes well.
+/// A directory of this machine. A mount below it first makes the scrubber fail; the next attempt, on the failed
+/// volume, succeeds.
 #[tokio::test]
-async fn a_directory_is_emptied_by_the_scrubber() {
+async fn directory_is_emptied_by_the_scrubber() {
     let flags = ["--pvclaimbinder-sync-period=1s"];
     let Some(ground) = Ground::start(Where::Server, "none", &flags).await else { return };
     let data = ground.base.join("data");
@@ -340,9 +345,9 @@ async fn a_directory_is_emptied_by_the_scrubber() {
     assert_eq!(std::fs::read(ground.base.join("stays/dear")).unwrap(), b"dear");
 }
 
-/// The agent dies while the scrubber works; whenever that is, the next one finishes.
+/// The agent dies while the scrubber works; at any point, the next agent finishes the work.
 #[tokio::test]
-async fn the_agent_dies_while_the_scrubber_works() {
+async fn scrubbing_is_finished_after_the_agent_dies() {
     let Some(mut ground) = Ground::start(Where::Alone, "none", &[]).await else { return };
     let data = ground.base.join("data");
     fill(&data, &ground.base.join("stays"));
@@ -361,9 +366,10 @@ async fn the_agent_dies_while_the_scrubber_works() {
     assert_eq!(std::fs::read(ground.base.join("stays/dear")).unwrap(), b"dear");
 }
 
-/// A template of the administrator's own, and an agent that dies: the script goes on without it. Before that, a script that fails.
+/// A template of the administrator: first its script fails; then the agent dies while the script runs, and the
+/// script continues without it.
 #[tokio::test]
-async fn a_script_fails_and_a_script_outlives_the_agent() {
+async fn script_failure_is_reported_and_script_survives_the_agent() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let flags = [
         format!("--pv-recycler-pod-template-filepath-hostpath={}", file.path().display()),
@@ -395,7 +401,7 @@ async fn a_script_fails_and_a_script_outlives_the_agent() {
     assert_eq!(names(&data).len(), 6, "{:?}", names(&data));
 
     std::fs::remove_file(&ill).unwrap();
-    // A pod that runs may still be one that is about to fail.
+    // A running pod may still be the one that is about to fail.
     wait::until("a script begins", async || begun.exists().then_some(()).ok_or_else(String::new)).await;
     ground.http.until(RECYCLER, "runs", |pod| pod["status"]["phase"] == "Running").await;
     ground.kill_agent().await;

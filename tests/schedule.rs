@@ -1,5 +1,5 @@
-//! Pods get their nodes: local volumes on three nodes, each for the first pod that asks; nothing runs here, so a node is an object that says
-//! how much room it has.
+//! Scheduling of pods with local volumes on three nodes, each for the first pod that requests it. Nothing runs
+//! here: a node is only an object that states its capacity.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn add_node(http: &Http, name: &str) {
     http.patch(&format!("{NODES}/{name}/status"), &room).await.expect(200);
 }
 
-/// A new node is closed until somebody says that it is ready.
+/// A new node is tainted until it is ready.
 async fn open_node(http: &Http, name: &str) {
     http.patch(&format!("{NODES}/{name}"), &json!({"spec": {"taints": null}})).await.expect(200);
 }
@@ -43,7 +43,7 @@ async fn add_class(http: &Http) {
     http.create("/apis/storage.k8s.io/v1/storageclasses", &class).await;
 }
 
-/// A pod with a claim of its own.
+/// Creates a pod with its own claim.
 async fn add_pod(http: &Http, name: &str) {
     let claim = json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"name": name}, "spec": {
         "storageClassName": "local", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
@@ -126,17 +126,17 @@ async fn land(layout: Layout) {
 }
 
 #[tokio::test]
-async fn pods_land_where_their_volumes_are_in_one_process() {
+async fn pods_are_scheduled_to_their_volumes_in_one_process() {
     land(Layout::OneProcess).await;
 }
 
 #[tokio::test]
-async fn pods_land_where_their_volumes_are_in_two_processes() {
+async fn pods_are_scheduled_to_their_volumes_in_two_processes() {
     land(Layout::TwoProcesses).await;
 }
 
 #[tokio::test]
-async fn without_the_scheduler_pods_are_left_alone() {
+async fn pods_stay_unassigned_without_the_scheduler() {
     let mut plane =
         Plane::of(Layout::OneProcess).controller_flags(&["--controllers=*,-kube-scheduler"]).start().await;
     let http = plane.http();
@@ -147,7 +147,7 @@ async fn without_the_scheduler_pods_are_left_alone() {
     let waits = |list: &Value| {
         list["items"].as_array().unwrap().iter().any(|event| event["reason"] == "WaitForPodScheduled")
     };
-    // The binder has seen the pod and says what it waits for.
+    // The binder has processed the pod and reports why the claim waits.
     http.patch(&format!("{CLAIMS}/p"), &json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
     http.until("/api/v1/namespaces/default/events", "the binder waits for the pod's node", waits).await;
     let pod = http.get(&format!("{PODS}/p")).await.json();

@@ -1,4 +1,4 @@
-//! Saving everything, losing it, and getting it back; and a disk without room.
+//! Snapshots of the whole store, data loss, and restore; and a full disk.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::harness::wait;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Runs `orlop` to its end; stdout, or what it said instead.
+/// Runs `orlop` to its end; returns stdout, or its error output.
 fn orlop(args: &[&str]) -> Result<String, String> {
     let home = tempfile::tempdir().unwrap();
     let output = command(&*ORLOP, home.path()).args(args).output().unwrap();
@@ -42,7 +42,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// What a controller's cache holds: kept up to date over everything that happens to the server.
+/// A cache like a controller's: kept up to date across restarts and restores of the server.
 fn cache(client: kube::Client) -> Arc<Mutex<BTreeSet<String>>> {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
     let api: Api<DynamicObject> = Api::namespaced_with(client, "default", &kind);
@@ -59,7 +59,7 @@ fn cache(client: kube::Client) -> Arc<Mutex<BTreeSet<String>>> {
                 Ok(watcher::Event::InitDone) => *kept.lock().unwrap() = std::mem::take(&mut listed),
                 Ok(watcher::Event::Apply(object)) => drop(kept.lock().unwrap().insert(name(object))),
                 Ok(watcher::Event::Delete(object)) => drop(kept.lock().unwrap().remove(&name(object))),
-                // The server is away; the watcher tries again.
+                // The server is down; the watcher retries.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
             }
         }
@@ -80,7 +80,7 @@ async fn holds(names: &Mutex<BTreeSet<String>>, wanted: &[&str]) {
 }
 
 #[tokio::test]
-async fn saved_lost_and_restored() {
+async fn lost_store_is_restored_from_a_snapshot() {
     let mut plane = Plane::of(Layout::ServerAlone).start().await;
     let (http, file) = (plane.http(), plane.dir().join("it.snapshot"));
     for name in ["a", "b", "c"] {
@@ -96,13 +96,13 @@ async fn saved_lost_and_restored() {
     let table = orlop(&["snapshot", "status", &shown(&file)]).unwrap();
     assert!(table.contains("configmaps                  2\n"), "{table}");
 
-    // The old server goes on for a while, and clients see it.
+    // The old server continues to accept writes, and clients see them.
     let late = revision(&http.create(MAPS, &map("late", "after")).await);
     assert!(late > status["revision"].as_u64().unwrap());
     let names = cache(plane.client());
     holds(&names, &["a", "b", "late"]).await;
 
-    // While it runs its directory is its own.
+    // A running server locks its directory.
     let data = shown(&plane.data_dir());
     for args in [
         &["snapshot", "save", "/dev/null", "--data-dir", &data][..],
@@ -129,7 +129,7 @@ async fn saved_lost_and_restored() {
     assert!(told.contains("as a new store in"), "{told}");
     plane.start_again().await;
 
-    // I11: everything that is served is newer than everything that was.
+    // I11: every revision served now is newer than every revision served before.
     let list = http.get(MAPS).await.expect(200);
     assert!(revision(&list) > late);
     for item in list["items"].as_array().unwrap() {
@@ -142,12 +142,12 @@ async fn saved_lost_and_restored() {
         let answer = http.get(&path).await;
         assert!(answer.text().contains("\"code\":410"), "{path}: {} {}", answer.code, answer.text());
     }
-    // What no longer is goes from the cache as well, though nobody has deleted it.
+    // Objects that no longer exist leave the cache as well, although no deletion was recorded.
     holds(&names, &["a", "b"]).await;
     let next = http.create(MAPS, &map("next", "x")).await;
     assert!(revision(&next) > revision(&list));
     holds(&names, &["a", "b", "next"]).await;
-    // An update with what was read before is a conflict, not an overwrite.
+    // An update with an object read before the restore is a conflict, not an overwrite.
     let mut old = map("a", "stale");
     old["metadata"]["resourceVersion"] = late.to_string().into();
     http.put(&format!("{MAPS}/a"), &old).await.expect(409);
@@ -171,13 +171,13 @@ async fn damaged_files_are_refused_by_name() {
         assert!(refusal.contains("it.snapshot is damaged"), "{refusal}");
     }
     assert!(!Path::new(&new).exists());
-    // A server that is no orlop, or none at all.
+    // An address without a server.
     let refusal = orlop(&["snapshot", "save", &shown(&file), "--server", "http://127.0.0.1:1"]).unwrap_err();
     assert!(!refusal.is_empty());
 }
 
 #[tokio::test]
-async fn snapshots_by_the_clock() {
+async fn scheduled_snapshots_are_taken_and_rotated() {
     let kept = tempfile::tempdir().unwrap();
     let dir = shown(kept.path());
     let flags = ["--snapshot-every", "300ms", "--snapshot-dir", &dir, "--snapshot-keep", "2"];
@@ -208,7 +208,7 @@ async fn snapshots_by_the_clock() {
     for file in files {
         orlop(&["snapshot", "status", &shown(&file)]).unwrap();
     }
-    // Nowhere to put it: told and counted, and the server goes on.
+    // Without the directory, failures are reported and counted, and the server keeps running.
     std::fs::remove_dir_all(kept.path()).unwrap();
     std::fs::write(kept.path(), "in the way").unwrap();
     http.create(MAPS, &map("more", "x")).await;
@@ -222,7 +222,7 @@ async fn snapshots_by_the_clock() {
 }
 
 #[tokio::test]
-async fn a_disk_without_room() {
+async fn full_disk_rejects_writes_that_grow() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "event-ttl: 1h\n").unwrap();
     let flags = ["--config", file.path().to_str().unwrap()];
@@ -234,8 +234,8 @@ async fn a_disk_without_room() {
     http.create(MAPS, &held).await;
     plane.kill().await;
 
-    // As if 100 bytes more than there are had to be free: everything that grows is refused, and what
-    // does not grow is taken still.
+    // Requires 100 bytes more than are free: every write that grows is rejected, and other
+    // writes are still accepted.
     let free = free_bytes(plane.dir());
     std::fs::write(file.path(), format!("store-min-free-bytes: {}\n", free + free / 2)).unwrap();
     plane.start_again().await;
@@ -256,7 +256,7 @@ async fn a_disk_without_room() {
         "involvedObject": { "kind": "ConfigMap", "namespace": "default", "name": "a" }, "reason": "Test",
     });
     http.post("/api/v1/namespaces/default/events", &event).await.expect(507);
-    // Reads, updates that do not grow, and whole deletions, finalizers included.
+    // Reads, updates that do not grow, and complete deletions, finalizers included.
     let mut read = http.get(&format!("{MAPS}/a")).await.expect(200);
     read["data"]["key"] = "y".into();
     http.put(&format!("{MAPS}/a"), &read).await.expect(200);

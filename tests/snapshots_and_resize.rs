@@ -1,5 +1,5 @@
-//! A volume of the laboratory driver, made by hand: it grows, gets other attributes, is snapshotted while the plane is killed,
-//! and its snapshot is deleted again. What the driver has is asked of the driver.
+//! A volume of the lab driver, created by hand: it is expanded, its attributes are changed, and it is snapshotted
+//! while the control plane is killed; then the snapshot is deleted. Checks ask the driver for its state.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const SNAPSHOT: &str = "/apis/snapshot.storage.k8s.io/v1/namespaces/default/volu
 const CONTENTS: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents";
 const CLASSES: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses";
 
-/// The driver's process, and a line to it.
+/// The driver's process, and a client of it.
 struct Lab {
     _process: Process,
     driver: Driver,
@@ -99,7 +99,7 @@ async fn bound_claim(http: &Http, handle: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_volume_grows_changes_and_is_snapshotted() {
+async fn volume_is_expanded_modified_and_snapshotted() {
     let lab = Lab::start().await;
     let flag = format!("--csi-endpoint={NAME}={}", endpoint(&lab.dir));
     let mut plane = Plane::of(Layout::OneProcess).controller_flags(&[&flag]).start().await;
@@ -124,7 +124,7 @@ async fn a_volume_grows_changes_and_is_snapshotted() {
         "metadata": {"name": "k", "annotations": {"snapshot.storage.kubernetes.io/is-default-class": "true"}},
         "deletionPolicy": "Delete"});
     http.create(CLASSES, &class).await;
-    // The plane dies while the driver is at it.
+    // The control plane is killed while the driver works.
     lab.faults(&json!([{"rpc": "CreateSnapshot", "times": 1, "fault": "no-answer"}]));
     let snapshot = json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
         "metadata": {"name": "s"}, "spec": {"source": {"persistentVolumeClaimName": "c"}}});

@@ -1,9 +1,9 @@
-//! The story of one volume and one claim, told through kubectl: added, bound, lost, found again, released, not
-//! recycled, freed by hand. The same story is told in one process and in two, in either order, and with a `kill -9`
-//! after every command and after every state that was reached (I6).
+//! The life of one volume and one claim, driven with kubectl: created, bound, lost, found again, released, not
+//! recycled, and freed by hand. The same story runs in one process and in two, in either order, and with a `kill
+//! -9` after every command and after every state (I6).
 //!
-//! What was seen on the way is one half. The other half is the history: a watch from before the story shows every
-//! state that volume and claim ever had, and nothing else may be in it.
+//! The commands check the states on the way. In addition, a watch that started before the story checks the
+//! history: it shows every state that volume and claim ever had, and must contain no others.
 
 use serde_json::{Value, json};
 
@@ -32,10 +32,10 @@ spec:
       storage: 5Gi
 ";
 
-/// What the recycler pod complains about.
+/// The error of the recycler pod.
 const COMPLAINT: &str = "mount.nfs: No route to host";
 
-/// What a person does in the editor: the claimRef goes, with everything below it.
+/// The change in the editor: removes the claimRef, with everything below it.
 const REMOVE_CLAIM_REF: &str = r#"sed -i '/^  claimRef:/,/^  [a-z]/{/^  claimRef:/d;/^    /d}' "$1"
 "#;
 
@@ -58,7 +58,7 @@ spec:
     )
 }
 
-/// Which process dies after every command and after every state.
+/// The process that is killed after every command and after every state.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Killed {
     Nobody,
@@ -66,14 +66,14 @@ enum Killed {
     Controllers,
 }
 
-/// What is added first.
+/// The object that is created first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
     Volume,
     Claim,
 }
 
-/// How the claimRef is removed at the end.
+/// The way in which the claimRef is removed at the end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hand {
     Patch,
@@ -89,8 +89,9 @@ struct Story {
 
 impl Story {
     async fn begin(layout: Layout, killed: Killed) -> Story {
-        // Without kills nothing may wait for a resync: the first one would come long after every wait has failed. A controller that dies in the middle of
-        // recycling leaves its pod behind, and the next one retries at a resync, as upstream.
+        // Without kills, no step may depend on a resync: the first one would come long after the timeout of every wait.
+        // A controller that dies while recycling leaves its pod behind, and the next one retries at a resync, as
+        // upstream.
         let period = if killed == Killed::Nobody { "1h" } else { "1s" };
         let without = "--controllers=*,-persistentvolume-protection-controller,-persistentvolumeclaim-protection-controller";
         let plane = Plane::of(layout)
@@ -110,7 +111,7 @@ impl Story {
         }
     }
 
-    /// A command that must go well.
+    /// A command that must succeed.
     async fn run(&mut self, args: &[&str]) -> String {
         let said = self.kubectl.run(args).await.ok();
         self.kill().await;
@@ -140,7 +141,7 @@ async fn tell(layout: Layout, killed: Killed, first: First, hand: Hand) {
     let before = story.http.get(VOLUMES).await.expect(200)["metadata"]["resourceVersion"].clone();
     let before = before.as_str().unwrap().to_owned();
 
-    // Both are added and find each other.
+    // Both are created and bound to each other.
     match first {
         First::Volume => {
             story.apply(&volume_yaml("pv3")).await;
@@ -158,7 +159,7 @@ async fn tell(layout: Layout, killed: Killed, first: First, hand: Hand) {
     assert_bound(&claim, &volume);
     let uid = claim["metadata"]["uid"].clone();
 
-    // The volume goes. Its claim remembers it, and takes no other.
+    // The volume is deleted. Its claim still refers to it, and binds to no other.
     story.run(&["delete", "pv", "pv3"]).await;
     let lost = story.see_phase(MYCLAIM, "Lost").await;
     assert_eq!(lost["spec"]["volumeName"], "pv3");
@@ -166,14 +167,14 @@ async fn tell(layout: Layout, killed: Killed, first: First, hand: Hand) {
     story.apply(&volume_yaml("pv4")).await;
     story.see_phase(PV4, "Available").await;
 
-    // The volume comes back, and so does the bond.
+    // The volume is created again, and both are bound again.
     story.apply(&volume_yaml("pv3")).await;
     let claim = story.see_phase(MYCLAIM, "Bound").await;
     let volume = story.see_phase(PV3, "Bound").await;
     assert_bound(&claim, &volume);
     assert_eq!(claim["metadata"]["uid"], uid, "the same claim as before");
 
-    // The claim goes. The volume remembers it, and is scrubbed.
+    // The claim is deleted. The volume still refers to it, and is recycled.
     story.run(&["delete", "pvc", "--namespace", "test", "myclaim"]).await;
     let released = story
         .see(PV3, "Released (or, when somebody died, retried)", |volume| {
@@ -186,13 +187,13 @@ async fn tell(layout: Layout, killed: Killed, first: First, hand: Hand) {
     assert_eq!(pod["spec"]["volumes"][0]["nfs"], released["spec"]["nfs"]);
     assert_eq!(pod["spec"]["restartPolicy"], "Never");
 
-    // The pod fails, and so does the volume.
+    // The recycler pod fails, and then the volume.
     recycling_fails(&story.http, killed).await;
     story.kill().await;
     let failed = story.see_phase(PV3, "Failed").await;
     assert_eq!(failed["spec"]["claimRef"]["uid"], uid);
 
-    // A person removes the claimRef: the volume is free again.
+    // The claimRef is removed by hand: the volume is available again.
     match hand {
         Hand::Patch => {
             let patch = r#"[{"op": "remove", "path": "/spec/claimRef"}]"#;
@@ -232,9 +233,9 @@ fn assert_bound(claim: &Value, volume: &Value) {
     assert_eq!(reference["uid"], claim["metadata"]["uid"], "{volume:#}");
 }
 
-/// Marks the recycler pod as failed, as a kubelet would, until the volume says that this is why it failed. A controller
-/// that died meanwhile has left its pod to the next one, which fails the volume for that and makes another pod; what the
-/// volume says of its first failure stays.
+/// Marks the recycler pod as failed, as a kubelet would, until the volume reports this failure. A controller that
+/// died meanwhile leaves its pod to the next one, which fails the volume because of it and creates another pod;
+/// the volume keeps the message of its first failure.
 async fn recycling_fails(http: &Http, killed: Killed) {
     let status = json!({"status": {"phase": "Failed", "message": COMPLAINT}});
     wait::until("pv3: Failed because its pod failed", async || {
@@ -252,14 +253,15 @@ async fn recycling_fails(http: &Http, killed: Killed) {
     .await;
 }
 
-/// The states that volume and claim went through, from the watch of everything since `before`.
+/// Checks the states of volume and claim, from a watch of all changes since `before`.
 async fn check_history(http: &Http, before: &str) {
     let lives = lives(http, CLAIMS, before).await;
     assert_eq!(lives["myclaim"], [vec!["Pending", "Bound", "Lost", "Bound"]], "the claim");
     let lives = self::lives(http, VOLUMES, before).await;
     assert_eq!(lives["pv4"], [vec!["Pending", "Available"]], "the volume that nobody asked for");
     let [one, two] = &lives["pv3"][..] else { panic!("pv3 lived twice: {lives:?}") };
-    // Whether a volume that somebody waits for is Available first is a matter of who looks first.
+    // A volume with a waiting claim may or may not be Available first, depending on which one the binder syncs
+    // first.
     let bound = |life: &[String]| life.iter().position(|phase| phase == "Bound").expect("it was bound");
     for life in [one, two] {
         let begin = &life[..bound(life)];
@@ -269,7 +271,7 @@ async fn check_history(http: &Http, before: &str) {
     assert_eq!(two[bound(two)..], ["Bound", "Released", "Failed", "Available"], "{lives:?}");
 }
 
-/// By name: one list of phases per life, repetitions left out.
+/// By name: one list of phases per life, without repetitions.
 async fn lives(
     http: &Http,
     path: &str,
@@ -300,56 +302,57 @@ async fn lives(
 }
 
 #[tokio::test]
-async fn one_process() {
+async fn one_process_binds_volume_first() {
     tell(Layout::OneProcess, Killed::Nobody, First::Volume, Hand::Patch).await;
 }
 
 #[tokio::test]
-async fn one_process_claim_first() {
+async fn one_process_binds_claim_first() {
     tell(Layout::OneProcess, Killed::Nobody, First::Claim, Hand::Edit).await;
 }
 
 #[tokio::test]
-async fn one_process_that_dies_all_the_time() {
+async fn one_process_survives_kills_volume_first() {
     tell(Layout::OneProcess, Killed::Server, First::Volume, Hand::Edit).await;
 }
 
 #[tokio::test]
-async fn one_process_that_dies_all_the_time_claim_first() {
+async fn one_process_survives_kills_claim_first() {
     tell(Layout::OneProcess, Killed::Server, First::Claim, Hand::Patch).await;
 }
 
 #[tokio::test]
-async fn two_processes() {
+async fn two_processes_bind_volume_first() {
     tell(Layout::TwoProcesses, Killed::Nobody, First::Volume, Hand::Edit).await;
 }
 
 #[tokio::test]
-async fn two_processes_claim_first() {
+async fn two_processes_bind_claim_first() {
     tell(Layout::TwoProcesses, Killed::Nobody, First::Claim, Hand::Patch).await;
 }
 
 #[tokio::test]
-async fn two_processes_the_server_dies_all_the_time() {
+async fn server_kills_are_survived_volume_first() {
     tell(Layout::TwoProcesses, Killed::Server, First::Volume, Hand::Patch).await;
 }
 
 #[tokio::test]
-async fn two_processes_the_server_dies_all_the_time_claim_first() {
+async fn server_kills_are_survived_claim_first() {
     tell(Layout::TwoProcesses, Killed::Server, First::Claim, Hand::Edit).await;
 }
 
 #[tokio::test]
-async fn two_processes_the_controllers_die_all_the_time() {
+async fn controller_kills_are_survived_volume_first() {
     tell(Layout::TwoProcesses, Killed::Controllers, First::Volume, Hand::Edit).await;
 }
 
 #[tokio::test]
-async fn two_processes_the_controllers_die_all_the_time_claim_first() {
+async fn controller_kills_are_survived_claim_first() {
     tell(Layout::TwoProcesses, Killed::Controllers, First::Claim, Hand::Patch).await;
 }
 
-/// I8: what is in use is not deleted, it waits as Terminating. The volume waits for its claim, the claim for its pod.
+/// I8: an object in use is not deleted but remains Terminating. The volume waits for its claim, the claim for its
+/// pod.
 async fn protected(layout: Layout, killed: Killed) {
     let plane = Plane::of(layout).controller_flags(&["--pvclaimbinder-sync-period", "1h"]).start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
@@ -360,7 +363,7 @@ async fn protected(layout: Layout, killed: Killed) {
     story.see_phase(MYCLAIM, "Bound").await;
     let volume = story.see_phase(PV3, "Bound").await;
     assert_eq!(volume["metadata"]["finalizers"], json!(["kubernetes.io/pv-protection"]));
-    // Only a pod that has a node uses its claims.
+    // Only a pod that is assigned to a node uses its claims.
     let pod = "
 apiVersion: v1
 kind: Node
@@ -390,7 +393,7 @@ spec:
         .see(MYCLAIM, "waits for its pod", |claim| terminating(claim) && claim["status"]["phase"] == "Bound")
         .await;
 
-    // The last user goes, and everything follows.
+    // The last user is deleted, and everything else follows.
     story.run(&["delete", "pod", "user", "--namespace", "test", "--force", "--grace-period=0"]).await;
     story.http.until_gone(MYCLAIM).await;
     story.http.until_gone(PV3).await;
@@ -398,21 +401,21 @@ spec:
 }
 
 #[tokio::test]
-async fn protected_in_one_process() {
+async fn objects_in_use_are_protected_in_one_process() {
     protected(Layout::OneProcess, Killed::Nobody).await;
 }
 
 #[tokio::test]
-async fn protected_in_one_process_that_dies() {
+async fn objects_in_use_are_protected_while_one_process_is_killed() {
     protected(Layout::OneProcess, Killed::Server).await;
 }
 
 #[tokio::test]
-async fn protected_in_two_processes() {
+async fn objects_in_use_are_protected_in_two_processes() {
     protected(Layout::TwoProcesses, Killed::Nobody).await;
 }
 
 #[tokio::test]
-async fn protected_while_the_controllers_die() {
+async fn objects_in_use_are_protected_while_controllers_are_killed() {
     protected(Layout::TwoProcesses, Killed::Controllers).await;
 }

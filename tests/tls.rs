@@ -1,4 +1,4 @@
-//! TLS and authentication on a real socket: tokens, client certificates, and who gets nothing.
+//! TLS and authentication on a real socket: tokens, client certificates, and rejected requests.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ pub(crate) fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/tls_files").join(name)
 }
 
-/// A server that asks for tokens and takes client certificates.
+/// A server that requires tokens or client certificates.
 pub(crate) struct Secured {
     pub(crate) url: String,
-    // Before the folder, so that the process is gone first.
+    // Before the directory, so that the process ends first.
     process: Process,
     pub(crate) dir: TempDir,
 }
@@ -54,7 +54,7 @@ impl Secured {
         Secured { url: url.trim().to_owned(), process, dir }
     }
 
-    /// A client that trusts the server and shows these credentials.
+    /// A client that trusts the server and presents these credentials.
     fn client(&self, auth_info: AuthInfo) -> Http {
         let mut config = kube::Config::new(self.url.parse().unwrap());
         config.root_cert_file = Some(file("ca.crt"));
@@ -95,7 +95,7 @@ async fn tokens_and_certificates_name_the_user() {
 }
 
 #[tokio::test]
-async fn a_key_that_does_not_fit_is_told() {
+async fn mismatched_key_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let show = |path: PathBuf| path.display().to_string();
     let args = [

@@ -1,5 +1,5 @@
-//! VolumeSnapshots, their contents and classes: in every server from the start, and what becomes of definitions of their
-//! names that somebody installs.
+//! VolumeSnapshots, their contents and classes: built into every server; and the effect of installing definitions
+//! with the same names.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn content(name: &str, change: Value) -> Value {
     object("VolumeSnapshotContent", name, json!({ "spec": spec }))
 }
 
-/// Members of a change stand for those of the value; a null takes one away.
+/// A merge patch: members of the change replace those of the value; a null removes one.
 fn merge(value: &mut Value, change: &Value) {
     let (Value::Object(members), Value::Object(changes)) = (&mut *value, change) else {
         *value = change.clone();
@@ -57,7 +57,7 @@ fn message(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused() {
+async fn invalid_snapshot_objects_are_rejected() {
     let (_plane, http) = server().await;
     let claim = json!({"source": {"persistentVolumeClaimName": "c"}});
     let one = "spec.source: Invalid value: exactly one of volumeSnapshotContentName and persistentVolumeClaimName must be set";
@@ -156,7 +156,7 @@ async fn what_does_not_fit_is_refused() {
     let changed = json!({"spec": {"deletionPolicy": "Retain", "volumeSnapshotRef": {"uid": "u"}}});
     let changed = http.patch(&x, &changed).await.expect(200);
     assert_eq!(changed["metadata"]["generation"], 2);
-    // A status has a door of its own, and types of its own.
+    // The status has its own subresource and its own schema.
     let status = http.patch(&format!("{x}/status"), &json!({"status": {"restoreSize": -1}})).await;
     assert!(
         message(&status).contains("status.restoreSize in body should be greater than or equal to 0"),
@@ -173,7 +173,7 @@ async fn what_does_not_fit_is_refused() {
 }
 
 #[tokio::test]
-async fn kubectl_finds_them_in_a_fresh_server() {
+async fn kubectl_finds_snapshots_in_a_fresh_server() {
     let (plane, http) = server().await;
     let kubectl = plane.kubectl();
     assert_eq!(kubectl.run(&["get", "crd", "-o", "name"]).await.ok(), "");
@@ -227,11 +227,11 @@ spec: {volumeSnapshotClassName: fast, source: {persistentVolumeClaimName: claim}
 }
 
 #[tokio::test]
-async fn definitions_of_their_names_are_kept_and_change_nothing() {
+async fn definitions_of_built_in_names_are_stored_without_effect() {
     let (mut plane, http) = server().await;
     let kept =
         http.create(SNAPSHOTS, &snapshot("s", json!({"source": {"persistentVolumeClaimName": "c"}}))).await;
-    // As upstream's installer brings it, but older.
+    // Like the one from upstream's installer, but older.
     let definition = |plural: &str, kind: &str, short: &str| {
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -255,11 +255,11 @@ async fn definitions_of_their_names_are_kept_and_change_nothing() {
     let taken = http.until(&path, "Established", |object| is(object, "Established", "True")).await;
     assert!(is(&taken, "NamesAccepted", "True"), "{taken}");
     assert_eq!(taken["status"]["storedVersions"], json!(["v1beta1"]));
-    // What they are called is taken for any other kind of the group.
+    // The built-in names are not available to other kinds of the group.
     http.create(DEFINITIONS, &definition("others", "Other", "vs")).await;
     let other = format!("{DEFINITIONS}/others.snapshot.storage.k8s.io");
     http.until(&other, "refused", |object| is(object, "NamesAccepted", "False")).await;
-    // One of other names is served beside them.
+    // A definition with other names is served next to the built-in kinds.
     http.create(DEFINITIONS, &definition("thirds", "Third", "th")).await;
     let third = format!("{DEFINITIONS}/thirds.snapshot.storage.k8s.io");
     http.until(&third, "Established", |object| is(object, "Established", "True")).await;
@@ -279,7 +279,7 @@ async fn definitions_of_their_names_are_kept_and_change_nothing() {
     plane.kill_and_restart().await;
     let http = plane.http();
     serves(&http).await;
-    // It goes alone.
+    // Only the definition is deleted.
     http.delete(&path).await.expect(200);
     http.until_gone(&path).await;
     serves(&http).await;

@@ -1,4 +1,4 @@
-//! Who one is and what one may do, as kubectl asks; and tokens of service accounts on a real server.
+//! The identity and permissions of a user, as shown by kubectl; and tokens of service accounts on a real server.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::harness::http::Http;
 use crate::harness::plane::{Layout, Plane};
 
 #[tokio::test]
-async fn kubectl_asks() {
+async fn kubectl_shows_identity_and_permissions() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let kubectl = plane.kubectl();
     assert_eq!(kubectl.run(&["auth", "can-i", "create", "pods"]).await.ok().trim(), "yes");
@@ -19,7 +19,7 @@ async fn kubectl_asks() {
     }
 }
 
-/// A client that shows a token.
+/// A client that presents a token.
 fn with_token(plane: &Plane, token: &str) -> Http {
     let mut config = kube::Config::new(plane.url().parse().unwrap());
     config.auth_info.token = Some(token.to_owned().into());
@@ -29,7 +29,7 @@ fn with_token(plane: &Plane, token: &str) -> Http {
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 #[tokio::test]
-async fn a_token_is_believed_and_outlives_the_process() {
+async fn service_account_token_is_valid_after_restart() {
     let tokens = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(tokens.path(), "admin,ann,u1\n").unwrap();
     let flags = ["--token-auth-file".to_owned(), tokens.path().display().to_string()];
@@ -45,7 +45,7 @@ async fn a_token_is_believed_and_outlives_the_process() {
         let who = with_token(&plane, &token).post(WHO, &json!({})).await.expect(201);
         assert_eq!(who["status"]["userInfo"]["username"], "system:serviceaccount:default:robot", "{round}");
         let mut forged = token.clone().into_bytes();
-        // In the middle of the signature, where every bit counts.
+        // In the middle of the signature, where every bit is significant.
         let at = forged.len() - 40;
         forged[at] = if forged[at] == b'A' { b'B' } else { b'A' };
         let forged = String::from_utf8(forged).unwrap();
@@ -61,7 +61,7 @@ async fn a_token_is_believed_and_outlives_the_process() {
 }
 
 #[tokio::test]
-async fn kubectl_gets_a_token() {
+async fn kubectl_creates_a_token() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let kubectl = plane.kubectl();
     kubectl.run(&["create", "serviceaccount", "robot"]).await.ok();

@@ -1,5 +1,6 @@
-//! Workloads and their volumes: upstream's NFS example, a StatefulSet whose claims bind and go, and a kill in the middle. Pods are made
-//! and kept to their number; that they run is said by the test, as an agent on a node would.
+//! Workloads and their volumes: upstream's NFS example, a StatefulSet whose claims are bound and deleted, and a
+//! kill in the middle. The controllers create the pods; the test reports them as running, as an agent on a node
+//! would.
 
 use axum::http::Request;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use crate::harness::kubectl::Kubectl;
 use crate::harness::plane::{Layout, Plane};
 use crate::harness::wait;
 
-// As they stand in kubernetes/examples, staging/volumes/nfs.
+// As in kubernetes/examples, staging/volumes/nfs.
 const NFS_VOLUME: &str = r#"
 apiVersion: v1
 kind: PersistentVolume
@@ -152,7 +153,7 @@ fn selecting(path: &str, selector: &str) -> String {
     format!("{path}?labelSelector={}", selector.replace('=', "%3D"))
 }
 
-/// Names of the objects at a path.
+/// The names of the objects in a list.
 fn names(list: &Value) -> Vec<&str> {
     let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     items.iter().filter_map(|object| object["metadata"]["name"].as_str()).collect()
@@ -166,20 +167,20 @@ fn is_ready(pod: &Value) -> bool {
         .any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
-/// Waits until there are so many pods of a label.
+/// Waits until this number of pods has a label.
 async fn pods(http: &Http, selector: &str, count: usize) -> Value {
     let what = format!("{count} pods with {selector}");
     http.until(&selecting(PODS, selector), &what, |list| names(list).len() == count).await
 }
 
-/// An agent that says of every pod that it runs and is ready. It ends when it is dropped.
+/// An agent that reports every pod as running and ready. It stops when it is dropped.
 struct Agent(JoinHandle<()>);
 
 impl Agent {
     fn start(http: Http) -> Self {
         Self(tokio::spawn(async move {
             loop {
-                // The server may be away.
+                // The server may be down.
                 if let Ok(answer) = http.try_get(PODS).await
                     && answer.code == 200
                 {
@@ -191,7 +192,7 @@ impl Agent {
                         let body = json!({"status": {"phase": "Running", "conditions": [ready]}}).to_string();
                         let request =
                             Request::patch(path).header("content-type", "application/merge-patch+json");
-                        // The pod may be gone by now, or the server.
+                        // The pod may be gone by now, or the server down.
                         let _ = http.try_send(request.body(body.into()).unwrap()).await;
                     }
                 }
@@ -207,7 +208,7 @@ impl Drop for Agent {
     }
 }
 
-/// The numbers of a status that is up to date.
+/// Whether the status is up to date and has these numbers.
 fn has(object: &Value, numbers: &[(&str, i64)]) -> bool {
     let status = &object["status"];
     status["observedGeneration"] == object["metadata"]["generation"]
@@ -215,14 +216,14 @@ fn has(object: &Value, numbers: &[(&str, i64)]) -> bool {
 }
 
 #[tokio::test]
-async fn upstreams_nfs_example() {
+async fn upstream_nfs_example_works() {
     let plane = Plane::start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     for yaml in [NFS_VOLUME, NFS_SERVER, NFS_BUSYBOX, NFS_WEB] {
         kubectl.apply(yaml).await;
     }
     http.until(&format!("{CLAIMS}/nfs"), "bound", |claim| claim["status"]["phase"] == "Bound").await;
-    // Two pods share the claim; the server's pod and two with the share in their template.
+    // Two pods share the claim; there are also the server's pod, and two pods with the share in their template.
     let busybox = pods(&http, "name=nfs-busybox", 2).await;
     for pod in busybox["items"].as_array().unwrap() {
         assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], "nfs", "{pod:#}");
@@ -259,7 +260,7 @@ async fn scales(http: &Http, kubectl: &Kubectl) {
     }
 }
 
-/// A rolling update, its history, back again, and once more for the sake of it.
+/// A rolling update, its history, a rollback, and a restart.
 async fn rolls(http: &Http, kubectl: &Kubectl) {
     const ROLLOUT: &str = "deployment/nfs-web";
     let images = async || {
@@ -294,7 +295,7 @@ async fn rolls(http: &Http, kubectl: &Kubectl) {
     assert!(told.contains("ScalingReplicaSet") && told.contains("NewReplicaSetAvailable"), "{told}");
 }
 
-/// The ways to delete: with what belongs to it, before or after it, or alone.
+/// The three ways to delete an owner: in the foreground, in the background, or with its dependents orphaned.
 async fn goes(http: &Http, kubectl: &Kubectl) {
     kubectl.run(&["delete", "deployment/nfs-web", "--cascade=foreground", "--timeout=60s"]).await.ok();
     assert_eq!(names(&http.get(&selecting(PODS, "role=web-frontend")).await.json()), Vec::<&str>::new());
@@ -307,7 +308,7 @@ async fn goes(http: &Http, kubectl: &Kubectl) {
     let left = pods(http, "name=nfs-busybox", 2).await;
     assert_eq!(names(&left), names(&before));
     assert!(left["items"][0]["metadata"]["ownerReferences"].is_null(), "{left:#}");
-    // A new controller of the same labels takes them.
+    // A new controller with the same selector adopts them.
     kubectl.apply(NFS_BUSYBOX).await;
     http.until(BUSYBOX, "adopted", |rc| has(rc, &[("replicas", 2)])).await;
     assert_eq!(names(&pods(http, "name=nfs-busybox", 2).await), names(&before));
@@ -350,14 +351,14 @@ fn volume(number: u32) -> Value {
 }
 
 #[tokio::test]
-async fn a_stateful_set_and_its_claims() {
+async fn stateful_set_manages_its_claims() {
     let plane = Plane::start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     for number in 0..3 {
         http.create("/api/v1/persistentvolumes", &volume(number)).await;
     }
     kubectl.apply(&stateful_set("Delete")).await;
-    // Nothing comes after a pod that is not ready.
+    // No pod is created after one that is not ready.
     http.until(STATEFUL, "one pod", |set| has(set, &[("replicas", 1), ("readyReplicas", 0)])).await;
     assert_eq!(names(&pods(&http, "app=db", 1).await), ["db-0"]);
     let agent = Agent::start(http.clone());
@@ -369,7 +370,7 @@ async fn a_stateful_set_and_its_claims() {
     };
     http.until(CLAIMS, "three bound claims", all_bound).await;
 
-    // Down, and the claims go with their pods; their volumes are kept by their policy.
+    // Scaled down: the claims are deleted after their pods; their volumes are retained by policy.
     kubectl.run(&["scale", "statefulset/db", "--replicas=1"]).await.ok();
     http.until(CLAIMS, "one claim is left", |list| names(list) == ["data-db-0"]).await;
     assert_eq!(names(&pods(&http, "app=db", 1).await), ["db-0"]);
@@ -379,7 +380,7 @@ async fn a_stateful_set_and_its_claims() {
     };
     http.until("/api/v1/persistentvolumes", "two released volumes", released).await;
 
-    // Up again with new volumes, and down: now the claims stay.
+    // Scaled up with new volumes, and down: now the claims remain.
     for number in 3..5 {
         http.create("/api/v1/persistentvolumes", &volume(number)).await;
     }
@@ -395,7 +396,7 @@ async fn a_stateful_set_and_its_claims() {
     };
     assert_eq!(uids(&after), uids(&before));
 
-    // A rolling update, from the last one to the first, and back.
+    // A rolling update, from the last pod to the first, and back.
     kubectl.run(&["scale", "statefulset/db", "--replicas=2"]).await.ok();
     kubectl.run(&["set", "image", "statefulset/db", "db=postgres:2"]).await.ok();
     kubectl.run(&["rollout", "status", "statefulset/db", "--timeout=60s"]).await.ok();
@@ -409,7 +410,7 @@ async fn a_stateful_set_and_its_claims() {
     }
     drop(agent);
 
-    // The end of the set is the end of its pods, claims and revisions.
+    // Deleting the set deletes its pods, claims and revisions.
     kubectl.run(&["delete", "statefulset/db"]).await.ok();
     pods(&http, "app=db", 0).await;
     http.until(CLAIMS, "no claim", |list| names(list).is_empty()).await;
@@ -418,7 +419,7 @@ async fn a_stateful_set_and_its_claims() {
 }
 
 #[tokio::test]
-async fn the_number_is_right_after_a_kill() {
+async fn replica_counts_are_right_after_a_kill() {
     for layout in [Layout::OneProcess, Layout::TwoProcesses] {
         let mut plane = Plane::of(layout).start().await;
         let (kubectl, http) = (plane.kubectl(), plane.http());
@@ -427,7 +428,7 @@ async fn the_number_is_right_after_a_kill() {
         kubectl.apply(&NFS_BUSYBOX.replace("replicas: 2", "replicas: 20")).await;
         kubectl.apply(&NFS_WEB.replace("replicas: 2", "replicas: 20")).await;
         kubectl.apply(&parallel).await;
-        // In the middle of making them, and in the middle of a rollout.
+        // Once while the pods are being created, and once during a rollout.
         let there = |list: &Value, count: usize| names(list).len() >= count;
         http.until(PODS, "some pods", |list| there(list, 5)).await;
         plane.kill_and_restart().await;
@@ -442,7 +443,7 @@ async fn the_number_is_right_after_a_kill() {
         http.until(BUSYBOX, "all are there", |rc| has(rc, &[("replicas", 20), ("readyReplicas", 20)])).await;
         http.until(STATEFUL, "all are there", |set| has(set, &[("replicas", 10), ("readyReplicas", 10)]))
             .await;
-        // One step more shows that nothing is still on its way.
+        // Scaling by one more shows that no other pods are still being created.
         kubectl.run(&["scale", "rc/nfs-busybox", "--replicas=21"]).await.ok();
         http.until(BUSYBOX, "one more", |rc| has(rc, &[("replicas", 21), ("readyReplicas", 21)])).await;
         let list = wait::in_time("the pods", http.get(PODS)).await.json();

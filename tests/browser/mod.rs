@@ -1,5 +1,6 @@
-//! The page in a real browser, as a person uses it: each story is a program in `tests/browser`, which is given a server and must end well.
-//! What a story cannot do itself (killing the server, cutting the line) is done here when it asks for it.
+//! The page in a real browser, used as a person uses it: each story is a program in `tests/browser` that gets a
+//! server's URL and must exit with 0. A story asks this module for actions that it cannot perform itself, such as
+//! killing the server or cutting the connection.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +16,7 @@ use crate::harness::plane::{Layout, Plane};
 use crate::harness::process::{Process, command};
 use crate::harness::wait;
 
-/// Each wait in a story has a shorter one, and tells what was seen.
+/// Each wait in a story has a shorter timeout and reports the state that it saw.
 const PATIENCE: Duration = Duration::from_secs(600);
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
@@ -29,19 +30,19 @@ fn node(home: &Path) -> Command {
     node
 }
 
-/// Starts a story; its first argument is the server's URL.
+/// Starts a story. Its first argument is the server's URL.
 fn begin(name: &str, home: &Path, args: &[&str]) -> Script {
     let mut story = node(home);
     story.arg(root().join(format!("tests/browser/{name}.mjs"))).args(args);
     Script::start(name, story, home)
 }
 
-/// Waits until a story asks for something.
+/// Waits until a story asks for an action.
 async fn asks(story: &mut Script, word: &str) {
     story.says(word, |lines| lines.contains(&Value::from(word))).await;
 }
 
-/// A story that needs nothing but a server with its controllers.
+/// Runs a story that needs only a server with its controllers.
 async fn tells(name: &str) {
     if browser_installed().await {
         let plane = Plane::start().await;
@@ -49,11 +50,11 @@ async fn tells(name: &str) {
     }
 }
 
-/// A laboratory: nodes and a driver, so that pods run and volumes are attached.
+/// A lab with nodes and a driver, so that pods run and volumes are attached.
 struct Lab {
     url: String,
     _process: Process,
-    // Last: the process is gone before its files.
+    // The last field: the process must end before its files are removed.
     dir: TempDir,
 }
 
@@ -62,7 +63,7 @@ impl Lab {
         let dir = tempfile::tempdir().unwrap();
         let address = dir.path().join("address");
         let file = format!("--address-file={}", address.display());
-        // A busy machine is no reason to lose a node.
+        // A busy machine must not cause the loss of a node.
         let args =
             ["lab", "--listen=127.0.0.1:0", "--node-monitor-grace-period=10m", &file].map(str::to_owned);
         let mut process = Process::start("lab", dir.path(), &args);
@@ -149,7 +150,7 @@ async fn cut_off() {
     if !browser_installed().await {
         return;
     }
-    // It forgets as soon as it may.
+    // A server that compacts its history as soon as possible.
     let flags = ["--store-retention-age", "0s", "--store-retention-revisions", "1"];
     let mut plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;
     let line = Line::to(&plane.url()).await;
@@ -178,9 +179,9 @@ async fn cut_off() {
     story.ok_within(PATIENCE).await;
 }
 
-/// What of the page needs no browser: node alone runs it.
+/// The tests of the page that need no browser; Node.js runs them.
 #[tokio::test]
-async fn the_pure_halves_of_the_views() {
+async fn page_modules_pass_their_node_tests() {
     let home = tempfile::tempdir().unwrap();
     let mut run = node(home.path());
     let files = std::fs::read_dir(root().join("web/test")).unwrap().map(|entry| entry.unwrap().path());

@@ -1,5 +1,6 @@
-//! An informer as client-go has it since 0.35, by hand and in protobuf: a list that is streamed, its end told by a bookmark,
-//! a watch that goes on from what was seen last, and a new list when that has been forgotten.
+//! An informer like client-go's since 0.35, written by hand and in protobuf: a streamed list, the bookmark that
+//! ends it, a watch that resumes from the last revision seen, and a new list when that revision has been
+//! compacted.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,9 +22,9 @@ const ACCEPT: &str = "application/vnd.kubernetes.protobuf,application/json";
 /// Why a stream has ended.
 #[derive(Debug, PartialEq)]
 enum End {
-    /// Its time was up.
+    /// The watch reached its timeout.
     Clean,
-    /// The connection broke, or could not be made.
+    /// The connection broke, or could not be opened.
     Broken,
     /// An error event with this code.
     Told(i64),
@@ -79,7 +80,7 @@ struct Informer {
     http: Http,
     /// Values by name.
     store: BTreeMap<String, String>,
-    /// What was seen last; empty is nothing.
+    /// The last revision seen; empty before the first one.
     revision: String,
     lists: usize,
 }
@@ -89,7 +90,7 @@ impl Informer {
         Informer { http: Http::new(url), store: BTreeMap::new(), revision: String::new(), lists: 0 }
     }
 
-    /// What an event does to the store.
+    /// Applies an event to the store.
     fn take(store: &mut BTreeMap<String, String>, event: &str, object: &[u8]) {
         let name = text(object, &[1, 1]);
         let data = all(object, 2).into_iter().find(|entry| text(entry, &[1]) == "value");
@@ -101,7 +102,7 @@ impl Informer {
         }
     }
 
-    /// One round: a stream until it ends or the store fits.
+    /// One round: reads a stream until it ends or the store matches.
     async fn round(
         &mut self,
         seconds: u32,
@@ -149,7 +150,7 @@ impl Informer {
         Ok(())
     }
 
-    /// Rounds until the store fits; how each of them ended but the last.
+    /// Runs rounds until the store matches; returns how each round but the last one ended.
     async fn until(
         &mut self,
         what: &str,
@@ -170,13 +171,13 @@ impl Informer {
 
 /// The code in a Status.
 fn code(status: &[u8]) -> i64 {
-    // Field 6 is a number, and the last one: its varint ends the message.
+    // Field 6 is a number, and the last field: its varint ends the message.
     let tag = status.iter().rposition(|byte| *byte == 6 << 3).expect("a Status has a code");
     status[tag + 1..].iter().rev().fold(0, |value, byte| value << 7 | i64::from(byte & 0x7f))
 }
 
 #[tokio::test]
-async fn an_informer_outlives_it_all() {
+async fn informer_survives_timeouts_restarts_and_compaction() {
     let mut plane = forgetful().await;
     let http = plane.http();
     for name in ["a", "b", "c"] {
@@ -190,13 +191,13 @@ async fn an_informer_outlives_it_all() {
     let ends = informer.until("the list", 300, has("c", "1")).await;
     assert_eq!((ends.as_slice(), informer.store.len()), (&[][..], 3));
 
-    // Its time is up with nothing new: it goes on from the last bookmark, and misses nothing.
+    // The watch times out without new events; the informer resumes from the last bookmark and misses nothing.
     assert_eq!(informer.round(1, &|_: &BTreeMap<String, String>| false).await, Err(End::Clean));
     change(&http, "a", "2").await;
     let ends = informer.until("what came in between", 300, has("a", "2")).await;
     assert_eq!(ends, [], "it was resumed, not listed");
 
-    // The server dies and comes back, on the same line.
+    // The server is killed and restarts while the line stays up.
     plane.kill().await;
     assert_eq!(informer.round(300, &has("a", "3")).await, Err(End::Broken));
     plane.start_again().await;
@@ -204,7 +205,7 @@ async fn an_informer_outlives_it_all() {
     informer.until("what came after the restart", 300, has("a", "3")).await;
     assert_eq!(informer.lists, 1, "a restart is no reason to list again");
 
-    // Cut off for so long that the server has forgotten: told so in the stream, and listed again.
+    // Cut off until the revision is compacted: the stream reports it, and the informer lists again.
     line.cut();
     let seen = revision(&http).await;
     change(&http, "b", "2").await;
@@ -221,9 +222,10 @@ async fn an_informer_outlives_it_all() {
     assert_eq!(informer.store, BTreeMap::from(wanted), "what was deleted is gone");
 }
 
-/// Typed clients of client-go write protobuf; patches are text, and what comes back is what they accept.
+/// Typed clients of client-go write protobuf; patches are JSON, and answers are in the format that the client
+/// accepts.
 #[tokio::test]
-async fn writes_in_protobuf() {
+async fn protobuf_writes_are_accepted() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let http = plane.http();
     let headers = [("accept", ACCEPT), ("content-type", PROTOBUF)];
@@ -243,7 +245,7 @@ async fn writes_in_protobuf() {
     let (kind, status) = opened(&answer.body);
     assert_eq!((kind.as_str(), text(status, &[4]).as_str()), ("Status", "AlreadyExists"));
 
-    // What was read is written back, changed.
+    // The object that was read is written back, changed.
     let mut again = message(&[(1, at(object, &[1]))]);
     put(&mut again, 2, &entry("2"));
     let body = envelope("v1", "ConfigMap", &again);
@@ -296,9 +298,9 @@ async fn writes_in_protobuf() {
     assert_eq!(http.get(name).await.code, 404);
 }
 
-/// The Accept headers of discovery, of client-go from 0.26 on; 0.36 also says that it wants no peers.
+/// The Accept headers of discovery, from client-go 0.26 on; 0.36 also requests discovery without peers.
 #[tokio::test]
-async fn discovery_at_once() {
+async fn discovery_format_follows_the_accept_header() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let http = plane.http();
     const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

@@ -1,4 +1,5 @@
-//! kube-rs: the typed client, watchers of both kinds, a reflector over restarts and compaction, and a controller.
+//! kube-rs: the typed client, both kinds of watchers, a reflector across restarts and compaction, and a
+//! controller.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -30,7 +31,7 @@ fn value(map: &ConfigMap) -> &str {
 }
 
 #[tokio::test]
-async fn the_typed_client() {
+async fn typed_client_reads_and_writes() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let api: Api<ConfigMap> = Api::default_namespaced(plane.client());
     let post = PostParams::default();
@@ -90,7 +91,7 @@ async fn the_typed_client() {
     assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 0);
 }
 
-/// A store that follows the maps of a server, and says when it lists.
+/// A store that follows the ConfigMaps of a server and reports each list.
 fn reflect(
     client: kube::Client,
     config: watcher::Config,
@@ -103,7 +104,7 @@ fn reflect(
             told.send_modify(|lists| *lists += 1);
         }
     });
-    // The default pauses grow to half a minute, which is long for a test.
+    // The default backoff grows to 30 s, which is too long for a test.
     let pauses = kube::runtime::utils::ResetTimerBackoff::new(
         watcher::DefaultBackoff::default(),
         Duration::from_millis(1),
@@ -117,7 +118,7 @@ fn held(store: &Store<ConfigMap>) -> BTreeMap<String, String> {
     store.state().iter().map(|map| (map.name_any(), value(map).to_owned())).collect()
 }
 
-/// Waits until a store holds what the server has.
+/// Waits until a store equals the server's state.
 async fn same(store: &Store<ConfigMap>, http: &Http, what: &str) {
     let list = http.get(MAPS).await.expect(200);
     let items = list["items"].as_array().unwrap().iter();
@@ -162,17 +163,17 @@ async fn reflectors_follow(config: watcher::Config) {
 }
 
 #[tokio::test]
-async fn a_reflector_with_list_and_watch() {
+async fn list_watch_reflector_follows_all_changes() {
     reflectors_follow(watcher::Config::default().page_size(2)).await;
 }
 
 #[tokio::test]
-async fn a_reflector_with_streaming_lists() {
+async fn streaming_list_reflector_follows_all_changes() {
     reflectors_follow(watcher::Config::default().streaming_lists()).await;
 }
 
 #[tokio::test]
-async fn a_watcher_tells_what_is_chosen() {
+async fn watcher_returns_selected_objects_only() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let http = plane.http();
     let api: Api<ConfigMap> = Api::default_namespaced(plane.client());
@@ -190,7 +191,7 @@ async fn a_watcher_tells_what_is_chosen() {
     }
 }
 
-/// What is done for each map: a secret of the same name with the map's value, which belongs to it.
+/// For each map, creates a secret of the same name with the map's value, owned by the map.
 async fn reconcile(map: Arc<ConfigMap>, client: Arc<kube::Client>) -> Result<Action, kube::Error> {
     let secrets: Api<Secret> = Api::default_namespaced((*client).clone());
     let owner = map.controller_owner_ref(&()).expect("it is stored");
@@ -201,9 +202,10 @@ async fn reconcile(map: Arc<ConfigMap>, client: Arc<kube::Client>) -> Result<Act
     Ok(Action::await_change())
 }
 
-/// A controller over a restart: what it made is made again when somebody takes it away, and goes with its owner.
+/// A controller across a restart: an object that it created is created again when someone deletes it, and is
+/// deleted with its owner.
 #[tokio::test]
-async fn a_controller() {
+async fn controller_restores_deleted_objects_after_restart() {
     let mut plane = Plane::start().await;
     let (http, client) = (plane.http(), plane.client());
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());

@@ -1,4 +1,5 @@
-//! The line between a client and its server: a relay of bytes that a test can cut and mend, while the server goes on.
+//! The line between a client and its server: a TCP relay that a test can cut and restore while the server keeps
+//! running.
 
 use std::sync::Arc;
 
@@ -6,14 +7,14 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// A relay. Dropped, it cuts all connections.
+/// A relay. Dropping it closes all connections.
 pub(crate) struct Line {
     url: String,
     is_whole: Arc<watch::Sender<bool>>,
 }
 
 impl Line {
-    /// A line to the server at an URL, whole.
+    /// Opens a line to the server at a URL.
     pub(crate) async fn to(server: &str) -> Line {
         let target = server.strip_prefix("http://").expect("an URL without TLS").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -23,12 +24,12 @@ impl Line {
         Line { url, is_whole: Arc::new(is_whole) }
     }
 
-    /// What the client is told.
+    /// The URL for the client.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Ends every connection; new ones end at once.
+    /// Closes every connection; new ones are closed immediately.
     pub(crate) fn cut(&self) {
         self.is_whole.send_replace(false);
     }
@@ -55,7 +56,7 @@ async fn relay(listener: TcpListener, target: String, mut state: watch::Receiver
             if !*state.borrow_and_update() {
                 return;
             }
-            // No server is the same to the client as a cut line.
+            // To the client, an unreachable server looks like a cut line.
             let Ok(mut server) = TcpStream::connect(target).await else { return };
             tokio::select! {
                 _ = copy_bidirectional(&mut client, &mut server) => {}

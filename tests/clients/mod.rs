@@ -1,8 +1,8 @@
-//! Clients that people use, against the real binary: the Python and JavaScript libraries, kube-rs, and what an informer
-//! of client-go says and expects.
+//! Common clients against the real binary: the Python and JavaScript libraries, kube-rs, and a hand-written
+//! informer that sends and expects the same as client-go's.
 //!
-//! The libraries are installed once by `hack/clients`, in versions that are ours; where their registries cannot be
-//! reached, their tests are left out and stderr says so. Every foreign process has a deadline.
+//! `hack/clients` installs the libraries once, in pinned versions. Where their registries cannot be reached, the
+//! tests are skipped, with a message on standard error. Every external process has a deadline.
 
 mod informer;
 mod javascript;

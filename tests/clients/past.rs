@@ -1,4 +1,4 @@
-//! A server whose past is short, and what happens while a client is cut off.
+//! A server with a short history, and the changes that happen while a client is disconnected.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,19 +14,19 @@ use crate::harness::wait;
 /// The collection that the informers of these tests follow.
 pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A server that forgets as soon as it may.
+/// A server that compacts its history as soon as possible.
 pub(crate) async fn forgetful() -> Plane {
     let flags = ["--store-retention-age", "0s", "--store-retention-revisions", "1"];
     Plane::of(Layout::ServerAlone).server_flags(&flags).start().await
 }
 
-/// Writes elsewhere until a watch from this revision is refused.
+/// Writes to another collection until a watch from this revision is rejected.
 pub(crate) async fn forget(http: &Http, revision: &str) {
     let exact = format!("{MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact");
     let mut written = 0;
     http.create("/api/v1/namespaces/default/secrets", &json!({"metadata": {"name": "busy"}})).await;
     wait::until("the past is forgotten", async || {
-        // The store forgets in steps of many revisions.
+        // The store compacts in steps of many revisions.
         for _ in 0..64 {
             written += 1;
             let patch = json!({"metadata": {"annotations": {"n": written.to_string()}}});
@@ -44,18 +44,19 @@ pub(super) async fn create(http: &Http, name: &str, value: &str) {
     http.create(MAPS, &json!({"metadata": {"name": name}, "data": {"value": value}})).await;
 }
 
-/// Gives a map another value.
+/// Changes the value of a map.
 pub(super) async fn change(http: &Http, name: &str, value: &str) {
     http.patch(&format!("{MAPS}/{name}"), &json!({"data": {"value": value}})).await.expect(200);
 }
 
-/// The revision of the collection now.
+/// The current revision of the collection.
 pub(crate) async fn revision(http: &Http) -> String {
     let list = http.get(MAPS).await.expect(200);
     list["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
-/// What every informer must live through. The program says after each change what it holds and how often it has listed.
+/// The scenario that every informer must survive. After each change, the program prints its contents and how
+/// often it has listed.
 pub(super) async fn follows(program: impl Fn(&str, &Path) -> Command) {
     let mut plane = forgetful().await;
     let http = plane.http();
@@ -76,7 +77,7 @@ pub(super) async fn follows(program: impl Fn(&str, &Path) -> Command) {
     let lines = follow.says("a change after a restart", holds(json!({"a": "3", "b": "1", "c": "1"}))).await;
     assert_eq!(lines.last().unwrap()["lists"], 1, "a restart is no reason to list again");
 
-    // Cut off until the server has forgotten where it was.
+    // Disconnected until the server has compacted the client's revision.
     line.cut();
     let seen = revision(&http).await;
     change(&http, "b", "2").await;

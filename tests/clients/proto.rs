@@ -1,6 +1,7 @@
-//! As much of protobuf as a client of Kubernetes needs: fields with a length, and the envelope around every object.
+//! The subset of protobuf that a Kubernetes client needs: length-delimited fields, and the envelope around every
+//! object.
 
-/// What the envelope begins with.
+/// The prefix of the envelope.
 const MAGIC: &[u8] = b"k8s\0";
 
 fn varint(out: &mut Vec<u8>, mut value: u64) {
@@ -11,14 +12,14 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a text or a message.
+/// Appends a string or a message.
 pub(super) fn put(out: &mut Vec<u8>, number: u64, bytes: &[u8]) {
     varint(out, number << 3 | 2);
     varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// A message of texts and messages.
+/// A message of strings and messages.
 pub(super) fn message(fields: &[(u64, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (number, bytes) in fields {
@@ -46,7 +47,7 @@ fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The texts and messages with this number; numbers are passed over.
+/// The strings and messages with this field number; numeric fields are skipped.
 pub(super) fn all(mut bytes: &[u8], number: u64) -> Vec<&[u8]> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
@@ -67,24 +68,24 @@ pub(super) fn all(mut bytes: &[u8], number: u64) -> Vec<&[u8]> {
     found
 }
 
-/// The message at a path of numbers; empty when there is none.
+/// The message at a path of field numbers; empty if there is none.
 pub(super) fn at<'a>(bytes: &'a [u8], path: &[u64]) -> &'a [u8] {
     path.iter().fold(bytes, |bytes, number| all(bytes, *number).first().copied().unwrap_or_default())
 }
 
-/// The text at a path of numbers.
+/// The string at a path of field numbers.
 pub(super) fn text(bytes: &[u8], path: &[u64]) -> String {
     String::from_utf8(at(bytes, path).to_vec()).expect("a text")
 }
 
-/// The kind in an envelope, and the object.
+/// The kind in an envelope, and its object.
 pub(super) fn opened(body: &[u8]) -> (String, &[u8]) {
     let unknown = body.strip_prefix(MAGIC).unwrap_or_else(|| panic!("no envelope: {body:?}"));
     (text(unknown, &[1, 2]), at(unknown, &[2]))
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_messages_are_read_back() {
     let long = "x".repeat(300);
     let object = message(&[(1, &message(&[(1, b"name")])), (2, long.as_bytes()), (2, b"second")]);
     let body = envelope("v1", "ConfigMap", &object);

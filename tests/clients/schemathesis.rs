@@ -1,5 +1,5 @@
-//! The OpenAPI documents, held against the server by schemathesis: made-up requests, and every answer must be one that
-//! the document has.
+//! Schemathesis tests the server against its OpenAPI documents: it generates requests, and every answer must be
+//! one that the document describes.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use futures::StreamExt as _;
 use super::script::{Script, installed, python_tool};
 use crate::harness::plane::{Layout, Plane};
 
-/// Requests for each operation; more take longer.
+/// Requests per operation; more of them take longer.
 const EXAMPLES: &str = "ORLOP_SCHEMATHESIS_EXAMPLES";
-/// Where the choices begin.
+/// The seed of the generated requests.
 const SEED: &str = "ORLOP_SCHEMATHESIS_SEED";
-/// The short form always takes these, so that nobody is surprised by another one's luck.
+/// The short run always uses these values, so that its result is reproducible.
 const SHORT: (u64, u64) = (1, 1);
 
 fn number(name: &str) -> Option<u64> {
@@ -21,7 +21,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn answers_are_as_documented() {
+async fn answers_match_the_openapi_documents() {
     if !installed().await {
         return;
     }
@@ -35,7 +35,7 @@ async fn answers_are_as_documented() {
     let paths: Vec<String> = index["paths"].as_object().unwrap().keys().cloned().collect();
     assert!(paths.contains(&"api/v1".to_owned()) && paths.contains(&"orlop".to_owned()), "{paths:?}");
     let (home, url) = (plane.dir(), plane.url());
-    // Making requests up is most of the work.
+    // Most of the CPU time is spent generating requests.
     let runs = futures::stream::iter(paths).map(async |path| {
         let mut run = python_tool("st", home);
         run.env("SCHEMATHESIS_HOOKS", "contract");
@@ -44,7 +44,7 @@ async fn answers_are_as_documented() {
         run.args(["--phases", "fuzzing", "--continue-on-failure", "--no-shrink", "--no-color"]);
         run.args(["--generation-database", "none", "--request-timeout", "10", "--warnings", "off"]);
         run.args(["--max-examples", &examples.to_string(), "--seed", &seed.to_string()]);
-        // How fast requests are made up says nothing about the server.
+        // The speed of generation says nothing about the server.
         run.args(["--suppress-health-check", "too_slow"]);
         let name = format!("schemathesis-{}", path.replace('/', "-"));
         let patience = Duration::from_secs(60) * u32::try_from(examples).unwrap_or(u32::MAX);

@@ -1,4 +1,5 @@
-//! Foreign programs: what they need is installed once, and each has a deadline and is killed when its test ends.
+//! External programs: their libraries are installed once; each program has a deadline and is killed when its test
+//! ends.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -12,17 +13,17 @@ use serde_json::Value;
 use crate::harness::process::command;
 use crate::harness::wait;
 
-/// With this variable, libraries that cannot be installed are a failure.
+/// If this variable is set, libraries that cannot be installed are a failure.
 const REQUIRED: &str = "ORLOP_REQUIRE_CLIENTS";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Whether these parts are there; said on the standard error when they are not.
+/// Whether these parts are installed; if not, reports the skipped tests on standard error.
 fn install(parts: &[&str], left_out: &str) -> bool {
     for part in parts {
-        // As long as a slow line may take, once.
+        // Long enough for the first installation over a slow connection.
         let mut command = Command::new("timeout");
         let output = command.arg("300").arg(root().join("hack/clients")).arg(part).output().unwrap();
         if output.status.success() {
@@ -31,7 +32,7 @@ fn install(parts: &[&str], left_out: &str) -> bool {
         let said = String::from_utf8_lossy(&output.stderr);
         let why = said.lines().last().unwrap_or("it took too long");
         assert!(std::env::var_os(REQUIRED).is_none(), "hack/clients {part}: {said}, and {REQUIRED} is set");
-        // Not `eprintln!`: the test harness would keep it to itself.
+        // Not `eprintln!`: the test harness would capture it.
         let _ = writeln!(
             std::io::stderr(),
             "\nSKIPPED: {left_out}: hack/clients cannot install {part} ({why}). {REQUIRED}=1 makes this a failure"
@@ -48,12 +49,12 @@ static CLIENTS: LazyLock<bool> = LazyLock::new(|| {
 static BROWSER: LazyLock<bool> =
     LazyLock::new(|| install(&["browser"], "the stories of the page in a browser (tests/browser)"));
 
-/// Whether tests with the libraries can run.
+/// Whether the tests with the client libraries can run.
 pub(super) async fn installed() -> bool {
     tokio::task::spawn_blocking(|| *CLIENTS).await.unwrap()
 }
 
-/// Whether a browser can be driven.
+/// Whether a browser can be started.
 pub(crate) async fn browser_installed() -> bool {
     tokio::task::spawn_blocking(|| *BROWSER).await.unwrap()
 }
@@ -62,12 +63,12 @@ pub(crate) async fn browser_installed() -> bool {
 pub(super) fn python(script: &str, home: &Path) -> Command {
     let mut python = command(root().join("target/clients/python/bin/python"), home);
     python.arg("-u").arg(root().join("tests/clients/python").join(script));
-    // Who runs the tests may have a proxy; these talk to this machine alone.
+    // The environment may configure a proxy; these programs connect only to this machine.
     python.env("NO_PROXY", "*").env("PYTHONDONTWRITEBYTECODE", "1");
     python
 }
 
-/// A command of one of the libraries of `requirements.txt`. What it imports is looked for beside our scripts.
+/// A command of one of the libraries of `requirements.txt`. Its imports are resolved next to the test scripts.
 pub(super) fn python_tool(name: &str, home: &Path) -> Command {
     let mut tool = command(root().join("target/clients/python/bin").join(name), home);
     tool.current_dir(home).env("PYTHONPATH", root().join("tests/clients/python"));
@@ -75,7 +76,8 @@ pub(super) fn python_tool(name: &str, home: &Path) -> Command {
     tool
 }
 
-/// node with the libraries of `package-lock.json`. Modules are looked for beside the script, so it is copied there.
+/// Node.js with the libraries of `package-lock.json`. Modules are resolved next to the script, so it is copied
+/// there.
 pub(super) fn node(script: &str, home: &Path) -> Command {
     let folder = root().join("target/clients/javascript");
     let copy = folder.join(script);
@@ -85,7 +87,7 @@ pub(super) fn node(script: &str, home: &Path) -> Command {
     node
 }
 
-/// A program that says one JSON value per line.
+/// A program that prints one JSON value per line.
 pub(crate) struct Script {
     name: String,
     child: Child,
@@ -93,7 +95,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Starts it; what it says is kept in its home.
+    /// Starts it; its output is saved in its home.
     pub(crate) fn start(name: &str, mut command: Command, home: &Path) -> Script {
         let out = home.join(format!("{name}.out"));
         let file = File::create(&out).unwrap();
@@ -102,19 +104,19 @@ impl Script {
         Script { name: name.to_owned(), child, out }
     }
 
-    /// Everything that it has said so far, also when it is no JSON.
+    /// Its whole output so far, including lines that are not JSON.
     pub(crate) fn said(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.out).unwrap_or_default()).into_owned()
     }
 
-    /// The whole lines of JSON that it has said so far.
+    /// The complete lines of JSON that it has printed so far.
     pub(crate) fn lines(&self) -> Vec<Value> {
         let said = self.said();
         let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
         whole.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Waits until what it has said so far fits.
+    /// Waits until its output so far matches.
     pub(crate) async fn says(&mut self, what: &str, fits: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         wait::until(&format!("{}: {what}", self.name), async || {
             let lines = self.lines();
@@ -129,7 +131,7 @@ impl Script {
         .await
     }
 
-    /// Waits for its end, which must be a good one. It is killed after `patience`.
+    /// Waits for it to exit with 0. It is killed after `patience`.
     pub(crate) async fn ok_within(mut self, patience: Duration) -> String {
         let end = tokio::time::Instant::now() + patience;
         loop {
@@ -142,7 +144,7 @@ impl Script {
         }
     }
 
-    /// The same with the patience of every test.
+    /// The same with the default timeout of the tests.
     pub(crate) async fn ok(self) -> String {
         self.ok_within(wait::PATIENCE).await
     }
@@ -150,7 +152,7 @@ impl Script {
 
 impl Drop for Script {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,18 +1,18 @@
-//! What the writers of a crash test know: every write that was acknowledged, and every one whose outcome is open.
-//! Pure bookkeeping; whoever finds that the server contradicts it, panics with both sides.
+//! The knowledge of the writers in a crash test: every acknowledged write, and every write with an unknown
+//! outcome. Pure bookkeeping: if the server contradicts the ledger, the check panics and shows both.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// One object as a writer knows it.
+/// The state of an object as known to its writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) revision: u64,
     pub(crate) value: String,
 }
 
-/// A write that was asked for.
+/// A requested write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// Create or update.
@@ -20,7 +20,7 @@ pub(crate) enum Wish {
     Delete,
 }
 
-/// A write that has happened; the answer to a deletion does not tell its revision.
+/// A write that has happened; the answer to a deletion does not contain its revision.
 #[derive(Clone, Debug)]
 struct Happened {
     kind: &'static str,
@@ -28,11 +28,11 @@ struct Happened {
     revision: Option<u64>,
 }
 
-/// Everything about one name.
+/// The history of one name.
 #[derive(Debug, Default)]
 struct Item {
     now: Option<Known>,
-    /// Sent, and the server died before it answered.
+    /// Sent, but the server died before it answered.
     open: Option<Wish>,
     happened: Vec<Happened>,
 }
@@ -41,13 +41,13 @@ struct Item {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     items: BTreeMap<String, Item>,
-    /// Writes that were acknowledged.
+    /// The number of acknowledged writes.
     pub(crate) acknowledged: u64,
-    /// The highest revision that anybody has seen.
+    /// The highest revision seen by any writer.
     pub(crate) highest: u64,
 }
 
-/// One event of a watch, as far as it is compared.
+/// The fields of a watch event that are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) kind: String,
@@ -83,18 +83,18 @@ impl Seen {
 }
 
 impl Ledger {
-    /// What is at a name, and what is open there.
+    /// The current object with this name, and its pending write.
     pub(crate) fn at(&self, name: &str) -> (Option<Known>, Option<Wish>) {
         self.items.get(name).map_or((None, None), |item| (item.now.clone(), item.open.clone()))
     }
 
-    /// A write was sent.
+    /// Records that a write was sent.
     pub(crate) fn sent(&mut self, name: &str, wish: Wish) {
         self.items.entry(name.to_owned()).or_default().open = Some(wish);
     }
 
-    /// The answer came: what is there now. `floor` is the highest revision that was known when the write was sent; the
-    /// new one is above it (I11).
+    /// Records an acknowledged write and the new state. `floor` is the highest revision that was known when the write
+    /// was sent; the new one is above it (I11).
     pub(crate) fn acknowledged(&mut self, name: &str, now: Option<Known>, floor: u64) {
         self.acknowledged += 1;
         if let Some(now) = &now {
@@ -103,12 +103,12 @@ impl Ledger {
         self.settle(name, now);
     }
 
-    /// The answer says that nothing was written.
+    /// Records that the server rejected the write and wrote nothing.
     pub(crate) fn refused(&mut self, name: &str) {
         self.items.entry(name.to_owned()).or_default().open = None;
     }
 
-    /// What the server shows at a name whose last write is open: either that write, or what was there before.
+    /// Records the server's state of a name with a pending write: either that write, or the state before it.
     pub(crate) fn resolved(&mut self, name: &str, now: Option<Known>) {
         let item = &self.items[name];
         if item.shows_wish(&now) {
@@ -137,7 +137,7 @@ impl Ledger {
         item.open = None;
     }
 
-    /// A list after a restart: no acknowledged write is lost, and nothing is there that nobody wrote (I4).
+    /// A list after a restart: no acknowledged write is lost, and no object appears that was not written (I4).
     pub(crate) fn check_list(&mut self, list: &Value) {
         assert!(revision(list) >= self.highest, "{} was seen, now it is {}", self.highest, revision(list));
         let mut listed: BTreeMap<&str, Known> = BTreeMap::new();
@@ -152,7 +152,7 @@ impl Ledger {
         self.highest = self.highest.max(revision(list));
     }
 
-    /// The whole history: for every name exactly what happened, in this order, and nothing else.
+    /// The whole history: for every name exactly the recorded writes, in this order, and nothing else.
     pub(crate) fn check_history(&self, history: &[Seen]) {
         let mut by_name: BTreeMap<&str, Vec<&Seen>> = BTreeMap::new();
         for event in history {
@@ -187,7 +187,7 @@ impl Item {
 }
 
 #[test]
-fn the_ledger_knows_what_may_be_found() {
+fn ledger_accepts_only_possible_states() {
     let known = |revision, value: &str| Some(Known { revision, value: value.to_owned() });
     let item = |now, open| Item { now, open, happened: Vec::new() };
     let put = |value: &str| Some(Wish::Put(value.to_owned()));

@@ -1,8 +1,9 @@
-//! `kill -9` under load, again and again (I2, I3, I4, I6, I11).
+//! Repeated `kill -9` under load (I2, I3, I4, I6, I11).
 //!
-//! Writers create, update and delete, and keep a ledger of what was acknowledged. A watch is resumed over all restarts
-//! from the last revision that it saw. After each restart the list must agree with the ledger; at the end the history must
-//! agree with the ledger write by write, the watch must have seen exactly the history, and every claim must have a volume.
+//! Writers create, update and delete, and record the acknowledged writes in a ledger. A watch resumes across all
+//! restarts from the last revision that it saw. After each restart the list must agree with the ledger; at the
+//! end the history must agree with the ledger write by write, the watch must have seen exactly the history, and
+//! every claim must have a volume.
 //!
 //! ORLOP_CRASH_CYCLES sets the number of kills (10 when unset), ORLOP_CRASH_SEED repeats the choices of a run.
 
@@ -28,7 +29,7 @@ const MAPS: &str = "/api/v1/namespaces/load/configmaps";
 const CLAIMS: &str = "/api/v1/namespaces/load/persistentvolumeclaims";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 
-/// Kills in a run of the tests that nobody asked to be longer.
+/// The number of kills in a default run.
 const CYCLES: u64 = 10;
 const WRITERS: usize = 4;
 /// Objects of each writer: few, so that each of them has a long history.
@@ -40,11 +41,11 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
 }
 
-/// What writers share.
+/// The state that the writers share.
 #[derive(Clone)]
 struct Load {
     ledger: Arc<Mutex<Ledger>>,
-    /// Held by each attempt to write; held alone while the state after a restart is compared.
+    /// Each write locks it shared; the comparison after a restart locks it exclusively.
     gate: Arc<RwLock<()>>,
     stop: Arc<AtomicBool>,
     http: Http,
@@ -55,7 +56,7 @@ impl Load {
         self.ledger.lock().expect("a writer has panicked")
     }
 
-    /// Writes until it is told to stop and nothing of its own is open.
+    /// Writes until it is stopped and none of its writes is pending.
     async fn write(self, writer: usize, mut random: StdRng) {
         let mut written = 0_u64;
         loop {
@@ -77,13 +78,13 @@ impl Load {
             };
             drop(turn);
             if done.is_err() {
-                // The server is away; somebody is about to start it.
+                // The server is down; the test is about to restart it.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
     }
 
-    /// One write. An error leaves it open.
+    /// One write. After an error its outcome is unknown.
     async fn attempt(&self, name: &str, value: String, delete: bool) -> Result<(), String> {
         let (now, floor) = {
             let ledger = self.ledger();
@@ -111,7 +112,7 @@ impl Load {
         Ok(())
     }
 
-    /// Finds out what became of an open write.
+    /// Determines the outcome of a pending write.
     async fn resolve(&self, name: &str) -> Result<(), String> {
         let answer = self.send(Method::GET, &format!("{MAPS}/{name}"), Vec::new()).await?;
         let now = match answer.code {
@@ -129,10 +130,10 @@ impl Load {
     }
 }
 
-/// Follows a collection over all restarts, from the last revision that it saw.
+/// Follows a collection across all restarts, from the last revision that it saw.
 struct Follower {
     seen: Arc<Mutex<Vec<Seen>>>,
-    /// The last revision that was heard of, bookmarks included.
+    /// The last revision received, bookmarks included.
     last: Arc<AtomicU64>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -150,7 +151,7 @@ impl Follower {
                         tokio::time::sleep(Duration::from_millis(5)).await;
                         continue;
                     };
-                    // A broken stream and one that has ended are the same here: go on from the last revision.
+                    // A broken stream and one that ended are treated alike: resume from the last revision.
                     while let Ok(Some(event)) = watch.try_next().await {
                         assert_ne!(event["type"], "ERROR", "{path} from {from}: {event}");
                         let event = Seen::of(&event);
@@ -173,7 +174,7 @@ impl Follower {
         Follower { seen, last, task }
     }
 
-    /// I3: it has seen exactly the history.
+    /// I3: the watch has seen exactly the history.
     async fn check(&self, history: &[Seen]) {
         let wanted = history.last().map_or(0, |event| event.revision);
         wait::until("the resumed watch has seen everything", async || {
@@ -200,7 +201,7 @@ impl Drop for Follower {
     }
 }
 
-/// Everything that happened to a collection since a revision, until now.
+/// All changes to a collection from a revision until now.
 async fn history(http: &Http, path: &str, from: u64) -> Vec<Seen> {
     let now = revision(&http.get(path).await.expect(200));
     let query = format!("{path}?watch=1&timeoutSeconds=2&resourceVersion={from}");
@@ -214,13 +215,13 @@ async fn history(http: &Http, path: &str, from: u64) -> Vec<Seen> {
     events
 }
 
-/// A volume and a claim for it (or for another one: they are all alike).
+/// Creates a volume and a matching claim; all pairs are alike, so the claim may bind to any volume.
 async fn pair(http: &Http, number: u64) {
     let volume = json!({"metadata": {"name": format!("v{number}")}, "spec": {
         "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": format!("/tmp/{number}")}}});
     let claim = json!({"metadata": {"name": format!("c{number}")}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
-    // In turns the claim is first.
+    // Every other pair creates the claim first.
     let both = [(VOLUMES, volume), (CLAIMS, claim)];
     let order = if number.is_multiple_of(2) { [0, 1] } else { [1, 0] };
     for (path, object) in order.map(|index| &both[index]) {
@@ -228,7 +229,7 @@ async fn pair(http: &Http, number: u64) {
     }
 }
 
-/// I6: every claim has a volume of its own, and both agree on it.
+/// I6: every claim has a volume of its own, and both refer to each other.
 async fn converged(http: &Http, pairs: u64) {
     wait::until("every claim has its volume", async || {
         let items = async |path: &str| match http.get(path).await.expect(200)["items"].take() {
@@ -267,7 +268,7 @@ async fn crash(layout: Layout) {
     let seed = number("ORLOP_CRASH_SEED").unwrap_or_else(rand::random);
     eprintln!("{layout:?}: {cycles} crashes, ORLOP_CRASH_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
-    // Whoever reads the ledger against the server is the only one who writes maps.
+    // Only the test's writers may write ConfigMaps, because the ledger is compared with all of them.
     let controllers = "--controllers=*,-root-ca-certificate-publisher-controller";
     let mut plane = Plane::of(layout).controller_flags(&[controllers]).start().await;
     let http = plane.http();
@@ -303,7 +304,7 @@ async fn crash(layout: Layout) {
             plane.kill_and_restart_controllers().await;
             continue;
         }
-        // In the middle of whatever the writers do; only then they are held.
+        // Kill at a random point of the writers' work; only then pause them.
         if layout == Layout::TwoProcesses && random.random_ratio(1, 2) {
             plane.kill_server().await;
         } else {
@@ -331,7 +332,7 @@ async fn crash(layout: Layout) {
         happened.len()
     );
 
-    // A clean end loses nothing either.
+    // A clean shutdown loses nothing either.
     let before = http.get(MAPS).await.expect(200);
     plane.stop().await;
     plane.start_again().await;
@@ -341,11 +342,11 @@ async fn crash(layout: Layout) {
 }
 
 #[tokio::test]
-async fn one_process() {
+async fn one_process_survives_kills() {
     crash(Layout::OneProcess).await;
 }
 
 #[tokio::test]
-async fn two_processes() {
+async fn two_processes_survive_kills() {
     crash(Layout::TwoProcesses).await;
 }

@@ -1,14 +1,14 @@
-//! The disk answers EIO. The server stops acknowledging and says why, reads go on, and after a restart everything that
-//! was acknowledged is there.
+//! A disk that returns EIO: the server stops acknowledging writes and reports the reason, reads continue, and
+//! after a restart every acknowledged write is present.
 
 use super::fuse::layer::{Layer, Place, Plan, What};
 use super::fuse::tree::Tree;
 use super::server::{MAPS, Server};
 
-/// Writes that are tried before a fault must have been met.
+/// The number of writes within which the fault must occur.
 const MOST: usize = 400;
 
-/// Where the store keeps what acknowledges.
+/// The directory whose syncs acknowledge writes.
 const JOURNAL: &str = "journal";
 
 struct Case {
@@ -16,16 +16,16 @@ struct Case {
     what: What,
     place: Place,
     times: u64,
-    /// Writes must end with it.
+    /// The server must stop accepting writes.
     stops: bool,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_disk_fails() {
+async fn server_stops_writing_when_the_disk_fails() {
     let journal = Place::In(JOURNAL);
     for case in [
         Case { name: "1 one sync fails", what: What::Sync, place: journal, times: 1, stops: true },
-        // Two: one over the border of two pages comes in halves, and what fails of it is tried once more.
+        // Two: a write across a page boundary is split in two, and the failed part is retried once.
         Case { name: "2 one write fails", what: What::Write, place: journal, times: 2, stops: true },
         Case {
             name: "3 all writes fail",
@@ -41,7 +41,7 @@ async fn the_disk_fails() {
             times: u64::MAX,
             stops: true,
         },
-        // What only serves the past may fail; whether writes end with it is the store's to say.
+        // A fault in the history files may be tolerated; the store decides whether it stops accepting writes.
         Case {
             name: "5 a write of the served copy fails",
             what: What::Write,
@@ -65,7 +65,7 @@ async fn the_disk_fails() {
     }
 }
 
-/// False where there is no FUSE.
+/// Returns false if FUSE is not available.
 async fn fails(case: &Case, after: u64) -> bool {
     let Case { name, what, place, times, stops } = *case;
     let Some(layer) = Layer::mount(Tree::new(), false) else { return false };
@@ -84,7 +84,7 @@ async fn fails(case: &Case, after: u64) -> bool {
         if !stops && layer.failed() >= times && n > 50 {
             break;
         }
-        // The served copy follows in its own time.
+        // The served copy is written asynchronously.
         tokio::time::sleep(std::time::Duration::from_millis(if stops { 0 } else { 10 })).await;
     }
     assert!(layer.failed() > 0, "{name}: nothing failed");
@@ -99,7 +99,7 @@ async fn fails(case: &Case, after: u64) -> bool {
         let message = status["message"].as_str().unwrap();
         assert!(message.contains("stopped taking writes"), "{name}: {message}");
         assert!(message.contains("Input/output error"), "{name}: the reason is told: {message}");
-        // It stays so, even if the disk has recovered.
+        // The server stays in this state, even if the disk has recovered.
         layer.plan(Plan::Go);
         for path in ["/readyz", "/livez"] {
             let answer = server.http.get(path).await;
@@ -108,7 +108,7 @@ async fn fails(case: &Case, after: u64) -> bool {
         }
         let answer = server.put("late", server.text(10)).await;
         assert_eq!(answer.code, 500, "{name}: {}", answer.text());
-        // Reads go on, and show nothing that was not acknowledged.
+        // Reads continue, and return acknowledged writes only.
         let list = server.http.get(MAPS).await.expect(200);
         assert!(list["items"].as_array().unwrap().len() >= 20, "{name}");
         server.check().await;
@@ -118,7 +118,7 @@ async fn fails(case: &Case, after: u64) -> bool {
     }
     layer.plan(Plan::Go);
     server.kill_and_restart().await;
-    // What was open is settled by now: it is there or it is not, and stays so.
+    // Pending writes are settled now: each one is present or absent, and stays so.
     for n in 0..30 {
         let map = server.http.get(&format!("{MAPS}/m{n}")).await;
         let now = (map.code == 200).then(|| crate::crash::ledger::Known::of(&map.json()));

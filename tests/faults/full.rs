@@ -1,8 +1,8 @@
-//! The disk fills up: by what is written, and by somebody else's file.
+//! A disk that fills up, through the server's writes and through another file.
 //!
-//! Creating and growing is refused with 507, Events first; deleting, reading and watching go on; nothing that was
-//! acknowledged is lost over a kill and a restart on the full disk; and when there is room again everything goes on by
-//! itself.
+//! Requests that create or grow objects are rejected with 507, Events first; deletions, reads and watches
+//! continue. No acknowledged write is lost after a kill and a restart on the full disk. When space is free again,
+//! writes resume without a restart.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -18,16 +18,16 @@ use crate::harness::wait;
 const MIB: u64 = 1 << 20;
 /// The size of the disk.
 const DISK: u64 = 192 * MIB;
-/// Makes a machine without loop devices a failure.
+/// If set, a machine without loop devices is a failure.
 const REQUIRED: &str = "ORLOP_REQUIRE_LOOP";
 
-/// A small ext4 of its own. Dropped, it is unmounted.
+/// A small ext4 file system. Dropping it unmounts it.
 struct SmallDisk {
     dir: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    /// Nothing where it cannot be made: what is left out then is told, or is a failure when [`REQUIRED`] is set.
+    /// `None` if it cannot be mounted: reports the skipped test, or fails if [`REQUIRED`] is set.
     fn mount() -> Option<SmallDisk> {
         let dir = tempfile::tempdir().unwrap();
         let disk = SmallDisk { dir };
@@ -35,12 +35,12 @@ impl SmallDisk {
         File::create(&image).unwrap().set_len(DISK).unwrap();
         std::fs::create_dir(disk.path()).unwrap();
         let image = image.display().to_string();
-        // Nothing is kept back for root, who runs this.
+        // No blocks are reserved for root, which runs this test.
         let made = run("mkfs.ext4", &["-q", "-F", "-m", "0", &image])
             .and_then(|()| run("mount", &["-o", "loop", &image, &disk.path().display().to_string()]));
         let Err(why) = made else { return Some(disk) };
         assert!(std::env::var_os(REQUIRED).is_none(), "{why}; and {REQUIRED} is set");
-        // Nobody hears what a test prints that passes.
+        // The test harness hides the output of a test that passes.
         let _ = writeln!(
             std::io::stderr(),
             "\nSKIPPED: full disks end to end: {why}. They are tested on an ext4 in a file, which needs root, mkfs.ext4 \
@@ -56,7 +56,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // It may never have been mounted.
+        // It may not have been mounted.
         let _ = Command::new("umount").arg(self.path()).status();
     }
 }
@@ -70,7 +70,7 @@ fn run(program: &str, args: &[&str]) -> Result<(), String> {
     Err(format!("{program} {}: {told}", args.join(" ")))
 }
 
-/// Somebody else's file on the disk.
+/// Another file on the disk.
 struct Filler {
     path: PathBuf,
     file: File,
@@ -83,13 +83,13 @@ impl Filler {
         Filler { path, file }
     }
 
-    /// Grows by so many bytes; false when there is no room for them.
+    /// Grows by this number of bytes; false if they do not fit.
     fn grow(&mut self, bytes: u64) -> bool {
         let chunk = vec![7; bytes as usize];
         self.file.write_all(&chunk).and_then(|()| self.file.sync_all()).is_ok()
     }
 
-    /// Grows until there is nothing left.
+    /// Grows until the disk is full.
     fn fill_to_the_last_byte(&mut self) {
         for size in [16 * MIB, MIB, 64 << 10, 4 << 10, 512] {
             while self.grow(size) {}
@@ -100,7 +100,7 @@ impl Filler {
         let length = self.file.metadata().unwrap().len();
         self.file.set_len(length.saturating_sub(by)).unwrap();
         self.file.sync_all().unwrap();
-        // Where it goes on, should it grow again.
+        // Appends from the new end when it grows again.
         self.file = File::options().append(true).open(&self.path).unwrap();
     }
 
@@ -116,7 +116,7 @@ async fn free_bytes(server: &Server) -> u64 {
     line.and_then(|bytes| bytes.parse().ok()).unwrap_or_else(|| panic!("no free bytes in:\n{metrics}"))
 }
 
-/// Waits until the store has looked at the disk again, which it does every 250 ms at most.
+/// Waits until the store has checked the disk again, which it does at most every 250 ms.
 async fn store_sees(server: &Server, changed: impl Fn(u64) -> bool) {
     wait::until("the store sees the free space", async || {
         let now = free_bytes(server).await;
@@ -125,7 +125,7 @@ async fn store_sees(server: &Server, changed: impl Fn(u64) -> bool) {
     .await;
 }
 
-/// A refusal is a Status that names the missing bytes and says when to come back.
+/// The Status names the missing bytes and has a retry delay.
 #[track_caller]
 fn is_full(status: &Value) {
     assert_eq!(status["kind"], "Status", "{status}");
@@ -141,7 +141,7 @@ fn is_full(status: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_disk_fills_up() {
+async fn full_disk_rejects_growth_and_loses_nothing() {
     let Some(disk) = SmallDisk::mount() else { return };
     let data = disk.path().join("data");
     let mut server = Server::start(&data).await;
@@ -152,7 +152,7 @@ async fn the_disk_fills_up() {
     let from = revision(&server.http.get(MAPS).await.expect(200));
     let mut watch = server.http.watch(&format!("{MAPS}?watch=1&resourceVersion={from}")).await;
 
-    // Somebody else's file grows: Events go first, and then everything else is still taken.
+    // The other file grows: Events are rejected first, while other writes are still accepted.
     let mut filler = Filler::new(&disk.path());
     let refused = loop {
         let free = free_bytes(&server).await;
@@ -167,7 +167,7 @@ async fn the_disk_fills_up() {
     };
     is_full(&refused.expect(507));
 
-    // What is written fills the rest, until nothing is taken that grows.
+    // The server's own writes fill the rest, until every write that grows is rejected.
     let mut n = 0;
     let refused = loop {
         n += 1;
@@ -179,7 +179,7 @@ async fn the_disk_fills_up() {
     };
     is_full(&refused.expect(507));
 
-    // What needs no room goes on.
+    // Operations that need no space continue.
     server.check().await;
     assert_eq!(
         server.http.get("/readyz").await.code,
@@ -196,7 +196,7 @@ async fn the_disk_fills_up() {
     };
     assert_eq!(seen["object"]["metadata"]["name"], "m7");
 
-    // To the last byte, killed on it, and started on it: what is kept for that case makes way.
+    // Filled to the last byte, killed, and restarted: the store releases the space that it reserves for this case.
     filler.fill_to_the_last_byte();
     server.kill_and_restart().await;
     assert_eq!(server.http.get(&format!("{MAPS}/m12")).await.code, 200);
@@ -208,7 +208,8 @@ async fn the_disk_fills_up() {
     server.kill_and_restart().await;
     is_full(&server.put("new", server.text(10)).await.expect(507));
 
-    // Somebody takes that too. It does not start, says why, and has lost nothing when there is room.
+    // The other file takes that space too. The server fails to start and reports why; once there is space, nothing
+    // is lost.
     server.kill().await;
     filler.fill_to_the_last_byte();
     let said = server.start_in_vain().await;
@@ -218,7 +219,7 @@ async fn the_disk_fills_up() {
     server.check().await;
     assert_eq!(server.delete("m12").await.code, 200);
 
-    // A little room is not enough; with enough of it everything goes on, without a restart.
+    // A little free space is not enough; with enough of it, writes resume without a restart.
     let free = free_bytes(&server).await;
     filler.shrink(MIB);
     store_sees(&server, |now| now > free).await;

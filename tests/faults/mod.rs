@@ -1,9 +1,9 @@
-//! The disk below a server fails or fills up, and the clients are told the truth.
+//! A disk below the server that fails or fills up, and the errors that clients receive.
 //!
-//! `server` is a server on a directory of one's choice with clients that keep a ledger, `full` a disk without room (a
-//! small ext4 on a loop device), `failing` a disk that answers EIO (the FUSE layer of the store's tests). Both need
-//! root. What cannot be had on a machine is left out, and that is told; `ORLOP_REQUIRE_FUSE=1` and `ORLOP_REQUIRE_LOOP=1` make
-//! it a failure.
+//! `server` is a server on a given directory, with clients that keep a ledger; `full` is a full disk (a small
+//! ext4 on a loop device); `failing` is a disk that returns EIO (the FUSE layer of the store's tests). Both need
+//! root. Tests that a machine cannot run are skipped with a message; `ORLOP_REQUIRE_FUSE=1` and
+//! `ORLOP_REQUIRE_LOOP=1` turn that into a failure.
 
 mod failing;
 mod full;

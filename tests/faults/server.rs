@@ -1,4 +1,4 @@
-//! A server alone on a directory of one's choice, and a client that keeps a ledger of what was acknowledged.
+//! An API server on a given directory, and a client that keeps a ledger of the acknowledged writes.
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +13,19 @@ use crate::harness::wait;
 pub(super) const MAPS: &str = "/api/v1/namespaces/load/configmaps";
 pub(super) const EVENTS: &str = "/api/v1/namespaces/load/events";
 
-/// A server whose data are somewhere, and what is known of them.
+/// A server on a data directory, and the ledger of its writes.
 pub(super) struct Server {
     data: PathBuf,
     process: Option<Process>,
     pub(super) http: Http,
     pub(super) ledger: Ledger,
     events: u64,
-    // The last field: the process is gone before its log is.
+    // The last field: the process must end before its log is removed.
     dir: tempfile::TempDir,
 }
 
 impl Server {
-    /// Starts one, and makes the namespace that is written to.
+    /// Starts a server, and creates the test's namespace.
     pub(super) async fn start(data: &Path) -> Server {
         let mut server = Server {
             data: data.to_owned(),
@@ -40,7 +40,7 @@ impl Server {
         server
     }
 
-    /// Starts it on what is there; it is ready afterwards.
+    /// Starts it on the existing data, and waits until it is ready.
     pub(super) async fn start_again(&mut self) {
         let (mut process, address) = self.launch();
         let url = wait::until("the server says where it listens", async || {
@@ -59,14 +59,14 @@ impl Server {
         .await;
     }
 
-    /// Starts it where it cannot run. Gives what it has said, over all restarts.
+    /// Starts it where it must fail. Returns the log of all starts.
     pub(super) async fn start_in_vain(&mut self) -> String {
         let (mut process, _) = self.launch();
         assert_ne!(process.exit_code().await, 0, "it runs; its log:\n{}", process.log());
         process.log()
     }
 
-    /// The process, and the file where it says its address.
+    /// Starts the process; returns it with the file to which it writes its address.
     fn launch(&self) -> (Process, PathBuf) {
         let address = self.dir.path().join("address");
         let _ = std::fs::remove_file(&address);
@@ -77,7 +77,7 @@ impl Server {
         (Process::start("server", self.dir.path(), &args), address)
     }
 
-    /// kill -9, and again on the same data; all that was acknowledged is there.
+    /// kill -9 and restart on the same data; every acknowledged write is present.
     pub(super) async fn kill_and_restart(&mut self) {
         self.kill().await;
         self.start_again().await;
@@ -91,12 +91,12 @@ impl Server {
         }
     }
 
-    /// What it has said so far, over all restarts.
+    /// Its log so far, over all restarts.
     pub(super) fn log(&self) -> String {
         self.process.as_ref().map_or(String::new(), Process::log)
     }
 
-    /// What is listed is what was acknowledged.
+    /// The list contains exactly the acknowledged writes.
     pub(super) async fn check(&mut self) {
         let list = self.http.get(MAPS).await.expect(200);
         self.ledger.check_list(&list);
@@ -107,7 +107,7 @@ impl Server {
         wait::in_time(path, self.http.try_send(request.body(body).unwrap())).await
     }
 
-    /// Creates or updates a ConfigMap. The ledger knows the outcome, or that it is not known.
+    /// Creates or updates a ConfigMap. The ledger records the outcome, or that it is unknown.
     pub(super) async fn put(&mut self, name: &str, value: String) -> Answer {
         let (now, floor) = (self.ledger.at(name).0, self.ledger.highest);
         let mut object = json!({"metadata": {"name": name}, "data": {"value": value}});
@@ -122,16 +122,16 @@ impl Server {
         let answer = answer.unwrap();
         match answer.code {
             200 | 201 => self.ledger.acknowledged(name, Some(Known::of(&answer.json())), floor),
-            // Nothing was written.
+            // The server wrote nothing.
             507 => self.ledger.refused(name),
-            // Nobody knows.
+            // The outcome is unknown.
             500 | 503 => {}
             code => panic!("{name}: {code} {}", answer.text()),
         }
         answer
     }
 
-    /// Deletes a ConfigMap that is there.
+    /// Deletes an existing ConfigMap.
     pub(super) async fn delete(&mut self, name: &str) -> Answer {
         self.ledger.sent(name, Wish::Delete);
         let answer = self.send(Method::DELETE, &format!("{MAPS}/{name}"), Vec::new()).await.unwrap();
@@ -142,7 +142,7 @@ impl Server {
         answer
     }
 
-    /// Tells an Event.
+    /// Creates an Event.
     pub(super) async fn event(&mut self) -> Answer {
         self.events += 1;
         let event: Value = json!({
@@ -151,10 +151,10 @@ impl Server {
         self.http.post(EVENTS, &event).await
     }
 
-    /// A text of so many bytes that no other write has.
+    /// A text of this size, different in every write.
     pub(super) fn text(&self, size: usize) -> String {
         let mut text = format!("{} ", self.ledger.highest);
-        // No disk can make it shorter.
+        // Incompressible.
         let mut state = self.ledger.highest + 1;
         while text.len() < size {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,4 +1,5 @@
-//! A headless Chromium with one page open, spoken to through its debugging pipe: JSON messages that end with a zero byte.
+//! A headless Chromium with one page open, controlled through its debugging pipe: JSON messages that end with a
+//! zero byte.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 use super::process::command;
 use super::wait;
 
-/// What every start of the browser is told.
+/// The flags of every start of the browser.
 pub(crate) const FLAGS: [&str; 8] = [
     "--headless",
     "--no-sandbox",
@@ -25,18 +26,18 @@ pub(crate) const FLAGS: [&str; 8] = [
     "--disable-sync",
 ];
 
-/// What to say when it cannot be started.
+/// The message if the browser cannot be started.
 pub(crate) const MISSING: &str =
     "chromium does not start; hack/test installs it, or: apt-get install -y chromium";
 
-/// A running browser. Dropped, it is killed.
+/// A running browser. Dropping it ends its processes.
 pub(crate) struct Browser {
     process: Child,
     to: File,
     from: mpsc::UnboundedReceiver<Value>,
     session: String,
     next: u64,
-    // Last: the process is gone before its profile.
+    // The last field: the process must end before its profile is removed.
     _profile: TempDir,
 }
 
@@ -46,14 +47,14 @@ fn pipe(path: &Path) {
 }
 
 impl Browser {
-    /// Opens an address.
+    /// Opens a URL.
     pub(crate) async fn open(url: &str) -> Browser {
         let profile = tempfile::tempdir().unwrap();
         let (to, from) = (profile.path().join("to"), profile.path().join("from"));
         pipe(&to);
         pipe(&from);
-        // The browser reads from descriptor 3 and writes to 4; only a shell can give it those without unsafe code. `exec`
-        // all along, so that the child is the browser itself.
+        // The browser reads from descriptor 3 and writes to 4; only a shell can set these up without unsafe code. `exec`
+        // is used throughout, so that the child is the browser itself.
         let mut browser = command("sh", profile.path());
         browser.env("TMPDIR", profile.path());
         browser.args(["-c", r#"exec chromium "$@" 3<"$HOME/to" 4>"$HOME/from""#, "sh"]);
@@ -61,7 +62,7 @@ impl Browser {
         browser.arg(format!("--user-data-dir={}", profile.path().join("profile").display()));
         browser.arg("about:blank").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = browser.spawn().expect("a shell starts");
-        // Opening a pipe waits for the other side.
+        // Opening a pipe blocks until the other side opens it.
         let open = move || (File::options().write(true).open(to).unwrap(), File::open(from).unwrap());
         let (to, from) = wait::in_time(MISSING, tokio::task::spawn_blocking(open)).await.unwrap();
         let (tell, heard) = mpsc::unbounded_channel();
@@ -99,7 +100,7 @@ impl Browser {
         }
     }
 
-    /// The value of a script.
+    /// The value of an expression.
     pub(crate) async fn value(&mut self, script: &str) -> Value {
         let params = json!({"expression": script, "returnByValue": true, "awaitPromise": true});
         let result = self.call("Runtime.evaluate", params).await;
@@ -107,7 +108,7 @@ impl Browser {
         result["result"]["value"].clone()
     }
 
-    /// Waits until a script is true; what the page shows is told when it never is.
+    /// Waits until a script returns true; if it never does, the error shows the page's content.
     pub(crate) async fn until(&mut self, what: &str, script: &str) {
         wait::until(&format!("the page: {what}"), async || {
             if self.value(script).await == true {
@@ -122,14 +123,14 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Asked to, it ends with all its processes; killed, it would leave some of them to their files for a while.
+        // On request, it ends with all its processes; after a kill, some of them would still use their files.
         let close = json!({"id": 0, "method": "Browser.close"});
         let asked = self.to.write_all(format!("{close}\0").as_bytes()).is_ok();
         let until = Instant::now() + Duration::from_secs(5);
         while asked && Instant::now() < until && matches!(self.process.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(10));
         }
-        // It may have ended.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

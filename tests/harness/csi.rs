@@ -1,4 +1,4 @@
-//! The laboratory driver as a process of its own, and its calls.
+//! The lab driver as a separate process, and its calls.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::process::Process;
 use super::wait;
 
-/// Files, written on one node.
+/// A file system volume, written on one node.
 pub(crate) fn files() -> VolumeCapability {
     VolumeCapability {
         access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }),
@@ -22,7 +22,7 @@ pub(crate) fn files() -> VolumeCapability {
     }
 }
 
-/// A driver that runs, or ran. Its data and its socket stay over restarts.
+/// A driver that is running, or was. Its data and its socket survive restarts.
 pub(crate) struct Hostpath {
     dir: PathBuf,
     name: String,
@@ -31,22 +31,23 @@ pub(crate) struct Hostpath {
 }
 
 impl Hostpath {
-    /// Starts one below a directory; it answers afterwards. It serves node `n1`, and `n2` as one where nothing is mounted.
+    /// Starts a driver below a directory and waits until it answers. It serves node `n1`, and `n2` as a node where
+    /// nothing is mounted.
     pub(crate) async fn start(dir: &Path, flags: &[&str]) -> Self {
         Self::named(dir, hostpath::NAME, flags).await
     }
 
-    /// The same under a name; several may be below one directory.
+    /// The same with a name; one directory can contain several drivers.
     pub(crate) async fn named(dir: &Path, name: &str, flags: &[&str]) -> Self {
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let mut driver = Hostpath { dir: dir.to_owned(), name: name.to_owned(), flags, process: None };
-        // A script has to be there before the driver.
+        // The fault script must exist before the driver starts.
         driver.faults(&json!([]));
         driver.start_again().await;
         driver
     }
 
-    /// The flag of a server that calls it.
+    /// The server's flag that configures this driver.
     pub(crate) fn flag(&self) -> String {
         format!("--csi-endpoint={}={}", self.name, self.endpoint())
     }
@@ -59,15 +60,15 @@ impl Hostpath {
         self.dir.join(format!("{}.{what}", self.name))
     }
 
-    /// What goes wrong from now on (docs of `orlop_csi_hostpath`).
+    /// Sets the faults from now on (docs of `orlop_csi_hostpath`).
     pub(crate) fn faults(&self, rules: &Value) {
         let (file, new) = (self.path("faults"), self.path("faults.new"));
         std::fs::write(&new, rules.to_string()).unwrap();
-        // At once, so that the driver never reads half of it.
+        // Atomic, so that the driver never reads half of it.
         std::fs::rename(&new, &file).unwrap();
     }
 
-    /// Calls that are held now, by their names.
+    /// The names of the calls that are currently blocked.
     pub(crate) fn held(&self) -> Vec<String> {
         let list = std::fs::read_to_string(self.path("faults.held")).unwrap_or_default();
         list.lines().map(str::to_owned).collect()
@@ -80,13 +81,13 @@ impl Hostpath {
         }
     }
 
-    /// Waits until it has crashed as a script told it to.
+    /// Waits until the driver has crashed as scripted.
     pub(crate) async fn crashed(&mut self) {
         let mut process = self.process.take().expect("it runs");
         assert_eq!(process.exit_code().await, 70, "{}", process.log());
     }
 
-    /// Starts it on what it remembers.
+    /// Restarts it on its saved state.
     pub(crate) async fn start_again(&mut self) {
         let shown = |path: PathBuf| path.display().to_string();
         let mut args = vec!["csi-hostpath".to_owned()];
@@ -105,7 +106,7 @@ impl Hostpath {
         self.driver().await;
     }
 
-    /// The driver as a caller has it.
+    /// A client of the driver.
     pub(crate) async fn driver(&self) -> Driver {
         wait::until("the driver answers", async || {
             let line = Line::new(socket::connect(&self.endpoint()).unwrap(), Duration::from_secs(10));
@@ -114,7 +115,7 @@ impl Hostpath {
         .await
     }
 
-    /// Makes a volume as somebody who does not tell the API; its handle.
+    /// Creates a volume behind the API's back; returns its handle.
     pub(crate) async fn make(&self, name: &str, bytes: i64) -> String {
         let request = CreateVolumeRequest {
             name: name.to_owned(),
@@ -125,7 +126,7 @@ impl Hostpath {
         self.driver().await.create_volume(request).await.unwrap().volume.unwrap().volume_id
     }
 
-    /// Nodes of a volume; none when there is no such volume.
+    /// The nodes to which a volume is published; none if it does not exist.
     pub(crate) async fn nodes_of(&self, handle: &str) -> Option<Vec<String>> {
         let all = self.driver().await.all_volumes().await.unwrap();
         let found =
@@ -141,7 +142,7 @@ impl Hostpath {
             "csi": {"driver": self.name, "volumeHandle": handle}}})
     }
 
-    /// What nodes say of it.
+    /// A CSINode that lists this driver.
     pub(crate) fn csi_node(&self, node: &str) -> Value {
         json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": node},
             "spec": {"drivers": [{"name": self.name, "nodeID": node, "topologyKeys": null}]}})

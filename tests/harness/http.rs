@@ -1,4 +1,4 @@
-//! Requests as bytes and JSON: what a story says to the API, and what it hears.
+//! Requests as bytes and JSON, and their answers.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub(crate) struct Http {
     client: kube::Client,
 }
 
-/// What came back.
+/// An answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -36,20 +36,20 @@ impl Answer {
             .unwrap_or_else(|error| panic!("{} is no JSON ({error}): {}", self.code, self.text()))
     }
 
-    /// The JSON of an answer that must have this code.
+    /// The body as JSON; the answer must have this code.
     #[track_caller]
     pub(crate) fn expect(&self, code: u16) -> Value {
         assert_eq!(self.code, code, "{}", self.text());
         self.json()
     }
 
-    /// The text of an answer that must be this one, with code 200.
+    /// The answer must be this text, with code 200.
     #[track_caller]
     pub(crate) fn expect_text(&self, text: &str) {
         assert_eq!((self.code, self.text().as_str()), (200, text));
     }
 
-    /// A header, or an empty text.
+    /// A header, or an empty string.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -61,17 +61,17 @@ impl Http {
         Self::with(kube::Config::new(url.parse().unwrap()))
     }
 
-    /// A client with trust and credentials of its own.
+    /// A client with its own trust and credentials.
     pub(crate) fn with(config: kube::Config) -> Self {
         Http { client: kube::Client::try_from(config).unwrap() }
     }
 
-    /// The typed client below.
+    /// The underlying typed client.
     pub(crate) fn client(&self) -> kube::Client {
         self.client.clone()
     }
 
-    /// Any request; an error is one of the connection.
+    /// Any request; an error is a connection error.
     pub(crate) async fn try_send(&self, request: Request<Vec<u8>>) -> Result<Answer, String> {
         let response =
             self.client.send(request.map(Body::from)).await.map_err(|error| format!("{error:?}"))?;
@@ -80,7 +80,7 @@ impl Http {
         Ok(Answer { code: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// Any request that must be answered.
+    /// Any request that must receive an answer.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -96,7 +96,7 @@ impl Http {
         answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
     }
 
-    /// GET that may find no server.
+    /// A GET that tolerates an unreachable server.
     pub(crate) async fn try_get(&self, path: &str) -> Result<Answer, String> {
         self.try_send(Request::get(path).body(Vec::new()).unwrap()).await
     }
@@ -128,12 +128,12 @@ impl Http {
         self.send(Method::DELETE, path, &[], Vec::new()).await
     }
 
-    /// A POST that must create.
+    /// A POST that must create an object.
     pub(crate) async fn create(&self, path: &str, object: &Value) -> Value {
         self.post(path, object).await.expect(201)
     }
 
-    /// Waits until the object at a path fits.
+    /// Waits until the object at a path matches.
     pub(crate) async fn until(&self, path: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         wait::until(&format!("{path}: {what}"), async || {
             let answer = self.try_get(path).await?;
@@ -143,7 +143,7 @@ impl Http {
         .await
     }
 
-    /// Waits until there is nothing at a path.
+    /// Waits until the object at a path is gone.
     pub(crate) async fn until_gone(&self, path: &str) {
         wait::until(&format!("{path}: gone"), async || {
             let answer = self.try_get(path).await?;
@@ -152,12 +152,12 @@ impl Http {
         .await;
     }
 
-    /// Starts a watch; the path has its query.
+    /// Starts a watch; the path includes the query.
     pub(crate) async fn watch(&self, path: &str) -> Watch {
         self.try_watch(path).await.unwrap_or_else(|error| panic!("GET {path}: {error}"))
     }
 
-    /// Starts a watch that may find no server. An answer other than 200 is a fault.
+    /// Starts a watch that tolerates an unreachable server. Any code other than 200 panics.
     pub(crate) async fn try_watch(&self, path: &str) -> Result<Watch, String> {
         let request = Request::get(path).body(Body::empty()).unwrap();
         let response = wait::in_time(path, self.client.send(request)).await;
@@ -177,7 +177,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// The next event; nothing when the watch has ended cleanly.
+    /// The next event; none when the watch has ended cleanly.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         let next = self.try_next().await;
         next.unwrap_or_else(|error| panic!("the watch {} broke: {error}", self.path))
@@ -198,7 +198,7 @@ impl Watch {
         Ok(self.ready.pop_front())
     }
 
-    /// Takes events until one fits, and returns all of them; the last one fits.
+    /// Reads events until one matches, and returns all of them; the last one matches.
     pub(crate) async fn until(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut seen = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! The real kubectl against a plane, with a home of its own: no configuration, no cache of others.
+//! The real kubectl against a control plane, with its own home: no configuration and no shared cache.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ pub(crate) struct Kubectl {
     home: PathBuf,
 }
 
-/// What it said.
+/// Its output.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -26,14 +26,14 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// What it printed, if it went well.
+    /// Its output, if it succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "kubectl said:\n{}\n{}", self.out, self.err);
         self.out
     }
 
-    /// What it complained about; it must not have gone well.
+    /// Its error output; it must have failed.
     #[track_caller]
     pub(crate) fn refused(self) -> String {
         assert_ne!(self.code, Some(0), "kubectl said:\n{}\n{}", self.out, self.err);
@@ -41,7 +41,7 @@ impl Said {
     }
 }
 
-/// A kubectl that runs beside the test.
+/// A kubectl that runs in the background.
 pub(crate) struct Running {
     what: String,
     child: Child,
@@ -49,12 +49,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// What it has said so far.
+    /// Its output so far.
     pub(crate) fn said(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.out).unwrap_or_default()).into_owned()
     }
 
-    /// Waits until it has said something.
+    /// Waits until its output matches.
     pub(crate) async fn says(&self, fits: impl Fn(&str) -> bool) -> String {
         wait::until(&format!("kubectl {} says it", self.what), async || {
             let said = self.said();
@@ -63,12 +63,12 @@ impl Running {
         .await
     }
 
-    /// It has not ended yet.
+    /// Whether it is still running.
     pub(crate) fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Waits for its end; it must go well.
+    /// Waits for it to exit; it must succeed.
     pub(crate) async fn ok(mut self) -> String {
         let status = wait::until(&format!("kubectl {} ends", self.what), async || {
             self.child.try_wait().unwrap().ok_or_else(|| self.said())
@@ -81,7 +81,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -97,14 +97,14 @@ impl Kubectl {
         self.run_with(args, "").await
     }
 
-    /// `kubectl ARGS` that reads a text.
+    /// `kubectl ARGS` with this input.
     pub(crate) async fn run_with(&self, args: &[&str], input: &str) -> Said {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self::finish(command, input).await
     }
 
-    /// `kubectl edit ARGS`, where a shell script is the person: `$1` is the file that it changes.
+    /// `kubectl edit ARGS` with a shell script as the editor: `$1` is the file that it changes.
     pub(crate) async fn edit(&self, args: &[&str], script: &str) -> Said {
         let editor = self.home.join("editor");
         std::fs::write(&editor, script).unwrap();
@@ -114,7 +114,7 @@ impl Kubectl {
         Self::finish(command, "").await
     }
 
-    /// `kubectl ARGS` beside the test: it runs until it ends or is dropped.
+    /// `kubectl ARGS` in the background: it runs until it exits or is dropped.
     pub(crate) fn start(&self, name: &str, args: &[&str]) -> Running {
         let out = self.home.join(format!("kubectl-{name}.out"));
         let file = File::create(&out).unwrap();
@@ -131,7 +131,7 @@ impl Kubectl {
         minor.parse().unwrap_or_else(|_| panic!("a version of kubectl: {text}"))
     }
 
-    /// Whether this kubectl can do something that came with 1.`minor`; if not, stderr says what is left out.
+    /// Whether this kubectl supports a feature of 1.`minor`; if not, reports the skipped part on standard error.
     pub(crate) async fn can(&self, what: &str, minor: u32) -> bool {
         let has = self.minor().await;
         if has < minor {
@@ -155,7 +155,7 @@ impl Kubectl {
         let pid = Pid::from_child(&child);
         let run = move || {
             let mut stdin = child.stdin.take().expect("stdin is piped");
-            // kubectl may not want to read all of it.
+            // kubectl may exit before it has read all of it.
             let _ = stdin.write_all(input.as_bytes());
             drop(stdin);
             child.wait_with_output().unwrap()
@@ -164,7 +164,7 @@ impl Kubectl {
         let output = match tokio::time::timeout(wait::PATIENCE, &mut run).await {
             Ok(output) => output.unwrap(),
             Err(_) => {
-                // It has not been waited for, so the number is still its own.
+                // The process has not been reaped, so its id is still its own.
                 let _ = kill_process(pid, Signal::KILL);
                 let output = run.await.unwrap();
                 let said = [output.stdout, output.stderr].concat();

@@ -1,5 +1,6 @@
-//! Machines on cables: network namespaces of their own, each joined to this machine by a pair of veth devices. A cable can be pulled and
-//! put in again. Files and mounts are those of this machine. All of it is gone when the holder is: a namespace lives as long as a process.
+//! Machines on cables: network namespaces, each connected to this machine by a veth pair. A cable can be pulled
+//! and put in again. Files and mounts are those of this machine. Everything is removed when the holder exits: a
+//! namespace lives as long as a process.
 
 use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::wait;
 
-/// So long a holder lives at most, in seconds, also when the test was killed.
+/// The longest life of a holder, in seconds, also when the test is killed.
 const LONGEST: &str = "900";
 
 /// A machine.
@@ -15,7 +16,7 @@ pub(crate) struct Machine {
     holder: Child,
     /// This machine's end of the cable.
     device: String,
-    /// Its address there.
+    /// This machine's address on the cable.
     pub(crate) here: Ipv4Addr,
     /// The machine's address.
     pub(crate) address: Ipv4Addr,
@@ -31,7 +32,7 @@ fn run(program: &str, args: &[&str]) -> Result<(), String> {
 }
 
 impl Machine {
-    /// A machine with its cable in; or why there can be none here.
+    /// Starts a machine with its cable in; an error says why this host cannot have one.
     pub(crate) async fn start() -> Result<Self, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
@@ -40,7 +41,7 @@ impl Machine {
         for program in ["ip", "nsenter", "unshare"] {
             run(program, &[if program == "ip" { "-V" } else { "--version" }])?;
         }
-        // Networks of four addresses out of those that are for tests of networks (RFC 2544), by process and by machine.
+        // Networks of four addresses from the range for network tests (RFC 2544), chosen by process and by machine.
         let count = COUNT.fetch_add(1, Ordering::Relaxed) % 8;
         let network = 0xc612_0000 + (std::process::id() % 4096) * 32 + count * 4;
         let holder = Command::new("unshare")
@@ -64,7 +65,7 @@ impl Machine {
         format!("/proc/{}/ns/net", self.holder.id())
     }
 
-    /// Waits until the holder has a namespace of its own: before that a device for it would come to this machine.
+    /// Waits until the holder has its own namespace: before that, its device would be created on this machine.
     async fn has_left(&mut self) -> Result<(), String> {
         let ours = std::fs::read_link("/proc/self/ns/net").map_err(|error| error.to_string())?;
         let namespace = self.namespace();
@@ -104,7 +105,7 @@ impl Machine {
         run("ip", &["link", "set", &self.device, "up"]).unwrap();
     }
 
-    /// What is written before a command that is to run there.
+    /// The prefix of a command that runs on the machine.
     pub(crate) fn prefix(&self) -> [String; 2] {
         ["nsenter".to_owned(), format!("--net={}", self.namespace())]
     }
@@ -112,7 +113,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // The device goes with the namespace, and that with the last process in it; it is not waited for.
+        // The device disappears with the namespace, and that with its last process; this does not wait for it.
         let _ = run("ip", &["link", "delete", &self.device]);
         let _ = self.holder.kill();
         let _ = self.holder.wait();

@@ -1,4 +1,4 @@
-//! What the stories are told with: a plane, a client, kubectl, and waiting for levels.
+//! The test harness: a control plane, a client, kubectl, and waiting for conditions.
 //!
 //! ```ignore
 //! let plane = Plane::start().await;
@@ -8,7 +8,7 @@
 //! plane.kill_and_restart().await;
 //! ```
 
-// A helper is here because some story needs it, not every story.
+// Each helper is used by some tests, not by every one.
 #![allow(dead_code)]
 
 pub(crate) mod browser;

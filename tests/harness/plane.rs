@@ -1,4 +1,4 @@
-//! A whole plane per test: a data directory, a port, and one or two processes.
+//! One control plane per test: a data directory, a port, and one or two processes.
 
 use std::path::{Path, PathBuf};
 
@@ -10,34 +10,34 @@ use super::kubectl::Kubectl;
 use super::process::Process;
 use super::wait;
 
-/// Which processes a plane is made of.
+/// The processes of a control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// `orlop serve`
     OneProcess,
     /// `orlop apiserver` and `orlop controller`
     TwoProcesses,
-    /// `orlop apiserver`: nothing happens by itself
+    /// `orlop apiserver`: no controllers run
     ServerAlone,
 }
 
-/// A plane that is described and not yet started.
+/// A control plane that is configured but not yet started.
 pub(crate) struct Builder {
     layout: Layout,
     server_flags: Vec<String>,
     controller_flags: Vec<String>,
 }
 
-/// A running plane.
+/// A running control plane.
 pub(crate) struct Plane {
     layout: Layout,
     server_flags: Vec<String>,
     controller_flags: Vec<String>,
-    /// `127.0.0.1:PORT`; the same one over all restarts, so that clients find it again.
+    /// `127.0.0.1:PORT`; unchanged by restarts, so that clients reconnect.
     address: String,
     server: Option<Process>,
     controllers: Option<Process>,
-    // The last field: the processes are gone before their files are.
+    // The last field: the processes must end before their files are removed.
     dir: TempDir,
 }
 
@@ -48,13 +48,13 @@ impl Builder {
         self
     }
 
-    /// Flags of the controllers, in whichever process they run.
+    /// Flags of the controllers, in either layout.
     pub(crate) fn controller_flags(mut self, flags: &[&str]) -> Self {
         self.controller_flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
         self
     }
 
-    /// Starts it; it is ready afterwards.
+    /// Starts it, and waits until it is ready.
     pub(crate) async fn start(self) -> Plane {
         let mut plane = Plane {
             layout: self.layout,
@@ -71,7 +71,7 @@ impl Builder {
 }
 
 impl Plane {
-    /// A plane in this layout.
+    /// A control plane with this layout.
     pub(crate) fn of(layout: Layout) -> Builder {
         Builder { layout, server_flags: Vec::new(), controller_flags: Vec::new() }
     }
@@ -86,17 +86,17 @@ impl Plane {
         format!("http://{}", self.address)
     }
 
-    /// The folder of this plane; the store is in `data`.
+    /// The directory of this control plane; the store is in `data`.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The store's folder.
+    /// The store's directory.
     pub(crate) fn data_dir(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
-    /// A client with connections of its own.
+    /// A client with its own connections.
     pub(crate) fn http(&self) -> Http {
         Http::new(&self.url())
     }
@@ -106,7 +106,7 @@ impl Plane {
         self.http().client()
     }
 
-    /// kubectl for this plane.
+    /// kubectl for this control plane.
     pub(crate) fn kubectl(&self) -> Kubectl {
         Kubectl::new(&self.url(), self.dir.path())
     }
@@ -116,7 +116,7 @@ impl Plane {
         self.server.as_mut().expect("the server has been started")
     }
 
-    /// The process with the controllers, when it is one of its own.
+    /// The process with the controllers, if it is separate.
     pub(crate) fn controllers(&mut self) -> &mut Process {
         self.controllers.as_mut().expect("the controllers have a process of their own")
     }
@@ -125,7 +125,7 @@ impl Plane {
         self.dir.path().join(name).display().to_string()
     }
 
-    /// Starts what is not running, and waits until the server is ready.
+    /// Starts the processes that are not running, and waits until the server is ready.
     pub(crate) async fn start_again(&mut self) {
         if self.server.is_none() {
             self.start_server().await;
@@ -179,36 +179,36 @@ impl Plane {
         }
     }
 
-    /// kill -9 for every process, and all of them again on the same data and the same port.
+    /// kill -9 for every process, and a restart of all on the same data and the same port.
     pub(crate) async fn kill_and_restart(&mut self) {
         self.kill().await;
         self.start_again().await;
     }
 
-    /// kill -9 for the process with the API server alone.
+    /// kill -9 for the API server's process only.
     pub(crate) async fn kill_server(&mut self) {
         self.server().kill().await;
         self.server = None;
     }
 
-    /// kill -9 for the process with the API server alone, and again on the same data and the same port.
+    /// kill -9 for the API server's process only, and a restart on the same data and the same port.
     pub(crate) async fn kill_and_restart_server(&mut self) {
         self.kill_server().await;
         self.start_again().await;
     }
 
-    /// kill -9 for the controllers alone, and again.
+    /// kill -9 for the controllers only, and a restart.
     pub(crate) async fn kill_and_restart_controllers(&mut self) {
         self.controllers().kill().await;
         self.controllers = None;
         self.start_again().await;
     }
 
-    /// SIGTERM for every process, controllers first; all must end with 0.
+    /// SIGTERM for every process, controllers first; all must exit with 0.
     pub(crate) async fn stop(&mut self) {
         for process in [&mut self.controllers, &mut self.server] {
             if let Some(mut process) = process.take() {
-                // A process that was started just now hears no signals before it has said something.
+                // A process that has just started does not handle signals before its first output.
                 wait::until("the process has begun", async || {
                     let has_begun = process.ended().is_some() || process.has_begun();
                     if has_begun { Ok(()) } else { Err("nothing is logged".to_owned()) }

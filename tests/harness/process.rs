@@ -1,4 +1,4 @@
-//! One process of the real binary: started, signalled, killed, and its log kept.
+//! One process of the real binary: start, signals, kill, and its log.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,23 +11,23 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::wait;
 
-/// The binary that is tested: the one that cargo has just built, or the one that `ORLOP_TEST_BINARY` names (a
+/// The binary under test: the one that cargo has just built, or the one that `ORLOP_TEST_BINARY` names (a
 /// release, or a package).
 pub(crate) static ORLOP: LazyLock<String> = LazyLock::new(|| {
     std::env::var("ORLOP_TEST_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_orlop").to_owned())
 });
 
-/// A running (or ended) process. Dropped, it is killed; when the test has failed, its log is shown.
+/// A running (or exited) process. Dropping it kills it; if the test has failed, its log is printed.
 pub(crate) struct Process {
     name: String,
     child: Child,
     log: PathBuf,
-    /// How long the log was before it began.
+    /// The length of the log before this process started.
     before: u64,
     ended: Option<ExitStatus>,
 }
 
-/// A command without the variables of whoever runs the tests.
+/// A command without the environment of the test run.
 pub(crate) fn command(program: impl AsRef<OsStr>, home: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("HOME", home).env("RUST_BACKTRACE", "1");
@@ -40,17 +40,17 @@ pub(crate) fn command(program: impl AsRef<OsStr>, home: &Path) -> Command {
 }
 
 impl Process {
-    /// Starts `orlop ARGS`; what it says goes to `DIR/NAME.log`, also over restarts.
+    /// Starts `orlop ARGS`; its output is appended to `DIR/NAME.log` over all restarts.
     pub(crate) fn start(name: &str, dir: &Path, args: &[String]) -> Self {
         Self::start_with::<String>(name, dir, args, &[])
     }
 
-    /// The same with something before `orlop`, such as a program that enters a namespace and becomes what follows it.
+    /// The same with a prefix before `orlop`, such as a program that enters a namespace and executes the rest.
     pub(crate) fn start_in(prefix: &[String], name: &str, dir: &Path, args: &[String]) -> Self {
         Self::start_as::<String>(prefix, name, dir, args, &[])
     }
 
-    /// The same, with variables in its environment.
+    /// The same, with environment variables.
     pub(crate) fn start_with<V: AsRef<OsStr>>(
         name: &str,
         dir: &Path,
@@ -84,17 +84,17 @@ impl Process {
         Process { name: name.to_owned(), child, log, before, ended: None }
     }
 
-    /// Everything that it has said so far.
+    /// Its whole output so far.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Whether this one, and not one before it, has said anything yet.
+    /// Whether this process, and not an earlier one, has printed anything yet.
     pub(crate) fn has_begun(&self) -> bool {
         std::fs::metadata(&self.log).is_ok_and(|log| log.len() > self.before)
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has exited.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().unwrap();
@@ -102,7 +102,7 @@ impl Process {
         self.ended
     }
 
-    /// Bytes of memory that it has now, without what is swapped out.
+    /// Its resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let kibibytes =
@@ -116,11 +116,11 @@ impl Process {
             return;
         }
         let pid = Pid::from_child(&self.child);
-        // It may end on its own in this moment; whoever waits for it sees how.
+        // It may exit on its own meanwhile; the code that waits for it sees how.
         let _ = kill_process(pid, signal);
     }
 
-    /// Waits for its end; the exit code, or 128 and the signal's number, as shells have it.
+    /// Waits for it to exit; returns the exit code, or 128 and the signal's number, as shells do.
     pub(crate) async fn exit_code(&mut self) -> i32 {
         let name = self.name.clone();
         let status = wait::until(&format!("{name} ends"), async || {
@@ -130,7 +130,7 @@ impl Process {
         status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
     }
 
-    /// The power goes: nothing is flushed, nothing is said.
+    /// kill -9: nothing is flushed or logged.
     pub(crate) async fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.exit_code().await;

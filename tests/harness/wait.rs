@@ -1,17 +1,17 @@
-//! Waiting for a level: ask until the answer is right, and say what it was when it never is.
+//! Waiting for a condition: poll until it is met, and report the last state if it never is.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long anything may take before a test gives up. Much longer than it ever should: two busy
+/// The timeout of any wait before a test fails. Much longer than anything should take: two busy
 /// cores are no reason to fail.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Asks until the answer is `Ok`. What an `Err` holds is the state that was seen; the last one is in
+/// Polls until the answer is `Ok`. An `Err` contains the observed state; the last one is in
 /// the panic's message.
 #[track_caller]
 pub(crate) fn until<T>(what: &str, ask: impl AsyncFnMut() -> Result<T, String>) -> impl Future<Output = T> {
@@ -40,7 +40,7 @@ async fn within<T>(
     }
 }
 
-/// A future that must end in time.
+/// Awaits a future that must finish within the timeout.
 pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(result) => result,
@@ -49,7 +49,7 @@ pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_waits_for_the_level() {
+async fn until_polls_until_the_answer_is_ok() {
     let mut asked = 0;
     let found = until("the third answer", async || {
         asked += 1;
@@ -61,6 +61,6 @@ async fn it_waits_for_the_level() {
 
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "what was seen last:\nnot yet")]
-async fn it_tells_the_last_state() {
+async fn timeout_reports_the_last_state() {
     until("what never comes", async || Err::<(), _>("not yet".to_owned())).await;
 }

@@ -1,11 +1,11 @@
-//! Commands about who may do what, and those whose kinds came with services: `auth`, `create role`, `expose`, `cluster-info`.
+//! Commands about permissions, and commands for Services: `auth`, `create role`, `expose`, `cluster-info`.
 
 use super::{Row, row, run};
 use crate::harness::kubectl::Kubectl;
 use crate::harness::plane::{Layout, Plane};
 use crate::tls::{Secured, file};
 
-/// On a server that asks nobody who he is: everything is allowed.
+/// On a server without authentication: everything is allowed.
 pub(super) fn rows() -> Vec<Row> {
     vec![
         row("auth can-i", &["auth", "can-i", "create", "pods"]).says("yes"),
@@ -58,7 +58,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 #[tokio::test]
-async fn roles_services_and_reviews() {
+async fn auth_roles_and_services_work() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let kubectl = plane.kubectl();
     kubectl.run(&["create", "ns", "test"]).await.ok();
@@ -66,7 +66,7 @@ async fn roles_services_and_reviews() {
 }
 
 #[tokio::test]
-async fn whoami() {
+async fn whoami_reports_the_user_of_the_token() {
     let server = Secured::start().await;
     let ca = file("ca.crt").display().to_string();
     let kubectl = Kubectl::new(&server.url, server.dir.path());

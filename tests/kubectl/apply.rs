@@ -1,4 +1,4 @@
-//! `kubectl apply` and `kubectl diff`: by the client's own reckoning, and by the server's.
+//! `kubectl apply` and `kubectl diff`, client-side and server-side.
 
 use serde_json::json;
 
@@ -6,14 +6,14 @@ use super::{PV3, VOLUME};
 use crate::harness::plane::{Layout, Plane};
 
 #[tokio::test]
-async fn apply_creates_changes_and_leaves_alone() {
+async fn client_side_apply_creates_updates_and_keeps_other_fields() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     assert_eq!(kubectl.apply(VOLUME).await, "persistentvolume/pv3 created\n");
     let first = http.get(PV3).await.expect(200);
     assert_eq!(kubectl.apply(VOLUME).await, "persistentvolume/pv3 unchanged\n");
     assert_eq!(http.get(PV3).await.expect(200), first);
-    // What is no longer in the file goes, what others wrote stays.
+    // Fields that are no longer in the file are removed; fields of other writers stay.
     kubectl.run(&["label", "pv", "pv3", "by=hand"]).await.ok();
     let changed = VOLUME.replace("  mountOptions: [hard]\n", "").replace("5Gi", "6Gi");
     assert_eq!(kubectl.apply(&changed).await, "persistentvolume/pv3 configured\n");
@@ -33,7 +33,7 @@ async fn apply_creates_changes_and_leaves_alone() {
     assert_eq!(http.get(PV3).await.expect(200), volume);
     let said = kubectl.run(&["apply", "view-last-applied", "pv", "pv3"]).await.ok();
     assert!(said.contains("storage: 6Gi") && !said.contains("mountOptions"), "{said}");
-    // Who goes over to the server's reckoning keeps what is there.
+    // Switching to server-side apply keeps the existing fields.
     if kubectl.can("kubectl apply --server-side after apply, without a conflict", 26).await {
         let said = kubectl.run_with(&["apply", "--server-side", "-f", "-"], &changed).await.ok();
         assert_eq!(said, "persistentvolume/pv3 serverside-applied\n");
@@ -46,7 +46,7 @@ async fn apply_creates_changes_and_leaves_alone() {
 }
 
 #[tokio::test]
-async fn apply_on_the_server() {
+async fn server_side_apply_detects_conflicts() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     if !kubectl.can("kubectl apply --server-side, out of beta", 22).await {
@@ -59,7 +59,7 @@ async fn apply_on_the_server() {
     }
     let owned = kubectl.run(&["get", "pv", "pv3", "--show-managed-fields", "-o", "yaml"]).await.ok();
     assert!(owned.contains("manager: kubectl\n") && owned.contains("operation: Apply\n"), "{owned}");
-    // What somebody else has set is a conflict, and nothing is changed, unless it is forced.
+    // A field that another manager owns is a conflict, and nothing changes, unless it is forced.
     let other = [&apply[..], &["--field-manager", "other"]].concat();
     let larger = VOLUME.replace("5Gi", "7Gi");
     let before = http.get(PV3).await.expect(200);
@@ -67,7 +67,7 @@ async fn apply_on_the_server() {
     assert!(said.contains("conflict with \"kubectl\": .spec.capacity.storage"), "{said}");
     assert_eq!(http.get(PV3).await.expect(200), before);
     kubectl.run_with(&[&other[..], &["--force-conflicts"]].concat(), &larger).await.ok();
-    // What is no longer asked for goes, unless somebody else asks for it too.
+    // Fields that are no longer applied are removed, unless another manager owns them too.
     let fewer = VOLUME.replace("  mountOptions: [hard]\n", "").replace("  capacity: {storage: 5Gi}\n", "");
     kubectl.run_with(&apply, &fewer).await.ok();
     let volume = http.get(PV3).await.expect(200);
@@ -78,7 +78,7 @@ async fn apply_on_the_server() {
     assert_eq!(http.get(PV3).await.expect(200), volume);
 }
 
-/// A folder of files: what is no longer in it goes.
+/// A directory of files: objects that are no longer in it are deleted.
 #[tokio::test]
 async fn apply_prunes() {
     let plane = Plane::start().await;

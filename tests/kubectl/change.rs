@@ -1,4 +1,5 @@
-//! Commands that make and change objects: `create`, `run`, `edit`, `patch`, `replace`, `set`, `label`, `annotate`.
+//! Commands that create and change objects: `create`, `run`, `edit`, `patch`, `replace`, `set`, `label`,
+//! `annotate`.
 
 use serde_json::json;
 
@@ -7,7 +8,7 @@ use crate::harness::kubectl::Kubectl;
 use crate::harness::plane::{Layout, Plane};
 use crate::tls::{Secured, file};
 
-/// Unknown and doubled fields.
+/// Unknown and duplicate fields.
 const ODD: &str = "
 apiVersion: v1
 kind: ConfigMap
@@ -22,7 +23,7 @@ metadata: {name: nothing, namespace: test}
 spec: {containers: []}
 ";
 
-/// On a plane with a namespace `test` and nothing in it.
+/// On a control plane with an empty namespace `test`.
 pub(super) fn rows() -> Vec<Row> {
     vec![
         row("create", &["create", "-f", "-"]).reads(VOLUME).says("persistentvolume/pv3 created"),
@@ -177,7 +178,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("label", &["label", "cm", "--all", "-n", "test", "seen=yes"])
             .tells(&["configmap/settings labeled"]),
         row("label", &["label", "pv", "pv3", "tier=no good"]).refuses(&["a valid label must be"]),
-        // Until 1.27 it says that it has "annotate".
+        // Until 1.27 the output says "annotate".
         row("annotate", &["annotate", "pv", "pv3", "example.com/note=a note"])
             .tells(&["persistentvolume/pv3 annotate"]),
         row("annotate", &["annotate", "pv", "pv3", "example.com/note=new", "--overwrite"])
@@ -188,7 +189,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 #[tokio::test]
-async fn create_patch_label_annotate() {
+async fn create_patch_label_and_annotate_print_results() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let kubectl = plane.kubectl();
     let said = kubectl.run(&["create", "ns", "test"]).await.ok();
@@ -197,7 +198,7 @@ async fn create_patch_label_annotate() {
 }
 
 #[tokio::test]
-async fn edit() {
+async fn edit_saves_valid_changes_and_reopens_invalid_ones() {
     let (plane, kubectl) = bound().await;
     let args = ["pv", "pv3"];
     let said = kubectl.edit(&args, "sed -i 's/Policy: Retain/Policy: Delete/' \"$1\"\n").await.ok();
@@ -207,7 +208,7 @@ async fn edit() {
     let said = kubectl.edit(&args, "true\n").await;
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.err.contains("no changes made"), "{}{}", said.out, said.err);
-    // What the server refuses is shown in the editor again; the person gives up.
+    // kubectl opens the editor again with the server's error; then the script gives up.
     let script = "
 if grep 'was not valid' \"$1\"; then cp \"$1\" $HOME/shown; exit 1; fi
 sed -i 's/Policy: Delete/Policy: Keep/' \"$1\"
@@ -226,7 +227,7 @@ sed -i 's/Policy: Delete/Policy: Keep/' \"$1\"
 }
 
 #[tokio::test]
-async fn replace() {
+async fn replace_updates_rejects_conflicts_and_can_force() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     let map = |data: &str| {
@@ -255,7 +256,7 @@ async fn replace() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told() {
+async fn invalid_objects_show_every_error() {
     let (_plane, kubectl) = bound().await;
     let unknown = VOLUME.replace("pv3", "pv4").replace("path:", "pfad: x, path:");
     let said = kubectl.run_with(&["create", "-f", "-"], &unknown).await.refused();
@@ -269,7 +270,7 @@ async fn what_is_wrong_is_told() {
 }
 
 #[tokio::test]
-async fn who_may_not_is_told() {
+async fn unauthenticated_and_untrusted_requests_fail() {
     let server = Secured::start().await;
     let ca = file("ca.crt").display().to_string();
     let kubectl = Kubectl::new(&server.url, server.dir.path());

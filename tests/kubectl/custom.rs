@@ -1,4 +1,4 @@
-//! kubectl on kinds that a definition brings: they are like any other.
+//! kubectl with custom resources: they behave like built-in ones.
 
 use super::{Row, row, run};
 use crate::harness::plane::{Layout, Plane};
@@ -75,7 +75,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 #[tokio::test]
-async fn definitions_and_their_objects() {
+async fn definitions_and_their_objects_behave_like_built_in_kinds() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let kubectl = plane.kubectl();
     kubectl.run(&["create", "ns", "test"]).await.ok();

@@ -1,4 +1,4 @@
-//! `kubectl delete`: what it waits for, what goes along, and what is chosen.
+//! `kubectl delete`: waiting, cascading, and selection.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::harness::plane::{Layout, Plane};
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test]
-async fn delete_waits() {
+async fn delete_waits_until_the_object_is_gone() {
     let (plane, kubectl) = bound().await;
     let http = plane.http();
     let mut delete = kubectl.start("delete", &["delete", "pv", "pv3"]);
@@ -21,7 +21,7 @@ async fn delete_waits() {
     kubectl.run(&["delete", "pvc", "-n", "test", "--all"]).await.ok();
     delete.ok().await;
     assert_eq!(http.get(PV3).await.code, 404);
-    // A namespace takes along what is in it.
+    // Deleting a namespace deletes its objects.
     kubectl.apply(CLAIM).await;
     kubectl.run(&["create", "configmap", "-n", "test", "c", "--from-literal=a=b"]).await.ok();
     let said = kubectl.run(&["delete", "ns", "test"]).await.ok();
@@ -33,7 +33,7 @@ async fn delete_waits() {
     kubectl.run(&["delete", "pv", "pv3", "--ignore-not-found"]).await.ok();
 }
 
-/// `owner`, and `child` that belongs to it.
+/// Creates `owner`, and `child`, which it owns.
 async fn family(http: &Http) {
     let owner = http.create(MAPS, &json!({"metadata": {"name": "owner"}})).await;
     let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "blockOwnerDeletion": true,
@@ -43,7 +43,7 @@ async fn family(http: &Http) {
 }
 
 #[tokio::test]
-async fn delete_cascades() {
+async fn delete_cascades_as_requested() {
     let plane = Plane::start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     if !kubectl.can("kubectl delete --cascade with a name", 20).await {
@@ -66,7 +66,7 @@ async fn delete_cascades() {
 }
 
 #[tokio::test]
-async fn delete_chooses() {
+async fn delete_removes_selected_objects_only() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     for (name, kind) in [("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"), ("e", "y")] {
@@ -85,7 +85,7 @@ async fn delete_chooses() {
         let out = kubectl.run(&["get", "cm", "-o", "jsonpath={.items[*].metadata.name}"]).await.ok();
         assert_eq!(out, left, "after {args:?}");
     }
-    // A pod that a node has is only gone when the node says so, or at once by force.
+    // A pod on a node is removed only when the node reports its end, or immediately by force.
     let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
     http.create("/api/v1/namespaces/default/pods", &pod).await;
     kubectl.run(&["delete", "pod", "p", "--wait=false"]).await.ok();

@@ -1,10 +1,10 @@
-//! `kubectl get`: every form of what is there. Watches are in `watch`.
+//! `kubectl get` in every output format. Watches are in `watch`.
 
 use serde_json::json;
 
 use super::{CLASS, MYCLAIM, NODE, POD, Row, bound, row, run};
 
-/// Three objects in three pages, with labels and ranks.
+/// Three objects that need three pages, with labels and ranks.
 const NUMBERS: &str = "
 apiVersion: v1
 kind: ConfigMap
@@ -22,7 +22,7 @@ metadata: {name: two, namespace: test, labels: {parity: even, prime: ''}}
 data: {rank: b}
 ";
 
-/// What `get` can do, on the objects of the test below.
+/// The features of `get`, on the objects of the test below.
 pub(super) fn rows() -> Vec<Row> {
     vec![
         row("get", &["get", "pv,pvc", "-n", "test"]).says("\
@@ -83,7 +83,7 @@ test        myclaim   Bound    pv3      5Gi        RWO,ROX,RWX                  
             .says("configmap/two"),
         row("get --field-selector", &["get", "cm", "-n", "test", "--field-selector", "data.rank=a"])
             .refuses(&["(BadRequest)", "\"data.rank\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""]),
-        // What it says of its requests shows that there were several.
+        // The log of requests shows more than one of them.
         row("get --chunk-size", &["get", "cm", "-n", "test", "-l", "parity", "--chunk-size=1", "-v=8", "-o", "name"])
             .tells(&["configmap/one\nconfigmap/three\nconfigmap/two\n", "limit=1", "continue="]),
         row("get --show-managed-fields", &["get", "pv", "pv3", "-o", "yaml", "--show-managed-fields"])
@@ -103,9 +103,9 @@ test        myclaim   Bound    pv3      5Gi        RWO,ROX,RWX                  
 }
 
 #[tokio::test]
-async fn get_shows_it_in_every_form() {
+async fn get_prints_every_output_format() {
     let (plane, kubectl) = bound().await;
-    // The class is the default one only for claims that come after it.
+    // The class is the default only for claims created after it.
     for yaml in [CLASS, NODE, POD, NUMBERS] {
         kubectl.apply(yaml).await;
     }
@@ -114,7 +114,7 @@ async fn get_shows_it_in_every_form() {
 }
 
 #[tokio::test]
-async fn get_prints_what_can_be_applied() {
+async fn get_output_can_be_replaced_unchanged() {
     let (plane, kubectl) = bound().await;
     let yaml = kubectl.run(&["get", "pvc", "myclaim", "-n", "test", "-o", "yaml"]).await.ok();
     let before = plane.http().get(MYCLAIM).await.expect(200);

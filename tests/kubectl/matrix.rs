@@ -1,10 +1,10 @@
-//! Compares the table of docs/use-kubectl.md with the commands that are tested.
+//! Compares the table of docs/use-kubectl.md with the tested commands.
 
 use std::collections::BTreeSet;
 
 use super::{access, change, custom, get, nodes, tell, workloads};
 
-/// Commands whose test is no row: they take time, an editor, or several steps.
+/// Commands tested without a row: they need time, an editor, or several steps.
 const STORIES: &[&str] = &[
     "apply",
     "apply -k",
@@ -30,7 +30,7 @@ const STORIES: &[&str] = &[
     "wait --for=jsonpath",
 ];
 
-/// The first column of the table behind this heading, without its marks.
+/// The commands in the first column of the table, without backticks.
 fn listed() -> BTreeSet<String> {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/use-kubectl.md")).unwrap();
     let table = text.split("| kubectl ").nth(1).expect("docs/use-kubectl.md has the table of commands");
@@ -44,7 +44,7 @@ fn listed() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_documented_commands_are_the_tested_ones() {
+fn documented_commands_are_the_tested_ones() {
     let rows = [
         access::rows(),
         change::rows(),

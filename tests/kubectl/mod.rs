@@ -1,8 +1,9 @@
-//! The real kubectl against the real binary: its commands, what they print, and what they say when something is wrong.
+//! The real kubectl against the real binary: its commands, their output, and their error messages.
 //!
-//! Most tests are tables: a [`Row`] is one command and its expected output; the rows of a theme run in order against one
-//! plane. A test of several commands is named in [`STORIES`]. `matrix.rs` compares both with the table of docs/use-kubectl.md.
-//! The tests run the kubectl in the PATH, 1.20 or newer; they skip what an old one does not support, and report it on stderr.
+//! Most tests are tables: a [`Row`] is one command and its expected output; the rows of a theme run in order
+//! against one control plane. Commands tested outside the tables are listed in [`STORIES`]. `matrix.rs` compares
+//! both with the table of docs/use-kubectl.md. The tests run the kubectl in the PATH, 1.20 or newer; they skip
+//! features that an old one does not support, and report them on stderr.
 
 mod access;
 mod apply;
@@ -79,7 +80,7 @@ spec:
 const MYCLAIM: &str = "/api/v1/namespaces/test/persistentvolumeclaims/myclaim";
 const PV3: &str = "/api/v1/persistentvolumes/pv3";
 
-/// A plane with `pv3` and `myclaim` bound to each other.
+/// A control plane with `pv3` and `myclaim` bound to each other.
 async fn bound() -> (Plane, Kubectl) {
     let plane = Plane::start().await;
     let kubectl = plane.kubectl();
@@ -90,7 +91,7 @@ async fn bound() -> (Plane, Kubectl) {
     (plane, kubectl)
 }
 
-/// The text with `AGE` for every age, which is seconds here, and without spaces at the ends of lines.
+/// The text with `AGE` for every age, which is a few seconds, and without trailing spaces.
 fn ageless(text: &str) -> String {
     let is_age = |word: &str| {
         word.strip_suffix('s').is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
@@ -99,7 +100,7 @@ fn ageless(text: &str) -> String {
     for line in text.lines() {
         let mut line = line.to_owned();
         for word in text.split_whitespace().filter(|word| is_age(word)) {
-            // As wide as the heading, so that what stands behind it does not move.
+            // As wide as the heading, so that later columns stay aligned.
             line = format!("{line}    ").replace(&format!(" {word:<3} "), " AGE ");
         }
         lines.push(line.trim_end().to_owned());
@@ -108,33 +109,33 @@ fn ageless(text: &str) -> String {
 }
 
 #[test]
-fn ages_are_not_compared() {
+fn ages_are_normalized() {
     assert_eq!(ageless("A   AGE   B\nx   5s    y\nz   12s   y\n"), "A   AGE   B\nx   AGE   y\nz   AGE   y");
     assert_eq!(ageless("A   AGE\nx   5s\ny   125s"), "A   AGE\nx   AGE\ny   AGE");
 }
 
-/// One command and what it must say.
+/// One command and its expected result.
 struct Row {
     /// As in the table of docs/use-kubectl.md.
     command: &'static str,
     args: &'static [&'static str],
     input: &'static str,
-    /// It came with kubectl 1.`since`.
+    /// First supported by kubectl 1.`since`.
     since: u32,
     wants: Wants,
 }
 
-/// What a command must say.
+/// The expected result of a command.
 enum Wants {
-    /// Exactly this, but for ages.
+    /// Exactly this output, except for ages.
     Text(&'static str),
-    /// All these parts, in what it prints or complains about; how wide columns are is kubectl's choice.
+    /// All these parts, on stdout or stderr; the column widths are up to kubectl.
     Parts(&'static [&'static str]),
-    /// It fails and says all these.
+    /// It fails, and its output contains all these parts.
     Refusal(&'static [&'static str]),
 }
 
-/// A row; without more it must go well, whatever it says.
+/// A row that expects success, with any output.
 fn row(command: &'static str, args: &'static [&'static str]) -> Row {
     Row { command, args, input: "", since: 0, wants: Wants::Parts(&[]) }
 }
@@ -160,7 +161,7 @@ impl Row {
         Row { wants: Wants::Refusal(parts), ..self }
     }
 
-    /// What is wrong with what kubectl has said.
+    /// The difference between the result and the expected one.
     async fn fault(&self, kubectl: &Kubectl) -> Option<String> {
         let said = kubectl.run_with(self.args, self.input).await;
         let well = said.code == Some(0);
@@ -184,7 +185,7 @@ impl Row {
     }
 }
 
-/// The text with one space for each run of them.
+/// The text with every run of spaces collapsed into one.
 fn narrow(text: &str) -> String {
     let mut narrow = String::with_capacity(text.len());
     for c in text.chars() {
@@ -195,7 +196,7 @@ fn narrow(text: &str) -> String {
     narrow
 }
 
-/// Runs rows one after the other; fails with all that is wrong.
+/// Runs the rows in order; fails with a list of all faults.
 async fn run(kubectl: &Kubectl, rows: &[Row]) {
     let minor = kubectl.minor().await;
     let mut faults = Vec::new();

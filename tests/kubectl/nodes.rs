@@ -3,7 +3,7 @@
 use super::{NODE, POD, Row, row, run};
 use crate::harness::plane::{Layout, Plane};
 
-/// On a plane with the node `n1` and a pod on it.
+/// On a control plane with the node `n1` and a pod on it.
 pub(super) fn rows() -> Vec<Row> {
     vec![
         row("cordon", &["cordon", "n1"]).says("node/n1 cordoned"),
@@ -25,7 +25,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 #[tokio::test]
-async fn cordon_taint_drain() {
+async fn cordon_taint_and_drain_work() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let kubectl = plane.kubectl();
     kubectl.run(&["create", "ns", "test"]).await.ok();

@@ -1,4 +1,4 @@
-//! Commands that tell: `describe`, `events`, `explain`, discovery, versions.
+//! Commands that show information: `describe`, `events`, `explain`, discovery, versions.
 
 use super::{CLAIM, CLASS, NODE, POD, Row, bound, row, run};
 use crate::harness::plane::Plane;
@@ -11,7 +11,7 @@ metadata: {name: pass, namespace: test}
 stringData: {word: hushed}
 ";
 
-/// On a plane with a bound claim, a pod that uses it, its node, a class and a secret.
+/// On a control plane with a bound claim, a pod that uses it, its node, a class and a secret.
 pub(super) fn rows() -> Vec<Row> {
     vec![
         row("describe", &["describe", "pvc", "-n", "test", "myclaim"]).tells(&[
@@ -69,7 +69,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 #[tokio::test]
-async fn describe_explain_discovery() {
+async fn describe_explain_and_discovery_print_details() {
     let (plane, kubectl) = bound().await;
     for yaml in [CLASS, NODE, POD, SECRET] {
         kubectl.apply(yaml).await;
@@ -88,9 +88,9 @@ async fn describe_explain_discovery() {
     drop(plane);
 }
 
-/// A claim that nobody can serve says why; the event is written a little after the state.
+/// The event says why a claim cannot be bound; it is written shortly after the status.
 #[tokio::test]
-async fn events_tell_why() {
+async fn events_explain_a_pending_claim() {
     let plane = Plane::start().await;
     let kubectl = plane.kubectl();
     kubectl.run(&["create", "ns", "test"]).await.ok();

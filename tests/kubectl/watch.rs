@@ -1,10 +1,10 @@
-//! Commands that follow what happens: `get -w` and `wait`.
+//! Commands that follow changes: `get -w` and `wait`.
 
 use super::{CLAIM, NODE, POD, VOLUME};
 use crate::harness::plane::{Layout, Plane};
 
 #[tokio::test]
-async fn get_watches() {
+async fn get_watch_prints_every_change() {
     let plane = Plane::start().await;
     let kubectl = plane.kubectl();
     kubectl.run(&["create", "ns", "test"]).await.ok();
@@ -21,7 +21,7 @@ async fn get_watches() {
     let columns = watch.said().lines().next().unwrap().split_whitespace().count();
     assert!(columns > 6, "{said}");
     one.says(|said| said.lines().count() > 1).await;
-    // Whenever it has begun: what changes from now on is told.
+    // The start time of the watch is unknown, so change the claim until a change arrives.
     let mut patches = 0;
     crate::harness::wait::until("--watch-only tells changes", async || {
         patches += 1;
@@ -38,7 +38,7 @@ async fn get_watches() {
 }
 
 #[tokio::test]
-async fn get_chunks_are_one_list() {
+async fn get_in_chunks_returns_one_list() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     for number in 0..25 {
@@ -56,7 +56,7 @@ async fn get_chunks_are_one_list() {
 }
 
 #[tokio::test]
-async fn wait_for_states_and_ends() {
+async fn wait_returns_on_state_and_deletion() {
     let plane = Plane::start().await;
     let kubectl = plane.kubectl();
     kubectl.run(&["create", "ns", "test"]).await.ok();
@@ -79,9 +79,9 @@ async fn wait_for_states_and_ends() {
     gone.ok().await;
 }
 
-/// Nobody runs pods here; the test is their node.
+/// No node runs pods here; the test acts as their node.
 #[tokio::test]
-async fn wait_for_conditions() {
+async fn wait_returns_on_condition() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     kubectl.run(&["create", "ns", "test"]).await.ok();

@@ -15,7 +15,7 @@ spec:
     spec: {containers: [{name: db, image: postgres}]}
 ";
 
-/// On a server without controllers: what is asked for is kept, and nobody does it.
+/// On a server without controllers: objects are stored, and nothing acts on them.
 pub(super) fn rows() -> Vec<Row> {
     vec![
         row(
@@ -94,16 +94,16 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 #[tokio::test]
-async fn scale_set_rollout() {
+async fn scale_set_and_rollout_update_workloads() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let kubectl = plane.kubectl();
     kubectl.run(&["create", "ns", "test"]).await.ok();
     run(&kubectl, &rows()).await;
 }
 
-/// The test is the controller: it says how far it is.
+/// The test acts as the controller and reports progress.
 #[tokio::test]
-async fn rollout_status() {
+async fn rollout_status_follows_progress() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     kubectl.run(&["create", "deployment", "web", "--image=nginx", "--replicas=2"]).await.ok();
@@ -121,9 +121,9 @@ async fn rollout_status() {
     assert!(said.ends_with("deployment \"web\" successfully rolled out\n"), "{said}");
 }
 
-/// Pods are evicted, and the drain waits for their ends.
+/// Pods are evicted, and the drain waits until they are gone.
 #[tokio::test]
-async fn drain_evicts() {
+async fn drain_evicts_pods_and_waits() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     kubectl.apply(NODE).await;

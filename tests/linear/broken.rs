@@ -1,4 +1,4 @@
-//! A history of the real server is broken on purpose, as a faulty server would have: the judges must see it.
+//! Histories of the real server, broken on purpose the way a faulty server would: the checkers must detect it.
 
 use rand::Rng as _;
 use rand::rngs::StdRng;
@@ -8,17 +8,17 @@ use super::check::check;
 use super::history::{Ask, Change, From, Heard, History, Outcome, What};
 use super::{Round, judge, number, play, random};
 
-/// Breaks one thing, if there is something that fits; the answer tells what it was.
+/// Breaks one thing, if possible; returns a description of it.
 type Break = fn(&mut History, &mut StdRng) -> Option<String>;
 
-/// A place in a stream of somebody who roams: an event with another one behind it.
+/// A position in the stream of a roaming watcher: an event followed by another one.
 fn place(history: &History, random: &mut StdRng) -> Option<(usize, usize)> {
     let mut places = Vec::new();
     for (index, stream) in history.streams.iter().enumerate() {
         if history.recorders.contains(&stream.watcher) {
             continue;
         }
-        // Who was cut off before all of a beginning had come does not miss what was still to come.
+        // A stream that was cut off during its initial events does not miss the rest of them.
         let whole = |heard: &Heard| matches!(heard.what, What::Bookmark { initial_end: true, .. });
         if matches!(stream.from, From::Initial(_)) && !stream.heard.iter().any(whole) {
             continue;
@@ -77,7 +77,7 @@ fn bold_bookmark(history: &mut History, random: &mut StdRng) -> Option<String> {
     Some(format!("a bookmark of {next} in stream {stream}"))
 }
 
-/// A read that answers with what the same client had seen of the object before somebody changed it.
+/// A read that returns an earlier state of the object, although a newer one was known.
 fn stale_read(history: &mut History, random: &mut StdRng) -> Option<String> {
     let mut found = Vec::new();
     for (index, operation) in history.operations.iter().enumerate() {
@@ -90,7 +90,7 @@ fn stale_read(history: &mut History, random: &mut StdRng) -> Option<String> {
             }
             _ => None,
         });
-        // The newer one was known before the read began.
+        // The newer one was known before the read started.
         let known = history.operations.iter().any(|other| {
             other.end < operation.start
                 && matches!(&other.outcome, Outcome::Object(state) if state.revision == seen.revision && state.key == *key)
@@ -103,7 +103,7 @@ fn stale_read(history: &mut History, random: &mut StdRng) -> Option<String> {
     Some(told)
 }
 
-/// A list in which one object is of another time.
+/// A list in which one object is missing.
 fn torn_list(history: &mut History, random: &mut StdRng) -> Option<String> {
     let lists = history.operations.iter().enumerate().filter(
         |(_, operation)| matches!(&operation.outcome, Outcome::Listed { items, .. } if !items.is_empty()),
@@ -116,7 +116,7 @@ fn torn_list(history: &mut History, random: &mut StdRng) -> Option<String> {
     Some(format!("{:?}", history.operations[index]))
 }
 
-/// An acknowledged write that is not in the log: everything behind it has moved up.
+/// An acknowledged write that is missing from the log: all later revisions have moved up by one.
 fn lost_write(history: &mut History, random: &mut StdRng) -> Option<String> {
     let written =
         history.operations.iter().filter_map(|operation| match (&operation.ask, &operation.outcome) {
@@ -138,7 +138,7 @@ fn lost_write(history: &mut History, random: &mut StdRng) -> Option<String> {
     Some(format!("revision {lost}"))
 }
 
-/// A write that was answered with a conflict, and happened.
+/// A write that took effect although the answer was a conflict.
 fn false_refusal(history: &mut History, random: &mut StdRng) -> Option<String> {
     let written = history.operations.iter().enumerate().filter(|(_, operation)| {
         matches!((&operation.ask, &operation.outcome), (Ask::Write { .. }, Outcome::Object(_)))
@@ -150,7 +150,7 @@ fn false_refusal(history: &mut History, random: &mut StdRng) -> Option<String> {
     Some(format!("{operation:?}"))
 }
 
-/// An answer that came before the write was asked for: clients that know too much.
+/// A write that takes effect before it was sent.
 fn early_write(history: &mut History, random: &mut StdRng) -> Option<String> {
     let last = history.operations.iter().map(|operation| operation.end).max()?;
     let written = history.operations.iter().enumerate().filter(|(_, operation)| {
@@ -163,7 +163,7 @@ fn early_write(history: &mut History, random: &mut StdRng) -> Option<String> {
     Some(format!("{operation:?}"))
 }
 
-/// Each with rules of which at least one must complain.
+/// Each break with rules, at least one of which must report a fault.
 const BREAKS: [(&str, Break, &[&str]); 11] = [
     ("an event is dropped", drop_event, &["reliable", "resumable", "atomic"]),
     ("an event is doubled", double_event, &["unique", "atomic"]),
@@ -179,7 +179,7 @@ const BREAKS: [(&str, Break, &[&str]); 11] = [
 ];
 
 #[tokio::test]
-async fn a_broken_history_is_refused() {
+async fn broken_history_is_rejected() {
     let seed = number("ORLOP_LINEAR_SEED").unwrap_or_else(|| rand::random::<u64>() >> 16);
     eprintln!("broken: ORLOP_LINEAR_SEED={seed}");
     let round = Round { name: "broken", seed, clients: 4, watchers: 4, restarts: 1, answers: 250, keep: 0 };

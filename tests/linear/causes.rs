@@ -1,4 +1,4 @@
-//! Who caused what: every revision was asked for by somebody, once, and not before it was.
+//! Finds the cause of every revision: each was requested by one operation, once, and not before that was sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,20 +6,21 @@ use super::history::{Ask, At, History, Operation, Outcome, Revision, State};
 use super::log::{Entry, Faults, Log};
 use super::revisions::Known;
 
-/// What the revisions go back to.
+/// The causes of the revisions.
 #[derive(Debug)]
 pub(crate) struct Causes {
     begin: Revision,
-    /// For each revision behind `begin`: the earliest instant at which it can have existed. It only grows.
+    /// For each revision after `begin`: the earliest instant at which it can have existed. Never decreases.
     earliest: Vec<At>,
-    /// When the one operation that caused a revision was sent, where it can only be one.
+    /// The time at which the operation behind a revision was sent, where only one operation can be its cause.
     sent: BTreeMap<Revision, At>,
-    /// Deletions and marks that no answer speaks of.
+    /// Deletions and deletion marks that no answer mentions.
     unclaimed: BTreeSet<Revision>,
 }
 
 impl Causes {
-    /// Finds them. `cause`: somebody asked for it. `once`: no write happened twice, none that was refused happened.
+    /// Finds the causes. Rule `cause`: each revision was requested. Rule `once`: no write took effect twice, and no
+    /// rejected write did.
     pub(crate) fn of(history: &History, log: &Log, faults: &mut Faults) -> Causes {
         let mut writes: BTreeMap<&str, &Operation> = BTreeMap::new();
         let mut ends: BTreeMap<&str, &Operation> = BTreeMap::new();
@@ -66,7 +67,7 @@ impl Causes {
         causes
     }
 
-    /// When a deletion, or the mark of one, was sent at the earliest.
+    /// The earliest time at which a deletion, or its mark, was sent.
     fn end(&mut self, history: &History, ends: &BTreeMap<&str, &Operation>, entry: &Entry) -> Option<At> {
         let before = entry.before.as_ref()?;
         if let Some(now) = &entry.now
@@ -92,7 +93,7 @@ impl Causes {
                 (Ask::Delete { key, .. }, Outcome::Unknown(_)) => {
                     *key == entry.key && !before.held_end(entry)
                 }
-                // What it selected is not known: colors change.
+                // It is unknown which objects it selected, because colors change.
                 (Ask::DeleteAll { prefix, .. }, Outcome::Unknown(_)) => {
                     entry.key.starts_with(prefix.as_str()) && !before.held_end(entry)
                 }
@@ -127,12 +128,12 @@ impl Causes {
         self.begin + self.earliest.partition_point(|earliest| *earliest <= at) as u64
     }
 
-    /// Whether no answer speaks of this deletion or mark.
+    /// Whether no answer mentions this deletion or mark.
     pub(crate) fn unclaimed(&self, revision: Revision) -> bool {
         self.unclaimed.contains(&revision)
     }
 
-    /// A write has a revision above all that was known when it was sent, whether it was acknowledged or not.
+    /// The revision of a write is above every revision known when it was sent, acknowledged or not.
     pub(crate) fn check_known(&self, known: &Known, faults: &mut Faults) {
         for (revision, sent) in &self.sent {
             let before = known.before(*sent);
@@ -157,7 +158,7 @@ fn causes_write(cause: &Operation, entry: &Entry, now: &State) -> bool {
 }
 
 impl State {
-    /// Whether an entry is the end of this state by the release of what held it.
+    /// Whether an entry deletes this object by removing its finalizers.
     fn held_end(&self, entry: &Entry) -> bool {
         self.held && self.deleting && entry.now.is_none()
     }

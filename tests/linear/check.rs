@@ -1,16 +1,16 @@
-//! All rules together.
+//! The check of all rules.
 
 use super::causes::Causes;
 use super::history::History;
 use super::log::{Faults, Log};
 use super::{register, revisions, streams};
 
-/// Everything that is wrong with a history.
+/// Every fault of a history.
 pub(crate) fn check(history: &History) -> Faults {
     let mut faults = Faults::default();
     let log = Log::of(history, &mut faults);
     if !faults.0.is_empty() {
-        // Without a witness there is nothing to judge by.
+        // Without a log there is nothing to compare with.
         return faults;
     }
     let causes = Causes::of(history, &log, &mut faults);

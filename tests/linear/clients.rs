@@ -1,4 +1,4 @@
-//! Clients that do everything that an API server can be asked for, to a few objects, all at once, and note what came of it.
+//! Clients that send every kind of request for a few shared objects, concurrently, and record the outcomes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,20 +17,21 @@ use super::requests::{COLORS, KEYS, PREFIXES, body, collection, finalizer, one, 
 use crate::harness::http::{Answer, Http};
 use crate::harness::wait;
 
-/// What clients share.
+/// The state that the clients share.
 #[derive(Clone)]
 pub(crate) struct Traffic {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) http: Http,
     pub(crate) stop: Arc<AtomicBool>,
-    /// The highest revision that anybody has seen.
+    /// The highest revision seen by any client.
     pub(crate) newest: Arc<AtomicU64>,
     pub(crate) begin: Revision,
-    /// Operations that were answered, by a refusal too.
+    /// Operations that received an answer, including rejections.
     pub(crate) answered: Arc<AtomicU64>,
 }
 
-/// One client: what it has seen, so that its conditions are often right and sometimes old.
+/// One client, with the states that it has seen, so that its preconditions are often current and sometimes
+/// outdated.
 struct Client {
     traffic: Traffic,
     id: u32,
@@ -50,7 +51,7 @@ struct Sent {
 const LARGEST: usize = 32 << 10;
 const JSON: &str = "application/json";
 
-/// Works until it is told to stop.
+/// Sends requests until it is stopped.
 pub(crate) async fn work(traffic: Traffic, id: u32, random: StdRng) {
     let mut client = Client { traffic, id, random, seen: BTreeMap::new(), written: 0 };
     while !client.traffic.stop.load(Ordering::SeqCst) {
@@ -61,13 +62,13 @@ pub(crate) async fn work(traffic: Traffic, id: u32, random: StdRng) {
 impl Client {
     async fn operation(&mut self) {
         let key = one(&mut self.random, &KEYS).to_owned();
-        // What it knows nothing of, a client is likely to create.
+        // A client often creates an object that it has not seen yet.
         let missing = !self.seen.contains_key(&key) && self.random.random_ratio(1, 2);
         let choice = if missing { 0 } else { self.random.random_range(0..100) };
         let sent = match choice {
             0..6 => self.create(key),
             6..28 => self.get(key),
-            // The first update of a claim is a write even when it changes nothing, as upstream.
+            // The first update of a claim is a write even if it changes nothing, as upstream.
             28..34 if !key.starts_with("persistentvolumeclaims/") => self.touch(key),
             28..34 => self.get(key),
             34..76 => self.change(key),
@@ -83,7 +84,7 @@ impl Client {
         (format!("{}-{}", self.id, self.written), one(&mut self.random, &COLORS).to_owned())
     }
 
-    /// Some objects are large: streams come in pieces, and are not read as fast as they are written.
+    /// Some objects are large: streams then arrive in pieces, more slowly than they are written.
     fn padding(&mut self) -> usize {
         if self.random.random_ratio(1, 6) { self.random.random_range(0..LARGEST) } else { 0 }
     }
@@ -112,7 +113,7 @@ impl Client {
         Sent { method: Method::GET, path, content: JSON, body: Value::Null, ask: Ask::Get { key, at_least } }
     }
 
-    /// A patch of nothing is a read that goes the way of a write.
+    /// An empty patch is a read that takes the path of a write.
     fn touch(&mut self, key: String) -> Sent {
         let (content, path) = ("application/merge-patch+json", path(&key).0);
         Sent { method: Method::PATCH, path, content, body: json!({}), ask: Ask::Get { key, at_least: 0 } }
@@ -136,7 +137,7 @@ impl Client {
                 Sent { method: Method::PUT, path, content: JSON, body, ask }
             }
             3 => {
-                // Every second one lets go of the object.
+                // Every second patch removes the finalizers.
                 let hold = self.random.random_ratio(1, 2).then_some(false);
                 let mut body = json!({"metadata": {"annotations": {VALUE: value}, "labels": {COLOR: color}}});
                 if hold.is_some() {
@@ -158,7 +159,7 @@ impl Client {
                     let path = format!("/metadata/annotations/{VALUE}");
                     body.insert(0, json!({"op": "test", "path": path, "value": test}));
                 }
-                // Volumes are held from now on, whatever they were.
+                // Some of the patches add a finalizer to a volume.
                 let hold =
                     (resource == "persistentvolumes" && self.random.random_ratio(1, 4)).then_some(true);
                 if let (Some(_), Some(body)) = (hold, body.as_array_mut()) {
@@ -199,7 +200,7 @@ impl Client {
         Sent { method: Method::DELETE, path, content: JSON, body: Value::Null, ask }
     }
 
-    /// A list in some form, with all its pages.
+    /// A list in any form, with all its pages.
     async fn list(&mut self) {
         let prefix = one(&mut self.random, &PREFIXES).to_owned();
         let selector = selector(&mut self.random);
@@ -213,7 +214,7 @@ impl Client {
                 (Wants::NotOlder(0), "&resourceVersion=0&limit=1".to_owned())
             }
             1 => {
-                // A little of the future, now and then.
+                // Now and then, a revision in the future.
                 let least = newest + u64::from(self.random.random_ratio(1, 8));
                 (
                     Wants::NotOlder(least),
@@ -243,7 +244,7 @@ impl Client {
             Sent { method: method.clone(), path: fixed.clone() + &query, content, body: body.clone(), ask };
         let mut page = self.send(first).await;
         let mut after = None;
-        // A token of the first page goes on with its state; one that came with 410 goes on with the newest.
+        // The token of a first page continues with its revision; one from a 410 answer continues with the newest.
         while let Some((code, answer)) = &page {
             let token = answer["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
             if token.is_empty() {
@@ -269,7 +270,7 @@ impl Client {
         }
     }
 
-    /// Sends, waits, and notes what came of it; the answer, if there was one.
+    /// Sends a request, waits, and records the outcome; returns the answer, if there was one.
     async fn send(&mut self, sent: Sent) -> Option<(u16, Value)> {
         let Sent { method, path, content, body, ask } = sent;
         let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
@@ -288,7 +289,7 @@ impl Client {
             }
         };
         if answer.is_none() {
-            // The server is away; somebody is about to start it.
+            // The server is down; the test is about to restart it.
             tokio::time::sleep(Duration::from_millis(5)).await;
         } else {
             self.traffic.answered.fetch_add(1, Ordering::SeqCst);
@@ -305,7 +306,7 @@ impl Client {
             }
             Outcome::Listed { items, .. } => {
                 for item in items {
-                    // Lists at old revisions make for old conditions.
+                    // Lists at old revisions lead to outdated preconditions.
                     self.seen.insert(item.key.clone(), item.clone());
                 }
                 items.iter().map(|item| item.revision).max().unwrap_or(0)
@@ -348,11 +349,11 @@ impl Client {
         }
         let state = self.traffic.recorder.state(resource, object);
         match (deletes, state.deleting, state.held) {
-            // A delete that leaves nothing shows what was there.
+            // A delete that removes the object returns its last state.
             (true, false, _) | (true, true, false) => {
                 Outcome::Gone { uid: state.uid.clone(), last: Some(state) }
             }
-            // A write that let go of a deleted object shows what it would have been.
+            // A write that removes the last finalizer of a deleted object returns a state that was never stored.
             (false, true, false) => Outcome::Gone { uid: state.uid, last: None },
             (true, true, true) | (false, _, _) => Outcome::Object(state),
         }

@@ -1,4 +1,4 @@
-//! What is recorded: operations with the instants between which they took place, and every stream of every watcher.
+//! The recorded history: operations with their start and end, and every stream of every watcher.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use serde_json::Value;
 pub(crate) type At = u64;
 pub(crate) type Revision = u64;
 
-/// One version of an object, as far as rules name its parts; `sum` stands for all of it but the revision.
+/// One version of an object, with the fields that the rules use; `sum` covers everything except the revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// `configmaps/NAMESPACE/NAME`, `persistentvolumes/NAME`.
     pub(crate) key: String,
     pub(crate) revision: Revision,
     pub(crate) uid: String,
-    /// Every write has one of its own.
+    /// Unique to each write.
     pub(crate) value: String,
-    /// What selectors ask for.
+    /// The label that selectors match.
     pub(crate) color: String,
-    /// It has finalizers.
+    /// Whether it has finalizers.
     pub(crate) held: bool,
     pub(crate) deleting: bool,
     pub(crate) sum: u64,
@@ -32,7 +32,7 @@ pub(crate) const VALUE: &str = "value";
 pub(crate) const COLOR: &str = "color";
 
 impl State {
-    /// What an answer, an item or an event shows; `resource` is the first part of the key.
+    /// The state in an answer, an item or an event; `resource` is the first part of the key.
     pub(crate) fn of(resource: &str, object: &Value) -> State {
         let metadata = &object["metadata"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -55,12 +55,12 @@ impl State {
     }
 }
 
-/// The revision of an object or a list; 0 for what has none, which no rule lets pass.
+/// The revision of an object or a list; 0 if it has none, which every rule rejects.
 pub(crate) fn revision(object: &Value) -> Revision {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// A number for everything that an object says, but for what differs between a list and an event: its type and revision.
+/// A hash of the whole object, except for the type and the revision, which differ between lists and events.
 fn sum(object: &Value) -> u64 {
     let mut object = object.clone();
     if let Some(map) = object.as_object_mut() {
@@ -72,7 +72,7 @@ fn sum(object: &Value) -> u64 {
     }
     let mut text = String::new();
     sorted(&object, &mut text);
-    // FNV-1a: the same number in every build, so that kept histories stay readable.
+    // FNV-1a: the same value in every build, so that saved histories remain readable.
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
@@ -98,7 +98,7 @@ fn sorted(value: &Value, text: &mut String) {
     }
 }
 
-/// What a list or a watch selects.
+/// The selector of a list or a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Selector {
     Everything,
@@ -124,7 +124,7 @@ impl Selector {
         self.matches(&state.key, &state.color)
     }
 
-    /// Its part of a query, with `&` in front.
+    /// Its part of the query, with a leading `&`.
     pub(crate) fn query(&self) -> String {
         match self {
             Selector::Everything => String::new(),
@@ -136,7 +136,7 @@ impl Selector {
     }
 }
 
-/// Which state a list is asked for.
+/// The requested state of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Wants {
     Newest,
@@ -146,7 +146,7 @@ pub(crate) enum Wants {
     Page(Revision),
 }
 
-/// How a write says what it wants.
+/// The form of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Form {
     Put,
@@ -154,7 +154,7 @@ pub(crate) enum Form {
     Json,
 }
 
-/// What is asked.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Ask {
     Create {
@@ -172,11 +172,11 @@ pub(crate) enum Ask {
         form: Form,
         value: String,
         color: String,
-        /// Finalizers afterwards; `None` leaves them.
+        /// Whether the object has finalizers afterwards; `None` leaves them unchanged.
         hold: Option<bool>,
-        /// Only over this revision.
+        /// Precondition: this revision.
         expect: Option<Revision>,
-        /// Only over this value.
+        /// Precondition: this value.
         test: Option<String>,
     },
     Delete {
@@ -192,18 +192,18 @@ pub(crate) enum Ask {
         prefix: String,
         selector: Selector,
         wants: Wants,
-        /// Only keys behind this one.
+        /// Only keys after this one.
         after: Option<String>,
-        /// 0 for all.
+        /// 0 for no limit.
         limit: usize,
     },
 }
 
-/// What came of it.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Outcome {
     Object(State),
-    /// The object is gone by this operation; what was shown of it last, where it was shown.
+    /// The operation removed the object; `last` is its last state, if the answer contains it.
     Gone {
         uid: String,
         last: Option<State>,
@@ -214,12 +214,12 @@ pub(crate) enum Outcome {
         more: bool,
         remaining: Option<u64>,
     },
-    /// It has not happened, and this is why.
+    /// The operation had no effect, for this reason.
     Refused {
         code: u16,
         reason: String,
     },
-    /// The connection broke, or a 5xx: it may have happened, may happen still, or never will.
+    /// A broken connection, or a 5xx: the operation may have taken effect, may still do so, or never will.
     Unknown(String),
 }
 
@@ -229,14 +229,14 @@ pub(crate) struct Operation {
     pub(crate) client: u32,
     pub(crate) start: At,
     pub(crate) end: At,
-    /// Method and path, for people.
+    /// Method and path, for messages.
     pub(crate) request: String,
     pub(crate) ask: Ask,
     pub(crate) outcome: Outcome,
 }
 
 impl Operation {
-    /// Whether it is known to have changed something.
+    /// Whether it is known to have changed the state.
     pub(crate) fn changed(&self) -> bool {
         match (&self.ask, &self.outcome) {
             (Ask::Create { .. } | Ask::Write { .. } | Ask::Delete { .. }, Outcome::Object(_))
@@ -250,14 +250,14 @@ impl Operation {
     }
 }
 
-/// Where a stream begins.
+/// The start of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum From {
-    /// With everything there is, at this revision or a later one.
+    /// With all existing objects, at this revision or a later one.
     Initial(Revision),
-    /// Behind a revision.
+    /// After a revision.
     After(Revision),
-    /// With what happens next, and no revision was named.
+    /// With the next change, without a revision.
     Now,
 }
 
@@ -287,7 +287,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// The revision that whoever heard this knows of.
+    /// The revision that this line reveals.
     pub(crate) fn revision(&self) -> Option<Revision> {
         match &self.what {
             What::Event(_, state) => Some(state.revision),
@@ -301,10 +301,10 @@ impl Heard {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stream {
     pub(crate) watcher: u32,
-    /// It goes on where the watcher's stream before it ended.
+    /// It resumes where the watcher's previous stream ended.
     pub(crate) resumed: bool,
     pub(crate) opened: At,
-    /// When the answer began.
+    /// The time at which the response started.
     pub(crate) answered: At,
     pub(crate) request: String,
     pub(crate) prefix: String,
@@ -314,17 +314,17 @@ pub(crate) struct Stream {
     pub(crate) heard: Vec<Heard>,
 }
 
-/// All of it.
+/// The whole history.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct History {
     /// The revision before the first operation.
     pub(crate) begin: Revision,
-    /// So many of the newest revisions are always kept.
+    /// The number of newest revisions that are always retained.
     pub(crate) retention: Revision,
-    /// Watchers whose streams are the log, together: everything of every kind.
+    /// The watchers whose streams together form the log: all objects of every kind.
     pub(crate) recorders: Vec<u32>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) streams: Vec<Stream>,
-    /// What the sums stand for.
+    /// The objects behind the sums.
     pub(crate) objects: BTreeMap<u64, Value>,
 }

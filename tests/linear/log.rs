@@ -1,17 +1,17 @@
-//! The witness: every revision with what it changed, as the recorders heard it, and the states that follow from that.
+//! The log: every revision with its change, as the recorders received it, and the resulting states.
 
 use std::collections::BTreeMap;
 
 use super::history::{At, Change, History, Revision, State, What};
 
-/// A rule that a history breaks.
+/// A violation of a rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) rule: &'static str,
     pub(crate) what: String,
 }
 
-/// What is wrong with a history.
+/// All violations in a history.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(pub(crate) Vec<Fault>);
 
@@ -20,7 +20,7 @@ impl Faults {
         self.0.push(Fault { rule, what: what.into() });
     }
 
-    /// Adds a fault unless something holds.
+    /// Adds a fault unless the condition holds.
     pub(crate) fn unless(&mut self, holds: bool, rule: &'static str, what: impl FnOnce() -> String) {
         if !holds {
             self.add(rule, what());
@@ -36,11 +36,11 @@ pub(crate) struct Entry {
     pub(crate) before: Option<State>,
     /// `None` for a deletion.
     pub(crate) now: Option<State>,
-    /// When a recorder heard of it.
+    /// When a recorder received it.
     pub(crate) heard: At,
 }
 
-/// A state of a key, and the revisions at which it is that: from the first to the last, both inclusive.
+/// A state of a key, and the range of revisions in which it is current, both ends included.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span<'a> {
     pub(crate) from: Revision,
@@ -48,18 +48,18 @@ pub(crate) struct Span<'a> {
     pub(crate) state: Option<&'a State>,
 }
 
-/// Everything that happened, revision by revision.
+/// All changes, revision by revision.
 #[derive(Debug)]
 pub(crate) struct Log {
     begin: Revision,
     entries: Vec<Entry>,
     by_key: BTreeMap<String, Vec<usize>>,
-    /// Where an object with this uid was deleted.
+    /// The entry that deleted the object with this uid.
     deletions: BTreeMap<String, usize>,
 }
 
 impl Log {
-    /// Puts the recorders' streams together. `dense`: every revision is there, and is that of one write.
+    /// Merges the recorders' streams. Rule `dense`: every revision is present, and belongs to one write.
     pub(crate) fn of(history: &History, faults: &mut Faults) -> Log {
         let mut heard: BTreeMap<Revision, (At, Change, &State)> = BTreeMap::new();
         let recorded = |watcher: u32| history.recorders.contains(&watcher);
@@ -112,7 +112,7 @@ impl Log {
         self.entries.get(usize::try_from(index).ok()?)
     }
 
-    /// The revision that ended an object.
+    /// The revision that deleted an object.
     pub(crate) fn deletion(&self, uid: &str) -> Option<&Entry> {
         self.deletions.get(uid).map(|index| &self.entries[*index])
     }
@@ -129,7 +129,7 @@ impl Log {
         self.entries[last].now.as_ref()
     }
 
-    /// The state below a prefix at a revision, in the order of keys.
+    /// The objects below a prefix at a revision, in the order of keys.
     pub(crate) fn below<'a>(
         &'a self,
         prefix: &'a str,
@@ -139,7 +139,7 @@ impl Log {
         keys.filter_map(move |key| self.at(key, revision))
     }
 
-    /// The states of a key at some revision from `lo` to `hi`, both inclusive.
+    /// The states of a key at the revisions from `lo` to `hi`, both included.
     pub(crate) fn spans(&self, key: &str, lo: Revision, hi: Revision) -> Vec<Span<'_>> {
         let none = Vec::new();
         let entries = self.by_key.get(key).unwrap_or(&none);

@@ -1,11 +1,12 @@
-//! Histories of many clients, judged: operations are linearizable, revisions are one order of everything that agrees with
-//! time, and watches keep their promises; under `kill -9`, clean restarts and compaction (I2, I3, I4, I5, I11).
+//! Checks histories of many clients: operations are linearizable, revisions are a total order of all changes that
+//! agrees with time, and watches keep their guarantees; under `kill -9`, clean restarts and compaction (I2, I3,
+//! I4, I5, I11).
 //!
-//! ORLOP_LINEAR_ROUNDS=N makes N long rounds of each test, ORLOP_LINEAR_SEED repeats the choices of a run. A history that is
-//! refused is kept; ORLOP_LINEAR_HISTORY names one to be judged again.
+//! ORLOP_LINEAR_ROUNDS=N runs N long rounds of each test, ORLOP_LINEAR_SEED repeats the choices of a run. A
+//! rejected history is saved to a file; ORLOP_LINEAR_HISTORY names one to check again.
 //!
-//! `clients` and `watchers` make a `history` (`requests`, `recorder`); `log`, `causes`, `revisions`, `streams`, `register` and `search` judge it;
-//! `broken` shows that they can refuse.
+//! `clients` and `watchers` produce a `history` (`requests`, `recorder`); `log`, `causes`, `revisions`,
+//! `streams`, `register` and `search` check it; `broken` shows that they detect faults.
 
 mod broken;
 mod causes;
@@ -39,17 +40,17 @@ use recorder::Recorder;
 use requests::KEYS;
 use watchers::Task;
 
-/// What a round is like.
+/// The parameters of a round.
 #[derive(Clone, Copy)]
 struct Round {
     name: &'static str,
     seed: u64,
     clients: u32,
     watchers: u32,
-    /// Restarts, and about so many answers between two of them.
+    /// The number of restarts, and the approximate number of answers between two of them.
     restarts: u32,
     answers: u64,
-    /// So many of the newest revisions are kept, and not more than a second longer; the server's own choice when 0.
+    /// The number of newest revisions to retain, for no longer than a second more; 0 for the server's default.
     keep: u64,
 }
 
@@ -58,7 +59,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
 }
 
-/// The same choices of one client whatever the others do.
+/// The choices of one client, independent of all others.
 fn random(seed: u64, whose: u32) -> StdRng {
     StdRng::seed_from_u64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(whose))
 }
@@ -67,7 +68,7 @@ fn nobody_failed(tasks: &[Task]) {
     assert!(!tasks.iter().any(Task::is_finished), "a client or a watcher has failed");
 }
 
-/// What happened in a round.
+/// The result of a round.
 struct Played {
     recorder: Arc<Recorder>,
     /// Kills, and clean restarts.
@@ -75,7 +76,7 @@ struct Played {
     stops: u32,
 }
 
-/// One round.
+/// Runs one round.
 async fn play(round: Round) -> Played {
     let Round { name, seed, clients, watchers, restarts, answers, keep } = round;
     let keep_flag = keep.to_string();
@@ -83,7 +84,7 @@ async fn play(round: Round) -> Played {
     if keep > 0 {
         flags = vec!["--store-retention-age", "0s", "--store-retention-revisions", &keep_flag];
     }
-    // Without controllers nobody writes but the clients here.
+    // Without controllers, only the clients write.
     let mut plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
     let http = plane.http();
     for namespace in ["hot", "warm"] {
@@ -129,7 +130,7 @@ async fn play(round: Round) -> Played {
         }
         plane.start_again().await;
         if random.random_ratio(1, 4) {
-            // Before the dust has settled.
+            // While the server is still recovering.
             kills += 1;
             plane.kill_and_restart().await;
         }
@@ -147,7 +148,7 @@ async fn play(round: Round) -> Played {
     Played { recorder, kills, stops }
 }
 
-/// Fails with everything that is wrong.
+/// Fails with a summary of all faults.
 fn judge(history: &History) {
     let faults = check::check(history).0;
     let shown: Vec<String> =
@@ -194,19 +195,19 @@ async fn rounds(short: Round) {
 }
 
 #[tokio::test]
-async fn everything_is_kept() {
+async fn operations_are_linearizable_without_compaction() {
     let short = Round { name: "kept", seed: 0, clients: 6, watchers: 6, restarts: 3, answers: 400, keep: 0 };
     rounds(short).await;
 }
 
 #[tokio::test]
-async fn the_past_is_forgotten() {
+async fn operations_are_linearizable_with_compaction() {
     let short =
         Round { name: "forgotten", seed: 0, clients: 6, watchers: 6, restarts: 2, answers: 500, keep: 150 };
     rounds(short).await;
 }
 
-/// Judges a history that was kept.
+/// Checks a saved history.
 #[test]
 fn a_kept_history() {
     let Some(path) = std::env::var_os("ORLOP_LINEAR_HISTORY") else { return };
@@ -214,7 +215,7 @@ fn a_kept_history() {
 }
 
 #[test]
-fn every_key_is_below_a_prefix_that_is_recorded() {
+fn every_key_has_a_recorded_prefix() {
     for key in KEYS {
         let known = ["configmaps/", "persistentvolumeclaims/", "persistentvolumes/"];
         assert!(known.iter().any(|prefix| key.starts_with(prefix)), "{key}");

@@ -1,4 +1,4 @@
-//! Recording a history, and keeping it: lines of JSON, so that one that was refused can be read, and judged again.
+//! Records a history, and saves it as lines of JSON, so that a rejected one can be read and checked again.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ impl History {
     }
 }
 
-/// Where clients and watchers note what they see. Dropped in a panic, it writes what it has to a file.
+/// Collects what clients and watchers observe. If it is dropped in a panic, it writes the history to a file.
 pub(crate) struct Recorder {
     start: Instant,
     history: Mutex<History>,
@@ -57,7 +57,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// `name` is that of the file.
+    /// `name` is the name of the file.
     pub(crate) fn new(name: &str, begin: Revision, retention: Revision) -> Recorder {
         let history = History { begin, retention, ..History::default() };
         let kept = std::env::temp_dir().join(format!("orlop-linear-{name}.jsonl"));
@@ -72,7 +72,7 @@ impl Recorder {
         self.history.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The state that an object shows; the object itself is kept once.
+    /// The state of an object; the object itself is stored once.
     pub(crate) fn state(&self, resource: &str, object: &Value) -> State {
         let state = State::of(resource, object);
         self.history().objects.entry(state.sum).or_insert_with(|| object.clone());
@@ -91,7 +91,7 @@ impl Drop for Recorder {
 }
 
 #[test]
-fn a_history_is_read_as_it_was_written() {
+fn history_is_read_as_written() {
     use super::history::{Ask, Change, From, Heard, Outcome, Selector, What};
     let object = serde_json::json!({"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "hot",
         "resourceVersion": "7", "uid": "u", "annotations": {"value": "v"}, "labels": {"color": "red"}}});

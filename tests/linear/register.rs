@@ -1,5 +1,5 @@
-//! One object as a register with compare and set, for the search. The log is used for two things only: to find out which
-//! writes of unknown outcome can be left out, and what a revision in a condition stands for. Its order is not used.
+//! One object as a compare-and-set register, for the search. The log is used only to decide which writes of
+//! unknown outcome can be omitted, and to which state a revision in a precondition refers. Its order is not used.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use super::history::{Ask, Form, History, Operation, Outcome, Revision, Selector,
 use super::log::{Faults, Log};
 use super::search::{Model, Timed, explain};
 
-/// What the register holds.
+/// The value of the register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Version<'a> {
     value: &'a str,
@@ -24,16 +24,16 @@ impl<'a> Version<'a> {
         Version { value, color, uid, held: *held, deleting: *deleting }
     }
 
-    /// What a delete leaves.
+    /// The result of a delete.
     fn deleted(self) -> Option<Version<'a>> {
         self.held.then_some(Version { deleting: true, ..self })
     }
 }
 
-/// A condition of a write.
+/// A precondition of a write.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Only<'a> {
-    /// Over this version; `Some(None)` is one that was never there.
+    /// This version; `Some(None)` is one that never existed.
     version: Option<Option<Version<'a>>>,
     uid: Option<&'a str>,
     value: Option<&'a str>,
@@ -47,22 +47,22 @@ impl Only<'_> {
     }
 }
 
-/// What one operation does to one key.
+/// The effect of an operation on one key.
 #[derive(Clone, Debug)]
 pub(crate) enum Act<'a> {
     Read(Option<Version<'a>>),
-    /// A list that selects did not show it.
+    /// A list with a selector did not contain it.
     Lacks(&'a str, &'a Selector),
     Create(Version<'a>),
-    /// Value, color, finalizers afterwards, condition, and whether the object went by it, where that is known.
+    /// Value, color, finalizers afterwards, precondition, and whether the write removed the object, if known.
     Write(&'a str, &'a str, Option<bool>, Only<'a>, Option<bool>),
-    /// Condition, and whether it went at once, where that is known.
+    /// Precondition, and whether the object was removed immediately, if known.
     Delete(Only<'a>, Option<bool>),
-    /// By a delete of the collection that had listed it.
+    /// Deleted by a delete of its collection.
     Swept,
-    /// Refused, because it is there.
+    /// Rejected, because it exists.
     Exists,
-    /// Refused, because the condition does not hold.
+    /// Rejected, because the precondition does not hold.
     Forbidden(Only<'a>),
 }
 
@@ -99,7 +99,7 @@ impl<'a> Model for Register<'a> {
     }
 }
 
-/// Judges every key by itself.
+/// Checks each key separately.
 pub(crate) fn check(history: &History, log: &Log, causes: &Causes, faults: &mut Faults) {
     let mut keys: Vec<&str> = log.keys().collect();
     for operation in &history.operations {
@@ -132,7 +132,8 @@ type Found<'a> = Vec<(&'a Operation, Timed<Act<'a>>)>;
 
 fn acts<'a>(history: &'a History, log: &'a Log, causes: &Causes, wanted: &'a str) -> Found<'a> {
     let entries = || log.entries().iter().filter(|entry| entry.key == wanted);
-    // Whether some end of the object is nobody's so far: then it may be that of an operation of unknown outcome.
+    // Whether no known operation explains some deletion of the object: an operation of unknown outcome may be its
+    // cause.
     let unclaimed = entries().any(|entry| causes.unclaimed(entry.revision));
     let happened = |value: &str| {
         entries().find_map(|entry| entry.now.as_ref().filter(|now| now.value == value)).map(Version::of)
@@ -196,7 +197,8 @@ fn listed<'a>(items: &'a [State], key: &'a str, selector: &'a Selector) -> Act<'
     }
 }
 
-/// What an operation on one key is, and whether it is known to have taken effect; nothing for one that says nothing.
+/// The act of an operation on one key, and whether it is known to have taken effect; none if it has no
+/// information.
 fn single<'a>(
     ask: &'a Ask,
     outcome: &'a Outcome,
@@ -225,7 +227,7 @@ fn single<'a>(
                 }
                 Outcome::Refused { code: 409, .. } if expect.is_some() => Act::Forbidden(only),
                 Outcome::Refused { code: 422, .. } if *form == Form::Json => Act::Forbidden(only),
-                // The rule of revisions complains where it must.
+                // The rule of revisions reports the fault, if there is one.
                 Outcome::Unknown(_) | Outcome::Refused { .. } | Outcome::Listed { .. } => return None,
             }
         }

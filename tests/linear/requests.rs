@@ -1,4 +1,4 @@
-//! What clients and watchers ask about: a few objects of three kinds, their paths and bodies.
+//! The objects that clients and watchers use: a few of three kinds, with their paths and bodies.
 
 use rand::Rng as _;
 use rand::rngs::StdRng;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::history::{COLOR, Selector, VALUE};
 
-/// Few, so that they are fought over.
+/// Few, so that clients compete for them.
 pub(crate) const KEYS: [&str; 8] = [
     "configmaps/hot/a",
     "configmaps/hot/b",
@@ -17,7 +17,7 @@ pub(crate) const KEYS: [&str; 8] = [
     "persistentvolumes/v",
     "persistentvolumes/w",
 ];
-/// What is listed and watched.
+/// The prefixes of lists and watches.
 pub(crate) const PREFIXES: [&str; 5] = [
     "configmaps/",
     "configmaps/hot/",
@@ -27,12 +27,12 @@ pub(crate) const PREFIXES: [&str; 5] = [
 ];
 pub(crate) const COLORS: [&str; 3] = ["red", "green", "blue"];
 
-/// One of several.
+/// A random choice.
 pub(crate) fn one<'a>(random: &mut StdRng, of: &[&'a str]) -> &'a str {
     of[random.random_range(0..of.len())]
 }
 
-/// A selector, more often than not of everything.
+/// A selector; most of them select everything.
 pub(crate) fn selector(random: &mut StdRng) -> Selector {
     match random.random_range(0..10) {
         0 | 1 => Selector::Color(one(random, &COLORS).to_owned()),
@@ -43,7 +43,7 @@ pub(crate) fn selector(random: &mut StdRng) -> Selector {
     }
 }
 
-/// The path of a collection; its resource.
+/// The path of a collection, and its resource.
 pub(crate) fn collection(prefix: &str) -> (String, &str) {
     match prefix.trim_end_matches('/').split_once('/') {
         Some((resource, namespace)) => (format!("/api/v1/namespaces/{namespace}/{resource}"), resource),
@@ -58,7 +58,7 @@ pub(crate) fn path(key: &str) -> (String, String, &str) {
     (format!("{collection}/{name}"), collection, resource)
 }
 
-/// What holds an object of a kind. The server itself puts it on claims and volumes.
+/// The finalizer of a kind. The server itself adds it to claims and volumes.
 pub(crate) fn finalizer(resource: &str) -> &'static str {
     match resource {
         "persistentvolumeclaims" => "kubernetes.io/pvc-protection",

@@ -1,8 +1,8 @@
-//! The rule of revisions: they are one order of everything, and it agrees with time.
+//! The rule of revisions: they are a total order of all changes, and it agrees with time.
 //!
-//! What a client can know bounds what it may be told. `lo` of an instant is the highest revision that anybody had heard of
-//! before it; `hi` is the highest one that could exist then, because what caused it, and what caused every one before it,
-//! had been sent. An operation takes effect at a revision from `lo` of its start to `hi` of its end.
+//! Two bounds apply. `lo` of an instant is the highest revision that any client had received before it; `hi` is
+//! the highest one that could exist then, because its cause and the causes of all revisions before it had been
+//! sent. An operation takes effect at a revision from `lo` of its start to `hi` of its end.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use super::causes::Causes;
 use super::history::{Ask, At, Form, History, Operation, Outcome, Revision, Selector, State, Wants};
 use super::log::{Entry, Faults, Log, Span};
 
-/// What was known when.
+/// The highest known revision at each instant.
 #[derive(Debug, Default)]
 pub(crate) struct Known(BTreeMap<At, Revision>);
 
 impl Known {
-    /// Somebody knows of a revision at this instant.
+    /// Records that a client knows a revision at this instant.
     pub(crate) fn add(&mut self, at: At, revision: Revision) {
         if self.0.range(..=at).next_back().is_some_and(|(_, known)| *known >= revision) {
             return;
         }
-        // The map only grows in both.
+        // The map increases in both time and revision.
         while let Some((later, _)) = self.0.range(at..).next().filter(|(_, known)| **known <= revision) {
             let later = *later;
             self.0.remove(&later);
@@ -34,18 +34,18 @@ impl Known {
     }
 }
 
-/// Everything that one operation is judged by.
+/// The input for checking one operation.
 struct Judge<'a> {
     log: &'a Log,
     causes: &'a Causes,
     retention: Revision,
     operation: &'a Operation,
-    /// The bounds of the revision at which it took effect.
+    /// The bounds of the revision at which the operation took effect.
     lo: Revision,
     hi: Revision,
 }
 
-/// Judges all operations; what is known afterwards is returned for the streams.
+/// Checks all operations; returns the known revisions for the check of the streams.
 pub(crate) fn check(history: &History, log: &Log, causes: &Causes, faults: &mut Faults) -> Known {
     let mut known = Known::default();
     known.add(0, log.begin());
@@ -61,8 +61,8 @@ pub(crate) fn check(history: &History, log: &Log, causes: &Causes, faults: &mut 
             known.add(operation.end, revision);
         }
     }
-    // What an answer says without a number ("not found") is true of a revision too. The lowest that fits is taken, and
-    // those who come later know of it; so they are judged in the order in which they ended.
+    // An answer without a revision ("not found") is also true of some revision. The check chooses the lowest match,
+    // and later operations know that revision; so operations are checked in the order in which they ended.
     for operation in operations {
         let (lo, hi) = (known.before(operation.start), causes.newest(operation.end));
         let judge = Judge { log, causes, retention: history.retention, operation, lo, hi };
@@ -79,7 +79,7 @@ pub(crate) fn check(history: &History, log: &Log, causes: &Causes, faults: &mut 
     known
 }
 
-/// The revision that an answer names.
+/// The revision in an answer.
 fn told(log: &Log, operation: &Operation) -> Option<Revision> {
     match &operation.outcome {
         Outcome::Object(state) => Some(state.revision),
@@ -99,7 +99,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Whether something is so at some revision of the operation; if it is, the lowest one.
+    /// The lowest revision within the operation's bounds at which the state matches, if any.
     fn sometimes(&self, key: &str, fits: impl Fn(Option<&State>) -> bool) -> Option<Revision> {
         let spans = self.log.spans(key, self.lo, self.hi);
         spans.iter().find(|span| fits(span.state)).map(|span| span.from)
@@ -110,7 +110,7 @@ impl<'a> Judge<'a> {
         found
     }
 
-    /// The lowest revision at which it may have taken effect, when that says something new.
+    /// The lowest revision at which it may have taken effect, if that adds information.
     fn judge(&self, faults: &mut Faults) -> Option<Revision> {
         if self.lo > self.hi {
             faults.add("order", self.say("more was known before it than could exist behind it"));
@@ -192,7 +192,7 @@ impl<'a> Judge<'a> {
         self.must(found, "refused", faults)
     }
 
-    /// A write went well: it is that revision.
+    /// A successful write: its revision must be the one in the answer.
     fn written(&self, state: &State, faults: &mut Faults) {
         let Some(entry) = self.log.entry(state.revision).filter(|entry| entry.key == state.key) else {
             faults.add("lost", self.say("the log has no such revision of that key"));
@@ -225,7 +225,7 @@ impl<'a> Judge<'a> {
         });
     }
 
-    /// The object is gone by this operation.
+    /// The operation removed the object.
     fn gone(&self, uid: &str, last: Option<&State>, faults: &mut Faults) {
         let Some(entry) = self.log.deletion(uid) else {
             faults.add("lost", self.say("the log has no such deletion"));
@@ -249,7 +249,7 @@ impl<'a> Judge<'a> {
         faults.unless(fits, "write", || self.say(&format!("it was over {before:?}")));
     }
 
-    /// A delete of an object that is held: it is marked, by this operation or by another before it.
+    /// A delete of an object with finalizers: this operation or an earlier one marked it.
     fn marked(
         &self,
         key: &str,
@@ -300,7 +300,7 @@ impl<'a> Judge<'a> {
         });
     }
 
-    /// 410: only what is behind the retention may be.
+    /// 410: allowed only for revisions older than the retention.
     fn expired(&self, wants: Wants, faults: &mut Faults) {
         let wanted = match wants {
             Wants::Exact(wanted) | Wants::Page(wanted) => Some(wanted),
@@ -312,7 +312,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Whether the conditions of a write hold for what it is over.
+/// Whether the preconditions of a write hold for the state that it replaces.
 pub(crate) fn allows(over: &State, uid: Option<&str>, expect: Option<Revision>, test: Option<&str>) -> bool {
     uid.is_none_or(|uid| over.uid == uid)
         && expect.is_none_or(|expect| over.revision == expect)

@@ -1,4 +1,4 @@
-//! Every rule with a small history that it must refuse, beside the one that it lets pass.
+//! Each rule with a small history that violates it, and one that satisfies it.
 
 use super::check::check;
 use super::history::{
@@ -94,7 +94,7 @@ fn bookmark(at: u64, revision: u64, initial_end: bool) -> Heard {
 
 use Change::{Added, Deleted, Modified};
 
-/// Everything that happens, with one watcher of everything from the beginning.
+/// The valid history: all changes, and one watcher of everything from the beginning.
 fn good() -> History {
     let deleted = Outcome::Gone { uid: "ua".to_owned(), last: None };
     let delete = Ask::Delete { key: A.to_owned(), uid: None, expect: Some(14) };
@@ -117,7 +117,7 @@ fn good() -> History {
     }
 }
 
-/// A change to the good history, and the rules that must complain; none where it is still good.
+/// A change to the valid history, and the rules that it violates; none if it remains valid.
 type Case = (&'static str, &'static [&'static str], fn(&mut History));
 
 fn push(history: &mut History, start: u64, end: u64, ask: Ask, outcome: Outcome) {
@@ -142,7 +142,7 @@ fn judge(cases: &[Case]) {
 }
 
 #[test]
-fn writes() {
+fn invalid_writes_are_detected() {
     judge(&[
         ("1 as it is", &[], |_| {}),
         ("2 lost: acknowledged, and not in the log", &["lost"], |h| {
@@ -212,7 +212,7 @@ fn writes() {
 }
 
 #[test]
-fn reads() {
+fn invalid_reads_are_detected() {
     judge(&[
         ("1 what is there", &[], |h| push(h, 220, 230, get(A), Outcome::Object(a2()))),
         ("2 beside a write: before or after it", &[], |h| {
@@ -295,7 +295,7 @@ fn reads() {
 }
 
 #[test]
-fn watches() {
+fn invalid_watches_are_detected() {
     judge(&[
         ("1 filter: another namespace", &["filter"], |h| h.streams[1].prefix = "configmaps/warm/".into()),
         ("2 filter: not selected", &["filter"], |h| h.streams[1].selector = Selector::Name("b".into())),
@@ -400,7 +400,7 @@ fn watches() {
     ]);
 }
 
-/// A watcher of what is red: `a` leaves it at revision 12 and comes back at 14.
+/// A watcher that selects red: `a` leaves the selection at revision 12 and returns at 14.
 fn red(history: &mut History, out: Change, shown: State, back: Change) {
     let left = State { revision: 12, ..shown };
     let mut events = vec![(Added, a1()), (out, left), (Added, b1()), (back, a3()), (Deleted, a4())];

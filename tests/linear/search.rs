@@ -1,41 +1,41 @@
-//! Whether some order of concurrent operations explains what they answered: the search of Wing and Gong with Lowe's
-//! memory of what was tried. It knows nothing of revisions.
+//! Searches for an order of concurrent operations that explains their answers: the algorithm of Wing and Gong
+//! with Lowe's cache of visited states. It does not use revisions.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 
 use super::history::At;
 
-/// An operation of one object: it took effect at one moment between its call and its return.
+/// An operation on one object: it took effect at one instant between its call and its return.
 #[derive(Clone, Debug)]
 pub(crate) struct Timed<A> {
     pub(crate) call: At,
-    /// `None` when it is unknown whether it took effect at all.
+    /// `None` if it is unknown whether it took effect at all.
     pub(crate) ret: Option<At>,
     pub(crate) act: A,
 }
 
-/// What the operations work on.
+/// The object on which operations act.
 pub(crate) trait Model {
     type Act;
     type State: Clone + Eq + Hash;
 
-    /// The state that an operation leaves, if it can have happened in this one.
+    /// The state after an operation, if the operation is possible in the current state.
     fn step(&self, act: &Self::Act, state: &Self::State) -> Option<Self::State>;
 }
 
-/// A call or a return, in a list of those that are not yet put in order.
+/// A call or a return, in a list of those that are not yet ordered.
 struct Node {
     operation: usize,
     is_call: bool,
-    /// Of a call: where its return is.
+    /// Of a call: the index of its return.
     ret: usize,
     previous: usize,
     next: usize,
 }
 
-/// An order that explains all operations (their indices), or how far the longest one came: the operations that it could not
-/// go on with.
+/// Returns an order that explains all operations (their indices), or the operations that could not extend the
+/// longest partial order.
 pub(crate) fn explain<M: Model>(
     model: &M,
     initial: M::State,
@@ -50,7 +50,7 @@ pub(crate) fn explain<M: Model>(
     let mut at = list.first();
     while wanted > 0 {
         let node = &list.nodes[at];
-        // The end of the list is a return of nothing.
+        // The end of the list counts as a return.
         let returned = at == List::END || !node.is_call;
         if !returned {
             let operation = node.operation;
@@ -69,7 +69,7 @@ pub(crate) fn explain<M: Model>(
         if order.len() >= stuck.0 {
             stuck = (order.len(), list.open());
         }
-        // Whatever has returned must be somewhere before here: the last choice was wrong.
+        // An operation that has returned must already be in the order: undo the last choice.
         let Some((last, before, without)) = order.pop() else { return Err(stuck.1) };
         (state, done) = (before, without);
         list.put_back(last);
@@ -79,7 +79,8 @@ pub(crate) fn explain<M: Model>(
     Ok(order.iter().map(|(node, _, _)| list.nodes[*node].operation).collect())
 }
 
-/// A set of operations is the sum of their marks; that two sets have the same one is as likely as a fault of the memory.
+/// A set of operations is identified by the sum of these marks; a collision of two sets is as unlikely as a
+/// memory error.
 fn mark(operation: usize) -> u128 {
     let mut mixed = 0;
     for part in 0..2_u64 {
@@ -91,17 +92,18 @@ fn mark(operation: usize) -> u128 {
     mixed
 }
 
-/// Calls and returns in the order of time; what is put in order is lifted out of it, and put back when that was wrong.
+/// Calls and returns in the order of time. An operation is removed from the list when it is ordered, and restored
+/// when the choice is undone.
 struct List {
     nodes: Vec<Node>,
 }
 
 impl List {
-    /// Both ends are the same node.
+    /// The head and the tail are the same node.
     const END: usize = 0;
 
     fn of<A>(operations: &[Timed<A>]) -> List {
-        // Where instants are equal, calls come first: whoever cannot be told apart is concurrent.
+        // Calls come first among equal instants: operations that cannot be ordered by time are concurrent.
         let mut moments: Vec<(At, bool, usize)> = Vec::new();
         for (index, operation) in operations.iter().enumerate() {
             moments.push((operation.call, false, index));
@@ -168,14 +170,14 @@ impl List {
 mod tests {
     use super::*;
 
-    /// A register with compare and set.
+    /// A compare-and-set register.
     struct Register;
 
     #[derive(Clone, Copy, Debug)]
     enum Act {
         Write(u8),
         Read(u8),
-        /// From, to, whether it went well.
+        /// From, to, and whether it succeeded.
         Swap(u8, u8, bool),
     }
     use Act::{Read, Swap, Write};
@@ -193,11 +195,11 @@ mod tests {
         }
     }
 
-    /// A name, whether an order explains it, and calls, returns and acts.
+    /// A name, whether an order exists, and calls, returns and acts.
     type Case = (&'static str, bool, &'static [(At, Option<At>, Act)]);
 
     #[test]
-    fn registers() {
+    fn register_histories_are_explained_or_rejected() {
         #[rustfmt::skip]
         let cases: &'static [Case] = &[
             ("1 one behind the other", true, &[(1, Some(2), Write(1)), (3, Some(4), Read(1))]),
@@ -231,8 +233,8 @@ mod tests {
     }
 
     #[test]
-    fn long_histories_take_no_time() {
-        // Writers in lockstep: without a memory of what was tried this would take forever.
+    fn long_histories_are_searched_quickly() {
+        // Concurrent writers in lockstep: without the cache of visited states, the search would take exponential time.
         let mut timed = Vec::new();
         for round in 0..100 {
             let call = round * 100;

@@ -1,23 +1,25 @@
-//! What a watch promises, stream by stream, in the words of etcd's guarantees:
+//! The guarantees of a watch, stream by stream, named as in etcd's documentation:
 //!
-//! * **filter**: only what is below the prefix and selected (or was, for what is deleted);
+//! * **filter**: only objects that are below the prefix and selected (or were, for deletions);
 //! * **ordered**: by revision;
-//! * **unique**: nothing twice, not over a resume either;
+//! * **unique**: no event twice, also not after a resume;
 //! * **atomic**: the initial events are the state of one revision, and a revision is one event;
-//! * **bookmarkable**: behind a bookmark comes nothing that is older than it;
-//! * **reliable**: between the first and the last thing that was heard, nothing is left out;
-//! * **resumable**: the first event is the first one behind the revision that was asked for;
-//! * **previous value**: what is deleted is shown as it was last, and everything else as it is then;
-//! * **is-create**: ADDED is what the watcher did not have, MODIFIED what it had and has, DELETED what it has no more.
+//! * **bookmarkable**: no event after a bookmark is older than the bookmark;
+//! * **reliable**: no event is missing between the first and the last line received;
+//! * **resumable**: the first event is the first one after the requested revision;
+//! * **previous value**: a deletion shows the last state, and every other event the state at its revision;
+//! * **is-create**: ADDED is an object that the watcher did not have, MODIFIED one that it had and still has,
+//!   DELETED one that it no longer has.
 //!
-//! And two more: **existing**: no revision is told before it can exist; **expired**: only what is behind the retention is.
+//! And two more: **existing**: no revision is sent before it can exist; **expired**: only revisions older than
+//! the retention expire.
 
 use super::causes::Causes;
 use super::history::{Change, From, History, Revision, State, Stream, What};
 use super::log::{Entry, Fault, Faults, Log};
 use super::revisions::Known;
 
-/// What an entry of the log is to a watcher.
+/// The event that a watcher receives for an entry of the log.
 fn to_watcher<'a>(stream: &Stream, entry: &'a Entry) -> Option<(Change, &'a State)> {
     if !entry.key.starts_with(&stream.prefix) {
         return None;
@@ -32,7 +34,7 @@ fn to_watcher<'a>(stream: &Stream, entry: &'a Entry) -> Option<(Change, &'a Stat
     }
 }
 
-/// Judges all streams.
+/// Checks all streams.
 pub(crate) fn check(history: &History, log: &Log, causes: &Causes, known: &Known, faults: &mut Faults) {
     let mut last_of = std::collections::BTreeMap::new();
     for stream in &history.streams {
@@ -84,8 +86,8 @@ impl Judge<'_> {
         self.failure(faults);
     }
 
-    /// The revision behind which the live events begin (`None`: unknown), and where they are in what was heard. The initial
-    /// events are judged here.
+    /// The revision after which the live events begin (`None`: unknown), and their index in the received lines. Also
+    /// checks the initial events.
     fn start(&self, faults: &mut Faults) -> (Option<Revision>, usize) {
         let heard = &self.stream.heard;
         let least = match self.stream.from {
@@ -96,9 +98,9 @@ impl Judge<'_> {
         let end =
             heard.iter().position(|heard| matches!(heard.what, What::Bookmark { initial_end: true, .. }));
         let Some(end) = end else {
-            // Without the bookmark nobody knows where they end; what was heard before its end is a part of some state. A
-            // stream that asked for no bookmarks is judged from its first event that is not an addition, or that repeats
-            // the order of keys.
+            // Without the bookmark, the end of the initial events is unknown; the lines before a cut are a part of some
+            // state. A stream that requested no bookmarks is checked from its first event that is not an addition, or that
+            // breaks the order of keys.
             return self.unmarked(least, faults);
         };
         let at = heard[end].revision().unwrap_or(0);
@@ -119,12 +121,13 @@ impl Judge<'_> {
         (Some(at), end + 1)
     }
 
-    /// Initial events without a bookmark behind them: some revision must explain all of them and what follows.
+    /// Initial events without a bookmark after them: some revision must explain all of them and the events that
+    /// follow.
     fn unmarked(&self, least: Revision, faults: &mut Faults) -> (Option<Revision>, usize) {
         let heard = &self.stream.heard;
         let lo = least.max(self.known.before(self.stream.opened)).max(self.log.begin());
         let hi = self.causes.newest(self.stream.answered).min(self.log.last());
-        // One after which a bookmark should have come, and which counts only if no other one explains it: what follows
+        // A candidate that would require a bookmark counts only if no other one explains the stream: the events after
         // the state of a revision may also be a part of the state of a later one.
         let mut without = None;
         for at in lo..=hi.max(lo) {
@@ -150,7 +153,7 @@ impl Judge<'_> {
         (None, heard.len())
     }
 
-    /// Ordered, unique, atomic, bookmarkable.
+    /// Checks ordered, unique, atomic and bookmarkable.
     fn order(&self, start: Option<Revision>, live: usize, faults: &mut Faults) {
         let (mut last, mut last_key) = (start.unwrap_or(0), "");
         let mut promised = start.unwrap_or(0);
@@ -180,11 +183,11 @@ impl Judge<'_> {
         }
     }
 
-    /// Reliable, resumable, previous value, is-create.
+    /// Checks reliable, resumable, previous value and is-create.
     fn contents(&self, start: Option<Revision>, live: usize, faults: &mut Faults) {
         let heard = self.stream.heard.get(live..).unwrap_or_default();
         let Some(end) = heard.iter().filter_map(super::history::Heard::revision).max() else { return };
-        // "Now" was a moment between the request and its answer.
+        // "Now" was some instant between the request and its answer.
         let (from, surely) = match start {
             Some(start) => (start, start),
             None => {
@@ -212,7 +215,7 @@ impl Judge<'_> {
                     next = told.next();
                     first = false;
                 }
-                // Before the moment that was "now".
+                // Before the instant of "now".
                 _ if first && start.is_none() && revision <= surely => {}
                 _ => {
                     let rule = if first { "resumable" } else { "reliable" };

@@ -1,4 +1,4 @@
-//! Watchers that begin, break off and go on in every way there is, and note every line that they hear.
+//! Watchers that start, disconnect and resume in every possible way, and record every line that they receive.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use super::history::{Change, From, Heard, Revision, Selector, State, Stream, Wha
 use super::requests::{PREFIXES, collection, one, selector};
 use crate::harness::wait;
 
-/// What a watcher is told from outside: the last revision there will be, once it is known.
+/// Tells a watcher the last revision of the round, once it is known.
 pub(crate) type Finish = watch::Receiver<Option<Revision>>;
 
-/// How a stream came to its end.
+/// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// By the server, by the network or by us: it can be resumed.
+    /// By the server, the network or the watcher: it can be resumed.
     Over,
-    /// The server lost the revision: one has to begin anew.
+    /// The revision has expired: the watcher must start over.
     Lost,
-    /// What was to be heard is heard.
+    /// Everything has been received.
     Complete,
-    /// There was no stream.
+    /// The stream could not be opened.
     NoServer,
 }
 
@@ -37,11 +37,11 @@ pub(crate) struct Watcher {
     pub(crate) traffic: Traffic,
     pub(crate) id: u32,
     pub(crate) finish: Finish,
-    /// It begins anew all the time: where the initial events end and the live ones begin, something can go wrong.
+    /// Restarts often: the transition from initial to live events is prone to errors.
     pub(crate) hasty: bool,
 }
 
-/// How to open a stream.
+/// The parameters of a stream.
 struct Open {
     prefix: String,
     selector: Selector,
@@ -49,14 +49,14 @@ struct Open {
     query: String,
     bookmarks: bool,
     resumed: bool,
-    /// Events after which the client breaks off.
+    /// The number of events after which the client disconnects.
     patience: usize,
 }
 
 const NO_END: usize = usize::MAX;
 
 impl Watcher {
-    /// Hears everything of a resource from the beginning, over all restarts.
+    /// Records all events of a resource from the beginning, across all restarts.
     pub(crate) async fn record(self, resource: &str) {
         let mut after = self.traffic.begin;
         let mut resumed = false;
@@ -82,7 +82,7 @@ impl Watcher {
         }
     }
 
-    /// Watches this and that until it has heard all of the last one.
+    /// Watches random prefixes until it has received every event of the last one.
     pub(crate) async fn roam(self, mut random: StdRng) {
         loop {
             let mut open = self.begin(&mut random);
@@ -124,7 +124,7 @@ impl Watcher {
         }
     }
 
-    /// A new beginning.
+    /// A new start.
     fn begin(&self, random: &mut StdRng) -> Open {
         let newest = self.traffic.newest.load(Ordering::SeqCst);
         let back = if random.random_ratio(1, 3) { newest - self.traffic.begin } else { 100 };
@@ -163,11 +163,11 @@ impl Watcher {
         }
     }
 
-    /// One stream: how it ended, and the last revision that was heard of.
+    /// Runs one stream; returns how it ended, and the last revision received.
     async fn stream(&self, mut open: Open) -> (End, Option<Revision>) {
         let finish = *self.finish.borrow();
         if finish.is_some() {
-            // The bookmark a second later tells that everything was heard.
+            // The bookmark that arrives within a second shows that every event was received.
             open.bookmarks = true;
         }
         let (path, resource) = collection(&open.prefix);
@@ -205,7 +205,7 @@ impl Watcher {
         loop {
             let frame = tokio::select! {
                 frame = wait::in_time(&request, body.frame()) => frame,
-                // Told to finish: break off, and go on with a stream that ends.
+                // Asked to finish: disconnect, and resume with a stream that ends.
                 _ = told.wait_for(Option::is_some), if finish.is_none() => return (End::Over, last),
             };
             let Some(Ok(frame)) = frame else { return (End::Over, last) };
@@ -259,7 +259,7 @@ const HASTY: u32 = 50;
 /// A watcher's task.
 pub(crate) type Task = tokio::task::JoinHandle<()>;
 
-/// The recorders, one for each resource, and those who roam.
+/// Starts the recorders, one for each resource, and the roaming watchers.
 pub(crate) fn start(
     traffic: &Traffic,
     finish: &Finish,

@@ -1,4 +1,4 @@
-//! Nonsense, end to end: each is answered or cut off, and the server is well afterwards.
+//! Invalid input, end to end: the server answers each with an error or closes the connection, and stays healthy.
 
 use axum::http::Method;
 use serde_json::json;
@@ -24,7 +24,7 @@ async fn say(plane: &Plane, bytes: impl AsRef<[u8]>) -> Heard {
 }
 
 #[tokio::test]
-async fn heads() {
+async fn invalid_request_heads_are_rejected() {
     let plane = server(&["--read-header-timeout", "1s"]).await;
     let with = |headers: &str| format!("GET /version HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
     let many: String = (0..101).map(|number| format!("x-{number}: y\r\n")).collect();
@@ -63,9 +63,9 @@ async fn heads() {
     }
 }
 
-/// HTTP/1.0 has no second request.
+/// HTTP/1.0 connections are closed after the first answer.
 #[tokio::test]
-async fn http_1_0_ends_with_its_answer() {
+async fn http_1_0_connection_closes_after_its_answer() {
     let plane = server(&[]).await;
     let mut client = Raw::connect(&plane).await;
     client.send("GET /healthz HTTP/1.0\r\nhost: localhost\r\n\r\n").await;
@@ -73,9 +73,9 @@ async fn http_1_0_ends_with_its_answer() {
     assert!(heard.starts_with("HTTP/1.0 200") && heard.ends_with("ok"), "{heard}");
 }
 
-/// Requests within requests: where two readings are possible, nothing is read after it.
+/// Request smuggling: if a message has two possible readings, the server reads nothing after it.
 #[tokio::test]
-async fn smuggling() {
+async fn ambiguous_requests_close_the_connection() {
     let plane = server(&["--read-header-timeout", "1s", "--request-timeout", "2s"]).await;
     let hidden = "GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let post = |headers: &str, body: &str| {
@@ -122,7 +122,7 @@ async fn smuggling() {
 type BodyCase<'c> = (&'c str, &'c Method, &'c str, &'c [(&'c str, &'c str)], Vec<u8>, u16);
 
 #[tokio::test]
-async fn bodies() {
+async fn invalid_bodies_are_rejected() {
     let plane = server(&[]).await;
     let http = plane.http();
     http.create(CONFIG_MAPS, &json!({"metadata": {"name": "it"}})).await;
@@ -217,9 +217,10 @@ fn shown(answer: &Answer) -> String {
     answer.text().chars().take(500).collect()
 }
 
-/// What says that it is too large is not waited for, and what does not say so is cut off.
+/// A body that is declared too large is rejected without reading it, and one without a declared length is cut off
+/// at the limit.
 #[tokio::test]
-async fn bodies_without_end() {
+async fn endless_bodies_are_cut_off() {
     let plane = server(&[]).await;
     let head = |length: &str| {
         format!(
@@ -240,7 +241,7 @@ async fn bodies_without_end() {
 }
 
 #[tokio::test]
-async fn queries_and_paths() {
+async fn invalid_queries_and_paths_are_rejected() {
     let plane = server(&[]).await;
     let http = plane.http();
     http.create(CONFIG_MAPS, &json!({"metadata": {"name": "it"}})).await;
@@ -271,9 +272,9 @@ async fn queries_and_paths() {
     }
 }
 
-/// A watch from a revision that there is not yet: upstream waits; in no case is there silence for ever.
+/// A watch from a future revision: upstream waits; the stream must not stay silent forever.
 #[tokio::test]
-async fn a_watch_from_the_future() {
+async fn watch_from_a_future_revision_is_not_silent_forever() {
     let plane = server(&[]).await;
     let http = plane.http();
     let mut watch = http.watch("/api/v1/pods?watch=1&resourceVersion=99999999&timeoutSeconds=1").await;

@@ -1,4 +1,4 @@
-//! A client that floods waits behind itself.
+//! A client that floods the server delays only itself.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ const QUEUE_FULL: &str = "apiserver_flowcontrol_rejected_requests_total{flow_sch
                           priority_level=\"global-default\",reason=\"queue-full\"}";
 
 #[tokio::test]
-async fn a_flood_does_not_keep_others_out() {
+async fn flood_does_not_block_other_clients() {
     let plane = server(&["--max-mutating-requests-inflight", "1", "--max-request-wait", "5m"]).await;
     let http = plane.http();
     let mut holder = Raw::connect(&plane).await;
     holder.post_without_body().await;
     until_figure(&http, WRITES, 1).await;
-    // 50 of one client may wait; there is room for all of these that may.
+    // Up to 50 requests of one client may wait; the queue has space for all of these.
     let mut flood = Vec::new();
     for number in 0..60 {
         let mut client = Raw::connect(&plane).await;
@@ -25,10 +25,11 @@ async fn a_flood_does_not_keep_others_out() {
         flood.push(client);
     }
     until_figure(&http, WAITING_WRITES, 50).await;
-    // The queues are full together as well (50 for one seat), and there is a place for who has none.
+    // The total limit is reached as well (50 for one permit), but a client without waiting requests is still
+    // admitted.
     let mut modest = Raw::connect(&plane).await;
     modest.post("modest", "modest").await;
-    // 10 find their queue full, and one gives way.
+    // 10 find their queue full, and one is removed to admit the other client.
     until_figure(&http, QUEUE_FULL, 11).await;
     drop(holder);
     let heard = modest.answer().await;

@@ -1,4 +1,4 @@
-//! So many requests at the same time: who comes then waits, and is refused in upstream's words.
+//! The limits of concurrent requests: excess requests wait, and are then rejected with upstream's message.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ const REFUSED: &str = "apiserver_flowcontrol_rejected_requests_total{flow_schema
                        priority_level=\"global-default\",reason=\"time-out\"}";
 
 #[tokio::test]
-async fn writes_beyond_the_limit() {
+async fn excess_writes_are_rejected() {
     let plane = server(&["--max-mutating-requests-inflight", "1", "--max-request-wait", "200ms"]).await;
     let http = plane.http();
     let mut holder = Raw::connect(&plane).await;
@@ -25,13 +25,13 @@ async fn writes_beyond_the_limit() {
     }
     drop(holder);
     until_figure(&http, WRITES, 0).await;
-    // The same connection is as good as any.
+    // The connection of a rejected request remains usable.
     refused.post("a", "test").await;
     assert_eq!(refused.answer().await.code, 201);
 }
 
 #[tokio::test]
-async fn who_waits_is_served() {
+async fn waiting_request_is_served() {
     let plane = server(&["--max-mutating-requests-inflight", "1", "--max-request-wait", "5m"]).await;
     let http = plane.http();
     let mut holder = Raw::connect(&plane).await;
@@ -40,7 +40,7 @@ async fn who_waits_is_served() {
     let mut waiting = Raw::connect(&plane).await;
     waiting.post("waits", "test").await;
     until_figure(&http, WAITING_WRITES, 1).await;
-    // One that waits and goes is forgotten.
+    // A waiting request whose client disconnects is removed.
     let mut leaving = Raw::connect(&plane).await;
     leaving.post("leaves", "test").await;
     until_figure(&http, WAITING_WRITES, 2).await;
@@ -54,7 +54,7 @@ async fn who_waits_is_served() {
 }
 
 #[tokio::test]
-async fn a_large_answer_counts_until_it_is_read() {
+async fn large_answer_counts_until_it_is_read() {
     let plane = server(&["--max-requests-inflight", "1", "--max-request-wait", "200ms"]).await;
     let http = plane.http();
     fill(&http, 8).await;
@@ -72,7 +72,7 @@ async fn a_large_answer_counts_until_it_is_read() {
 }
 
 #[tokio::test]
-async fn watches_beyond_the_limit() {
+async fn excess_watches_are_rejected() {
     let plane = server(&["--max-watches", "2"]).await;
     let http = plane.http();
     let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion=0");

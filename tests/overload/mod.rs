@@ -1,8 +1,8 @@
-//! More than the server can do, and nonsense: it says so or cuts off, and serves everybody else
+//! Overload and invalid input: the server rejects requests or closes connections, and serves all other clients
 //! (docs/overload.md).
 //!
-//! The limits are small here, and times short, so that they are reached. What a test waits for is
-//! what the server counts (/metrics is never refused) or that a connection ends.
+//! The limits are small and the timeouts short, so that the tests reach them. Tests wait for metrics
+//! (/metrics is never rejected) or for the end of a connection.
 
 mod bad_input;
 mod fairness;
@@ -24,14 +24,14 @@ async fn server(flags: &[&str]) -> Plane {
     Plane::of(Layout::ServerAlone).server_flags(flags).start().await
 }
 
-/// A figure of /metrics: of the line that begins so. What has never been counted is 0.
+/// The value of a metric: the line with this prefix. A metric that was never counted is 0.
 async fn figure(http: &Http, name: &str) -> Result<u64, String> {
     let text = http.try_get("/metrics").await?.text();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     Ok(line.unwrap_or(0))
 }
 
-/// Waits until a figure is this one.
+/// Waits until a metric has this value.
 async fn until_figure(http: &Http, name: &str, want: u64) {
     wait::until(&format!("{name} is {want}"), async || match figure(http, name).await? {
         found if found == want => Ok(()),
@@ -44,7 +44,7 @@ const WRITES: &str = "apiserver_current_inflight_requests{request_kind=\"mutatin
 const READS: &str = "apiserver_current_inflight_requests{request_kind=\"readOnly\"}";
 const WAITING_WRITES: &str = "apiserver_current_inqueue_requests{request_kind=\"mutating\"}";
 
-/// Makes the list of config maps this many MiB long.
+/// Creates ConfigMaps until their list has this many MiB.
 async fn fill(http: &Http, mebibytes: usize) {
     for number in 0..mebibytes {
         let object =

@@ -1,5 +1,5 @@
-//! A connection without a client library: what is sent is what a test says, and nothing is read
-//! unless it says so.
+//! A connection without a client library: the test chooses the bytes to send, and when to
+//! read.
 
 use std::net::SocketAddr;
 
@@ -15,10 +15,10 @@ pub(super) struct Raw {
     stream: TcpStream,
 }
 
-/// An answer, as far as it came.
+/// The received part of an answer.
 #[derive(Debug)]
 pub(super) struct Heard {
-    /// 0 when there was none.
+    /// 0 if there was none.
     pub(super) code: u16,
     pub(super) text: String,
 }
@@ -28,7 +28,7 @@ pub(super) fn address(plane: &Plane) -> SocketAddr {
 }
 
 impl Heard {
-    /// It must be upstream's answer to one request too many.
+    /// Asserts that it is upstream's answer to an excess request.
     #[track_caller]
     pub(super) fn is_one_too_many(&self) {
         let text = self.text.to_ascii_lowercase();
@@ -48,35 +48,35 @@ impl Raw {
         Raw { stream: wait::in_time("a connection", TcpStream::connect(address(plane))).await.unwrap() }
     }
 
-    /// A client with hardly any room for what it does not read.
+    /// A client with a very small receive buffer.
     pub(super) async fn narrow(plane: &Plane) -> Raw {
         let socket = TcpSocket::new_v4().unwrap();
         SockRef::from(&socket).set_recv_buffer_size(4096).unwrap();
         Raw { stream: wait::in_time("a connection", socket.connect(address(plane))).await.unwrap() }
     }
 
-    /// Sends; false when the server does not take it any more.
+    /// Sends; returns false if the server no longer accepts bytes.
     pub(super) async fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         wait::in_time("sending", self.stream.write_all(bytes.as_ref())).await.is_ok()
     }
 
-    /// A GET of HTTP/1.1.
+    /// Sends an HTTP/1.1 GET.
     pub(super) async fn get(&mut self, path: &str) {
         assert!(self.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")).await);
     }
 
-    /// A POST of a config map, whole.
+    /// Sends the complete POST of a ConfigMap.
     pub(super) async fn post(&mut self, name: &str, agent: &str) {
         let body = format!("{{\"metadata\":{{\"name\":\"{name}\"}}}}");
         assert!(self.send(head(body.len(), agent) + &body).await);
     }
 
-    /// The head of a POST whose body does not come: it takes a seat for as long as it likes.
+    /// Sends the head of a POST without its body: it occupies a permit until the request times out.
     pub(super) async fn post_without_body(&mut self) {
         assert!(self.send(head(100, "holder")).await);
     }
 
-    /// Reads until there is one whole answer, or the connection ends.
+    /// Reads until one answer is complete, or the connection ends.
     pub(super) async fn answer(&mut self) -> Heard {
         let mut heard = Vec::new();
         let mut buffer = vec![0; 1 << 16];
@@ -98,7 +98,7 @@ impl Raw {
         Heard { code, text }
     }
 
-    /// Reads until the connection ends, and returns all that came.
+    /// Reads until the connection ends, and returns all bytes.
     pub(super) async fn until_closed(&mut self) -> Vec<u8> {
         let mut heard = Vec::new();
         let mut buffer = [0; 65536];
@@ -119,17 +119,17 @@ fn head(length: usize, agent: &str) -> String {
     )
 }
 
-/// Where an answer ends.
+/// The end of an answer.
 #[derive(Clone, Copy)]
 enum Length {
-    /// After so many bytes, its head among them.
+    /// After this number of bytes, including the head.
     Bytes(usize),
     /// With an empty chunk.
     Chunks,
 }
 
 impl Length {
-    /// Once the head is there.
+    /// Known once the head is complete.
     fn of(heard: &[u8]) -> Option<Length> {
         let end = heard.windows(4).position(|bytes| bytes == b"\r\n\r\n")? + 4;
         let head = String::from_utf8_lossy(&heard[..end]).to_ascii_lowercase();
@@ -142,8 +142,8 @@ impl Length {
     }
 }
 
-/// The answer to a GET over a connection of its own. The usual client comes again by itself when it
-/// is told to, so refusals are looked at without it.
+/// The answer to a GET on a new connection. The usual client retries rejected
+/// requests, so this one is used to test rejections.
 pub(super) async fn get(plane: &Plane, path: &str) -> Heard {
     let mut client = Raw::connect(plane).await;
     client.get(path).await;

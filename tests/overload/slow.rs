@@ -1,4 +1,4 @@
-//! Clients that are slow or say nothing: heads, bodies, and answers that nobody reads.
+//! Slow and silent clients: incomplete heads, missing bodies, and unread answers.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::harness::wait;
 use crate::tls::{Secured, file};
 
 #[tokio::test]
-async fn heads_that_are_never_complete() {
+async fn incomplete_heads_time_out() {
     let plane = server(&["--read-header-timeout", "1s"]).await;
     for begun in ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HTTP/1.1\r\nhost: localh"] {
         let start = Instant::now();
@@ -23,7 +23,7 @@ async fn heads_that_are_never_complete() {
         client.until_closed().await;
         assert!(start.elapsed() >= Duration::from_secs(1), "{begun:?} is not waited for");
     }
-    // One byte is no reason to wait longer.
+    // A single byte does not extend the timeout.
     let mut client = Raw::connect(&plane).await;
     wait::until("a head that trickles is cut off", async || {
         if client.send("a").await { Err("it still listens".to_owned()) } else { Ok(()) }
@@ -33,7 +33,7 @@ async fn heads_that_are_never_complete() {
 }
 
 #[tokio::test]
-async fn connections_without_a_request() {
+async fn idle_connections_are_closed() {
     let plane = server(&["--idle-timeout", "1s"]).await;
     let mut client = Raw::connect(&plane).await;
     for path in ["/healthz", "/version", CONFIG_MAPS] {
@@ -43,7 +43,7 @@ async fn connections_without_a_request() {
     let start = Instant::now();
     assert_eq!(client.until_closed().await, b"");
     assert!(start.elapsed() >= Duration::from_millis(900));
-    // A watch is a request, however little happens.
+    // A watch is a request, even if no events arrive.
     let mut watch =
         plane.http().watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=1&timeoutSeconds=3")).await;
     let start = Instant::now();
@@ -52,7 +52,7 @@ async fn connections_without_a_request() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come() {
+async fn missing_body_times_out() {
     let plane = server(&["--request-timeout", "1s"]).await;
     let mut client = Raw::connect(&plane).await;
     client.post_without_body().await;
@@ -60,13 +60,13 @@ async fn a_body_that_does_not_come() {
     assert_eq!(heard.code, 504, "{}", heard.text);
     assert!(heard.text.contains("\"reason\":\"Timeout\""), "{}", heard.text);
     assert!(heard.text.contains("request did not complete within the allotted timeout"), "{}", heard.text);
-    // What would come now could not be told from a request.
+    // The server could not distinguish a late body from a new request.
     assert_eq!(client.until_closed().await, b"");
     until_figure(&plane.http(), WRITES, 0).await;
 }
 
 #[tokio::test]
-async fn the_client_may_have_less_patience() {
+async fn client_can_set_a_shorter_timeout() {
     let plane = server(&[]).await;
     let mut client = Raw::connect(&plane).await;
     let head =
@@ -77,7 +77,7 @@ async fn the_client_may_have_less_patience() {
 }
 
 #[tokio::test]
-async fn so_many_connections() {
+async fn connections_are_limited() {
     const MOST: usize = 5;
     let plane = server(&["--max-connections", "5"]).await;
     let mut open = Vec::new();
@@ -99,9 +99,9 @@ async fn so_many_connections() {
     .await;
 }
 
-/// A list that is asked for and not read: its connection ends, and it does not come in full.
+/// A list that is requested but not read: the server closes the connection before it has sent all of it.
 #[tokio::test]
-async fn an_answer_that_nobody_reads() {
+async fn unread_answer_closes_the_connection() {
     let plane = server(&["--write-timeout", "3s"]).await;
     let http = plane.http();
     fill(&http, 8).await;
@@ -111,14 +111,14 @@ async fn an_answer_that_nobody_reads() {
     until_figure(&http, READS, 0).await;
     let heard = client.until_closed().await;
     assert!(heard.len() < 8 << 20, "{} bytes came", heard.len());
-    // One that is only slow gets all of it.
+    // A client that is only slow receives all of it.
     let mut slow = Raw::connect(&plane).await;
     slow.get(CONFIG_MAPS).await;
     assert!(slow.answer().await.text.len() > 8 << 20);
 }
 
 #[tokio::test]
-async fn an_answer_over_tls_that_nobody_reads() {
+async fn unread_answer_over_tls_closes_the_connection() {
     let server = Secured::with(&["--write-timeout", "1s"]).await;
     let http = bob(&server);
     fill(&http, 8).await;
@@ -147,7 +147,7 @@ async fn an_answer_over_tls_that_nobody_reads() {
     until_figure(&http, READS, 0).await;
     let heard = tokio::task::spawn_blocking(move || {
         let mut heard = Vec::new();
-        // An end without the end of TLS is an error, and just what is expected.
+        // The connection ends without a TLS close, which is the expected error.
         let _ = stream.read_to_end(&mut heard);
         heard.len()
     });
@@ -172,9 +172,9 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// On HTTP/2 a client can leave the connection alone and stop one answer only.
+/// On HTTP/2, a client can block a single stream instead of the connection.
 #[tokio::test]
-async fn a_stream_that_nobody_reads() {
+async fn unread_http2_stream_closes_the_connection() {
     let plane = server(&["--write-timeout", "1s"]).await;
     let http = plane.http();
     let mut client = Raw::connect(&plane).await;
@@ -183,10 +183,10 @@ async fn a_stream_that_nobody_reads() {
         field.extend_from_slice(text.as_bytes());
         field
     };
-    // GET, http, and the names of :path and :authority are in the table that HPACK begins with.
+    // GET, http, and the names :path and :authority are in HPACK's static table.
     let headers =
         [vec![0x82, 0x86, 0x04], literal("/api/v1/namespaces"), vec![0x01], literal("localhost")].concat();
-    // SETTINGS_INITIAL_WINDOW_SIZE 0: no byte of an answer is taken.
+    // SETTINGS_INITIAL_WINDOW_SIZE 0: the client accepts no bytes of an answer.
     let no_window = [0, 4, 0, 0, 0, 0];
     let sent = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
@@ -197,7 +197,7 @@ async fn a_stream_that_nobody_reads() {
     until_figure(&http, READS, 1).await;
     let start = Instant::now();
     let heard = client.until_closed().await;
-    // Later the server would ask whether the client is there, and this one does not answer.
+    // Later, the server would send a keep-alive ping, which this client does not answer.
     assert!(start.elapsed() < Duration::from_secs(25), "it ended for another reason");
     assert!(!String::from_utf8_lossy(&heard).contains("NamespaceList"), "the answer was not to be taken");
     until_figure(&http, READS, 0).await;

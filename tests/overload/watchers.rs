@@ -1,5 +1,5 @@
-//! Many watches, half of whose clients never read: the others get everything, those are cut off
-//! and know it, and memory stays within bounds.
+//! Many watches, half of whose clients never read: the others receive everything, those are disconnected
+//! and detect it, and memory stays within bounds.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use super::{CONFIG_MAPS, figure, until_figure};
 use crate::harness::plane::{Layout, Plane};
 use crate::harness::wait;
 
-/// Half of them read.
+/// The number of watches; half of them read.
 fn watchers() -> usize {
     let asked = std::env::var("ORLOP_WATCHERS").ok();
     asked.map_or(100, |text| text.parse().expect("ORLOP_WATCHERS is a number"))
 }
 
-/// Writes, and bytes of each: more than all buffers between the server and a client hold.
+/// The number of writes, and the bytes of each: more than all buffers between the server and a client can store.
 const WRITES: u64 = 60;
 const BYTES: usize = 20_000;
-/// Resident bytes of the server for a watch that waits (docs/overload.md).
+/// Resident bytes of the server for an idle watch (docs/overload.md).
 const BYTES_PER_WATCHER: u64 = 48 << 10;
-/// And for one whose client does not read, before it is cut off: the buffers.
+/// The same for a watch whose client does not read, before it is disconnected: the buffers.
 const BYTES_PER_BLOCKED_WATCHER: u64 = 512 << 10;
 
 fn open_watches(text: &str) -> u64 {
@@ -43,8 +43,8 @@ async fn until_open(plane: &Plane, want: u64) {
     .await;
 }
 
-/// The events of a watch, from what came over the connection: `(type, number of the write)`. What
-/// is behind the last whole line is left out.
+/// The events of a watch, from the bytes of the connection: `(type, number of the write)`. An
+/// incomplete last line is ignored.
 fn numbers(heard: &[u8]) -> Vec<u64> {
     let text = String::from_utf8_lossy(heard);
     let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
@@ -53,7 +53,7 @@ fn numbers(heard: &[u8]) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn half_of_whom_never_read() {
+async fn memory_stays_bounded_when_half_never_read() {
     let count = watchers();
     raise_files();
     let mut plane = Plane::of(Layout::ServerAlone)
@@ -106,7 +106,7 @@ async fn half_of_whom_never_read() {
     println!("at most, half of them blocked: {each} bytes each");
     assert!(each < BYTES_PER_BLOCKED_WATCHER, "{each} bytes for each watch, half of them blocked");
 
-    // The readers have gone, and those who do not read are cut off.
+    // The readers have disconnected, and the server has disconnected the others.
     until_open(&plane, 0).await;
     for mut client in silent {
         let seen = numbers(&client.until_closed().await);
@@ -119,16 +119,16 @@ async fn half_of_whom_never_read() {
     assert_eq!(figure(&http, super::WRITES).await, Ok(0));
 }
 
-/// Each watch is an open file, here as well.
+/// Each watch is an open file, in this process too.
 fn raise_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
 }
 
-/// A watch whose time is up ends cleanly, many at once too.
+/// Watches that reach their timeout end cleanly, also many at the same time.
 #[tokio::test]
-async fn they_end_when_their_time_is_up() {
+async fn timed_out_watches_end_cleanly() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let http = plane.http();
     let mut ending = JoinSet::new();

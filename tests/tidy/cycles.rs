@@ -1,7 +1,7 @@
-//! No import cycle crosses a folder inside a crate.
+//! Checks that no import cycle crosses a folder inside a crate.
 //!
-//! A cycle of files in one folder is borne only if it is listed in [`BORNE`], with a reason. Files that still import each other
-//! across folders are listed in `cycles_to_cut.txt`, which may only shrink.
+//! A cycle of files in one folder is allowed only if it is listed in [`BORNE`], with a reason. Files that still
+//! import each other across folders are listed in `cycles_to_cut.txt`, which may only shrink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::modules::{Graph, graph};
 use super::{files, nothing_wrong};
 
-/// A cycle in one folder, and why it stays.
+/// A cycle in one folder, and the reason to allow it.
 struct Borne {
     folder: &'static str,
     files: &'static [&'static str],
@@ -54,8 +54,8 @@ const BORNE: &[Borne] = &[
     },
 ];
 
-/// The files of cycles that are still to be cut, a path per line. A new file in a cycle fails, and so does a line whose file is
-/// in none.
+/// The files of cycles that are still to be removed, one path per line. A new file in a cycle fails the test, and
+/// so does a line whose file is in no cycle.
 const TO_CUT: &str = include_str!("cycles_to_cut.txt");
 
 /// The source files by crate, relative to the crate's `src`.
@@ -70,7 +70,7 @@ fn crates() -> BTreeMap<PathBuf, Vec<(PathBuf, String)>> {
     crates
 }
 
-/// The sets of files that all lead to each other, each of two files and more.
+/// The strongly connected components of two or more files.
 fn cycles(graph: &Graph) -> Vec<BTreeSet<&Path>> {
     let reached: BTreeMap<&Path, BTreeSet<&Path>> =
         graph.keys().map(|file| (file.as_path(), reached(graph, file))).collect();
@@ -85,7 +85,7 @@ fn cycles(graph: &Graph) -> Vec<BTreeSet<&Path>> {
     found.into_iter().collect()
 }
 
-/// The files that one leads to over one edge and more.
+/// The files reachable from one file over at least one edge.
 fn reached<'a>(graph: &'a Graph, file: &'a Path) -> BTreeSet<&'a Path> {
     let mut found = BTreeSet::new();
     let mut waiting = vec![file];
@@ -99,7 +99,7 @@ fn reached<'a>(graph: &'a Graph, file: &'a Path) -> BTreeSet<&'a Path> {
     found
 }
 
-/// The folder of all files of a cycle, if it is one.
+/// The folder that contains all files of a cycle, if there is one.
 fn one_folder<'a>(cycle: &BTreeSet<&'a Path>) -> Option<&'a Path> {
     let folders: BTreeSet<Option<&Path>> = cycle.iter().map(|file| file.parent()).collect();
     if folders.len() == 1 { folders.into_iter().next().flatten() } else { None }
@@ -117,8 +117,8 @@ fn describe(src: &Path, graph: &Graph, cycle: &BTreeSet<&Path>) -> String {
     lines.join("\n")
 }
 
-/// What is wrong with a crate's cycles; takes the entries that are met from `borne`, and adds to `met` the files of `to_cut`
-/// that take part in one.
+/// The faults of a crate's cycles; removes the entries that apply from `borne`, and adds to `met` the files of
+/// `to_cut` that are in a cycle.
 fn faults(
     src: &Path,
     files: &[(PathBuf, String)],
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_across_folders_is_found() {
+    fn cycle_across_folders_is_found() {
         let tree = [
             ("lib.rs", "mod a; mod b;"),
             ("a/mod.rs", "pub mod deep; pub struct A;"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_without_a_cycle_passes() {
+    fn tree_without_a_cycle_passes() {
         let tree = [
             ("lib.rs", "mod a; mod b; pub use crate::a::A;"),
             ("a/mod.rs", "mod deep; pub struct A; #[cfg(test)] mod tests { use crate::b::B; }"),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reexport_leads_to_the_definition() {
+    fn reexport_leads_to_the_definition() {
         let tree = [
             ("lib.rs", "mod a; mod c; pub use a::{One, Two as Second};"),
             (
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn super_is_followed_upwards() {
+    fn super_is_resolved_upwards() {
         let tree = [
             ("lib.rs", "mod a; mod top;"),
             ("a/mod.rs", "mod b;"),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_to_cut_may_lose_files_and_gain_none() {
+    fn listed_cycle_may_shrink_but_not_grow() {
         let tree = [
             ("a/x.rs", "use crate::b::y::Y; pub struct X;"),
             ("b/y.rs", "use crate::a::x::X; pub struct Y;"),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_listed_cycle_in_one_folder_is_borne() {
+    fn only_a_listed_cycle_in_one_folder_is_allowed() {
         let one: Vec<_> =
             [("a/x.rs", "use super::y::Y; pub struct X;"), ("a/y.rs", "use super::x::X; pub struct Y;")]
                 .map(|(path, text)| (PathBuf::from(path), text.to_owned()))

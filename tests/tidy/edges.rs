@@ -1,4 +1,5 @@
-//! The dependencies between our crates, as `cargo metadata` tells them and as ARCHITECTURE.md allows them.
+//! Compares the dependencies between the workspace's crates, as reported by `cargo metadata`, with those that
+//! ARCHITECTURE.md allows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ const TEST_SUPPORT: &str = "test_support";
 /// Crates that the tests of any other crate may use.
 const FOR_TESTS: [&str; 2] = [TEST_SUPPORT, "csi_hostpath"];
 
-/// The table of ARCHITECTURE.md: `a, b -> c, d`, several to a line, behind "Allowed edges".
+/// The table of ARCHITECTURE.md: `a, b -> c, d`, several edges per line, after "Allowed edges".
 fn allowed_edges() -> BTreeMap<String, BTreeSet<String>> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let block = text.split("Allowed edges").nth(1).expect("ARCHITECTURE.md has the allowed edges");
@@ -31,14 +32,14 @@ fn allowed_edges() -> BTreeMap<String, BTreeSet<String>> {
     edges
 }
 
-/// A dependency of one of our crates on another.
+/// A dependency between two crates of the workspace.
 struct Edge {
     from: String,
     to: String,
     dev: bool,
 }
 
-/// The names of our crates, and the edges between them, from every section of their manifests.
+/// The names of the workspace's crates, and the edges between them, from every section of their manifests.
 fn edges() -> (BTreeSet<String>, Vec<Edge>) {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().unwrap();
@@ -55,7 +56,7 @@ fn edges() -> (BTreeSet<String>, Vec<Edge>) {
     (ours, edges)
 }
 
-/// What is wrong with an edge, if anything.
+/// The fault of an edge, if it has one.
 fn fault(edge: &Edge, allowed: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
     let Edge { from, to, dev } = edge;
     if to == TEST_SUPPORT {
@@ -80,7 +81,7 @@ fn crates_depend_as_the_architecture_says() {
 }
 
 #[test]
-fn the_table_of_edges_is_read() {
+fn table_of_edges_is_parsed() {
     let allowed = allowed_edges();
     assert!(allowed["openapi"].is_empty());
     let controller = ["volume", "client", "csi", "apimachinery"].map(str::to_owned);
@@ -90,7 +91,7 @@ fn the_table_of_edges_is_read() {
 }
 
 #[test]
-fn an_edge_outside_the_table_is_found() {
+fn edge_outside_the_table_is_found() {
     let allowed = allowed_edges();
     let edge = |from: &str, to: &str, dev| Edge { from: from.to_owned(), to: to.to_owned(), dev };
     assert!(fault(&edge("node", "client", false), &allowed).is_none());

@@ -1,8 +1,8 @@
-//! The repository's own rules: what may be named where, and what a file must have.
+//! Checks the repository's own rules: which names may occur where, and what every file must contain.
 //!
 //! `edges` compares the dependencies between crates with ARCHITECTURE.md, `cycles` finds import cycles
-//! inside a crate (`syntax` reads the paths, `modules` leads them to files), and `style` is about how
-//! modules are laid out.
+//! inside a crate (`syntax` reads the paths, `modules` resolves them to files), and `style` checks the layout
+//! of modules.
 
 mod cycles;
 mod edges;
@@ -15,14 +15,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// More than this is more than one idea.
+/// A longer file has more than one purpose.
 const MOST_LINES: usize = 600;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every file of the repository with one of these endings, relative to its root.
+/// Every file of the repository with one of these extensions, relative to its root.
 fn files(endings: &[&str]) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().to_owned()];
@@ -45,12 +45,12 @@ fn files(endings: &[&str]) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Fails with all that is wrong, not with the first of it.
+/// Fails with a list of all faults.
 fn nothing_wrong(wrong: &[String]) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// What cargo knows of the workspace, without the crates of others.
+/// The workspace's metadata from cargo, without third-party crates.
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -61,7 +61,7 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A package's name as ARCHITECTURE.md writes it: that of its folder.
+/// A package's name as in ARCHITECTURE.md: the name of its folder.
 fn short_name(package: &Value) -> String {
     let name = package.as_str().unwrap();
     name.strip_prefix("orlop-").unwrap_or(name).replace('-', "_")
@@ -70,7 +70,7 @@ fn short_name(package: &Value) -> String {
 /// I1
 #[test]
 fn only_the_embedded_store_names_its_backend() {
-    // The examples measure this backend and look into its directory.
+    // The examples measure this backend and read its directory.
     let rooms = ["store/src/embedded", "store/examples", "tests/tidy"];
     let allowed = |path: &Path| rooms.iter().any(|room| path.starts_with(room));
     let mut wrong = Vec::new();
@@ -94,9 +94,9 @@ fn only_the_embedded_store_names_its_backend() {
     nothing_wrong(&wrong);
 }
 
-/// A `tests.rs` is said by the file beside it whose tests it holds.
+/// A `tests.rs` is described by the file next to it, whose tests it contains.
 #[test]
-fn every_file_says_first_what_it_is() {
+fn every_file_begins_with_its_description() {
     let mut wrong = Vec::new();
     for (path, text) in files(&[".rs"]) {
         if path.file_name().is_some_and(|name| name != "tests.rs") && !text.starts_with("//!") {
@@ -117,8 +117,8 @@ fn no_file_is_too_long() {
 }
 
 #[test]
-fn nothing_is_left_for_later() {
-    // In pieces, so that this file does not hold them itself.
+fn no_unfinished_work_is_marked() {
+    // Split, so that this file does not match.
     let words =
         [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("to", "do!("), concat!("unimplem", "ented!(")];
     let mut wrong = Vec::new();
@@ -133,7 +133,7 @@ fn nothing_is_left_for_later() {
 }
 
 #[test]
-fn our_own_annotations_are_named_in_one_place() {
+fn own_annotations_are_named_in_one_place() {
     let place = Path::new("controller/src/names.rs");
     let mut wrong = Vec::new();
     for (path, text) in files(&[".rs"]) {

@@ -1,23 +1,23 @@
-//! The modules of a crate, and which file uses which.
+//! The modules of a crate, and the files that each file uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::syntax::{self, Import, Source};
 
-/// Which file uses which, and by which paths.
+/// For each file, the files that it uses, and the paths by which it does.
 pub(super) type Graph = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<String>>>;
 
 type ModulePath = Vec<String>;
 
-/// Longer chains of re-exports are circles.
+/// Longer chains of re-exports are cycles.
 const MOST_REEXPORTS: usize = 8;
 
 struct Modules {
     files: BTreeMap<ModulePath, (PathBuf, Source)>,
 }
 
-/// The graph of one crate: its files, relative to its `src`, and their text.
+/// The graph of one crate, from its files, relative to its `src`, and their text.
 pub(super) fn graph(files: &[(PathBuf, String)]) -> Graph {
     let mut modules = Modules { files: BTreeMap::new() };
     let mut programs = Vec::new();
@@ -67,7 +67,7 @@ impl Modules {
         });
     }
 
-    /// The files that a file uses, and how.
+    /// The files that a file uses, and the paths by which it does.
     fn uses(&self, module: &[String], file: &Path, source: &Source) -> BTreeMap<PathBuf, BTreeSet<String>> {
         let mut uses: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
         let mut add = |path: &[String], shown: &[String]| {
@@ -77,14 +77,14 @@ impl Modules {
         };
         let mut imported_modules = BTreeMap::new();
         for import in &source.imports {
-            // A re-export alone is no use of what it names.
+            // A re-export alone is not a use of the item.
             if import.reexport && !source.words.contains_key(&import.name) {
                 continue;
             }
             let Some(path) = absolute(module, &import.path) else { continue };
             if import.name != "*" && self.files.contains_key(&path) {
                 imported_modules.insert(import.name.clone(), path.clone());
-                // What is taken from the module is seen where it is taken.
+                // The uses of items from this module are found at those paths.
                 if source.paths.iter().any(|path| path[0] == import.name) {
                     continue;
                 }
@@ -103,13 +103,13 @@ impl Modules {
         uses
     }
 
-    /// The file that defines what an absolute path names.
+    /// The file that defines the item at an absolute path.
     fn file_of(&self, path: &[String]) -> Option<&Path> {
         self.definition(path, 0).and_then(|module| self.files.get(&module)).map(|(file, _)| file.as_path())
     }
 
     fn definition(&self, path: &[String], depth: usize) -> Option<ModulePath> {
-        // Modules that are left out are no one's use, nor that of the module around them.
+        // A path into an excluded module is not a use, neither of it nor of its parent module.
         let length = (0..=path.len()).rev().find(|length| self.files.contains_key(&path[..*length]))?;
         let (module, rest) = path.split_at(length);
         let Some(name) = rest.first().filter(|_| depth < MOST_REEXPORTS) else {
@@ -137,7 +137,7 @@ impl Modules {
         Some(module.to_vec())
     }
 
-    /// Where an import leads; also one like `use child::Item`.
+    /// The target of an import; also resolves one like `use child::Item`.
     fn imported(&self, module: &[String], import: &Import) -> Option<ModulePath> {
         absolute(module, &import.path).or_else(|| {
             let child = [module, &import.path[..1]].concat();

@@ -1,11 +1,11 @@
-//! How modules are laid out: `foo/mod.rs`, never `foo.rs` beside a folder `foo`.
+//! Checks the layout of modules: `foo/mod.rs`, never `foo.rs` next to a folder `foo`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::{files, nothing_wrong};
 
-/// What is wrong with the layout of these Rust files.
+/// The layout faults of these Rust files.
 fn faults(paths: &[PathBuf]) -> Vec<String> {
     let mut folders: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
     for path in paths {
@@ -38,7 +38,7 @@ fn modules_have_one_layout() {
 }
 
 #[test]
-fn another_layout_is_found() {
+fn other_layout_is_found() {
     let found = |paths: &[&str]| faults(&paths.iter().map(PathBuf::from).collect::<Vec<_>>()).len();
     assert_eq!(found(&["a/src/lib.rs", "a/src/foo/mod.rs", "a/src/foo/tests.rs"]), 0);
     assert_eq!(found(&["a/src/lib.rs", "a/src/foo.rs", "a/src/foo/bar.rs"]), 1);

@@ -1,8 +1,9 @@
-//! As much of Rust's syntax as the search for import cycles needs: `use` trees, paths in code, names of items.
+//! The subset of Rust's syntax that the search for import cycles needs: `use` trees, paths in code, names of
+//! items.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A name that a `use` brings into a file. The name of a glob is `*`, and its path ends before that.
+/// A name that a `use` imports into a file. The name of a glob is `*`, and its path ends before that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Import {
     pub name: String,
@@ -11,11 +12,11 @@ pub(super) struct Import {
     pub reexport: bool,
 }
 
-/// What a source file names, without its tests.
+/// The names in a source file, without its tests.
 #[derive(Debug, Default)]
 pub(super) struct Source {
     pub imports: Vec<Import>,
-    /// Paths of two segments and more outside of `use`.
+    /// Paths of two or more segments outside of `use`.
     pub paths: Vec<Vec<String>>,
     /// Every word outside of `use`, with the number of times it occurs.
     pub words: BTreeMap<String, usize>,
@@ -25,16 +26,16 @@ pub(super) struct Source {
     pub test_modules: BTreeSet<String>,
 }
 
-/// Reads a source file.
+/// Parses a source file.
 pub(super) fn read(text: &str) -> Source {
     let mut source = Source::default();
     let tokens = without_tests(&tokens(text), &mut source.test_modules);
     let mut at = 0;
     while at < tokens.len() {
-        // `use<'a>` of a captured lifetime is none.
+        // `use<'a>` of a captured lifetime is not an import.
         if tokens[at] == "use" && tokens.get(at + 1).is_some_and(|next| next != "<") {
             let before = at.checked_sub(1).map_or("", |before| tokens[before].as_str());
-            // The `)` is that of `pub(crate)`.
+            // The `)` closes `pub(crate)`.
             let reexport = before == "pub" || before == ")";
             at += 1;
             use_tree(&tokens, &mut at, &[], reexport, &mut source.imports);
@@ -47,7 +48,7 @@ pub(super) fn read(text: &str) -> Source {
     source
 }
 
-/// Takes a word, or the path that begins with it.
+/// Reads a word, or the path that begins with it.
 fn path_or_item(tokens: &[String], at: usize, source: &mut Source) -> usize {
     const ITEMS: [&str; 9] = ["fn", "struct", "enum", "trait", "type", "const", "static", "mod", "union"];
     let token = |at: usize| tokens.get(at).map_or("", String::as_str);
@@ -70,7 +71,7 @@ fn path_or_item(tokens: &[String], at: usize, source: &mut Source) -> usize {
     next
 }
 
-/// Takes one `use` tree, up to the `;`, `,` or `}` behind it.
+/// Reads one `use` tree, up to the `;`, `,` or `}` after it.
 fn use_tree(tokens: &[String], at: &mut usize, prefix: &[String], reexport: bool, found: &mut Vec<Import>) {
     let mut path = prefix.to_vec();
     let mut name = None;
@@ -104,7 +105,7 @@ fn use_tree(tokens: &[String], at: &mut usize, prefix: &[String], reexport: bool
     }
 }
 
-/// The tokens without the items under `#[cfg(test)]`; modules among those are noted.
+/// The tokens without the items under `#[cfg(test)]`; records the modules among those.
 fn without_tests(tokens: &[String], test_modules: &mut BTreeSet<String>) -> Vec<String> {
     let is = |at: usize, words: &[&str]| {
         tokens.len() >= at + words.len() && words.iter().zip(&tokens[at..]).all(|(word, token)| word == token)
@@ -141,7 +142,7 @@ fn is_word(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Words, `::` and single signs, without comments, strings and characters.
+/// Words, `::` and single characters, without comments, strings and character literals.
 fn tokens(text: &str) -> Vec<String> {
     let text: Vec<char> = text.chars().collect();
     let char_at = |at: usize| text.get(at).copied().unwrap_or('\0');
@@ -158,7 +159,7 @@ fn tokens(text: &str) -> Vec<String> {
         } else if c == '"' {
             at = behind_string(&text, at);
         } else if c == '\'' {
-            // A character, or a lifetime, of which only the quote is left out.
+            // A character literal, or a lifetime, of which only the quote is skipped.
             at += match next {
                 '\\' => 3 + text[at + 3..].iter().take_while(|c| **c != '\'').count() + 1,
                 _ if char_at(at + 2) == '\'' => 3,
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_strings_and_tests_are_left_out() {
+    fn comments_strings_and_tests_are_skipped() {
         let text = r##"
             // crate::a::b
             /* crate::a::b /* nested */ crate::c */

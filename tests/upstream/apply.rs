@@ -1,5 +1,5 @@
-//! Server-side apply (upstream: test/e2e/apimachinery/apply.go). Where upstream takes a Deployment, these
-//! take pods, claims and config maps, which have the same kinds of fields.
+//! Server-side apply (upstream: test/e2e/apimachinery/apply.go). Instead of upstream's Deployments, these tests
+//! use pods, claims and config maps, which have the same kinds of fields.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn fields<'o>(object: &'o Value, manager: &str) -> &'o Value {
 
 /// "should create an applied object if it does not already exist"
 #[tokio::test]
-async fn what_is_missing_is_created_and_shared() {
+async fn missing_object_is_created_and_shared() {
     let (_plane, http) = server().await;
     let path = format!("{PODS}/test-pod");
     let config = pod(json!({}));
@@ -48,7 +48,7 @@ async fn what_is_missing_is_created_and_shared() {
 
 /// "should work for subresources"
 #[tokio::test]
-async fn a_status_is_applied_at_its_own_place() {
+async fn status_is_applied_through_its_subresource() {
     let (_plane, http) = server().await;
     let path = format!("{PODS}/test-pod");
     apply(&http, &path, "apply_test", &pod(json!({}))).await.expect(201);
@@ -69,7 +69,7 @@ async fn a_status_is_applied_at_its_own_place() {
 /// "should remove a field if it is owned but removed in the apply request" and "should not remove a field
 /// if an owner unsets the field but other managers still have ownership of the field"
 #[tokio::test]
-async fn what_nobody_applies_any_more_goes() {
+async fn field_without_owner_is_removed() {
     let (_plane, http) = server().await;
     let path = format!("{MAPS}/m");
     apply(&http, &path, "one", &map(json!({"a": "1", "b": "2"}))).await.expect(201);
@@ -83,7 +83,7 @@ async fn what_nobody_applies_any_more_goes() {
     let object = apply(&http, &path, "two", &map(json!({}))).await.expect(200);
     assert_eq!(object["data"], json!({"a": "1"}));
 
-    // The same for items of lists that are told apart by a key.
+    // The same for items of lists with map keys.
     let path = format!("{PODS}/test-pod");
     let volumes = |names: &[&str]| {
         let volumes: Vec<Value> = names.iter().map(|name| json!({"name": name, "emptyDir": {}})).collect();
@@ -95,7 +95,7 @@ async fn what_nobody_applies_any_more_goes() {
 
 /// "should ignore conflict errors if force apply is used"
 #[tokio::test]
-async fn conflicts_are_told_and_forced() {
+async fn conflicts_are_reported_and_can_be_forced() {
     let (_plane, http) = server().await;
     let path = format!("{MAPS}/m");
     let config = map(json!({"replicas": "3"}));
@@ -114,7 +114,7 @@ async fn conflicts_are_told_and_forced() {
 
 /// "should give up ownership of a field if forced applied by a controller"
 #[tokio::test]
-async fn an_update_takes_a_field_over() {
+async fn update_takes_over_a_field() {
     let (_plane, http) = server().await;
     let path = format!("{CLAIMS}/c");
     let config = |labels: Value| {
@@ -133,7 +133,7 @@ async fn an_update_takes_a_field_over() {
 
 /// "should work for CRDs", the part about lists: finalizers are a set that two managers share
 #[tokio::test]
-async fn a_set_is_shared() {
+async fn set_is_shared_by_two_managers() {
     let (_plane, http) = server().await;
     let path = format!("{MAPS}/m");
     let mut config = map(json!({}));

@@ -1,5 +1,5 @@
-//! What a server says of itself (upstream: test/e2e/apimachinery/discovery.go, openapiv3.go,
-//! aggregated_discovery.go, request_timeout.go). What is said of CustomResourceDefinitions is not here.
+//! Discovery and API documents (upstream: test/e2e/apimachinery/discovery.go, openapiv3.go,
+//! aggregated_discovery.go, request_timeout.go), without those of CustomResourceDefinitions.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::{MAPS, server};
 
 /// discovery.go: "should accurately determine present and missing resources"
 #[tokio::test]
-async fn present_and_missing_resources() {
+async fn discovery_finds_present_and_not_missing_resources() {
     let (_plane, http) = server().await;
     let has = async |path: &str, resource: &str| {
         let answer = http.get(path).await;
@@ -47,7 +47,7 @@ async fn every_group_has_its_versions() {
                 let verbs = resource["verbs"].as_array().unwrap();
                 assert!(!verbs.is_empty(), "{resource}");
                 let plural = resource["name"].as_str().unwrap();
-                // What is said to be listed is listed.
+                // Every kind with the verb list can be listed.
                 if !plural.contains('/') && verbs.contains(&json!("list")) {
                     http.get(&format!("/apis/{version}/{plural}")).await.expect(200);
                 }
@@ -58,7 +58,7 @@ async fn every_group_has_its_versions() {
 
 /// aggregated_discovery.go: "should support aggregated discovery interface"
 #[tokio::test]
-async fn all_of_it_at_once() {
+async fn aggregated_discovery_contains_all_groups() {
     let (_plane, http) = server().await;
     let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let mut said = Vec::new();
@@ -83,7 +83,7 @@ async fn all_of_it_at_once() {
 
 /// openapiv3.go: "should round trip OpenAPI V3 for all built-in group versions" and its entity tags
 #[tokio::test]
-async fn documents_of_every_version() {
+async fn openapi_documents_exist_for_every_version() {
     let (_plane, http) = server().await;
     let root = http.get("/openapi/v3").await.expect(200);
     let paths = root["paths"].as_object().unwrap();
@@ -111,7 +111,7 @@ async fn documents_of_every_version() {
 
 /// request_timeout.go: its three cases
 #[tokio::test]
-async fn the_time_that_a_client_gives() {
+async fn request_timeouts_of_clients_apply() {
     let (_plane, http) = server().await;
     // "should return HTTP status code 400 if the user specifies an invalid timeout in the request URL"
     let refused = http.get(&format!("{MAPS}?timeout=invalid")).await.expect(400);

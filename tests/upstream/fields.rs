@@ -1,5 +1,5 @@
-//! Unknown and duplicate fields (upstream: test/e2e/apimachinery/field_validation.go), and the forms in which
-//! bodies are sent and answered (protocol.go).
+//! Unknown and duplicate fields (upstream: test/e2e/apimachinery/field_validation.go), and the formats of
+//! request and response bodies (protocol.go).
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const YAML: (&str, &str) = ("content-type", "application/yaml");
 /// "should detect unknown and duplicate fields of a typed object" and "should detect unknown metadata fields
 /// of a typed object"
 #[tokio::test]
-async fn strange_fields() {
+async fn unknown_and_duplicate_fields_are_detected() {
     let (_plane, http) = server().await;
     let body = |metadata: &str, spec: &str| {
         format!(
@@ -46,7 +46,7 @@ async fn strange_fields() {
             }
         }
     }
-    // An apply knows the schema, whatever is asked for.
+    // An apply always validates against the schema, whatever the request asks for.
     let config = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nunknownField: unknown\n";
     let path = format!("{PODS}/p?fieldManager=m&fieldValidation=Strict");
     let headers = [("content-type", "application/apply-patch+yaml")];
@@ -54,9 +54,9 @@ async fn strange_fields() {
     assert!(answer.text().contains(".unknownField: field not declared in schema"), "{}", answer.text());
 }
 
-/// protocol.go and the clients of field_validation.go: what is written in one form is read in every other
+/// protocol.go and the clients of field_validation.go: an object written in one format can be read in every other
 #[tokio::test]
-async fn one_object_in_every_form() {
+async fn object_is_the_same_in_every_format() {
     let (_plane, http) = server().await;
     let yaml =
         "kind: Pod\napiVersion: v1\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: c\n    image: i\n";
@@ -66,7 +66,7 @@ async fn one_object_in_every_form() {
     let proto = [("accept", "application/vnd.kubernetes.protobuf")];
     let bytes = http.send(Method::GET, &path, &proto, Vec::new()).await;
     assert_eq!((bytes.code, bytes.body.get(..4)), (200, Some(&b"k8s\0"[..])));
-    // What was read as protobuf is put back as protobuf: nothing changes, so nothing is written.
+    // The object read as protobuf is written back as protobuf: it is unchanged, so nothing is stored.
     let headers = [("content-type", "application/vnd.kubernetes.protobuf"), ("accept", "application/json")];
     let put = http.send(Method::PUT, &path, &headers, bytes.body).await.expect(200);
     assert_eq!(put, made);

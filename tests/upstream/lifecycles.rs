@@ -50,7 +50,7 @@ fn lives() -> Vec<Life> {
         ),
         life(
             "/api/v1/namespaces/default/pods",
-            // Left alone by the scheduler, whose word on the pod would be a change of its own.
+            // Ignored by the scheduler, whose status update of the pod would be an extra change.
             json!({"spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]}}),
         ),
     ]
@@ -65,10 +65,10 @@ impl Life {
 }
 
 /// The lifecycles of each of the files named above: create, create again, get, list, watch, patch, update,
-/// apply, delete, delete the rest as a collection.
+/// apply, delete, and delete the rest as a collection.
 #[tokio::test]
-async fn from_creation_to_deletion() {
-    // With controllers, because one of the kinds is protected until a controller says that it is free.
+async fn every_kind_passes_its_lifecycle() {
+    // With controllers, because one of the kinds is protected until a controller removes its finalizer.
     let (_plane, http) = plane().await;
     for life in lives() {
         live(&http, &life).await;
@@ -129,11 +129,11 @@ async fn live(http: &Http, life: &Life) {
 
 /// volume_attachment.go: "should apply changes to a volumeattachment status"
 #[tokio::test]
-async fn the_status_of_an_attachment() {
+async fn attachment_status_can_be_applied() {
     let (_plane, http) = server().await;
     let all = "/apis/storage.k8s.io/v1/volumeattachments";
     let spec = json!({"attacher": "e2e-test.storage.k8s.io", "nodeName": "n", "source": {"persistentVolumeName": "pv"}});
-    // A client that writes a uid is not heard.
+    // A uid set by the client is ignored.
     let body = json!({"metadata": {"name": "va", "uid": "va"}, "spec": spec, "status": {"attached": false}});
     let made = http.create(all, &body).await;
     assert_ne!(made["metadata"]["uid"], "va");
@@ -150,9 +150,9 @@ async fn the_status_of_an_attachment() {
     assert_eq!(names(&http.get(&labelled(all, "va=patched")).await.expect(200)), [""; 0]);
 }
 
-/// volumeattributesclass.go: names are made from `generateName`, one after the other
+/// volumeattributesclass.go: names are generated from `generateName`, one after the other
 #[tokio::test]
-async fn generated_names() {
+async fn generate_name_creates_unique_names() {
     let (_plane, http) = server().await;
     let all = "/apis/storage.k8s.io/v1/volumeattributesclasses";
     let body = json!({
@@ -165,15 +165,15 @@ async fn generated_names() {
         assert!(name(object).starts_with("e2e-") && name(object).len() > 4, "{object}");
     }
     assert_ne!(name(&first), name(&second));
-    // What a class is for does not change.
+    // The parameters of a class are immutable.
     let path = format!("{all}/{}", name(&first));
     let refused = http.patch(&path, &json!({"parameters": {"foo": "other"}})).await.expect(422);
     assert_eq!(refused["reason"], "Invalid");
 }
 
-/// storageclass.go and csi_inline.go: a driver with two modes, and a pod with volumes of it
+/// storageclass.go and csi_inline.go: a driver with two modes, and a pod with inline volumes of it
 #[tokio::test]
-async fn a_pod_with_inline_volumes() {
+async fn pod_with_inline_volumes_is_accepted() {
     let (_plane, http) = server().await;
     let pods = "/api/v1/namespaces/default/pods";
     let volume = |name: &str, more: Value| {

@@ -1,4 +1,4 @@
-//! Lists in pieces and as tables (upstream: test/e2e/apimachinery/chunking.go and table_conversion.go).
+//! Lists in chunks and as tables (upstream: test/e2e/apimachinery/chunking.go and table_conversion.go).
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn rest_of(list: &Value) -> (Option<String>, Option<u64>) {
     (metadata["continue"].as_str().map(str::to_owned), metadata["remainingItemCount"].as_u64())
 }
 
-/// Reads the pages from `token` on; items must go on behind the `found` first ones.
+/// Reads the pages from `token` on; items must continue after the first `found` ones.
 async fn pages(http: &Http, limit: usize, mut token: Option<String>, mut found: usize) {
     let mut state = None;
     loop {
@@ -63,7 +63,7 @@ async fn lists_come_in_chunks() {
 /// chunking.go: "should support continue listing from the last key if the original version has been
 /// compacted away, though the list is inconsistent"
 #[tokio::test]
-async fn a_list_goes_on_when_its_state_is_forgotten() {
+async fn list_continues_after_its_revision_is_compacted() {
     let flags = ["--store-retention-age", "0s", "--store-retention-revisions", "1"];
     let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
     let http = plane.http();
@@ -93,7 +93,7 @@ async fn a_list_goes_on_when_its_state_is_forgotten() {
 
 /// table_conversion.go: "should return pod details"
 #[tokio::test]
-async fn tables_of_one_and_of_many() {
+async fn tables_show_one_and_many_objects() {
     let (_plane, http) = server().await;
     let mut one = pod("pod-1");
     one["spec"]["restartPolicy"] = "Never".into();
@@ -129,7 +129,7 @@ async fn tables_of_one_and_of_many() {
     assert!(columns.len() >= 2 && columns[0]["name"] == "Name");
     assert_eq!(nodes["rows"][0]["cells"].as_array().unwrap().len(), columns.len());
     assert_ne!(version(&nodes), "");
-    // What is no table is refused, not answered in another form.
+    // An answer that cannot be a table is rejected, not returned in another format.
     let answer = http.send(
         Method::GET,
         PODS,

@@ -1,5 +1,5 @@
-//! What upstream's end-to-end specs expect of an API server and its controllers (upstream: test/e2e), as
-//! far as no kubelet is needed. Each test names the file that it follows; the words and the code are ours.
+//! Upstream's end-to-end specs for an API server and its controllers (upstream: test/e2e), except those that
+//! need a kubelet. Each test names the file that it follows; text and code are original.
 
 mod apply;
 mod discovery;
@@ -69,7 +69,7 @@ async fn delete_with(http: &Http, path: &str, options: &Value) -> Answer {
     http.send(Method::DELETE, path, &[("content-type", "application/json")], options.to_string().into()).await
 }
 
-/// A pod that nobody runs.
+/// A pod that no node runs.
 fn pod(name: &str) -> Value {
     json!({
         "metadata": {"name": name, "labels": {"app": name}},

@@ -1,4 +1,4 @@
-//! Namespaces: what is in them goes with them (upstream: test/e2e/apimachinery/namespace.go).
+//! Namespaces: deleting one deletes its objects (upstream: test/e2e/apimachinery/namespace.go).
 
 use axum::http::Method;
 use serde_json::json;
@@ -7,10 +7,10 @@ use super::{names, plane, pod, server, strategic};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 
-/// "should ensure that all pods are removed when a namespace is deleted", and the same for whatever else
-/// lives in a namespace
+/// "should ensure that all pods are removed when a namespace is deleted", and the same for all other kinds
+/// of objects in a namespace
 #[tokio::test]
-async fn what_is_inside_goes() {
+async fn deleted_namespace_deletes_its_objects() {
     let (_plane, http) = plane().await;
     let test = json!({"metadata": {"name": "nsdeletetest"}});
     http.create(NAMESPACES, &test).await;
@@ -34,7 +34,7 @@ async fn what_is_inside_goes() {
 
 /// "should always delete fast (ALL of 100 namespaces in 150 seconds)", with fewer and in less time
 #[tokio::test]
-async fn many_go_at_once() {
+async fn many_namespaces_are_deleted_in_parallel() {
     let (_plane, http) = plane().await;
     for n in 0..30 {
         http.create(NAMESPACES, &json!({"metadata": {"name": format!("nslifetest-{n}")}})).await;
@@ -51,7 +51,7 @@ async fn many_go_at_once() {
 /// "should patch a Namespace", "should apply an update to a Namespace", "should apply changes to a namespace
 /// status" and "should apply a finalizer to a Namespace"
 #[tokio::test]
-async fn labels_conditions_and_finalizers() {
+async fn namespace_labels_conditions_and_finalizers_can_be_changed() {
     let (_plane, http) = server().await;
     http.create(NAMESPACES, &json!({"metadata": {"name": "n"}})).await;
     let path = format!("{NAMESPACES}/n");
@@ -84,7 +84,7 @@ async fn labels_conditions_and_finalizers() {
     space["metadata"]["resourceVersion"] = finalized["metadata"]["resourceVersion"].clone();
     space["spec"]["finalizers"] = json!(["kubernetes"]);
     assert_eq!(http.put(&finalize, &space).await.expect(200)["spec"]["finalizers"], json!(["kubernetes"]));
-    // The finalizers of the spec have no other way.
+    // A patch cannot change the finalizers of the spec.
     let answer = http.patch(&path, &json!({"spec": {"finalizers": []}})).await.expect(200);
     assert_eq!(answer["spec"]["finalizers"], json!(["kubernetes"]));
     assert_eq!(http.send(Method::DELETE, NAMESPACES, &[], Vec::new()).await.code, 405);

@@ -1,5 +1,5 @@
 //! The garbage collector (upstream: test/e2e/apimachinery/garbage_collector.go). Upstream's owners are
-//! ReplicationControllers and Deployments; to the collector an owner is an object like any other, so here
+//! ReplicationControllers and Deployments; the collector treats all owners alike, so here
 //! config maps own pods and each other.
 
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ async fn owned(http: &Http, name: &str, owners: &[Value]) -> Value {
     http.create(PODS, &pod).await
 }
 
-/// A delete of this owner and no other of its name.
+/// Deletes this owner, and no other of the same name.
 async fn delete(http: &Http, owner: &Value, policy: &str) -> Value {
     let path = format!("{MAPS}/{}", owner["metadata"]["name"].as_str().unwrap());
     let options = json!({"propagationPolicy": policy, "preconditions": {"uid": owner["metadata"]["uid"]}});
@@ -34,7 +34,7 @@ async fn delete(http: &Http, owner: &Value, policy: &str) -> Value {
 /// "should delete pods created by rc when not orphaning" and "should keep the rc around until all its pods
 /// are deleted if the deleteOptions says so"
 #[tokio::test]
-async fn dependents_go_with_their_owner() {
+async fn dependents_are_deleted_with_their_owner() {
     let (_plane, http) = plane().await;
     for policy in ["Background", "Foreground"] {
         let one = owner(&http, "simpletest").await;
@@ -51,9 +51,10 @@ async fn dependents_go_with_their_owner() {
     }
 }
 
-/// "should keep the rc around until all its pods are deleted": a dependent that is held holds its owner
+/// "should keep the rc around until all its pods are deleted": a dependent with a finalizer blocks the deletion
+/// of its owner
 #[tokio::test]
-async fn an_owner_waits_for_what_blocks_it() {
+async fn owner_waits_for_blocking_dependents() {
     let (_plane, http) = plane().await;
     let one = owner(&http, "waits").await;
     let mut held = pod("held");
@@ -74,7 +75,7 @@ async fn an_owner_waits_for_what_blocks_it() {
 /// "should orphan pods created by rc if delete options say so" and "should orphan RS created by deployment
 /// when deleteOptions.PropagationPolicy is Orphan"
 #[tokio::test]
-async fn orphans_stay() {
+async fn orphaned_dependents_remain() {
     let (_plane, http) = plane().await;
     let one = owner(&http, "orphans").await;
     for n in 0..10 {
@@ -94,7 +95,7 @@ async fn orphans_stay() {
 /// "should not delete dependents that have both valid owner and owner that's waiting for dependents to be
 /// deleted"
 #[tokio::test]
-async fn another_owner_keeps_what_is_shared() {
+async fn dependent_with_another_owner_remains() {
     let (_plane, http) = plane().await;
     let goes = owner(&http, "to-be-deleted").await;
     let stays = owner(&http, "to-stay").await;
@@ -113,7 +114,7 @@ async fn another_owner_keeps_what_is_shared() {
 
 /// "should not be blocked by dependency circle"
 #[tokio::test]
-async fn a_circle_goes() {
+async fn circle_of_owners_is_deleted() {
     let (_plane, http) = plane().await;
     let mut circle = Vec::new();
     for name in ["pod1", "pod2", "pod3"] {
@@ -134,10 +135,10 @@ async fn a_circle_goes() {
     http.until(PODS, "the circle is gone", |list| names(list).is_empty()).await;
 }
 
-/// "should support cascading deletion of custom resources", with kinds that are given: a chain, and an owner
-/// that is not there
+/// "should support cascading deletion of custom resources", with built-in kinds: a chain, and an owner
+/// that does not exist
 #[tokio::test]
-async fn chains_and_absent_owners() {
+async fn chains_and_absent_owners_are_collected() {
     let (_plane, http) = plane().await;
     let first = owner(&http, "first").await;
     let second = http

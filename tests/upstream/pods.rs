@@ -1,4 +1,4 @@
-//! Pods as far as nobody runs them (upstream: test/e2e/node/pods.go and test/e2e/common/node/pods.go).
+//! Pods without a kubelet (upstream: test/e2e/node/pods.go and test/e2e/common/node/pods.go).
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::{PODS, delete_with, labelled, names, pod, server, strategic, version}
 /// node/pods.go: "should be submitted and removed", "should set QOS class on Pods with matching resource
 /// requests and limits for memory and cpu"
 #[tokio::test]
-async fn quality_of_service() {
+async fn quality_of_service_class_is_set() {
     let (_plane, http) = server().await;
     let both = json!({"cpu": "100m", "memory": "100Mi"});
     for (name, resources, want) in [
@@ -28,7 +28,7 @@ async fn quality_of_service() {
 /// common/node/pods.go: "should be submitted and removed"; node/pods.go: "Delete Grace Period"; apimachinery/
 /// generated_clientset.go: "should create pods, set the deletionTimestamp and deletionGracePeriodSeconds of the pod"
 #[tokio::test]
-async fn submitted_and_removed() {
+async fn submitted_pod_is_removed() {
     let (_plane, http) = server().await;
     let selected = labelled(PODS, "app=pod-submit-remove");
     let begin = http.get(&selected).await.expect(200);
@@ -40,7 +40,7 @@ async fn submitted_and_removed() {
     let target = json!({"target": {"kind": "Node", "name": "n"}});
     http.post(&format!("{path}/binding"), &target).await.expect(201);
     assert_eq!(watch.next().await.unwrap()["object"]["spec"]["nodeName"], "n");
-    // On a node it ends gracefully, and is there until its end is reported.
+    // A pod on a node terminates gracefully, and exists until its end is reported.
     let ending = delete_with(&http, &path, &json!({"gracePeriodSeconds": 30})).await.expect(200);
     assert!(ending["metadata"]["deletionTimestamp"].is_string());
     assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 30);
@@ -55,7 +55,7 @@ async fn submitted_and_removed() {
 
 /// common/node/pods.go: "should be updated" and "should allow activeDeadlineSeconds to be updated"
 #[tokio::test]
-async fn what_may_be_updated() {
+async fn only_mutable_pod_fields_can_be_updated() {
     let (_plane, http) = server().await;
     http.create(PODS, &pod("p")).await;
     let path = format!("{PODS}/p");
@@ -75,7 +75,7 @@ async fn what_may_be_updated() {
 
 /// common/node/pods.go: "should run through the lifecycle of Pods and PodStatus"
 #[tokio::test]
-async fn the_status_of_a_pod() {
+async fn pod_status_is_updated_separately() {
     let (_plane, http) = server().await;
     let mut body = pod("pod-test");
     body["metadata"]["labels"] = json!({"test-pod-static": "true"});
@@ -102,7 +102,7 @@ async fn the_status_of_a_pod() {
         (1, &json!("True")),
         "merged by type: {patched}"
     );
-    // "should patch a pod status": the metadata goes along, the spec does not.
+    // "should patch a pod status": the metadata changes too, the spec does not.
     let patch = json!({"metadata": {"annotations": {"a": "b"}}, "spec": {"nodeName": "x"}, "status": {"message": "m"}});
     let patched = strategic(&http, &status, &patch).await.expect(200);
     assert_eq!(patched["status"]["message"], "m");
@@ -112,10 +112,10 @@ async fn the_status_of_a_pod() {
     http.get(&path).await.expect(404);
 }
 
-/// common/node/pods.go: "should delete a collection of pods"; across all namespaces they can be listed and
+/// common/node/pods.go: "should delete a collection of pods"; across all namespaces they can be listed but
 /// not deleted
 #[tokio::test]
-async fn a_collection_of_pods() {
+async fn collection_of_pods_is_deleted_per_namespace() {
     let (_plane, http) = server().await;
     let selected = labelled(PODS, "type=Testing");
     for n in 1..=3 {
@@ -131,9 +131,9 @@ async fn a_collection_of_pods() {
     assert_eq!(names(&http.get(PODS).await.expect(200)), ["other"]);
 }
 
-/// node/pods.go: pods of one node, by the field
+/// node/pods.go: the pods of one node, by field selector
 #[tokio::test]
-async fn pods_by_field() {
+async fn pods_can_be_selected_by_field() {
     let (_plane, http) = server().await;
     for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "")] {
         let mut body = pod(name);

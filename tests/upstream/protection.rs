@@ -1,4 +1,5 @@
-//! Volumes and claims that are in use (upstream: test/e2e/storage/pv_protection.go and pvc_protection.go).
+//! The protection of volumes and claims in use (upstream: test/e2e/storage/pv_protection.go and
+//! pvc_protection.go).
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use crate::harness::http::Http;
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
-/// A volume and a claim that want each other and nobody else.
+/// Creates a volume that only its own claim selects, by label; waits until it is available, and returns its path.
 async fn volume(http: &Http, name: &str) -> String {
     let body = json!({
         "metadata": {"name": name, "labels": {"e2e-pv-pool": name}},
@@ -53,7 +54,7 @@ fn now() -> Value {
 
 /// pv_protection.go: both of its cases
 #[tokio::test]
-async fn volumes() {
+async fn volume_in_use_is_protected() {
     let (_plane, http) = plane().await;
     let free = volume(&http, "free").await;
     delete_with(&http, &free, &now()).await.expect(200);
@@ -68,9 +69,9 @@ async fn volumes() {
     http.until_gone(&used).await;
 }
 
-/// pvc_protection.go: its three cases; what a scheduler would say of the second pod is not here
+/// pvc_protection.go: its three cases, without the scheduler's message about the second pod
 #[tokio::test]
-async fn claims() {
+async fn claim_in_use_is_protected() {
     let (_plane, http) = plane().await;
     volume(&http, "idle").await;
     let idle = bound_claim(&http, "idle").await;
@@ -83,7 +84,7 @@ async fn claims() {
     delete_with(&http, &busy, &now()).await.expect(200);
     let kept = http.get(&busy).await.expect(200);
     assert!(kept["metadata"]["deletionTimestamp"].is_string(), "{kept}");
-    // A second user that comes and goes changes nothing.
+    // A second user that is created and deleted changes nothing.
     http.create(PODS, &user("second", "busy")).await;
     delete_with(&http, &format!("{PODS}/second"), &now()).await.expect(200);
     let kept = http.get(&busy).await.expect(200);

@@ -1,4 +1,4 @@
-//! Volumes, claims and classes: their lives and their binding (upstream:
+//! The lifecycles of volumes, claims and classes, and their binding (upstream:
 //! test/e2e/storage/persistent_volumes.go, pvc_storageclass.go and storageclass.go).
 
 use serde_json::{Value, json};
@@ -35,12 +35,12 @@ async fn bound(http: &Http, name: &str) -> Value {
     http.until(&format!("{CLAIMS}/{name}"), "bound", |claim| claim["status"]["phase"] == "Bound").await
 }
 
-/// persistent_volumes.go: "should run through the lifecycle of a PV and a PVC". No controller runs: what is
-/// deleted would be gone at once but for its protection, which upstream's test waits for.
+/// persistent_volumes.go: "should run through the lifecycle of a PV and a PVC". Objects are deleted once the
+/// controllers have removed their protection, which upstream's test waits for.
 #[tokio::test]
-async fn the_lives_of_a_volume_and_a_claim() {
+async fn volume_and_claim_pass_their_lifecycles() {
     let (_plane, http) = plane().await;
-    // A class that nobody provisions: they are not bound to each other unless somebody says so.
+    // Classes without a provisioner: the volume and the claim are not bound to each other.
     for (all, body) in [(VOLUMES, volume("one", "pv-class")), (CLAIMS, claim("one", Some("pvc-class")))] {
         let made = http.create(all, &body).await;
         let path = format!("{all}/one");
@@ -53,7 +53,7 @@ async fn the_lives_of_a_volume_and_a_claim() {
         assert_eq!(got["metadata"]["uid"], made["metadata"]["uid"]);
         http.delete(&path).await.expect(200);
         http.until_gone(&path).await;
-        // Another of the same name is another.
+        // A second object of the same name has another uid.
         let second = http.create(all, &body).await;
         assert_ne!(second["metadata"]["uid"], made["metadata"]["uid"]);
         let updated = crate::harness::wait::until("an update without a conflict", async || {
@@ -73,7 +73,7 @@ async fn the_lives_of_a_volume_and_a_claim() {
 
 /// persistent_volumes.go: "should apply changes to a pv/pvc status"
 #[tokio::test]
-async fn the_status_of_both() {
+async fn status_of_volume_and_claim_can_be_changed() {
     let (_plane, http) = server().await;
     http.create(VOLUMES, &volume("one", "")).await;
     http.create(CLAIMS, &claim("one", Some(""))).await;
@@ -104,7 +104,7 @@ async fn the_status_of_both() {
 /// persistent_volumes.go: "should create a non-pre-bound PV and PVC: test write access", the two pre-bound
 /// orders and "should create 2 PVs and 4 PVCs", as far as binding goes
 #[tokio::test]
-async fn who_is_bound_to_whom() {
+async fn claims_bind_to_matching_volumes_only() {
     let (_plane, http) = plane().await;
     let check = async |claim: &str, wanted: Option<&str>| {
         let bound = bound(&http, claim).await;
@@ -117,14 +117,14 @@ async fn who_is_bound_to_whom() {
         assert_eq!(volume["spec"]["claimRef"]["uid"], bound["metadata"]["uid"]);
         found
     };
-    // Neither names the other, in both orders.
+    // Neither refers to the other; created in both orders.
     http.create(VOLUMES, &volume("v1", "plain")).await;
     http.create(CLAIMS, &claim("c1", Some("plain"))).await;
     check("c1", Some("v1")).await;
     http.create(CLAIMS, &claim("c2", Some("late"))).await;
     http.create(VOLUMES, &volume("v2", "late")).await;
     check("c2", Some("v2")).await;
-    // The claim names its volume, though another fits.
+    // The claim names its volume, although another one matches.
     http.create(VOLUMES, &volume("v3", "named")).await;
     http.create(VOLUMES, &volume("v4", "named")).await;
     let mut named = claim("c3", Some("named"));
@@ -139,7 +139,7 @@ async fn who_is_bound_to_whom() {
     http.create(CLAIMS, &claim("c5", Some("reserved"))).await;
     check("c5", Some("v5")).await;
     assert_eq!(http.get(&format!("{CLAIMS}/c4")).await.expect(200)["status"]["phase"], "Pending");
-    // Two volumes for four claims: two are bound, each to one.
+    // Two volumes for four claims: two claims are bound, each to one volume.
     for n in 1..=2 {
         http.create(VOLUMES, &volume(&format!("few{n}"), "few")).await;
     }
@@ -169,7 +169,7 @@ async fn who_is_bound_to_whom() {
 
 /// pvc_storageclass.go: "should assign default SC to PVCs that have no SC set"
 #[tokio::test]
-async fn a_default_class_that_comes_late() {
+async fn later_default_class_is_assigned_to_claims() {
     let (_plane, http) = plane().await;
     http.create(CLAIMS, &claim("retro", None)).await;
     let path = format!("{CLAIMS}/retro");

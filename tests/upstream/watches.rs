@@ -1,4 +1,4 @@
-//! Watchers: who sees what, from which revision on, and that all see the same
+//! Watches: which events they deliver, from which revision, and that all watches deliver the same
 //! (upstream: test/e2e/apimachinery/watch.go and watchlist.go).
 
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ async fn expect_deleted(watch: &mut Watch, deleted: &str) {
 
 /// watch.go: "should observe add, update, and delete watch notifications on configmaps"
 #[tokio::test]
-async fn watchers_with_selectors_see_their_own() {
+async fn watches_with_selectors_deliver_matching_objects_only() {
     let (_plane, http) = server().await;
     let begin = http.get(MAPS).await.expect(200);
     let from = version(&begin);
@@ -58,7 +58,7 @@ async fn watchers_with_selectors_see_their_own() {
     let made = http.create(MAPS, &map("two", "b")).await;
     remove(&http, "two").await;
     for watch in [&mut b, &mut both] {
-        // The first that B sees: nothing of the other label came before.
+        // The first event of B: no event of the other label arrived before.
         expect(watch, "ADDED", &made).await;
         expect_deleted(watch, "two").await;
     }
@@ -69,7 +69,7 @@ async fn watchers_with_selectors_see_their_own() {
 /// watch.go: "should be able to start watching from a specific resource version" and "should be able to
 /// restart watching from the last resource version observed by the previous watch"
 #[tokio::test]
-async fn a_watch_begins_behind_a_revision() {
+async fn watch_starts_after_the_given_revision() {
     let (_plane, http) = server().await;
     let selector = format!("{KEY}=c");
     let begin = http.get(MAPS).await.expect(200);
@@ -91,7 +91,7 @@ async fn a_watch_begins_behind_a_revision() {
 
 /// watch.go: "should observe an object deletion if it stops meeting the requirements of the selector"
 #[tokio::test]
-async fn what_leaves_a_selector_is_deleted_for_it() {
+async fn object_that_leaves_a_selector_is_reported_as_deleted() {
     let (_plane, http) = server().await;
     let begin = http.get(MAPS).await.expect(200);
     let mut watch = watch(&http, &format!("{KEY}=d"), version(&begin)).await;
@@ -112,7 +112,7 @@ async fn what_leaves_a_selector_is_deleted_for_it() {
 
 /// watch.go: "should receive events on concurrent watches in same order"
 #[tokio::test]
-async fn concurrent_watches_see_the_same_order() {
+async fn concurrent_watches_deliver_the_same_order() {
     const WRITES: usize = 120;
     let (_plane, http) = server().await;
     let begin = http.get(MAPS).await.expect(200);
@@ -141,7 +141,7 @@ async fn concurrent_watches_see_the_same_order() {
     let events = first.until("the end", |event| name(&event["object"]) == "the-end").await;
     writer.await.unwrap();
     let order: Vec<&str> = events.iter().map(|event| version(&event["object"])).collect();
-    // A watch from every fifth event sees exactly what follows it.
+    // A watch from every fifth event delivers exactly the events after it.
     for (at, from) in order.iter().enumerate().step_by(5) {
         let mut other = watch(&http, &all, from).await;
         for wanted in &order[at + 1..] {
@@ -151,9 +151,9 @@ async fn concurrent_watches_see_the_same_order() {
     }
 }
 
-/// watchlist.go: a reflector may begin with a stream instead of a list, and gets the same set
+/// watchlist.go: a reflector may start with a stream instead of a list, and receives the same objects
 #[tokio::test]
-async fn a_list_may_come_as_a_stream() {
+async fn list_can_be_streamed() {
     let (_plane, http) = server().await;
     for n in 0..5 {
         http.create(MAPS, &map(&format!("m{n}"), "watchlist")).await;
@@ -165,7 +165,7 @@ async fn a_list_may_come_as_a_stream() {
         let options =
             "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
         if !media.is_empty() {
-            // In protobuf too there is an answer; what is in it, the decoders of clients tell.
+            // The protobuf answer is checked only superficially; the tests of the clients decode it.
             let path = format!("{MAPS}?{selector}&{options}&timeoutSeconds=1");
             let answer = http.send(axum::http::Method::GET, &path, &[("accept", media)], Vec::new()).await;
             assert_eq!(answer.code, 200);
@@ -185,7 +185,7 @@ async fn a_list_may_come_as_a_stream() {
         assert_eq!(Value::from(streamed), listed["items"]);
         let number = |object: &Value| version(object).parse::<u64>().unwrap();
         assert!(number(&mark["object"]) >= number(&listed));
-        // And what follows is a watch as any other.
+        // The events that follow are those of an ordinary watch.
         let made = http.create(MAPS, &map("late", "watchlist")).await;
         expect(&mut stream, "ADDED", &made).await;
     }

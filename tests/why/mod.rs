@@ -1,5 +1,6 @@
-//! Why: every state is explained by the real server, and what is said to end it ends it. `pairs` are claims and volumes that one
-//! rule keeps apart; here are attachments, deletions, lost and kept data, quotas, in one process and in two.
+//! Explanations (`why`): the real server explains every state, and the suggested fix resolves it. `pairs`
+//! contains claims and volumes that do not match because of one rule; this module contains attachments,
+//! deletions, lost and retained data, and quotas, in one process and in two.
 
 mod pairs;
 
@@ -17,10 +18,10 @@ const NODES: &str = "/api/v1/nodes";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
-/// The nodes here have no agents, and stay as they are written.
+/// The nodes here have no agents, and keep the status that the test writes.
 const NO_AGENTS: &str = "--controllers=*,-nodelifecycle";
 
-/// Where an object of this kind is made, by its own word.
+/// The path of the collection of an object, from its own fields.
 fn collection(object: &Value) -> String {
     let version = object["apiVersion"].as_str().unwrap();
     let root = if version.contains('/') { "/apis" } else { "/api" };
@@ -34,7 +35,7 @@ fn collection(object: &Value) -> String {
     format!("{root}/{version}{inside}/{plural}")
 }
 
-/// Where a reference leads to.
+/// The path of a referenced object.
 fn place(reference: &Value) -> String {
     let text = |name: &str| reference[name].as_str().unwrap_or_default();
     let root = if text("apiVersion").contains('/') { "/apis" } else { "/api" };
@@ -46,7 +47,7 @@ fn place(reference: &Value) -> String {
     format!("{root}/{}{inside}/{plural}/{}", text("apiVersion"), text("name"))
 }
 
-/// The question about an object: `pods/p`, in the namespace `default` where it is one of a namespace.
+/// The path of the question about an object: `pods/p`, in the namespace `default` if its kind is namespaced.
 fn question(object: &str) -> String {
     let cluster = ["persistentvolumes/", "nodes/", "volumeattachments"];
     let inside = if cluster.iter().any(|kind| object.starts_with(kind)) { "" } else { "namespaces/default/" };
@@ -58,7 +59,7 @@ fn cause<'a>(why: &'a Value, code: &str) -> Option<&'a Value> {
     why["causes"].as_array()?.iter().find(|cause| cause["code"] == code)
 }
 
-/// Asks until a cause has this code and all of these words are said.
+/// Asks until a cause has this code and contains all of these words.
 async fn explained(http: &Http, object: &str, code: &str, words: &[&str]) -> Value {
     let said = |why: &Value| {
         let text = why.to_string();
@@ -67,7 +68,7 @@ async fn explained(http: &Http, object: &str, code: &str, words: &[&str]) -> Val
     http.until(&question(object), &format!("{code} {words:?}"), said).await
 }
 
-/// What the command says about an object, as a person reads it.
+/// The output of the command about an object, as a user reads it.
 fn read(plane: &Plane, object: &str, namespace: &str) -> String {
     let mut orlop = command(&*ORLOP, plane.dir());
     let output = orlop.args(["why", object, "-n", namespace, "--server", &plane.url()]).output().unwrap();
@@ -75,7 +76,7 @@ fn read(plane: &Plane, object: &str, namespace: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Does what a fix says: as a request, or by its own command where that is one of this program.
+/// Carries out a fix: as a request, or with its command if that is one of orlop's own.
 async fn carry_out(plane: &Plane, fix: &Value) {
     let http = plane.http();
     if fix["plan"].is_object() {
@@ -106,7 +107,7 @@ async fn carry_out(plane: &Plane, fix: &Value) {
     assert!(done, "{fix:#}");
 }
 
-/// An open node with room.
+/// A ready node with free capacity.
 async fn add_node(http: &Http, name: &str, labels: Value) {
     let meta = json!({"name": name, "labels": labels,
         "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}});
@@ -123,7 +124,7 @@ fn pod(name: &str, node: &str, claim: &str) -> Value {
         "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": claim}}]}})
 }
 
-/// A volume and the claim that it is for, bound.
+/// A bound pair of a volume and a claim.
 async fn add_pair(http: &Http, name: &str, source: Value) {
     let claim = json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"name": name}, "spec": {
         "storageClassName": "", "volumeName": name, "accessModes": ["ReadWriteOnce"],
@@ -146,7 +147,7 @@ async fn phase(http: &Http, path: &str, wanted: &str) {
     http.until(path, wanted, |object| object["status"]["phase"] == wanted).await;
 }
 
-/// Who holds a volume, until when, and who keeps what shall go.
+/// Attachments that block a volume, until when, and finalizers that block a deletion.
 async fn held(plane: &Plane) {
     let http = plane.http();
     let driver = json!({"metadata": {"name": "d.test"}, "spec": {"attachRequired": true}});
@@ -169,7 +170,7 @@ async fn held(plane: &Plane) {
     http.patch(&format!("{ATTACHMENTS}/{attachment}/status"), &attached).await.expect(200);
     explained(&http, "pods/q", "Starting", &["node a"]).await;
 
-    // One node at a time, and another has it.
+    // ReadWriteOnce, and attached to another node.
     http.create(PODS, &pod("p", "b", "c")).await;
     let waits = explained(
         &http,
@@ -180,7 +181,7 @@ async fn held(plane: &Plane) {
     .await;
     assert_eq!(waits["severity"], "attention", "{waits:#}");
     println!("{}", read(plane, "pod/p", "default"));
-    // That node is lost with the volume mounted, and its pod is taken away.
+    // That node is lost with the volume mounted, and its pod is deleted by force.
     let lost = json!({"status": {"volumesInUse": ["kubernetes.io/csi/d.test^h"],
         "conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}});
     http.patch(&format!("{NODES}/a/status"), &lost).await.expect(200);
@@ -192,7 +193,7 @@ async fn held(plane: &Plane) {
     assert!(until.parse::<jiff::Timestamp>().unwrap() > jiff::Timestamp::now(), "{waits:#}");
     println!("{}", read(plane, "pod/p", "default"));
 
-    // What shall go and stays.
+    // Objects whose deletion is blocked.
     http.delete(&format!("{CLAIMS}/c")).await;
     let stays = explained(&http, "persistentvolumeclaims/c", "Finalizers", &["p on node b"]).await;
     let block = &stays["blocked_by"][0];
@@ -213,13 +214,13 @@ async fn held(plane: &Plane) {
     let stays = explained(&http, &of, "Finalizers", &["d.test detaches the volume from node a"]).await;
     assert_eq!(stays["blocked_by"][0]["owner"], "the attacher of d.test", "{stays:#}");
     println!("{}", read(plane, &format!("attachment/{attachment}"), "default"));
-    // The pod was all that held the claim: with it all of them go.
+    // Only the pod blocked the claim: when it is deleted, all of them are.
     let stays = explained(&http, "persistentvolumeclaims/c", "Finalizers", &["p on node b"]).await;
     carry_out(plane, &stays["blocked_by"][0]["fix"]).await;
     http.until_gone(&format!("{CLAIMS}/c")).await;
 }
 
-/// Data whose claim or volume is gone: the safe verbs.
+/// Data whose claim or volume was deleted: the safe verbs.
 async fn kept(plane: &Plane) {
     let http = plane.http();
     add_pair(&http, "lost", json!({"hostPath": {"path": "/tmp/lost"}})).await;
@@ -244,7 +245,7 @@ async fn kept(plane: &Plane) {
     carry_out(plane, &cause(&why, "Retained").unwrap()["fix"]).await;
     phase(&http, &format!("{VOLUMES}/kept"), "Available").await;
 
-    // What is not below /tmp is never deleted here.
+    // The deleter refuses paths outside /tmp.
     let stuck = json!({"hostPath": {"path": "/srv/stuck"}, "persistentVolumeReclaimPolicy": "Delete"});
     add_pair(&http, "stuck", stuck).await;
     http.delete(&format!("{CLAIMS}/stuck")).await;
@@ -258,7 +259,7 @@ async fn kept(plane: &Plane) {
     phase(&http, &format!("{VOLUMES}/stuck"), "Available").await;
 }
 
-/// What cannot be made: refused by a quota, or of a source that is not there.
+/// Objects that cannot be created: rejected by a quota, or with a missing source.
 async fn refused(plane: &Plane) {
     let http = plane.http();
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"requests.storage": "1Gi"}}});

@@ -1,5 +1,5 @@
-//! Claims and volumes that one rule keeps apart, one after the other on one server. Each is explained with its code and the rule, and
-//! what is said to end it is done: then the claim is bound.
+//! Claims and volumes that do not match because of one rule, one pair after the other on one server. Each is
+//! explained with its code and the rule, and the test carries out the suggested fix: then the claim is bound.
 
 use serde_json::{Value, json};
 
@@ -12,15 +12,15 @@ const NAMESPACE: &str = "/api/v1/namespaces/w";
 struct Pair {
     name: &'static str,
     claim: Value,
-    /// The first is `v`.
+    /// The first one is `v`.
     volumes: Vec<Value>,
     more: Vec<Value>,
     code: &'static str,
-    /// The first rule against `v`, where the claim searches.
+    /// The first rule that excludes `v`, if the claim searches for a volume.
     rule: Option<&'static str>,
-    /// What has to be said.
+    /// The expected words of the explanation.
     words: &'static str,
-    /// The volume that the claim is bound to afterwards; none: one that was made.
+    /// The volume to which the claim is bound afterwards; `None`: a provisioned one.
     then: Option<&'static str>,
 }
 
@@ -81,7 +81,7 @@ fn selecting(selector: Value) -> Value {
     spec(json!({ "selector": selector }))
 }
 
-/// A pair that one rule keeps apart, and that becomes one.
+/// A pair that one rule keeps apart, and that a fix binds.
 fn unfit(
     name: &'static str,
     in_claim: Value,
@@ -114,7 +114,8 @@ fn in_csi() -> Value {
     spec(json!({"hostPath": null, "csi": {"driver": "x.test", "volumeHandle": "h"}}))
 }
 
-/// A local volume in zone a whose class waits, and a pod that may only run in zone b.
+/// A local volume in zone a with a class that waits for the first consumer, and a pod that may run only in zone
+/// b.
 fn local(terms: Value) -> Pair {
     let affinity = json!({"required": {"nodeSelectorTerms": terms}});
     let local = json!({"hostPath": null, "local": {"path": "/mnt/v"}, "storageClassName": "local", "nodeAffinity": affinity});
@@ -385,7 +386,7 @@ async fn play(plane: &Plane, pair: &Pair) -> Result<(), String> {
     Ok(())
 }
 
-/// Everything goes that a pair has left.
+/// Deletes all objects that a pair has left.
 async fn clear(http: &Http) {
     let kinds = [
         "/api/v1/namespaces/w/pods",
@@ -398,7 +399,7 @@ async fn clear(http: &Http) {
         for object in all["items"].as_array().unwrap() {
             let path = format!("{kind}/{}", object["metadata"]["name"].as_str().unwrap());
             http.delete(&format!("{path}?gracePeriodSeconds=0")).await;
-            // Nobody waits for the controllers here; gone already is as good.
+            // The test does not wait for the controllers; an object that is already gone is fine, too.
             http.patch(&path, &json!({"metadata": {"finalizers": null}})).await;
             http.until_gone(&path).await;
         }
@@ -406,7 +407,7 @@ async fn clear(http: &Http) {
 }
 
 #[tokio::test]
-async fn every_pair_is_explained_and_its_fix_binds_it() {
+async fn every_pair_is_explained_and_bound_by_its_fix() {
     let flags = ["--enable-hostpath-provisioner", NO_AGENTS];
     let plane = Plane::of(Layout::OneProcess).controller_flags(&flags).start().await;
     let http = plane.http();

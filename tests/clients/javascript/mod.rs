@@ -1,11 +1,11 @@
-//! The JavaScript client: a program that does a bit of everything, and its informer.
+//! The JavaScript client: a program that uses most of its features, and its informer.
 
 use super::past::follows;
 use super::script::{Script, installed, node};
 use crate::harness::plane::{Layout, Plane};
 
 #[tokio::test]
-async fn a_program() {
+async fn javascript_tour_passes() {
     if !installed().await {
         return;
     }
@@ -17,7 +17,7 @@ async fn a_program() {
 }
 
 #[tokio::test]
-async fn an_informer() {
+async fn javascript_informer_follows_all_changes() {
     if installed().await {
         follows(|url, home| {
             let mut follow = node("follow.js", home);

@@ -1,11 +1,11 @@
-//! The Python client: a program that does a bit of everything, and its informer.
+//! The Python client: a program that uses most of its features, and its informer.
 
 use super::past::follows;
 use super::script::{Script, installed, python};
 use crate::harness::plane::{Layout, Plane};
 
 #[tokio::test]
-async fn a_program() {
+async fn python_tour_passes() {
     if !installed().await {
         return;
     }
@@ -17,7 +17,7 @@ async fn a_program() {
 }
 
 #[tokio::test]
-async fn an_informer() {
+async fn python_informer_follows_all_changes() {
     if installed().await {
         follows(|url, home| {
             let mut follow = python("follow.py", home);
