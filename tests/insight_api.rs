@@ -170,6 +170,8 @@ async fn released_volume_can_be_bound_again() {
     let second = in_phase(&http, &format!("{}/second", claims("default")), "Bound").await;
     assert_eq!(second["spec"]["volumeName"], "kept");
     http.delete(&format!("{}/stranger", claims("default"))).await.expect(200);
+    // The binder may still give a volume to a claim that is being deleted.
+    http.until_gone(&format!("{}/stranger", claims("default"))).await;
 
     // Without its data, once; then its previous reclaim policy applies again.
     let place = volume("wiped", json!({"hostPath": {"path": plane.dir().join("wiped")}}));

@@ -15,10 +15,12 @@ use super::process::command;
 use super::wait;
 
 /// The flags of every start of the browser.
-pub(crate) const FLAGS: [&str; 8] = [
+pub(crate) const FLAGS: [&str; 9] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    // /dev/shm has 64 MB in a container, which is less than two pages need.
+    "--disable-dev-shm-usage",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -30,6 +32,9 @@ pub(crate) const FLAGS: [&str; 8] = [
 pub(crate) const MISSING: &str =
     "chromium does not start; hack/test installs it, or: apt-get install -y chromium";
 
+/// The maximum number of starts of a browser that crashes at the start.
+const STARTS: u32 = 3;
+
 /// A running browser. Dropping it ends its processes.
 pub(crate) struct Browser {
     process: Child,
@@ -38,7 +43,7 @@ pub(crate) struct Browser {
     session: String,
     next: u64,
     // The last field: the process must end before its profile is removed.
-    _profile: TempDir,
+    profile: TempDir,
 }
 
 fn pipe(path: &Path) {
@@ -47,8 +52,21 @@ fn pipe(path: &Path) {
 }
 
 impl Browser {
-    /// Opens a URL.
+    /// Opens a URL. A browser that exits before it shows a page is started again, at most [`STARTS`] times: on a
+    /// busy machine Chromium sometimes crashes at the start.
     pub(crate) async fn open(url: &str) -> Browser {
+        let mut last = String::new();
+        for _ in 0..STARTS {
+            let mut browser = Browser::start().await;
+            match browser.attach(url).await {
+                Ok(()) => return browser,
+                Err(exited) => last = exited,
+            }
+        }
+        panic!("{MISSING}\n{last}");
+    }
+
+    async fn start() -> Browser {
         let profile = tempfile::tempdir().unwrap();
         let (to, from) = (profile.path().join("to"), profile.path().join("from"));
         pipe(&to);
@@ -60,7 +78,8 @@ impl Browser {
         browser.args(["-c", r#"exec chromium "$@" 3<"$HOME/to" 4>"$HOME/from""#, "sh"]);
         browser.args(FLAGS).arg("--remote-debugging-pipe").arg("--window-size=1300,900");
         browser.arg(format!("--user-data-dir={}", profile.path().join("profile").display()));
-        browser.arg("about:blank").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let log = File::create(profile.path().join("log")).unwrap();
+        browser.arg("about:blank").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let process = browser.spawn().expect("a shell starts");
         // Opening a pipe blocks until the other side opens it.
         let open = move || (File::options().write(true).open(to).unwrap(), File::open(from).unwrap());
@@ -75,35 +94,47 @@ impl Browser {
                 }
             }
         });
-        let mut browser =
-            Browser { process, to, from: heard, session: String::new(), next: 0, _profile: profile };
-        let target = browser.call("Target.createTarget", json!({"url": url})).await;
-        let attach = json!({"targetId": target["targetId"], "flatten": true});
-        let session = browser.call("Target.attachToTarget", attach).await;
-        session["sessionId"].as_str().expect("a session").clone_into(&mut browser.session);
-        browser
+        Browser { process, to, from: heard, session: String::new(), next: 0, profile }
     }
 
-    async fn call(&mut self, method: &str, params: Value) -> Value {
+    async fn attach(&mut self, url: &str) -> Result<(), String> {
+        let target = self.call("Target.createTarget", json!({"url": url})).await?;
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        let session = self.call("Target.attachToTarget", attach).await?;
+        session["sessionId"].as_str().expect("a session").clone_into(&mut self.session);
+        Ok(())
+    }
+
+    /// The result of a call. The error, if the browser exits instead, is its exit status and its log.
+    async fn call(&mut self, method: &str, params: Value) -> Result<Value, String> {
         self.next += 1;
         let mut message = json!({"id": self.next, "method": method, "params": params});
         if !self.session.is_empty() {
             message["sessionId"] = self.session.clone().into();
         }
-        self.to.write_all(format!("{message}\0").as_bytes()).expect(MISSING);
+        if self.to.write_all(format!("{message}\0").as_bytes()).is_err() {
+            return Err(self.exited(method));
+        }
         loop {
-            let heard = wait::in_time(method, self.from.recv()).await.expect(MISSING);
+            let Some(heard) = wait::in_time(method, self.from.recv()).await else {
+                return Err(self.exited(method));
+            };
             if heard["id"] == self.next {
                 assert!(heard["error"].is_null(), "{method}: {heard}");
-                return heard["result"].clone();
+                return Ok(heard["result"].clone());
             }
         }
+    }
+
+    fn exited(&mut self, method: &str) -> String {
+        let log = std::fs::read_to_string(self.profile.path().join("log")).unwrap_or_default();
+        format!("{method}: chromium exited: {:?}\n{log}", self.process.wait())
     }
 
     /// The value of an expression.
     pub(crate) async fn value(&mut self, script: &str) -> Value {
         let params = json!({"expression": script, "returnByValue": true, "awaitPromise": true});
-        let result = self.call("Runtime.evaluate", params).await;
+        let result = self.call("Runtime.evaluate", params).await.unwrap_or_else(|exited| panic!("{exited}"));
         assert!(result["exceptionDetails"].is_null(), "{script}: {result}");
         result["result"]["value"].clone()
     }
