@@ -21,10 +21,11 @@ export const PHONE = { width: 390, height: 844 };
 
 export const axe = () => packages.resolve('axe-core');
 
-/** Starts the browser of this machine. */
-export function launch(flags = []) {
+/** Starts the browser of this machine. On a busy machine Chromium sometimes crashes at the start: at most two such crashes are tolerated. */
+export async function launch(flags = []) {
   const executablePath = execFileSync('sh', ['-c', 'command -v chromium'], { encoding: 'utf8' }).trim();
-  return chromium.launch({ executablePath, args: [...FLAGS, ...flags] });
+  const start = () => chromium.launch({ executablePath, args: [...FLAGS, ...flags] });
+  return start().catch(start).catch(start);
 }
 
 /** What a page has complained about. What the story itself provokes is allowed by name. */
