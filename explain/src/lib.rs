@@ -37,7 +37,7 @@ pub use subject::{Other, Subject};
 
 /// Explains the state of `subject` in `world`.
 pub fn explain(world: &dyn ClusterView, subject: &Subject) -> Why {
-    let mut why = Why::about(subject);
+    let mut why = Why::about(subject.reference(), subject.meta());
     if subject.meta().deletion_timestamp.is_some() {
         terminating::explain(world, subject, &mut why);
     } else {

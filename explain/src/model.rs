@@ -5,8 +5,6 @@ use kube::Resource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::subject::Subject;
-
 /// The group and version of answers.
 pub const API_VERSION: &str = "orlop.dev/v1";
 
@@ -37,9 +35,8 @@ pub struct Why {
 }
 
 impl Why {
-    /// An empty answer.
-    pub fn about(subject: &Subject) -> Self {
-        let (reference, meta) = (subject.reference(), subject.meta());
+    /// An empty answer about an object.
+    pub fn about(reference: Reference, meta: &ObjectMeta) -> Self {
         Self {
             kind: "Why".to_owned(),
             api_version: API_VERSION.to_owned(),

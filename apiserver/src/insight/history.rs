@@ -6,7 +6,7 @@ use std::sync::Arc;
 use orlop_store::{Event, Key, Record, Revision};
 use serde_json::{Map, Value, json};
 
-use super::diff::{Change, changes};
+use super::changes::{Change, changes};
 use super::past::{read_error, time_text};
 use super::{API_VERSION, ObjectTarget, bad_parameter, limit, redact, was_not_there};
 use crate::encode::{shape, stored};
@@ -179,7 +179,7 @@ fn owns(fields: &Value, path: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::insight::diff::Op;
+    use crate::insight::changes::Op;
 
     fn change(path: &[&str]) -> Change {
         let path = path.iter().map(|part| (*part).to_owned()).collect();

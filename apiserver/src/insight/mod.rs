@@ -17,7 +17,8 @@
 //! | `document` | the group in discovery and OpenAPI |
 
 mod capture;
-pub(crate) mod diff;
+pub(crate) mod changes;
+mod diff;
 pub(crate) mod document;
 mod history;
 mod key_resolver;

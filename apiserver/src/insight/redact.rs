@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diff::Change;
+use super::changes::Change;
 use crate::registry::Kind;
 
 /// The annotation in which kubectl stores the applied object, including the values.
@@ -64,7 +64,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::insight::diff::Op;
+    use crate::insight::changes::Op;
 
     #[test]
     fn all_values_of_a_secret_are_removed() {

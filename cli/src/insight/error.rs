@@ -1,10 +1,12 @@
 //! Errors of queries and changes.
 
+use std::io;
+use std::path::PathBuf;
+
 use http::StatusCode;
 use orlop_client::client::ConnectError;
 
 use super::kinds::KindError;
-use super::record;
 
 /// Why a request to the server failed.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +37,30 @@ impl AskError {
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, AskError::Refused { code, .. } if *code == StatusCode::CONFLICT)
     }
+}
+
+/// The format that the first line of a recording must declare.
+pub(super) const RECORDING_FORMAT: &str = "orlop.dev/stream.1";
+
+/// Why a recording was not saved.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RecordError {
+    #[error("cannot write {}: {cause}", path.display())]
+    Write { path: PathBuf, cause: io::Error },
+    #[error("cannot write {}: there is no folder {}", path.display(), folder.display())]
+    NoFolder { path: PathBuf, folder: PathBuf },
+    #[error("nothing was saved: the server broke off: {0}")]
+    BrokenOff(String),
+    #[error("nothing was saved: line {line} is no JSON ({cause})")]
+    NoJson { line: u64, cause: serde_json::Error },
+    #[error(
+        "nothing was saved: the server sends the form {0:?}, and this program knows {RECORDING_FORMAT:?}"
+    )]
+    OtherFormat(String),
+    #[error("nothing was saved: the server ended with an error: {0}")]
+    Refused(String),
+    #[error("nothing was saved: the answer ends within a line")]
+    Unfinished,
 }
 
 /// Why a command failed.
@@ -88,7 +114,7 @@ pub(super) enum InsightError {
     #[error("the YAML of {kind} cannot be written ({cause}): ask with -o json")]
     Yaml { kind: String, cause: String },
     #[error(transparent)]
-    Record(#[from] record::RecordError),
+    Record(#[from] RecordError),
 }
 
 /// The innermost cause of a client error, such as "Connection refused".

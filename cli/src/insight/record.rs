@@ -7,32 +7,10 @@ use std::path::{Path, PathBuf};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
-use super::error::InsightError;
+use super::error::{InsightError, RECORDING_FORMAT as FORMAT, RecordError};
 use super::kinds::GROUP;
 use super::names::Point;
 use super::session::Session;
-
-/// The format that the first line must declare.
-const FORMAT: &str = "orlop.dev/stream.1";
-
-/// Why the file was not saved.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RecordError {
-    #[error("cannot write {}: {cause}", path.display())]
-    Write { path: PathBuf, cause: io::Error },
-    #[error("cannot write {}: there is no folder {}", path.display(), folder.display())]
-    NoFolder { path: PathBuf, folder: PathBuf },
-    #[error("nothing was saved: the server broke off: {0}")]
-    BrokenOff(String),
-    #[error("nothing was saved: line {line} is no JSON ({cause})")]
-    NoJson { line: u64, cause: serde_json::Error },
-    #[error("nothing was saved: the server sends the form {0:?}, and this program knows {FORMAT:?}")]
-    OtherFormat(String),
-    #[error("nothing was saved: the server ended with an error: {0}")]
-    Refused(String),
-    #[error("nothing was saved: the answer ends within a line")]
-    Unfinished,
-}
 
 /// Saves the recording and returns a summary.
 pub(super) async fn run(

@@ -12,14 +12,13 @@ use orlop_apimachinery::names::dns_subdomain;
 use orlop_store::{Expect, Guard, Key, Op, Record, Revision, Snapshot, Write};
 use serde_json::{Value, json};
 
-use super::cluster_view::{Read, kind};
+use super::cluster_view::{Read, kind, object_of};
 use super::model::{Plan, PlanStep, StepAction, conflict};
-use super::object_of;
 use crate::admission::Operation;
 use crate::allocation;
 use crate::dispatch::{self, Resource};
 use crate::encode::stored;
-use crate::insight::diff::{Change, changes};
+use crate::insight::changes::{Change, changes};
 use crate::insight::{API_VERSION, ObjectTarget, redact};
 use crate::projection::Projection;
 use crate::registry::StatusSubresource;

@@ -20,6 +20,12 @@ pub(crate) struct ClusterView<'a> {
     read: RefCell<Read>,
 }
 
+/// The target in a snapshot. Not recorded as a read.
+pub(super) fn object_of(snapshot: &Snapshot<Projection>, target: &ObjectTarget) -> Option<Object> {
+    let record = snapshot.get(&target.key())?;
+    Some(stored::decode_as(&*target.kind, record))
+}
+
 /// The recorded reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Read {

@@ -27,7 +27,7 @@ use orlop_store::{CommitError, Revision, Snapshot};
 use serde_json::Value;
 
 use self::carry_out::Ready;
-use self::cluster_view::{ClusterView, Read};
+use self::cluster_view::{ClusterView, Read, object_of};
 use self::model::{Plan, PlanOptions, PlanRefusal, conflict};
 use self::past::Version;
 use crate::dispatch;
@@ -38,7 +38,6 @@ use crate::insight::past::{moment, read_error};
 use crate::projection::Projection;
 use crate::state::Inner;
 use crate::verbs::write::{StoreError, commit_error_of};
-use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 
@@ -244,10 +243,4 @@ fn decide(
 
 fn wrong(verb: &str, given: &str, wanted: &str) -> Result<Plan, PlanRefusal> {
     Err(PlanRefusal::Kind(format!("{verb} applies to {wanted} and not to {given}")))
-}
-
-/// The target in a snapshot.
-fn object_of(snapshot: &Snapshot<Projection>, target: &ObjectTarget) -> Option<Object> {
-    let record = snapshot.get(&target.key())?;
-    Some(stored::decode_as(&*target.kind, record))
 }

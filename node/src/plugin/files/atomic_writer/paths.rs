@@ -13,7 +13,7 @@ const MOST_PATH: usize = 4096;
 ///
 /// # Errors
 /// It leads out of the volume, uses a reserved name, or is too long.
-pub(in crate::plugin::files) fn cleaned(path: &str) -> Result<String, WriteError> {
+pub(crate) fn cleaned(path: &str) -> Result<String, WriteError> {
     let wrong = |why: String| Err(WriteError::Path(format!("invalid path: {why}")));
     if path.is_empty() {
         return wrong("must not be empty: \"\"".to_owned());

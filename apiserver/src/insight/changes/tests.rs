@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::registry::KINDS;
+use serde_json::json;
 
 fn kind(plural: &str) -> KindRef {
     let found = KINDS.iter().find(|kind| kind.names().plural == plural && !kind.is_view());
