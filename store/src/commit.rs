@@ -45,7 +45,7 @@ pub(crate) struct Shortage {
 pub(crate) trait Durable<V>: Send + 'static {
     /// Blocks while the backlog is full. A shortage means that the backlog cannot shrink for now, an error
     /// that it never will.
-    fn wait_for_room(&mut self) -> Result<Option<Shortage>, String>;
+    fn wait_for_space(&mut self) -> Result<Option<Shortage>, String>;
 
     /// Whether the disk has space for a commit. Each write is a key with the sizes of its current and its new
     /// value.
@@ -62,7 +62,7 @@ pub(crate) trait Durable<V>: Send + 'static {
 #[derive(Clone, Debug)]
 pub(crate) enum AppendError {
     /// The disk is full, and the bytes already written have been removed, as if the append had not been tried.
-    NoRoom(Shortage),
+    NoSpace(Shortage),
     /// The state on disk is unknown.
     Unknown(String),
 }
@@ -233,7 +233,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
         while open {
             open = take_group(&mut receiver, &mut group);
             if self.published.poisoned().is_none() {
-                match self.durable.wait_for_room() {
+                match self.durable.wait_for_space() {
                     Ok(None) => {}
                     Ok(Some(shortage)) => {
                         for request in group.drain(..) {
@@ -273,7 +273,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
             // A conflict may depend on a record of the same group, so all answers wait for the disk.
             match self.durable.append(&events) {
                 Ok(()) => {}
-                Err(AppendError::NoRoom(shortage)) => return self.take_back(answers, &shortage),
+                Err(AppendError::NoSpace(shortage)) => return self.take_back(answers, &shortage),
                 Err(AppendError::Unknown(why)) => {
                     self.published.poison(why.clone());
                     for (answer, _) in answers {

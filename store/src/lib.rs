@@ -46,9 +46,10 @@ pub mod watch;
 mod write;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use embedded::accept::{AcceptedLoss, accept_loss};
-pub use embedded::check::{CheckOptions, FileState, Line, Report, Verdict, check};
-pub use embedded::{Embedded, Options, Retention, Room, Space};
+pub use embedded::accepted_loss::accept_loss;
+pub use embedded::check::{CheckOptions, CheckOutcome, FileState, Line, Report, check};
+pub use embedded::loss_record::AcceptedLoss;
+pub use embedded::{DiskSpace, Embedded, Options, Retention, Space};
 pub use error::{CommitError, OpenError, ReadError, WatchError};
 pub use future::BoxFuture;
 pub use guard::Guard;

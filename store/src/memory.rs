@@ -41,9 +41,9 @@ pub struct Memory<V: View> {
     hub: Arc<Hub<V>>,
 }
 
-struct Shared<V>(Mutex<State<V>>);
+struct Shared<V>(Mutex<MemoryState<V>>);
 
-struct State<V> {
+struct MemoryState<V> {
     records: Index<V>,
     /// Every event after `oldest`, preceded by those of the records that were current then.
     events: Vec<Arc<Event<V>>>,
@@ -61,7 +61,7 @@ impl<V: View> Memory<V> {
 
     /// Creates an empty store with options.
     pub fn with(options: MemoryOptions) -> Self {
-        let state = State {
+        let state = MemoryState {
             records: Index::new(),
             events: Vec::new(),
             head: Revision::ZERO,
@@ -218,7 +218,7 @@ impl<V: View> Kv<V> for Memory<V> {
 }
 
 impl<V> Shared<V> {
-    fn lock(&self) -> MutexGuard<'_, State<V>> {
+    fn lock(&self) -> MutexGuard<'_, MemoryState<V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -251,7 +251,7 @@ impl<V: View> Log<V> for Shared<V> {
     }
 }
 
-impl<V> State<V> {
+impl<V> MemoryState<V> {
     /// Whether the state at a revision is retained.
     fn check(&self, wanted: Revision) -> Result<(), ReadError> {
         if wanted > self.head {

@@ -29,29 +29,6 @@ const BORNE: &[Borne] = &[
         files: &["functions.rs", "value.rs"],
         reason: "a function's result is a value, and a value's methods are functions",
     },
-    Borne {
-        folder: "store/src/embedded",
-        files: &["feed.rs", "read.rs"],
-        reason: "the feeder reads the log's end, and readers of the log ask the backlog first",
-    },
-    Borne {
-        folder: "store/src/embedded",
-        files: &[
-            "accept.rs",
-            "dir_identity.rs",
-            "gate.rs",
-            "guard.rs",
-            "journal.rs",
-            "mod.rs",
-            "offline.rs",
-            "recover.rs",
-            "scan.rs",
-            "shrink.rs",
-            "snapshots.rs",
-            "upkeep.rs",
-        ],
-        reason: "the store's options lie beside its implementation, and RESTORE and Places beside recovery",
-    },
 ];
 
 /// The files of cycles that are still to be removed, one path per line. A new file in a cycle fails the test, and

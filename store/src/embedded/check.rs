@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 
 use super::frame::StoreId;
 use super::guard::{deadline, guarded};
-use super::high_water::{self, Found, Mark};
+use super::high_water::{self, HighWaterFile, HighWaterMark};
 use super::identity::{self, Identity};
-use super::recover::{Places, RESTORE, check_mark, check_segments, compacted_between};
+use super::places::{Places, RESTORE};
+use super::recover::{check_mark, check_segments, compacted_between};
 use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
 use super::verify::{self, Loaded};
-use super::{Options, accept, dir_identity, hygiene, lock, snapshot};
+use super::{Options, dir_identity, lock, loss_record, sled_dir, snapshot};
 use crate::{OpenError, Revision};
 
 /// Options of a check.
@@ -59,7 +60,7 @@ pub struct Line {
 
 /// The outcome of opening the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckOutcome {
     /// The store opens without repairs.
     Sound {
         /// The newest revision.
@@ -80,12 +81,12 @@ pub enum Verdict {
     Empty,
 }
 
-impl Verdict {
+impl CheckOutcome {
     /// Whether the store would open with everything that was acknowledged.
     pub fn opens(&self) -> bool {
         match self {
-            Verdict::Sound { .. } | Verdict::Repairable { .. } | Verdict::Empty => true,
-            Verdict::Refused(_) | Verdict::InUse(_) => false,
+            CheckOutcome::Sound { .. } | CheckOutcome::Repairable { .. } | CheckOutcome::Empty => true,
+            CheckOutcome::Refused(_) | CheckOutcome::InUse(_) => false,
         }
     }
 }
@@ -96,7 +97,7 @@ pub struct Report {
     /// The result for each file.
     pub lines: Vec<Line>,
     /// The overall result.
-    pub verdict: Verdict,
+    pub verdict: CheckOutcome,
 }
 
 impl fmt::Display for Report {
@@ -111,15 +112,15 @@ impl fmt::Display for Report {
             writeln!(f, "{state} {:width$}  {}", line.file, line.what)?;
         }
         match &self.verdict {
-            Verdict::Sound { head } => write!(f, "The store is sound; it is at revision {head}."),
-            Verdict::Repairable { head, what } => write!(
+            CheckOutcome::Sound { head } => write!(f, "The store is sound; it is at revision {head}."),
+            CheckOutcome::Repairable { head, what } => write!(
                 f,
                 "The store opens with everything that was acknowledged, up to revision {head}. \
                  Opening it will repair: {what}."
             ),
-            Verdict::Refused(why) => write!(f, "The store does not open: {why}."),
-            Verdict::InUse(holder) => write!(f, "The store is in use ({holder}); nothing was checked."),
-            Verdict::Empty => write!(f, "There is no store here."),
+            CheckOutcome::Refused(why) => write!(f, "The store does not open: {why}."),
+            CheckOutcome::InUse(holder) => write!(f, "The store is in use ({holder}); nothing was checked."),
+            CheckOutcome::Empty => write!(f, "There is no store here."),
         }
     }
 }
@@ -129,16 +130,16 @@ pub fn check(dir: impl AsRef<Path>, options: &CheckOptions) -> Report {
     let dir = dir.as_ref();
     match lock::holder(dir) {
         Ok(None) => {}
-        Ok(Some(holder)) => return Report { lines: Vec::new(), verdict: Verdict::InUse(holder) },
+        Ok(Some(holder)) => return Report { lines: Vec::new(), verdict: CheckOutcome::InUse(holder) },
         Err(error) => {
-            let verdict = Verdict::Refused(format!("cannot look at {}: {error}", dir.display()));
+            let verdict = CheckOutcome::Refused(format!("cannot look at {}: {error}", dir.display()));
             return Report { lines: Vec::new(), verdict };
         }
     }
     let mut check = Check { places: Places::below(dir), options, lines: Vec::new(), repairs: Vec::new() };
     let verdict = match check.run() {
         Ok(verdict) => verdict,
-        Err(error) => Verdict::Refused(told(&error)),
+        Err(error) => CheckOutcome::Refused(told(&error)),
     };
     Report { lines: check.lines, verdict }
 }
@@ -161,7 +162,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn run(&mut self) -> Result<Verdict, OpenError> {
+    fn run(&mut self) -> Result<CheckOutcome, OpenError> {
         let options = &self.options.options;
         let files = &*options.files;
         let root = self.places.root;
@@ -176,7 +177,7 @@ impl Check<'_> {
                 store
             }
             Identity::Missing if dir_identity::was_never_used(&self.places, files)? => {
-                return Ok(Verdict::Empty);
+                return Ok(CheckOutcome::Empty);
             }
             Identity::Missing | Identity::Broken => {
                 let store = scan::named(files, &segments).map_err(self.places.io("read", root))?;
@@ -188,7 +189,7 @@ impl Check<'_> {
                 store
             }
         };
-        let given_up = accept::read(&self.places, files, store)?;
+        let given_up = loss_record::read(&self.places, files, store)?;
         let snapshots: Vec<_> = snapshots.into_iter().filter(|revision| *revision >= given_up).collect();
         let mark = self.mark(store)?;
         let scan = self.journal(store, given_up);
@@ -217,22 +218,22 @@ impl Check<'_> {
         }
         check_mark(&self.places, files, &scan, store, mark, head)?;
         if self.repairs.is_empty() {
-            return Ok(Verdict::Sound { head });
+            return Ok(CheckOutcome::Sound { head });
         }
-        Ok(Verdict::Repairable { head, what: self.repairs.join("; ") })
+        Ok(CheckOutcome::Repairable { head, what: self.repairs.join("; ") })
     }
 
-    fn mark(&mut self, store: StoreId) -> Result<Option<Mark>, OpenError> {
+    fn mark(&mut self, store: StoreId) -> Result<Option<HighWaterMark>, OpenError> {
         match high_water::read(&*self.options.options.files, self.places.root, store)? {
-            Found::Mark(mark) => {
+            HighWaterFile::Mark(mark) => {
                 self.fine(high_water::NAME, format!("revision {} was acknowledged", mark.revision));
                 Ok(Some(mark))
             }
-            Found::Missing | Found::Damaged => {
+            HighWaterFile::Missing | HighWaterFile::Damaged => {
                 self.repair(high_water::NAME, "missing or damaged; it is rewritten");
                 Ok(None)
             }
-            Found::Other(other) => {
+            HighWaterFile::Other(other) => {
                 self.bad(high_water::NAME, format!("belongs to the store {other}"));
                 Err(self.places.damaged(format!("its high-water mark belongs to the store {other}")))
             }
@@ -293,7 +294,7 @@ impl Check<'_> {
         };
         let copy = scratch.join(format!("orlop-check-{}", uuid::Uuid::new_v4()));
         let result = copy_dir(&self.places.sled, &copy).map_err(ServedError::System).and_then(|()| {
-            hygiene::before_open(&copy)?;
+            sled_dir::before_open(&copy)?;
             let (dir, options) = (copy.clone(), self.options.options.clone());
             guarded("opening sled", deadline(self.places.root, &options), move || {
                 let served = Served::open(&dir, options.lock_wait)?;

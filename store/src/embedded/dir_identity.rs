@@ -8,8 +8,8 @@ use std::path::Path;
 use super::files::{Files, without_zeros};
 use super::frame::{HEADER, StoreId};
 use super::identity::{self, Identity};
-use super::recover::{Places, RESTORE};
-use super::{accept, high_water, scan, snapshot};
+use super::places::{Places, RESTORE};
+use super::{high_water, loss_record, scan, snapshot};
 use crate::{OpenError, Revision};
 
 /// Refuses a directory of another program before any file, including the lock, is created in it.
@@ -91,7 +91,7 @@ fn refuse_foreign(places: &Places<'_>, files: &dyn Files) -> Result<(), OpenErro
         return Ok(());
     }
     let are = foreign.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let why = if foreign.iter().any(|name| name == high_water::NAME || name == accept::NAME) {
+    let why = if foreign.iter().any(|name| name == high_water::NAME || name == loss_record::NAME) {
         format!("there was a store here, of which only {are} is left; {RESTORE}")
     } else {
         format!("it is no store of orlop, and it is not empty ({are}); choose an empty directory")

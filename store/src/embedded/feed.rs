@@ -1,229 +1,21 @@
 //! The feeder: copies acknowledged events from the journal to the served copy, behind the writers.
 //!
-//! [`Backlog`] contains the events that are durable in the journal and not yet in the served copy;
-//! together with that copy it is the whole log. [`Feeder`] writes them to the copy in batches: the events,
-//! the location of each key's newest event, and the applied revision, in one atomic batch.
+//! It takes the events from the [backlog](super::backlog) and writes them in batches: the events, the location of each
+//! key's newest event, and the applied revision, in one atomic batch.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::sync::Arc;
 
+use super::backlog::size;
 use super::frame::StoreId;
 use super::read;
-use super::retention::Marks;
+use super::retention::RetentionMarks;
 use super::rows::{self, CurrentRow};
 use super::sled::{Changes, Served, ServedError};
-use crate::{Event, Key, Revision};
+use crate::{Event, Revision};
 
-/// The maximum bytes of a batch. Larger batches make sled copy all pages before it collects any.
-pub(crate) const BATCH_BYTES: usize = 2 << 20;
-/// With fewer bytes, the feeder waits briefly for more events: one batch rewrites each of sled's pages
-/// once.
-const RIPE_BYTES: usize = 1 << 20;
-const RIPE_AFTER: Duration = Duration::from_millis(200);
 /// The maximum number of rows that one batch removes.
 const SWEEP_ROWS: usize = 1000;
-
-/// Events that are durable and not yet in the served copy.
-pub(crate) struct Backlog<V> {
-    state: Mutex<State<V>>,
-    work: Condvar,
-    room: Condvar,
-    limit: usize,
-}
-
-struct State<V> {
-    queue: VecDeque<Arc<Event<V>>>,
-    bytes: usize,
-    /// Everything up to this revision is in the served copy; the queue continues after it.
-    floor: Revision,
-    /// When the oldest event was queued.
-    since: Option<Instant>,
-    poked: bool,
-    closing: bool,
-    /// The served copy cannot be written to, for lack of disk space.
-    stalled: bool,
-    failed: Option<String>,
-}
-
-/// The next task of the feeder.
-pub(crate) struct Work<V> {
-    /// The oldest events of the backlog; they stay in it until [`done`](Backlog::done) removes them.
-    pub(crate) events: Vec<Arc<Event<V>>>,
-    /// No more events follow these.
-    pub(crate) last: bool,
-}
-
-impl<V> Backlog<V> {
-    pub(crate) fn new(floor: Revision, limit: usize) -> Self {
-        let queue = VecDeque::new();
-        let state = State {
-            queue,
-            bytes: 0,
-            floor,
-            since: None,
-            poked: false,
-            closing: false,
-            stalled: false,
-            failed: None,
-        };
-        Backlog { state: Mutex::new(state), work: Condvar::new(), room: Condvar::new(), limit }
-    }
-
-    /// Blocks while the backlog is full. Returns false if it is full and cannot shrink for now.
-    pub(crate) fn wait_for_room(&self) -> Result<bool, String> {
-        let mut state = self.lock();
-        while state.failed.is_none() && !state.stalled && state.bytes > self.limit {
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        match &state.failed {
-            Some(why) => Err(why.clone()),
-            None => Ok(state.bytes <= self.limit),
-        }
-    }
-
-    /// Sets whether the served copy cannot be written to.
-    pub(crate) fn stall(&self, stalled: bool) {
-        self.lock().stalled = stalled;
-        self.room.notify_all();
-    }
-
-    pub(crate) fn push(&self, events: &[Arc<Event<V>>]) {
-        let mut state = self.lock();
-        state.bytes += events.iter().map(|event| size(event)).sum::<usize>();
-        state.queue.extend(events.iter().cloned());
-        let first = state.since.is_none();
-        if first {
-            state.since = Some(Instant::now());
-        }
-        if first || state.bytes >= self.ripe() {
-            self.work.notify_one();
-        }
-    }
-
-    fn ripe(&self) -> usize {
-        RIPE_BYTES.min(self.limit / 8)
-    }
-
-    /// Waits until there are enough events to feed or there is other work, for at most `timeout`.
-    pub(crate) fn wait(&self, timeout: Duration) -> Work<V> {
-        let mut state = self.lock();
-        let start = Instant::now();
-        loop {
-            let now = Instant::now();
-            let due = state.since.map(|since| since + RIPE_AFTER);
-            let ripe = state.bytes >= self.ripe() || due.is_some_and(|due| due <= now);
-            if state.poked || state.closing || (ripe && state.since.is_some()) {
-                break;
-            }
-            let until = due.map_or(start + timeout, |due| due.min(start + timeout));
-            if until <= now {
-                return Work { events: Vec::new(), last: false };
-            }
-            let waited = self.work.wait_timeout(state, until - now);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        let mut bytes = 0;
-        let fits = |event: &&Arc<Event<V>>| {
-            let first = bytes == 0;
-            bytes += size(event);
-            first || bytes <= BATCH_BYTES
-        };
-        let events: Vec<_> = state.queue.iter().take_while(fits).cloned().collect();
-        // A caller of `poke` waits for all events queued so far.
-        state.poked &= events.len() < state.queue.len();
-        let last = state.closing && events.len() == state.queue.len();
-        Work { events, last }
-    }
-
-    /// Removes the oldest events, which are now in the served copy.
-    pub(crate) fn done(&self, events: &[Arc<Event<V>>]) {
-        let Some(last) = events.last() else { return };
-        let mut state = self.lock();
-        state.bytes -= events.iter().map(|event| size(event)).sum::<usize>();
-        state.queue.drain(..events.len());
-        state.floor = last.revision;
-        state.since = (!state.queue.is_empty()).then(Instant::now);
-        self.room.notify_all();
-    }
-
-    /// Removes all events up to a revision, which are now in the served copy.
-    pub(crate) fn done_through(&self, revision: Revision) {
-        let events: Vec<_> = {
-            let state = self.lock();
-            state.queue.iter().take_while(|event| event.revision <= revision).cloned().collect()
-        };
-        self.done(&events);
-    }
-
-    /// Wakes the feeder, also when there are no events.
-    pub(crate) fn poke(&self) {
-        self.lock().poked = true;
-        self.work.notify_one();
-    }
-
-    /// Closes the backlog: no event is pushed after this.
-    pub(crate) fn close(&self) {
-        self.lock().closing = true;
-        self.work.notify_one();
-    }
-
-    pub(crate) fn fail(&self, why: String) {
-        self.lock().failed = Some(why);
-        self.room.notify_all();
-    }
-
-    /// Blocks until the backlog is closed, for at most `timeout`. Returns true if it is closed.
-    pub(crate) fn closes_within(&self, timeout: Duration) -> bool {
-        let waited = self.work.wait_timeout_while(self.lock(), timeout, |state| !state.closing);
-        waited.unwrap_or_else(PoisonError::into_inner).0.closing
-    }
-
-    /// Blocks until the backlog is closed.
-    pub(crate) fn wait_for_close(&self) {
-        let state = self.lock();
-        drop(self.work.wait_while(state, |state| !state.closing));
-    }
-
-    /// The bytes of the queued events.
-    pub(crate) fn bytes(&self) -> usize {
-        self.lock().bytes
-    }
-
-    pub(crate) fn floor(&self) -> Revision {
-        self.lock().floor
-    }
-
-    /// The matching events in `(after, upto]`, at most `limit`; `None` when the served copy already has some
-    /// of them.
-    pub(crate) fn since(
-        &self,
-        after: Revision,
-        upto: Revision,
-        limit: usize,
-        matches: impl Fn(&Key) -> bool,
-    ) -> Option<Vec<Arc<Event<V>>>> {
-        let state = self.lock();
-        if after < state.floor {
-            return None;
-        }
-        // Revisions are dense, so the revision gives the index.
-        let start = ((after.0 - state.floor.0) as usize).min(state.queue.len());
-        let later = state.queue.range(start..).take_while(|event| event.revision <= upto);
-        Some(later.filter(|event| matches(&event.key)).take(limit).cloned().collect())
-    }
-
-    /// The queued events of a key up to a revision, and the revision from which on they are complete.
-    pub(crate) fn of_key(&self, key: &Key, upto: Revision) -> (Vec<Arc<Event<V>>>, Revision) {
-        let state = self.lock();
-        let matching = state.queue.iter().filter(|event| event.revision <= upto && event.key == *key);
-        (matching.cloned().collect(), state.floor)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<V>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Writes to the served copy. It is the only writer, so nothing that it reads changes meanwhile.
 pub(crate) struct Feeder {
@@ -234,7 +26,7 @@ pub(crate) struct Feeder {
     /// When the newest event in the copy was written.
     pub(crate) time_ms: i64,
     pub(crate) swept: Revision,
-    pub(crate) marks: Marks,
+    pub(crate) marks: RetentionMarks,
 }
 
 impl Feeder {
@@ -244,7 +36,7 @@ impl Feeder {
         applied: Revision,
         time_ms: i64,
         swept: Revision,
-        marks: Marks,
+        marks: RetentionMarks,
     ) -> Self {
         Feeder { served: Some(served), store, applied, time_ms, swept, marks }
     }
@@ -374,13 +166,4 @@ impl Feeder {
         }
         Ok(usize::from(chunks))
     }
-}
-
-/// The number of bytes that an event adds to the log.
-pub(crate) fn size_of(key: &Key, value: Option<&[u8]>) -> usize {
-    64 + key.as_str().len() + value.map_or(0, <[u8]>::len)
-}
-
-fn size<V>(event: &Event<V>) -> usize {
-    size_of(&event.key, event.record.as_ref().map(|record| &*record.value))
 }

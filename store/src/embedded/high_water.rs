@@ -31,7 +31,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// The contents of one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct HighWaterMark {
     /// The slot with the larger sequence is newer.
     pub(crate) sequence: u64,
     /// A revision that was acknowledged.
@@ -42,16 +42,16 @@ pub(crate) struct Mark {
 
 /// The result of reading the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum HighWaterFile {
     Missing,
     /// No slot is intact.
     Damaged,
-    Mark(Mark),
+    Mark(HighWaterMark),
     /// It belongs to another store.
     Other(StoreId),
 }
 
-impl Mark {
+impl HighWaterMark {
     fn encode(&self, store: StoreId) -> Vec<u8> {
         let mut out = Vec::with_capacity(SLOT);
         out.put_slice(MAGIC);
@@ -72,7 +72,7 @@ impl Mark {
 }
 
 /// Decodes an intact slot: its format, its store, its mark.
-fn decode(bytes: &[u8]) -> Option<(u32, StoreId, Mark)> {
+fn decode(bytes: &[u8]) -> Option<(u32, StoreId, HighWaterMark)> {
     let (body, mut crc) = bytes.get(..SLOT)?.split_at_checked(SLOT - 4)?;
     let mut at = body.strip_prefix(MAGIC)?;
     let format = at.get_u32_le();
@@ -85,16 +85,16 @@ fn decode(bytes: &[u8]) -> Option<(u32, StoreId, Mark)> {
     }
     let (sequence, revision) = (at.get_u64_le(), Revision(at.get_u64_le()));
     let entry = at.get_u32_le();
-    Some((format, store, Mark { sequence, revision, entry: known.then_some(entry) }))
+    Some((format, store, HighWaterMark { sequence, revision, entry: known.then_some(entry) }))
 }
 
 /// Reads the mark of a store.
-pub(crate) fn read(files: &dyn Files, dir: &Path, store: StoreId) -> Result<Found, OpenError> {
+pub(crate) fn read(files: &dyn Files, dir: &Path, store: StoreId) -> Result<HighWaterFile, OpenError> {
     let path = dir.join(NAME);
     let bytes =
         files.read(&path).map_err(|source| OpenError::Io { action: "read", path: path.clone(), source })?;
-    let Some(bytes) = bytes else { return Ok(Found::Missing) };
-    let mut newest: Option<Mark> = None;
+    let Some(bytes) = bytes else { return Ok(HighWaterFile::Missing) };
+    let mut newest: Option<HighWaterMark> = None;
     let mut other = None;
     for at in [0, STRIDE] {
         match decode(bytes.get(at..).unwrap_or_default()) {
@@ -109,13 +109,13 @@ pub(crate) fn read(files: &dyn Files, dir: &Path, store: StoreId) -> Result<Foun
         }
     }
     Ok(match (newest, other) {
-        (Some(mark), _) => Found::Mark(mark),
-        (None, Some(store)) => Found::Other(store),
-        (None, None) => Found::Damaged,
+        (Some(mark), _) => HighWaterFile::Mark(mark),
+        (None, Some(store)) => HighWaterFile::Other(store),
+        (None, None) => HighWaterFile::Damaged,
     })
 }
 
-struct State {
+struct HighWaterState {
     revision: Revision,
     entry: Option<u32>,
     written: Revision,
@@ -125,12 +125,12 @@ struct State {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<HighWaterState>,
     changed: Condvar,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HighWaterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -147,7 +147,7 @@ impl HighWater {
         files: Arc<dyn Files>,
         dir: &Path,
         store: StoreId,
-        found: Option<Mark>,
+        found: Option<HighWaterMark>,
         head: Revision,
         entry: Option<u32>,
     ) -> std::io::Result<Self> {
@@ -159,7 +159,7 @@ impl HighWater {
             slots.write(head, entry);
         }
         let written = if slots.has_failed { Revision(u64::MAX) } else { head };
-        let state = State { revision: head, entry, written, idle: false, closing: false };
+        let state = HighWaterState { revision: head, entry, written, idle: false, closing: false };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let thread = {
             let shared = shared.clone();
@@ -195,7 +195,7 @@ fn keep(shared: &Shared, mut slots: Slots) {
     loop {
         let mut state = shared.lock();
         state.idle = true;
-        let due = |state: &State| state.revision != state.written || state.closing;
+        let due = |state: &HighWaterState| state.revision != state.written || state.closing;
         let state = shared.changed.wait_while(state, |state| !due(state));
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         state.idle = false;
@@ -229,7 +229,7 @@ struct Slots {
 
 impl Slots {
     fn write(&mut self, revision: Revision, entry: Option<u32>) -> bool {
-        let mark = Mark { sequence: self.sequence + 1, revision, entry };
+        let mark = HighWaterMark { sequence: self.sequence + 1, revision, entry };
         let result = match &mut self.file {
             Some(file) => {
                 let slot = mark.encode(self.store);
@@ -255,7 +255,7 @@ impl Slots {
     }
 
     /// A file with the mark in one slot and nothing in the other.
-    fn write_anew(&mut self, mark: Mark) -> std::io::Result<()> {
+    fn write_anew(&mut self, mark: HighWaterMark) -> std::io::Result<()> {
         let mut bytes = vec![0; STRIDE + SLOT];
         let at = mark.offset() as usize;
         bytes[at..at + SLOT].copy_from_slice(&mark.encode(self.store));
@@ -277,17 +277,18 @@ mod tests {
     #[test]
     fn slots_alternate_and_survive_damage_to_the_other() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), Found::Missing);
+        assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), HighWaterFile::Missing);
         let files: Arc<dyn Files> = Arc::new(Disk);
         let mark = HighWater::start(files.clone(), dir.path(), STORE, None, Revision(3), Some(9)).unwrap();
-        let told =
-            |sequence, revision, entry| Found::Mark(Mark { sequence, revision: Revision(revision), entry });
+        let told = |sequence, revision, entry| {
+            HighWaterFile::Mark(HighWaterMark { sequence, revision: Revision(revision), entry })
+        };
         assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), told(1, 3, Some(9)));
         mark.note(Revision(8), None);
         drop(mark);
         assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), told(2, 8, None));
         let other = StoreId([8; 16]);
-        assert_eq!(read(&Disk, dir.path(), other).unwrap(), Found::Other(STORE));
+        assert_eq!(read(&Disk, dir.path(), other).unwrap(), HighWaterFile::Other(STORE));
         let path = dir.path().join(NAME);
         let good = std::fs::read(&path).unwrap();
         for at in 0..SLOT {
@@ -297,7 +298,7 @@ mod tests {
             assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), told(1, 3, Some(9)), "byte {at}");
             bad[STRIDE + at] ^= 1;
             std::fs::write(&path, &bad).unwrap();
-            assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), Found::Damaged, "byte {at} of both");
+            assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), HighWaterFile::Damaged, "byte {at} of both");
         }
     }
 }

@@ -13,15 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::disk_space::is_no_space;
 use super::files::{File, Files};
 use super::frame::{Entry, FrameWriter, HEADER, SegmentHeader, StoreId};
-use super::preallocate::{FIRST_ROOM, Preallocator};
-use super::room::is_no_room;
+use super::places::SEGMENT_SUFFIX;
+use super::preallocate::{FIRST_PREALLOCATED, Preallocator};
 use super::scan::{self, Scan, Segment, io};
 use super::segments::{Closed, Segments};
 use crate::{Event, OpenError, Revision};
-
-pub(super) const SUFFIX: &str = ".wal";
 
 /// The journal, open for appending.
 pub(crate) struct Journal {
@@ -35,7 +34,7 @@ pub(crate) struct Journal {
     /// The valid bytes; the next frame is written after them.
     length: u64,
     /// The preallocated bytes of the file.
-    room: u64,
+    preallocated: u64,
     preallocator: Preallocator,
     next: Revision,
     /// The checksum of the newest entry; `None` when the journal is empty.
@@ -66,8 +65,8 @@ impl Journal {
     ) -> Result<Self, OpenError> {
         files.create_dir(&dir).map_err(|source| io("create", &dir, source))?;
         let path = segment_path(&dir, first);
-        let room = FIRST_ROOM.min(rotate_at);
-        let (file, room) = create_segment(&*files, &dir, store, first, room)
+        let preallocated = FIRST_PREALLOCATED.min(rotate_at);
+        let (file, preallocated) = create_segment(&*files, &dir, store, first, preallocated)
             .map_err(|source| io("create", &path, source))?;
         let preallocator = Preallocator::new(files.clone(), &dir);
         let writer = FrameWriter::new(store);
@@ -81,7 +80,7 @@ impl Journal {
             file,
             path,
             length: HEADER as u64,
-            room,
+            preallocated,
             preallocator,
             next: first,
             newest: None,
@@ -127,7 +126,7 @@ impl Journal {
             file,
             path,
             length: last.length,
-            room: last.room,
+            preallocated: last.preallocated,
             preallocator,
             next: last.next,
             newest,
@@ -153,7 +152,7 @@ impl Journal {
 
     /// Sets whether disk space is short. If so, nothing is preallocated and the preallocated file is removed;
     /// returns true if that freed space.
-    pub(crate) fn room_is_short(&mut self, short: bool) -> bool {
+    pub(crate) fn space_is_short(&mut self, short: bool) -> bool {
         self.short = short;
         short && self.preallocator.give_up()
     }
@@ -163,7 +162,7 @@ impl Journal {
         (Revision(self.next.0 - 1), self.newest)
     }
 
-    /// Appends one group and makes it durable. After an error other than [`Refused::NoRoom`], nothing may be
+    /// Appends one group and makes it durable. After an error other than [`Refused::NoSpace`], nothing may be
     /// appended any more.
     pub(crate) fn append<V>(&mut self, events: &[Arc<Event<V>>]) -> Result<(), Refused> {
         let Some(first) = events.first() else { return Ok(()) };
@@ -207,11 +206,11 @@ impl Journal {
         if let Err(error) = self.file.write_at(self.length, frame) {
             let why = format!("cannot write to {path}: {error}");
             // A part of the frame may be in the file. Once it is durably truncated, nothing was written.
-            let undone =
-                is_no_room(&error) && self.file.truncate(self.length).and_then(|()| self.file.sync()).is_ok();
+            let undone = is_no_space(&error)
+                && self.file.truncate(self.length).and_then(|()| self.file.sync()).is_ok();
             // The truncation also removed the zeros behind it.
-            self.room = self.room.min(self.length);
-            return Err(if undone { Refused::NoRoom(why) } else { Refused::Unknown(why) });
+            self.preallocated = self.preallocated.min(self.length);
+            return Err(if undone { Refused::NoSpace(why) } else { Refused::Unknown(why) });
         }
         self.file.sync().map_err(|error| format!("cannot sync {path}: {error}"))?;
         self.length += length;
@@ -227,7 +226,7 @@ impl Journal {
     fn rotate_if_due(&mut self) -> Result<(), Refused> {
         let cut = self.segments.awaits_cut();
         let must = cut || self.length >= self.rotate_at;
-        let fits = self.length + self.writer.size() <= self.room;
+        let fits = self.length + self.writer.size() <= self.preallocated;
         if self.length <= HEADER as u64 {
             // Two segments cannot start at the same revision, and this one starts here.
             if cut {
@@ -246,21 +245,21 @@ impl Journal {
                     // The disk space of the prepared file is needed.
                     self.preallocator.discard();
                 }
-                named.map(|file| (file, prepared.room))
+                named.map(|file| (file, prepared.preallocated))
             }
             None if must => create_segment(&*self.files, &self.dir, self.store, self.next, 0),
             None => return Ok(()),
         };
         match next {
-            Ok((file, room)) => self.follow(file, path, room),
+            Ok((file, preallocated)) => self.follow(file, path, preallocated),
             Err(error) => {
                 let why = format!("cannot create {}: {error}", path.display());
                 // Without the new segment, the previous one is still the last one and is written further: immediately if
                 // it has zeros left, or need not end here. No power failure may bring the other one back.
-                let undone = is_no_room(&error) && self.discard(&path).is_ok();
+                let undone = is_no_space(&error) && self.discard(&path).is_ok();
                 return match undone {
                     true if fits || !must => Ok(()),
-                    true => Err(Refused::NoRoom(why)),
+                    true => Err(Refused::NoSpace(why)),
                     false => Err(Refused::Unknown(why)),
                 };
             }
@@ -280,9 +279,9 @@ impl Journal {
         Ok(file)
     }
 
-    fn follow(&mut self, file: Box<dyn File>, path: PathBuf, room: u64) {
+    fn follow(&mut self, file: Box<dyn File>, path: PathBuf, preallocated: u64) {
         self.file = file;
-        self.room = room;
+        self.preallocated = preallocated;
         let path = std::mem::replace(&mut self.path, path);
         self.length = HEADER as u64;
         self.segments.lock().push_back(Closed { path, last: Revision(self.next.0 - 1) });
@@ -290,10 +289,10 @@ impl Journal {
 
     /// Requests the next segment when the current one is half full.
     fn look_ahead(&mut self) {
-        let left = self.room.saturating_sub(self.length);
-        if left <= self.room / 2 && !self.short {
-            let room = (self.room * 2).max(FIRST_ROOM).min(self.rotate_at);
-            self.preallocator.want(room, self.segments.appended());
+        let left = self.preallocated.saturating_sub(self.length);
+        if left <= self.preallocated / 2 && !self.short {
+            let preallocated = (self.preallocated * 2).max(FIRST_PREALLOCATED).min(self.rotate_at);
+            self.preallocator.want(preallocated, self.segments.appended());
         }
     }
 }
@@ -313,7 +312,7 @@ impl Journal {
 #[derive(Debug)]
 pub(crate) enum Refused {
     /// The disk is full, and nothing of the group is in the journal.
-    NoRoom(String),
+    NoSpace(String),
     /// The state of the journal is unknown.
     Unknown(String),
 }
@@ -327,7 +326,7 @@ impl From<String> for Refused {
 impl From<Refused> for std::io::Error {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::NoRoom(why) => std::io::Error::new(std::io::ErrorKind::StorageFull, why),
+            Refused::NoSpace(why) => std::io::Error::new(std::io::ErrorKind::StorageFull, why),
             Refused::Unknown(why) => std::io::Error::other(why),
         }
     }
@@ -336,7 +335,7 @@ impl From<Refused> for std::io::Error {
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Refused::NoRoom(why) | Refused::Unknown(why) => f.write_str(why),
+            Refused::NoSpace(why) | Refused::Unknown(why) => f.write_str(why),
         }
     }
 }
@@ -364,28 +363,28 @@ fn settle(files: &dyn Files, last: &Segment, torn: u64) -> std::io::Result<Box<d
     Ok(file)
 }
 
-/// Creates a segment durably, with `room` preallocated bytes if the disk has space for them. Returns the
+/// Creates a segment durably, with `preallocated` bytes allocated in advance if the disk has space. Returns the
 /// number of preallocated bytes.
 pub(super) fn create_segment(
     files: &dyn Files,
     dir: &Path,
     store: StoreId,
     first: Revision,
-    room: u64,
+    preallocated: u64,
 ) -> std::io::Result<(Box<dyn File>, u64)> {
     let path = segment_path(dir, first);
     let mut file = files.create(&path)?;
     file.append(&SegmentHeader::new(store, first).encode())?;
-    let filled = file.allocate(room);
+    let filled = file.allocate(preallocated);
     if let Err(error) = &filled {
         tracing::warn!(%error, path = %path.display(), "cannot fill a journal segment beforehand");
     }
     file.sync()?;
     files.sync_dir(dir)?;
     // A wrong number of zeros is harmless: beyond them, frames are appended.
-    Ok((file, if filled.is_ok() { room } else { 0 }))
+    Ok((file, if filled.is_ok() { preallocated } else { 0 }))
 }
 
 pub(super) fn segment_path(dir: &Path, first: Revision) -> PathBuf {
-    dir.join(format!("{:020}{SUFFIX}", first.0))
+    dir.join(format!("{:020}{SEGMENT_SUFFIX}", first.0))
 }

@@ -5,53 +5,58 @@
 //! | [`files`] | file system operations, as a trait for fault injection |
 //! | `frame`, `journal`, `segments`, `scan`, `preallocate` | the journal: encoding, appending, segments, reading, preallocation |
 //! | `rows`, `sled` | the rows of the served copy, and the only file that uses sled |
-//! | `feed`, `upkeep` | feeding the served copy from the journal; compaction |
+//! | `backlog`, `feed`, `upkeep` | feeding the served copy from the journal; compaction |
 //! | `read` | the log as one sequence: backlog and served copy |
 //! | `snapshot`, `snapshots` | logical snapshots, from which the served copy can be rebuilt; when they are taken |
-//! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `dir_identity`, `lock` | opening and verifying |
+//! | `options`, `places` | the options of a store; its paths |
+//! | `recover`, `rebuild`, `verify`, `sled_dir`, `guard`, `identity`, `dir_identity`, `lock` | opening and verifying |
 //! | [`check`](mod@check) | a read-only check of a directory |
-//! | `high_water`, [`accept`] | detecting a lost end of the journal; accepting the loss |
+//! | `high_water`, [`accepted_loss`], [`loss_record`] | detecting a lost end of the journal; accepting the loss |
 //! | `retention`, `space` | how much history is retained; disk usage |
-//! | `room`, `gate` | free disk space, and which writes it permits |
+//! | `disk_space`, `write_admission` | free disk space, and which writes it permits |
 //! | `offline` | operations on a directory that is not open |
-//! | `shrink`, `renew`, `slot`, `reopen` | replacing the served copy while it is in use |
+//! | `shrink`, `replacement`, `slot`, `reopen` | replacing the served copy while it is in use |
 //!
 //! docs/store-format.md describes the bytes.
 
-pub mod accept;
+pub mod accepted_loss;
 pub mod check;
 mod dir_identity;
 pub mod files;
 mod preallocate;
 
+mod backlog;
+mod disk_space;
 mod feed;
 mod frame;
-mod gate;
 mod guard;
 mod high_water;
-mod hygiene;
 mod identity;
 mod journal;
 mod lock;
+pub mod loss_record;
 mod offline;
+mod options;
+mod places;
 mod read;
 mod rebuild;
 mod recover;
-mod renew;
 mod reopen;
+mod replacement;
 mod retention;
-mod room;
 mod rows;
 mod scan;
 mod segments;
 mod shrink;
 mod sled;
+mod sled_dir;
 mod slot;
 pub(crate) mod snapshot;
 mod snapshots;
 mod space;
 mod upkeep;
 mod verify;
+mod write_admission;
 
 #[cfg(test)]
 mod tests;
@@ -63,9 +68,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use self::feed::Backlog;
-use self::files::{Disk, Files};
-use self::gate::Gate;
+use self::backlog::Backlog;
 use self::high_water::HighWater;
 use self::journal::{Journal, Refused};
 use self::lock::Lock;
@@ -73,83 +76,21 @@ use self::read::{Past, PastLog, blocking};
 use self::recover::{Recovered, recover};
 use self::slot::Slot;
 use self::upkeep::{Progress, Upkeep};
+use self::write_admission::WriteAdmission;
 use crate::commit::{self, AppendError, Durable, Head, Published, Queue, Shortage};
 use crate::future::BoxFuture;
-use crate::watch::{Hub, RingLimits};
+use crate::watch::Hub;
 use crate::{
-    Clock, CommitError, Committed, Event, Guard, Key, Kv, OpenError, ReadError, Revision, Snapshot,
-    SystemClock, Usage, View, WatchError, Watcher, Write,
+    CommitError, Committed, Event, Guard, Key, Kv, OpenError, ReadError, Revision, Snapshot, Usage, View,
+    WatchError, Watcher, Write,
 };
 
+pub use self::disk_space::{DiskSpace, FileSystem, Space};
 pub(crate) use self::frame::StoreId;
 pub(crate) use self::offline::make;
 pub use self::offline::{Compacted, compact};
+pub use self::options::Options;
 pub use self::retention::Retention;
-pub use self::room::{FileSystem, Room, Space};
-
-/// Options of a store.
-#[derive(Clone)]
-pub struct Options {
-    /// How much history is retained.
-    pub retention: Retention,
-    /// The minimum interval between applications of the retention.
-    pub retain_every: Duration,
-    /// The maximum size of a value in bytes.
-    pub max_value: usize,
-    /// The limits of the watch rings.
-    pub rings: RingLimits,
-    /// The size in bytes at which a journal segment is closed and the next one starts.
-    pub segment_bytes: u64,
-    /// A snapshot is taken when the journal has grown by this many bytes (or by as many as the
-    /// last snapshot had, if that is more).
-    pub snapshot_bytes: u64,
-    /// When this many bytes are queued for the served copy, writers wait.
-    pub backlog_bytes: usize,
-    /// Free bytes below which writes that grow the store are refused. `None` means 64 MiB or a tenth of the
-    /// store, whichever is more, but at most an eighth of the disk.
-    pub min_free_bytes: Option<u64>,
-    /// The size of the ballast file, which is deleted to make space for recovery and deletes when the disk is
-    /// completely full. `None` means 16 MiB, or less on a small disk.
-    pub ballast_bytes: Option<u64>,
-    /// Writes below these prefixes are refused when less than twice the minimum is free. For reproducible
-    /// objects.
-    pub shed_first: Vec<String>,
-    /// Reports the free space of the disk.
-    pub room: Arc<dyn Room>,
-    /// The interval after which the served copy is replaced even if it is not too large.
-    pub renew_every: Duration,
-    /// How long to wait for the lock of a process that is exiting.
-    pub lock_wait: Duration,
-    /// How long sled may take to open (a large copy gets more time).
-    pub open_deadline: Duration,
-    /// The clock that stamps the records.
-    pub clock: Arc<dyn Clock>,
-    /// The file system for journal and snapshots.
-    pub files: Arc<dyn Files>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            retention: Retention::default(),
-            retain_every: Duration::from_secs(1),
-            max_value: 2 << 20,
-            rings: RingLimits::default(),
-            segment_bytes: 4 << 20,
-            snapshot_bytes: 8 << 20,
-            backlog_bytes: 64 << 20,
-            min_free_bytes: None,
-            ballast_bytes: None,
-            shed_first: Vec::new(),
-            room: Arc::new(FileSystem),
-            renew_every: Duration::from_secs(24 * 3600),
-            lock_wait: Duration::from_secs(10),
-            open_deadline: Duration::from_secs(120),
-            clock: Arc::new(SystemClock),
-            files: Arc::new(Disk),
-        }
-    }
-}
 
 /// A durable store in a directory.
 pub struct Embedded<V: View> {
@@ -157,7 +98,7 @@ pub struct Embedded<V: View> {
     published: Arc<Published<V>>,
     past: Arc<Past<V>>,
     queue: Queue<V>,
-    gate: Arc<Gate>,
+    write_admission: Arc<WriteAdmission>,
     progress: watch::Receiver<Progress>,
 }
 
@@ -172,8 +113,8 @@ impl<V: View> Embedded<V> {
         options.files.create_dir(dir).map_err(io("create"))?;
         dir_identity::look(dir, &*options.files)?;
         let lock = Lock::take(dir, options.lock_wait)?;
-        let gate = Arc::new(Gate::new(dir, &options));
-        gate.before_opening();
+        let write_admission = Arc::new(WriteAdmission::new(dir, &options));
+        write_admission.before_opening();
         let recovered: Recovered<V> = recover(dir, &options)?;
         let Recovered { store, journal, feeder, head, index, oldest, time_ms, mark, .. } = recovered;
         tracing::info!(
@@ -193,7 +134,12 @@ impl<V: View> Embedded<V> {
         let files = options.files.clone();
         let high_water = HighWater::start(files, dir, store, mark, head, journal.newest().1)
             .map_err(io("start a thread for"))?;
-        let pipe = Pipe { journal, past: past.clone(), gate: gate.clone(), high_water: Some(high_water) };
+        let pipe = Pipe {
+            journal,
+            past: past.clone(),
+            write_admission: write_admission.clone(),
+            high_water: Some(high_water),
+        };
         let clock = options.clock.clone();
         let queue = commit::start(published.clone(), pipe, clock, time_ms, options.max_value)
             .map_err(io("start a thread for"))?;
@@ -201,7 +147,7 @@ impl<V: View> Embedded<V> {
             past: past.clone(),
             options,
             root: dir.to_owned(),
-            gate: gate.clone(),
+            write_admission: write_admission.clone(),
             feeder,
             segments,
             snapshot_dir: dir.join("snapshot"),
@@ -212,7 +158,7 @@ impl<V: View> Embedded<V> {
             lock,
         };
         upkeep.start().map_err(io("start a thread for"))?;
-        Ok(Embedded { dir: dir.to_owned(), published, past, queue, gate, progress })
+        Ok(Embedded { dir: dir.to_owned(), published, past, queue, write_admission, progress })
     }
 }
 
@@ -230,20 +176,20 @@ pub(crate) fn close_now<V: View>(store: Embedded<V>) {
 struct Pipe<V: View> {
     journal: Journal,
     past: Arc<Past<V>>,
-    gate: Arc<Gate>,
+    write_admission: Arc<WriteAdmission>,
     /// `None` after the committer has ended.
     high_water: Option<HighWater>,
 }
 
 impl<V: View> Durable<V> for Pipe<V> {
-    fn wait_for_room(&mut self) -> Result<Option<Shortage>, String> {
-        let has_room = self.past.backlog.wait_for_room()?;
-        Ok((!has_room).then(|| self.gate.no_room()))
+    fn wait_for_space(&mut self) -> Result<Option<Shortage>, String> {
+        let has_space = self.past.backlog.wait_for_space()?;
+        Ok((!has_space).then(|| self.write_admission.no_space()))
     }
 
     fn admits(&mut self, writes: &[(&Key, Option<usize>, Option<usize>)]) -> Result<(), Shortage> {
-        let admitted = self.gate.admits(self.gate.effect(writes));
-        self.journal.room_is_short(self.gate.is_short());
+        let admitted = self.write_admission.admits(self.write_admission.effect(writes));
+        self.journal.space_is_short(self.write_admission.is_short());
         admitted
     }
 
@@ -251,18 +197,18 @@ impl<V: View> Durable<V> for Pipe<V> {
         let before = self.journal.segments().appended();
         let mut result = self.journal.append(events);
         // The preallocated segment is removed first; the ballast is the last reserve.
-        if matches!(result, Err(Refused::NoRoom(_))) && self.journal.room_is_short(true) {
+        if matches!(result, Err(Refused::NoSpace(_))) && self.journal.space_is_short(true) {
             result = self.journal.append(events);
         }
-        if let Err(Refused::NoRoom(why)) = &result {
+        if let Err(Refused::NoSpace(why)) = &result {
             tracing::warn!(why, "the journal is out of disk space");
-            if self.gate.refused() {
+            if self.write_admission.refused() {
                 result = self.journal.append(events);
             }
         }
-        self.gate.wrote(self.journal.segments().appended() - before);
+        self.write_admission.wrote(self.journal.segments().appended() - before);
         result.map_err(|refused| match refused {
-            Refused::NoRoom(_) => AppendError::NoRoom(self.gate.no_room()),
+            Refused::NoSpace(_) => AppendError::NoSpace(self.write_admission.no_space()),
             Refused::Unknown(why) => AppendError::Unknown(why),
         })?;
         if let Some(high_water) = &self.high_water {
@@ -370,7 +316,7 @@ impl<V: View> Kv<V> for Embedded<V> {
     }
 
     fn usage(&self) -> Usage {
-        self.gate.usage()
+        self.write_admission.usage()
     }
 
     fn id(&self) -> [u8; 16] {

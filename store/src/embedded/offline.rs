@@ -5,7 +5,6 @@ use std::path::Path;
 use super::feed::Feeder;
 use super::files::Files;
 use super::frame::StoreId;
-use super::gate::{self, Gate};
 use super::high_water::HighWater;
 use super::journal::Journal;
 use super::lock::Lock;
@@ -13,6 +12,7 @@ use super::recover::{Recovered, recover};
 use super::shrink::Shrink;
 use super::sled::ServedError;
 use super::snapshot::{self, Encoder};
+use super::write_admission::{self, WriteAdmission};
 use super::{Options, identity, space};
 use crate::{OpenError, Revision};
 
@@ -73,9 +73,9 @@ pub fn compact(dir: &Path, options: &Options) -> Result<Compacted, OpenError> {
         return Err(io("find a store in")(none));
     }
     let lock = Lock::take(dir, options.lock_wait)?;
-    Gate::new(dir, options).before_opening();
+    WriteAdmission::new(dir, options).before_opening();
     // The ballast contains no data.
-    let bytes = || space::allocated(dir) - space::allocated_file(&dir.join(gate::BALLAST));
+    let bytes = || space::allocated(dir) - space::allocated_file(&dir.join(write_admission::BALLAST));
     let before = bytes();
     let recovered: Recovered<()> = recover(dir, options)?;
     let Recovered { store, journal, mut feeder, head, index, mut oldest, mut snapshots, .. } = recovered;

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use super::files::{File, Files};
 
 /// The size of the first segment, and the step in which other segments are filled.
-pub(super) const FIRST_ROOM: u64 = 1 << 20;
+pub(super) const FIRST_PREALLOCATED: u64 = 1 << 20;
 /// The name of the file until it becomes a segment; removed when a store is opened.
 const NAME: &str = "next.tmp";
 
@@ -23,11 +23,11 @@ pub(super) struct Prepared {
     pub(super) file: Box<dyn File>,
     pub(super) path: PathBuf,
     /// Its size in bytes.
-    pub(super) room: u64,
+    pub(super) preallocated: u64,
 }
 
 #[derive(Default)]
-struct State {
+struct PreallocateState {
     wanted: Option<u64>,
     busy: bool,
     ready: Option<Prepared>,
@@ -37,7 +37,7 @@ struct State {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<PreallocateState>,
     changed: Condvar,
     files: Arc<dyn Files>,
     path: PathBuf,
@@ -61,8 +61,8 @@ impl Preallocator {
 
     /// Requests a file of this size, unless one exists or is being written, or the last attempt was recent.
     /// `appended` is the number of bytes in the journal so far.
-    pub(super) fn want(&mut self, room: u64, appended: u64) {
-        if self.asked_at.is_some_and(|asked| appended < asked + FIRST_ROOM.min(room)) {
+    pub(super) fn want(&mut self, preallocated: u64, appended: u64) {
+        if self.asked_at.is_some_and(|asked| appended < asked + FIRST_PREALLOCATED.min(preallocated)) {
             return;
         }
         self.asked_at = Some(appended);
@@ -77,7 +77,7 @@ impl Preallocator {
         }
         let mut state = self.shared.lock();
         if state.ready.is_none() && !state.busy {
-            state.wanted = Some(room);
+            state.wanted = Some(preallocated);
             state.given_up = false;
             self.shared.changed.notify_one();
         }
@@ -136,14 +136,14 @@ impl Drop for Preallocator {
     }
 }
 
-impl State {
+impl PreallocateState {
     fn is_unwanted(&self) -> bool {
         self.closing || self.given_up
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PreallocateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -156,35 +156,35 @@ impl Shared {
 
     /// Fills the file in steps, so that other syncs do not wait for all of it. `None` when the file is no longer
     /// needed.
-    fn prepare(&self, room: u64) -> std::io::Result<Option<Prepared>> {
+    fn prepare(&self, preallocated: u64) -> std::io::Result<Option<Prepared>> {
         let mut file = self.files.create(&self.path)?;
         let mut filled = 0;
-        while filled < room {
+        while filled < preallocated {
             if self.lock().is_unwanted() {
                 self.remove();
                 return Ok(None);
             }
-            filled = (filled + FIRST_ROOM).min(room);
+            filled = (filled + FIRST_PREALLOCATED).min(preallocated);
             file.allocate(filled)?;
             file.sync()?;
         }
-        Ok(Some(Prepared { file, path: self.path.clone(), room }))
+        Ok(Some(Prepared { file, path: self.path.clone(), preallocated }))
     }
 }
 
 fn run(shared: &Shared) {
     loop {
         let state = shared.lock();
-        let waiting = |state: &mut State| state.wanted.is_none() && !state.closing;
+        let waiting = |state: &mut PreallocateState| state.wanted.is_none() && !state.closing;
         let state = shared.changed.wait_while(state, waiting);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         if state.closing {
             return;
         }
-        let Some(room) = state.wanted.take() else { continue };
+        let Some(preallocated) = state.wanted.take() else { continue };
         state.busy = true;
         drop(state);
-        let ready = match shared.prepare(room) {
+        let ready = match shared.prepare(preallocated) {
             Ok(ready) => ready,
             Err(error) => {
                 tracing::warn!(%error, path = %shared.path.display(), "cannot prepare a journal segment; \

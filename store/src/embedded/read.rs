@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::feed::Backlog;
+use super::backlog::Backlog;
 use super::frame::StoreId;
 use super::rows::{self, CurrentRow, LogRow};
 use super::sled::{Served, ServedError};

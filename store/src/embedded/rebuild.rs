@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
-use super::feed::{BATCH_BYTES, Feeder};
+use super::backlog::BATCH_BYTES;
+use super::feed::Feeder;
 use super::frame::StoreId;
 use super::guard::{deadline, guarded};
-use super::recover::{Opening, RESTORE, Recovered, Replay, Rung};
-use super::retention::Marks;
+use super::places::RESTORE;
+use super::recover::{Opening, Recovered, RecoveryError, Replay};
+use super::retention::RetentionMarks;
 use super::rows::{self, CurrentRow};
 use super::sled::{Changes, Served, ServedError};
 use super::snapshot::{self, Saved};
@@ -51,7 +53,7 @@ impl Opening<'_> {
         let (revision, time_ms) = (base.revision, base.time_ms);
         let (feeder, index) = guarded("building the served copy", deadline, move || {
             let served = Arc::new(Served::open(&dir, patience)?);
-            let feeder = Feeder::new(served, store, revision, time_ms, revision, Marks::default());
+            let feeder = Feeder::new(served, store, revision, time_ms, revision, RetentionMarks::default());
             restore(&feeder, store, &base)?;
             Ok((feeder, base.index))
         })
@@ -63,8 +65,8 @@ impl Opening<'_> {
                 self.forget_older_copies(newest);
                 Ok(recovered)
             }
-            Err(Rung::Final(error)) => Err(error),
-            Err(Rung::Next(why)) => {
+            Err(RecoveryError::Final(error)) => Err(error),
+            Err(RecoveryError::Next(why)) => {
                 Err(self.places.damaged(format!("the rebuilt copy cannot be used: {why}")))
             }
         }

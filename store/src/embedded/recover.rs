@@ -11,19 +11,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::feed::{BATCH_BYTES, Feeder};
+use super::backlog::BATCH_BYTES;
+use super::feed::Feeder;
 use super::files::Files;
 use super::frame::{Entry, StoreId};
 use super::guard::{deadline, guarded};
-use super::high_water::{self, Found, Mark};
+use super::high_water::{self, HighWaterFile, HighWaterMark};
 use super::identity::{self, Identity};
 use super::journal::Journal;
-use super::retention::Marks;
+use super::places::{Places, RESTORE};
+use super::retention::RetentionMarks;
 use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
 use super::snapshot;
 use super::verify::{self, Loaded};
-use super::{Options, accept, dir_identity, hygiene, read, shrink};
+use super::{Options, dir_identity, loss_record, read, shrink, sled_dir};
 use crate::snapshot::Index;
 use crate::{Event, Key, OpenError, Record, Revision, View};
 
@@ -37,52 +39,13 @@ pub(crate) struct Recovered<V> {
     pub(crate) oldest: Revision,
     pub(crate) time_ms: i64,
     /// The high-water mark from the file.
-    pub(crate) mark: Option<Mark>,
+    pub(crate) mark: Option<HighWaterMark>,
     /// The existing snapshots, oldest first.
     pub(crate) snapshots: Vec<Revision>,
     /// Whether neither the journal alone nor a snapshot could rebuild the store.
     pub(crate) needs_snapshot: bool,
     /// The bytes of the journal that the newest snapshot covers.
     pub(crate) snapshot_from: u64,
-}
-
-/// The paths below the data directory.
-pub(crate) struct Places<'a> {
-    pub(crate) root: &'a Path,
-    pub(crate) journal: std::path::PathBuf,
-    pub(crate) snapshots: std::path::PathBuf,
-    pub(crate) sled: std::path::PathBuf,
-}
-
-impl<'a> Places<'a> {
-    pub(crate) fn below(root: &'a Path) -> Self {
-        Places {
-            root,
-            journal: root.join("journal"),
-            snapshots: root.join("snapshot"),
-            sled: root.join("sled"),
-        }
-    }
-
-    pub(super) fn damaged(&self, what: impl Into<String>) -> OpenError {
-        OpenError::Damaged { path: self.root.to_owned(), what: what.into() }
-    }
-
-    pub(super) fn io(
-        &self,
-        action: &'static str,
-        path: &Path,
-    ) -> impl FnOnce(std::io::Error) -> OpenError + use<> {
-        let path = path.to_owned();
-        move |source| OpenError::Io { action, path, source }
-    }
-
-    pub(super) fn served(&self, error: ServedError) -> OpenError {
-        match error {
-            ServedError::System(source) => self.io("use", &self.sled)(source),
-            ServedError::Unusable(why) => self.damaged(format!("the rebuilt copy cannot be used: {why}")),
-        }
-    }
 }
 
 /// Recovers the store in a directory whose lock is held.
@@ -102,15 +65,15 @@ pub(super) fn recover_with<V: View>(
     dir_identity::remove_unfinished(&places, files)?;
     shrink::settle(files, root).map_err(places.io("tidy up", root))?;
     let mark = match high_water::read(files, root, store)? {
-        Found::Mark(mark) => Some(mark),
-        Found::Missing if is_new => None,
+        HighWaterFile::Mark(mark) => Some(mark),
+        HighWaterFile::Missing if is_new => None,
         // The older format has no mark.
-        Found::Missing if matches!(identity::read(files, root)?, Identity::Older(_)) => None,
-        Found::Missing | Found::Damaged => {
+        HighWaterFile::Missing if matches!(identity::read(files, root)?, Identity::Older(_)) => None,
+        HighWaterFile::Missing | HighWaterFile::Damaged => {
             tracing::warn!(path = %root.display(), "the high-water mark is missing or damaged; it is rewritten");
             None
         }
-        Found::Other(other) => {
+        HighWaterFile::Other(other) => {
             return Err(places.damaged(format!(
                 "its high-water mark belongs to the store {other}, the rest to {store}; put the right files together"
             )));
@@ -123,7 +86,7 @@ pub(super) fn recover_with<V: View>(
         files.sync_dir(root).map_err(places.io("sync", root))?;
         identity::write(files, root, store)?;
     }
-    let given_up = accept::settle(&places, files, store)?;
+    let given_up = loss_record::settle(&places, files, store)?;
     let scan = scan::scan(files, root, &places.journal, store, given_up)?;
     check_segments(&places, &scan)?;
     let mut snapshots =
@@ -132,8 +95,8 @@ pub(super) fn recover_with<V: View>(
     let open = Opening { places, options, store, scan, snapshots, mark, accept_loss };
     let recovered = match open.with_served() {
         Ok(recovered) => recovered,
-        Err(Rung::Final(error)) => return Err(error),
-        Err(Rung::Next(why)) => open.rebuild(&why)?,
+        Err(RecoveryError::Final(error)) => return Err(error),
+        Err(RecoveryError::Next(why)) => open.rebuild(&why)?,
     };
     if let Identity::Older(_) = identity::read(files, root)? {
         // The next segment uses the newest format.
@@ -141,25 +104,22 @@ pub(super) fn recover_with<V: View>(
         identity::write(files, root, store)?;
     }
     if given_up > Revision::ZERO {
-        accept::forget(&open.places, files, given_up);
+        loss_record::forget(&open.places, files, given_up);
     }
     Ok(recovered)
 }
 
-/// The fix that is always available.
-pub(super) const RESTORE: &str = "restore it from a snapshot (orlop snapshot restore)";
-
 /// Why a step of the recovery failed.
-pub(super) enum Rung {
+pub(super) enum RecoveryError {
     /// The served copy cannot be used: continue with the next step.
     Next(String),
     /// The store cannot be opened.
     Final(OpenError),
 }
 
-impl From<OpenError> for Rung {
+impl From<OpenError> for RecoveryError {
     fn from(error: OpenError) -> Self {
-        Rung::Final(error)
+        RecoveryError::Final(error)
     }
 }
 
@@ -169,7 +129,7 @@ pub(super) struct Opening<'a> {
     pub(super) store: StoreId,
     pub(super) scan: Scan,
     pub(super) snapshots: Vec<Revision>,
-    pub(super) mark: Option<Mark>,
+    pub(super) mark: Option<HighWaterMark>,
     pub(super) accept_loss: bool,
 }
 
@@ -179,15 +139,17 @@ impl Opening<'_> {
     }
 
     /// Recovers with the existing served copy, updated from the journal.
-    fn with_served<V: View>(&self) -> Result<Recovered<V>, Rung> {
-        let rung = |error: ServedError| match error {
-            ServedError::System(source) => Rung::Final(self.places.io("open", &self.places.sled)(source)),
-            ServedError::Unusable(why) => Rung::Next(why),
+    fn with_served<V: View>(&self) -> Result<Recovered<V>, RecoveryError> {
+        let recovery_error = |error: ServedError| match error {
+            ServedError::System(source) => {
+                RecoveryError::Final(self.places.io("open", &self.places.sled)(source))
+            }
+            ServedError::Unusable(why) => RecoveryError::Next(why),
         };
         if !self.places.sled.exists() && (self.scan.first() > Revision(1) || !self.snapshots.is_empty()) {
-            return Err(Rung::Next("there is none".into()));
+            return Err(RecoveryError::Next("there is none".into()));
         }
-        hygiene::before_open(&self.places.sled).map_err(rung)?;
+        sled_dir::before_open(&self.places.sled).map_err(recovery_error)?;
         let (dir, store, patience) = (self.places.sled.clone(), self.store, self.options.lock_wait);
         let deadline = deadline(self.places.root, self.options);
         let (served, loaded) = guarded("opening sled", deadline, move || {
@@ -195,18 +157,18 @@ impl Opening<'_> {
             let loaded = verify::load::<V>(&served, store)?;
             Ok((Arc::new(served), loaded))
         })
-        .map_err(rung)?;
+        .map_err(recovery_error)?;
         let loaded = loaded.unwrap_or(Loaded {
             applied: Revision::ZERO,
             oldest: Revision::ZERO,
             swept: Revision::ZERO,
             time_ms: i64::MIN,
             records: Vec::new(),
-            marks: Marks::default(),
+            marks: RetentionMarks::default(),
         });
         if loaded.applied.next() < self.scan.first() {
             let (applied, first) = (loaded.applied, self.scan.first());
-            return Err(Rung::Next(format!(
+            return Err(RecoveryError::Next(format!(
                 "it ends at revision {applied}, and the journal starts at {first}"
             )));
         }
@@ -220,19 +182,23 @@ impl Opening<'_> {
 
     /// The events in the served copy that the journal lacks: the end of the journal was damaged and looked
     /// torn. The copy is fed only with events that were durable in the journal, and still has them.
-    fn lost_by_the_journal<V>(&self, served: &Served, loaded: &Loaded<V>) -> Result<Vec<Entry>, Rung> {
+    fn lost_by_the_journal<V>(
+        &self,
+        served: &Served,
+        loaded: &Loaded<V>,
+    ) -> Result<Vec<Entry>, RecoveryError> {
         let last = self.scan.last();
         if loaded.applied <= last {
             return Ok(Vec::new());
         }
         if loaded.oldest > last {
-            return Err(Rung::Final(self.places.damaged(compacted_between(last, loaded.applied))));
+            return Err(RecoveryError::Final(self.places.damaged(compacted_between(last, loaded.applied))));
         }
         let applied = loaded.applied;
         tracing::error!(%last, %applied, "the end of the journal was damaged; taking it from the served copy");
         let mut entries = Vec::new();
         for row in read::log(served, self.store, last.next(), applied) {
-            let row = row.map_err(|error| Rung::Next(error.to_string()))?;
+            let row = row.map_err(|error| RecoveryError::Next(error.to_string()))?;
             entries.push(row.to_entry());
         }
         Ok(entries)
@@ -258,10 +224,10 @@ impl Opening<'_> {
         mut state: Replay<V>,
         oldest: Revision,
         missing: Vec<Entry>,
-    ) -> Result<Recovered<V>, Rung> {
+    ) -> Result<Recovered<V>, RecoveryError> {
         let head = state.feeder.applied.max(self.scan.last());
         if let Some(newest) = self.snapshots.last().filter(|newest| **newest > head) {
-            return Err(Rung::Final(self.lost(*newest, head)));
+            return Err(RecoveryError::Final(self.lost(*newest, head)));
         }
         self.check_mark(head)?;
         // The journal comes first: events must be durable in it before they are fed to the copy.
@@ -281,7 +247,7 @@ impl Opening<'_> {
                 bytes = 0;
                 self.feed(&mut state.feeder, &mut batch)?;
             }
-            Ok::<(), Rung>(())
+            Ok::<(), RecoveryError>(())
         })?;
         self.feed(&mut state.feeder, &mut batch)?;
         let journal_dir = &self.places.journal;
@@ -289,7 +255,7 @@ impl Opening<'_> {
             .append_entries(&missing)
             .map_err(|refused| self.places.io("write to", journal_dir)(refused.into()))?;
         state.feeder.served().sync().map_err(|error| self.places.served(error))?;
-        hygiene::after_open(&self.places.sled).map_err(self.places.io("sync", &self.places.sled))?;
+        sled_dir::after_open(&self.places.sled).map_err(self.places.io("sync", &self.places.sled))?;
         self.files().sync_dir(self.places.root).map_err(self.places.io("sync", self.places.root))?;
         let usable = |revision: &&Revision| revision.next() >= self.scan.first();
         let needs_snapshot =
@@ -309,10 +275,12 @@ impl Opening<'_> {
         })
     }
 
-    fn feed<V>(&self, feeder: &mut Feeder, batch: &mut Vec<Arc<Event<V>>>) -> Result<(), Rung> {
+    fn feed<V>(&self, feeder: &mut Feeder, batch: &mut Vec<Arc<Event<V>>>) -> Result<(), RecoveryError> {
         feeder.feed(batch).map_err(|error| match error {
-            ServedError::System(source) => Rung::Final(self.places.io("write to", &self.places.sled)(source)),
-            ServedError::Unusable(why) => Rung::Next(why),
+            ServedError::System(source) => {
+                RecoveryError::Final(self.places.io("write to", &self.places.sled)(source))
+            }
+            ServedError::Unusable(why) => RecoveryError::Next(why),
         })?;
         batch.clear();
         Ok(())
@@ -325,7 +293,7 @@ pub(super) fn check_mark(
     files: &dyn Files,
     scan: &Scan,
     store: StoreId,
-    mark: Option<Mark>,
+    mark: Option<HighWaterMark>,
     head: Revision,
 ) -> Result<(), OpenError> {
     let Some(mark) = mark else { return Ok(()) };
@@ -378,12 +346,14 @@ pub(super) struct Replay<V> {
 
 impl<V: View> Replay<V> {
     /// Applies one entry. An entry that does not match the state means that one of the two is wrong.
-    fn play(&mut self, entry: Entry) -> Result<Arc<Event<V>>, Rung> {
+    fn play(&mut self, entry: Entry) -> Result<Arc<Event<V>>, RecoveryError> {
         let Entry { revision, time_ms, create, prev: replaced, key, value } = entry;
         let key = Key::from(key);
         let prev = self.index.get(&key).cloned();
         if prev.as_ref().map_or(Revision::ZERO, |prev| prev.mod_revision) != replaced {
-            return Err(Rung::Next(format!("it does not fit the journal at revision {revision} ({key})")));
+            return Err(RecoveryError::Next(format!(
+                "it does not fit the journal at revision {revision} ({key})"
+            )));
         }
         let record = value.map(|value| {
             let view = V::of(&key, &value);

@@ -6,15 +6,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::feed::{BATCH_BYTES, Feeder};
+use super::backlog::BATCH_BYTES;
+use super::disk_space::is_no_space;
+use super::feed::Feeder;
 use super::frame::Entry;
 use super::guard::guarded;
-use super::recover::Places;
-use super::retention::Marks;
-use super::room::is_no_room;
+use super::places::Places;
+use super::retention::RetentionMarks;
 use super::sled::{Served, ServedError};
 use super::upkeep::Upkeep;
-use super::{accept, hygiene, scan, space, verify};
+use super::{loss_record, scan, sled_dir, space, verify};
 use crate::{Event, Key, OpenError, Record, Revision, View};
 
 /// How often the free space is checked meanwhile.
@@ -33,16 +34,16 @@ impl<V: View> Upkeep<V> {
         let root = self.root.display();
         tracing::error!(%why, path = %root, "the served copy is out of disk space; it waits for free space");
         self.past.backlog.stall(true);
-        self.gate.refused();
+        self.write_admission.refused();
         let mut told = false;
         loop {
-            if self.gate.has_some() {
+            if self.write_admission.has_some() {
                 match self.open_anew() {
                     Ok(()) => break,
                     // For example, a reader still holds the lock.
                     Err(ServedError::System(error)) => {
                         self.past.served.lose(NO_COPY);
-                        if !is_no_room(&error) && !std::mem::replace(&mut told, true) {
+                        if !is_no_space(&error) && !std::mem::replace(&mut told, true) {
                             tracing::warn!(%error, path = %self.root.display(), "it cannot be opened now; trying on");
                         }
                     }
@@ -73,17 +74,17 @@ impl<V: View> Upkeep<V> {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        hygiene::before_open(&dir)?;
+        sled_dir::before_open(&dir)?;
         let path = dir.clone();
         let (served, loaded) = guarded("opening sled", deadline, move || {
             let served = Served::open(&path, patience)?;
             let loaded = verify::load::<()>(&served, store)?;
             Ok((Arc::new(served), loaded))
         })?;
-        hygiene::after_open(&dir)?;
+        sled_dir::after_open(&dir)?;
         let (applied, time_ms, swept, marks) = match loaded {
             Some(loaded) => (loaded.applied, loaded.time_ms, loaded.swept, loaded.marks),
-            None => (Revision::ZERO, i64::MIN, Revision::ZERO, Marks::default()),
+            None => (Revision::ZERO, i64::MIN, Revision::ZERO, RetentionMarks::default()),
         };
         let mut feeder = Feeder::new(served, store, applied, time_ms, swept, marks);
         let floor = self.past.backlog.floor();
@@ -102,7 +103,7 @@ impl<V: View> Upkeep<V> {
     fn play(&self, feeder: &mut Feeder, upto: Revision) -> Result<(), ServedError> {
         let files = &*self.options.files;
         let (places, store) = (Places::below(&self.root), self.past.store);
-        let given_up = accept::read(&places, files, store).map_err(unreadable)?;
+        let given_up = loss_record::read(&places, files, store).map_err(unreadable)?;
         let mut looks = 1;
         let mut scan = loop {
             match scan::scan(files, &self.root, &places.journal, store, given_up) {

@@ -26,7 +26,7 @@ impl Default for Retention {
 const STEP: u64 = 64;
 
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct RetentionMark {
     first: Revision,
     last: Revision,
     /// When `last` was written.
@@ -37,17 +37,19 @@ struct Mark {
 
 /// The approximate time and size of the events of the log.
 #[derive(Debug, Default)]
-pub(crate) struct Marks(VecDeque<Mark>);
+pub(crate) struct RetentionMarks(VecDeque<RetentionMark>);
 
-impl Marks {
+impl RetentionMarks {
     /// Records the next event.
     pub(crate) fn push(&mut self, revision: Revision, time_ms: i64, bytes: usize) {
         let total = self.0.back().map_or(0, |mark| mark.total) + bytes as u64;
         match self.0.back_mut() {
             Some(mark) if revision.0 < mark.first.0 + STEP => {
-                *mark = Mark { last: revision, time_ms, total, ..*mark };
+                *mark = RetentionMark { last: revision, time_ms, total, ..*mark };
             }
-            Some(_) | None => self.0.push_back(Mark { first: revision, last: revision, time_ms, total }),
+            Some(_) | None => {
+                self.0.push_back(RetentionMark { first: revision, last: revision, time_ms, total })
+            }
         }
     }
 
@@ -86,7 +88,7 @@ mod tests {
     fn compaction_target_respects_age_count_and_size() {
         let keep = |age: u64, revisions, bytes| Retention { age: Duration::from_secs(age), revisions, bytes };
         // 1000 events, one per second, 10 bytes each; marks end at 64, 128, ...
-        let mut marks = Marks::default();
+        let mut marks = RetentionMarks::default();
         for n in 1..=1000 {
             marks.push(Revision(n), n as i64 * 1000, 10);
         }
@@ -102,6 +104,6 @@ mod tests {
         }
         marks.forget(Revision(448));
         assert_eq!(marks.target(1_000_000, keep(500, 0, u64::MAX)), None);
-        assert_eq!(Marks::default().target(0, keep(0, 0, 0)), None);
+        assert_eq!(RetentionMarks::default().target(0, keep(0, 0, 0)), None);
     }
 }

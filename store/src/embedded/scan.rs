@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::{Files, without_zeros};
 use super::frame::{self, BadHeader, Entry, Frame, HEADER, SegmentHeader, StoreId};
-use super::journal::SUFFIX;
-use super::recover::RESTORE;
+use super::places::{RESTORE, SEGMENT_SUFFIX};
 use crate::{OpenError, Revision};
 
 /// One segment, as found on disk.
@@ -22,7 +21,7 @@ pub(crate) struct Segment {
     /// The valid bytes.
     pub(super) length: u64,
     /// The preallocated bytes of the file, when zeros follow the valid part.
-    pub(super) room: u64,
+    pub(super) preallocated: u64,
     /// Whether a torn end is overwritten with zeros rather than truncated.
     pub(super) has_zeros: bool,
     /// The offset of its last frame.
@@ -62,7 +61,7 @@ impl Scan {
 pub(crate) fn list(files: &dyn Files, dir: &Path) -> std::io::Result<Vec<(Revision, PathBuf)>> {
     let mut found = Vec::new();
     for name in files.list(dir)? {
-        let Some(digits) = name.strip_suffix(SUFFIX) else { continue };
+        let Some(digits) = name.strip_suffix(SEGMENT_SUFFIX) else { continue };
         if let Ok(first) = digits.parse() {
             found.push((Revision(first), dir.join(name)));
         }
@@ -147,7 +146,7 @@ pub(crate) fn scan(
             scan.torn = torn as u64;
         }
         if segment.has_zeros {
-            segment.room = bytes.len() as u64;
+            segment.preallocated = bytes.len() as u64;
         }
         scan.segments.push(segment);
     }
@@ -161,7 +160,7 @@ fn scan_frames<'a>(store: StoreId, path: &Path, first: Revision, bytes: &'a [u8]
         first,
         next: first,
         length: HEADER as u64,
-        room: 0,
+        preallocated: 0,
         has_zeros: false,
         last_frame: HEADER as u64,
     };

@@ -15,13 +15,14 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::feed::{BATCH_BYTES, Feeder};
+use super::backlog::BATCH_BYTES;
+use super::feed::Feeder;
 use super::files::Files;
 use super::frame::StoreId;
 use super::guard::guarded;
 use super::rows::{self, CurrentRow};
 use super::sled::{Changes, Served, ServedError};
-use super::{hygiene, read};
+use super::{read, sled_dir};
 use crate::Revision;
 
 /// The directory of the new copy.
@@ -47,14 +48,14 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// The schedule of replacements.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ReplacementPace {
     /// When the last replacement finished, or the store was opened.
     pub(crate) since: Instant,
     /// How long the last replacement took.
     pub(crate) took: Duration,
 }
 
-impl Pace {
+impl ReplacementPace {
     /// The earliest time of the next replacement; earlier when the store is idle, or when it is urgent.
     pub(crate) fn next(&self, quiet: bool, urgent: bool) -> Instant {
         let part = if urgent { URGENT_PART } else { PART };
@@ -173,7 +174,7 @@ impl Shrink {
             Some(row) if rows::decode_meta(self.store, rows::META_APPLIED, &row)?.0 == from.applied.0 => {}
             Some(_) | None => return Err("the copy does not contain the copied revision".to_owned().into()),
         }
-        hygiene::after_open(&dir)?;
+        sled_dir::after_open(&dir)?;
         let old = exchange(&self.root)?;
         self.is_named = true;
         // From here on the new copy is in use. If its rename is not durable, the old copy returns after a power
@@ -231,7 +232,7 @@ mod tests {
 
     use super::*;
     use crate::embedded::files::Disk;
-    use crate::embedded::retention::Marks;
+    use crate::embedded::retention::RetentionMarks;
 
     #[test]
     fn size_and_live_bytes_decide_when_to_replace() {
@@ -245,7 +246,7 @@ mod tests {
             assert_eq!(is_worth_it(file, held), wanted, "{name}");
         }
         let now = Instant::now();
-        let pace = Pace { since: now, took: Duration::from_secs(1) };
+        let pace = ReplacementPace { since: now, took: Duration::from_secs(1) };
         for (name, quiet, urgent, wait) in [
             ("nothing is written", true, true, PAUSE),
             ("large", false, false, Duration::from_secs(60)),
@@ -291,7 +292,7 @@ mod tests {
         let other = tempfile::tempdir().unwrap();
         let served = Arc::new(Served::open(&other.path().join("sled"), Duration::ZERO).unwrap());
         let zero = Revision::ZERO;
-        let feeder = Feeder::new(served, store, zero, 0, zero, Marks::default());
+        let feeder = Feeder::new(served, store, zero, 0, zero, RetentionMarks::default());
         // There is no old copy to replace.
         let shrink = Shrink::begin(root.path(), store).unwrap();
         assert!(shrink.finish(&Disk, &feeder, zero, 0).is_err());

@@ -3,7 +3,7 @@
 //! Properties of sled =0.34.7 that this file works around: its `flush` does not sync, so a separate file
 //! descriptor syncs its data file; pages above a quarter of a segment go to files that it never syncs, so
 //! segments are large and values are chunked; a leftover of an interrupted open makes every later open
-//! fail, so [`hygiene`](super::hygiene) runs first; it may panic or hang during recovery, so it is opened
+//! fail, so [`sled_dir`](super::sled_dir) runs first; it may panic or hang during recovery, so it is opened
 //! under [`guard`](super::guard).
 
 use std::fs;

@@ -6,11 +6,11 @@ use super::sled::Served;
 
 /// Holds the served copy.
 pub(crate) struct Slot {
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
     changed: Condvar,
 }
 
-enum State {
+enum SlotState {
     Open(Arc<Served>),
     /// The copy is being reopened or replaced.
     Changing,
@@ -22,7 +22,7 @@ enum State {
 
 impl Slot {
     pub(crate) fn new(served: Arc<Served>) -> Self {
-        Slot { state: Mutex::new(State::Open(served)), changed: Condvar::new() }
+        Slot { state: Mutex::new(SlotState::Open(served)), changed: Condvar::new() }
     }
 
     /// Returns the copy. Waits while it is being replaced; the error is the reason why there is none.
@@ -30,40 +30,42 @@ impl Slot {
         let mut state = self.lock();
         loop {
             match &*state {
-                State::Open(served) => return Ok(served.clone()),
-                State::Lost(why) => return Err(why),
-                State::Closed => return Err("the store is closed"),
-                State::Changing => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                SlotState::Open(served) => return Ok(served.clone()),
+                SlotState::Lost(why) => return Err(why),
+                SlotState::Closed => return Err("the store is closed"),
+                SlotState::Changing => {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+                }
             }
         }
     }
 
     pub(crate) fn set(&self, served: Arc<Served>) {
-        self.put(State::Open(served));
+        self.put(SlotState::Open(served));
     }
 
     /// Removes the copy, temporarily or permanently; readers get the reason.
     pub(crate) fn lose(&self, why: &'static str) {
-        self.put(State::Lost(why));
+        self.put(SlotState::Lost(why));
     }
 
     /// Makes readers wait for [`set`](Self::set) or [`lose`](Self::lose).
     pub(crate) fn change(&self) {
-        self.put(State::Changing);
+        self.put(SlotState::Changing);
     }
 
     pub(crate) fn close(&self) {
-        self.put(State::Closed);
+        self.put(SlotState::Closed);
     }
 
-    fn put(&self, next: State) {
+    fn put(&self, next: SlotState) {
         // The previous copy is dropped outside the lock: this may be its last reference, and closing it is slow.
         let before = std::mem::replace(&mut *self.lock(), next);
         self.changed.notify_all();
         drop(before);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,17 +4,13 @@
 //! A snapshot waits for the journal to start a segment, so that it covers all earlier segments completely,
 //! and is written by a separate thread. A failure here stops nothing: the journal is retained.
 
-use std::path::Path;
 use std::sync::mpsc::{TryRecvError, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::read::Past;
-use super::upkeep::{Rounds, TICK, Upkeep};
-use super::{Options, snapshot, space};
+use super::upkeep::{CUT_AFTER, Rounds, TICK, Upkeep, take_snapshot};
+use super::{snapshot, space};
 use crate::{Revision, View};
 
-/// The time after which a snapshot no longer waits for the next group to start a segment.
-pub(super) const CUT_AFTER: Duration = Duration::from_secs(1);
 /// The number of snapshots retained; the journal reaches back to the older one.
 pub(super) const SNAPSHOTS: usize = 2;
 
@@ -65,7 +61,7 @@ impl<V: View> Upkeep<V> {
     pub(super) fn has_room_for_snapshot(&self) -> bool {
         let head = self.past.published.current();
         let bytes = head.index.values().map(|record| record.size() as u64 + 64).sum::<u64>();
-        let fits = self.gate.leaves_some(bytes);
+        let fits = self.write_admission.leaves_some(bytes);
         if !fits {
             tracing::warn!(bytes, "too little free disk space for a snapshot; the journal is retained");
         }
@@ -118,16 +114,4 @@ impl<V: View> Upkeep<V> {
         let newest = self.snapshots.last().map(|newest| snapshot::path_of(&self.snapshot_dir, *newest));
         newest.map_or(0, |path| space::allocated_file(&path))
     }
-}
-
-/// Writes a snapshot of the head. Returns its revision and its size.
-pub(super) fn take_snapshot<V: View>(
-    past: &Past<V>,
-    options: &Options,
-    dir: &Path,
-) -> Result<(Revision, u64), String> {
-    let head = past.published.current();
-    let time_ms = options.clock.now_ms();
-    let bytes = snapshot::write(&*options.files, dir, past.store, head.revision, time_ms, &head.index);
-    Ok((head.revision, bytes.map_err(|error| error.to_string())?))
 }

@@ -5,7 +5,7 @@
 //! retried. A served copy that ran out of disk space is reopened when space is free. Any other failure of the
 //! copy poisons the store, because the backlog would only grow.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -13,16 +13,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::Options;
+use super::disk_space::is_no_space;
 use super::feed::Feeder;
-use super::gate::Gate;
 use super::lock::Lock;
 use super::read::Past;
-use super::room::is_no_room;
 use super::segments::Segments;
-use super::shrink::{Pace, Shrink};
+use super::shrink::{ReplacementPace, Shrink};
 use super::sled::ServedError;
-use super::snapshots::{CUT_AFTER, take_snapshot};
+use super::write_admission::WriteAdmission;
+use super::{Options, snapshot};
 use crate::{Revision, View};
 
 /// The served copy is synced after this many fed bytes or after this time.
@@ -30,6 +29,8 @@ const SYNC_BYTES: u64 = 16 << 20;
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 /// The interval between checks of the history when the store is idle.
 pub(super) const TICK: Duration = Duration::from_secs(60);
+/// The time after which a snapshot no longer waits for the next group to start a segment.
+pub(super) const CUT_AFTER: Duration = Duration::from_secs(1);
 /// How long after feeding the size of the served copy is checked.
 pub(super) const LOOK_AFTER: Duration = Duration::from_secs(1);
 
@@ -49,7 +50,7 @@ pub(crate) struct Upkeep<V: View> {
     pub(crate) past: Arc<Past<V>>,
     pub(crate) options: Options,
     pub(crate) root: PathBuf,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) write_admission: Arc<WriteAdmission>,
     pub(crate) feeder: Feeder,
     pub(crate) segments: Arc<Segments>,
     pub(crate) snapshot_dir: PathBuf,
@@ -85,7 +86,7 @@ pub(super) struct Rounds {
     pub(super) fed_at: Instant,
     /// When to check the size of the served copy.
     pub(super) look_at: Option<Instant>,
-    pub(super) pace: Pace,
+    pub(super) pace: ReplacementPace,
     /// When the served copy was created or opened.
     pub(super) renewed_at: Instant,
     pub(super) shrinking: Option<Shrink>,
@@ -117,7 +118,7 @@ impl Rounds {
             more_to_sweep: true,
             fed_at: now,
             look_at: Some(now + LOOK_AFTER),
-            pace: Pace { since: now, took: Duration::ZERO },
+            pace: ReplacementPace { since: now, took: Duration::ZERO },
             renewed_at: now,
             shrinking: None,
             older: None,
@@ -142,7 +143,7 @@ impl<V: View> Upkeep<V> {
             match self.round(&mut rounds) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(ServedError::System(error)) if is_no_room(&error) => {
+                Err(ServedError::System(error)) if is_no_space(&error) => {
                     rounds.shrinking = None;
                     match self.recover_from_no_room(&ServedError::System(error)) {
                         Ok(true) => rounds.unsynced = 1,
@@ -208,7 +209,7 @@ impl<V: View> Upkeep<V> {
             self.remove_segments(rounds);
         }
         self.retain(rounds);
-        self.gate.settle();
+        self.write_admission.settle();
         self.shrink(rounds, work.last)?;
         // Rows must stay until they are copied.
         self.sweep(rounds, work.events.len() as u64)?;
@@ -324,6 +325,18 @@ impl<V: View> Drop for Ended<V> {
             self.0.send_replace(Progress { swept: Revision(u64::MAX), ended: true, closed: true });
         }
     }
+}
+
+/// Writes a snapshot of the head. Returns its revision and its size.
+pub(super) fn take_snapshot<V: View>(
+    past: &Past<V>,
+    options: &Options,
+    dir: &Path,
+) -> Result<(Revision, u64), String> {
+    let head = past.published.current();
+    let time_ms = options.clock.now_ms();
+    let bytes = snapshot::write(&*options.files, dir, past.store, head.revision, time_ms, &head.index);
+    Ok((head.revision, bytes.map_err(|error| error.to_string())?))
 }
 
 #[cfg(test)]

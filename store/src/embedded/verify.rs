@@ -16,10 +16,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use super::frame::StoreId;
-use super::retention::Marks;
+use super::retention::RetentionMarks;
 use super::rows::{self, CurrentRow, LogRow};
 use super::sled::{Served, ServedError};
-use super::{feed, read};
+use super::{backlog, read};
 use crate::{Key, Record, Revision, View};
 
 /// The approximate number of events in a slice; small in tests so that there are always several slices.
@@ -36,7 +36,7 @@ pub(crate) struct Loaded<V> {
     pub(crate) time_ms: i64,
     /// In key order.
     pub(crate) records: Vec<Arc<Record<V>>>,
-    pub(crate) marks: Marks,
+    pub(crate) marks: RetentionMarks,
 }
 
 /// Reads and checks everything. `None` when the copy is empty.
@@ -62,7 +62,7 @@ pub(crate) fn load<V: View>(served: &Served, store: StoreId) -> Result<Option<Lo
         swept: Revision(swept),
         time_ms: time_ms as i64,
         records: Vec::new(),
-        marks: Marks::default(),
+        marks: RetentionMarks::default(),
     };
     let current = Current::load(served, store)?;
     check_log(served, store, &current, &mut loaded)?;
@@ -108,7 +108,7 @@ impl Current {
 }
 
 /// The fields of an event for the check of the order.
-struct Seen<V> {
+struct VerifiedEvent<V> {
     revision: Revision,
     time_ms: i64,
     /// The bytes that count for the retention.
@@ -124,7 +124,7 @@ struct Seen<V> {
 }
 
 /// The result of reading one slice.
-type Slice<V> = Result<Vec<Seen<V>>, ServedError>;
+type Slice<V> = Result<Vec<VerifiedEvent<V>>, ServedError>;
 
 fn check_log<V: View>(
     served: &Served,
@@ -193,10 +193,10 @@ fn read_slice<V: View>(
         if is_newest {
             check_current(pointer, &row)?;
         }
-        slice.push(Seen {
+        slice.push(VerifiedEvent {
             revision,
             time_ms: row.time_ms,
-            size: feed::size_of(&row.key, row.value.as_deref()),
+            size: backlog::size_of(&row.key, row.value.as_deref()),
             replaced: row.replaced(),
             left: row.value.is_some(),
             place,
@@ -256,7 +256,7 @@ struct Order<V> {
 }
 
 impl<V> Order<V> {
-    fn check(&mut self, seen: Seen<V>, loaded: &mut Loaded<V>) -> Result<(), ServedError> {
+    fn check(&mut self, seen: VerifiedEvent<V>, loaded: &mut Loaded<V>) -> Result<(), ServedError> {
         let revision = seen.revision;
         if revision > loaded.oldest {
             if revision != self.expected {

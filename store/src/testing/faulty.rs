@@ -68,10 +68,10 @@ pub struct Fault {
 
 /// The file system. Clones share their state.
 #[derive(Clone)]
-pub struct Faulty(Arc<Mutex<State>>);
+pub struct Faulty(Arc<Mutex<FaultyState>>);
 
 #[derive(Default)]
-struct State {
+struct FaultyState {
     counts: HashMap<Op, u64>,
     changes: u64,
     fault: Option<Fault>,
@@ -99,7 +99,7 @@ impl Faulty {
 
     /// A file system with this fault.
     pub fn with(fault: Fault) -> Self {
-        Faulty(Arc::new(Mutex::new(State { fault: Some(fault), ..State::default() })))
+        Faulty(Arc::new(Mutex::new(FaultyState { fault: Some(fault), ..FaultyState::default() })))
     }
 
     /// The number of attempted changes.
@@ -169,7 +169,7 @@ impl Faulty {
             }
             std::fs::rename(to, from)?;
         }
-        let State { files, names, touched, undo, .. } = &mut *state;
+        let FaultyState { files, names, touched, undo, .. } = &mut *state;
         undo.clear();
         for path in std::mem::take(touched) {
             match names.get(&path) {
@@ -206,12 +206,12 @@ impl Faulty {
         Err(io::Error::new(kind, what))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultyState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl FaultyState {
     /// The number of a file; a file from an earlier process counts as synced.
     fn number(&mut self, path: &Path) -> io::Result<usize> {
         if let Some(file) = self.names.get(path) {

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{events, flip, names, one_snapshot, open, records, small, story};
 use crate::testing::{Sum, put_one};
 use crate::{
-    CheckOptions, Embedded, Kv, OpenError, Options, Revision, Verdict, WatchError, accept_loss, check,
+    CheckOptions, CheckOutcome, Embedded, Kv, OpenError, Options, Revision, WatchError, accept_loss, check,
 };
 
 fn refused(dir: &Path) -> String {
@@ -63,7 +63,7 @@ async fn lost_journal_end_is_refused_and_can_be_accepted() {
     let (dir, wanted) = gone_back().await;
     let before = bytes_of(dir.path());
     let report = check(dir.path(), &CheckOptions::default());
-    let Verdict::Refused(why) = &report.verdict else { panic!("{report}") };
+    let CheckOutcome::Refused(why) = &report.verdict else { panic!("{report}") };
     assert!(why.contains("revision 60 was acknowledged"), "{report}");
     assert_eq!(bytes_of(dir.path()), before, "a check changes nothing");
     let told = refused(dir.path());
@@ -89,7 +89,7 @@ async fn lost_journal_end_is_refused_and_can_be_accepted() {
     let told = fs::read_to_string(dir.path().join("accepted-loss")).unwrap();
     assert!(told.contains("kept 40\nacknowledged 60\n"), "{told}");
     let report = check(dir.path(), &CheckOptions::default());
-    assert!(matches!(report.verdict, Verdict::Sound { .. }), "{report}");
+    assert!(matches!(report.verdict, CheckOutcome::Sound { .. }), "{report}");
     let told = accept_loss(dir.path(), &small()).unwrap_err().to_string();
     assert!(told.contains("nothing is known to be lost"), "{told}");
     drop(open(dir.path()));
@@ -164,7 +164,7 @@ async fn missing_or_damaged_mark_is_rewritten() {
         assert_eq!(records(&store), wanted, "{name}");
         store.close().await;
         let report = check(dir.path(), &CheckOptions::default());
-        assert_eq!(report.verdict, Verdict::Sound { head: Revision(30) }, "{name}: {report}");
+        assert_eq!(report.verdict, CheckOutcome::Sound { head: Revision(30) }, "{name}: {report}");
     }
 }
 
@@ -196,27 +196,27 @@ async fn unwritable_mark_does_not_block_writers() {
 async fn check_reports_the_holder_and_directories_without_a_store() {
     let dir = tempfile::tempdir().unwrap();
     let report = check(dir.path().join("none"), &CheckOptions::default());
-    assert_eq!(report.verdict, Verdict::Empty);
+    assert_eq!(report.verdict, CheckOutcome::Empty);
     let store = open(dir.path());
     let report = check(dir.path(), &CheckOptions::default());
-    assert!(matches!(&report.verdict, Verdict::InUse(holder) if holder.contains("pid")), "{report}");
+    assert!(matches!(&report.verdict, CheckOutcome::InUse(holder) if holder.contains("pid")), "{report}");
     store.close().await;
     let report = check(dir.path(), &CheckOptions::default());
-    assert_eq!(report.verdict, Verdict::Sound { head: Revision::ZERO }, "{report}");
+    assert_eq!(report.verdict, CheckOutcome::Sound { head: Revision::ZERO }, "{report}");
     // The leftovers of an interrupted creation are not a store yet.
     let begun = tempfile::tempdir().unwrap();
     fs::create_dir(begun.path().join("journal")).unwrap();
     for header in [0, 24] {
         fs::write(begun.path().join("journal/00000000000000000001.wal"), vec![b'O'; header]).unwrap();
         let report = check(begun.path(), &CheckOptions::default());
-        assert_eq!(report.verdict, Verdict::Empty, "{header} bytes: {report}");
+        assert_eq!(report.verdict, CheckOutcome::Empty, "{header} bytes: {report}");
     }
     drop(open(begun.path()));
     let foreign = tempfile::tempdir().unwrap();
     fs::write(foreign.path().join("x"), b"x").unwrap();
     let report = check(foreign.path(), &CheckOptions::default());
     assert!(
-        matches!(&report.verdict, Verdict::Refused(why) if why.contains("no store of orlop")),
+        matches!(&report.verdict, CheckOutcome::Refused(why) if why.contains("no store of orlop")),
         "{report}"
     );
 }
@@ -243,7 +243,7 @@ async fn marks_of_other_stores_and_histories_are_refused() {
     let told = refused(dir.path());
     assert!(told.contains("another write at revision 60"), "{told}");
     let report = check(dir.path(), &CheckOptions::default());
-    assert!(matches!(&report.verdict, Verdict::Refused(why) if told.contains(why)), "{report}");
+    assert!(matches!(&report.verdict, CheckOutcome::Refused(why) if told.contains(why)), "{report}");
 }
 
 #[tokio::test]
@@ -273,7 +273,7 @@ async fn check_refuses_whatever_open_refuses() {
             _ => fs::OpenOptions::new().write(true).open(&segment).unwrap().set_len(48).unwrap(),
         }
         let report = check(dir.path(), &CheckOptions::default());
-        let Verdict::Refused(why) = &report.verdict else { panic!("{name}: {report}") };
+        let CheckOutcome::Refused(why) = &report.verdict else { panic!("{name}: {report}") };
         assert!(why.contains(wanted), "{name}: {report}");
         let told = refused(dir.path());
         assert!(told.contains(wanted), "{name}: {told}");

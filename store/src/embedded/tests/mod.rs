@@ -5,6 +5,7 @@
 mod conformance;
 mod crash;
 mod damage;
+mod disk_space;
 mod faults;
 mod flips;
 mod format;
@@ -12,7 +13,6 @@ mod mark;
 mod model;
 mod naming;
 mod power;
-mod room;
 mod shrink;
 mod soak;
 mod strange;

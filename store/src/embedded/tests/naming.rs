@@ -127,7 +127,7 @@ fn before(turn: Turn, dir: &Path, files: &Faulty, store: StoreId) -> (Journal, V
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Taken,
-    NoRoom,
+    NoSpace,
     Unknown,
 }
 
@@ -141,15 +141,15 @@ fn case(turn: Turn, end: End, at: u64, for_good: bool, is_full: bool) -> Outcome
     files.fail(Fault { op: None, nth: files.done() + at, for_good, is_full });
     let outcome = match journal.append_entries(std::slice::from_ref(&next)) {
         Ok(()) => Outcome::Taken,
-        Err(Refused::NoRoom(_)) => Outcome::NoRoom,
+        Err(Refused::NoSpace(_)) => Outcome::NoSpace,
         Err(Refused::Unknown(_)) => Outcome::Unknown,
     };
-    assert!(is_full || outcome != Outcome::NoRoom, "{name}");
+    assert!(is_full || outcome != Outcome::NoSpace, "{name}");
     files.heal();
     if outcome == Outcome::Taken {
         entries.push(next.clone());
     }
-    if outcome == Outcome::NoRoom {
+    if outcome == Outcome::NoSpace {
         // Without waiting for a restart, because the space is needed.
         let names = super::names(&dir.path().join("journal"));
         let all_named = names.iter().all(|name| name.ends_with(".wal"));

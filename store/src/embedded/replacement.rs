@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::shrink::{self, Pace, Shrink};
+use super::shrink::{self, ReplacementPace, Shrink};
 use super::sled::ServedError;
 use super::space;
 use super::upkeep::{LOOK_AFTER, Rounds, TICK, Upkeep};
@@ -49,7 +49,7 @@ impl<V: View> Upkeep<V> {
                 let took = began.elapsed();
                 let after = space::allocated(&self.root.join("sled"));
                 tracing::info!(before, after, ?took, "a fresh served copy is in use");
-                rounds.pace = Pace { since: Instant::now(), took };
+                rounds.pace = ReplacementPace { since: Instant::now(), took };
                 rounds.renewed_at = Instant::now();
             }
             Err(error) => self.shrinks_later(rounds, &error),
@@ -90,7 +90,7 @@ impl<V: View> Upkeep<V> {
         if !is_old && !shrink::is_worth_it(file, held) {
             return;
         }
-        if !self.gate.fits(held * 2) {
+        if !self.write_admission.fits(held * 2) {
             tracing::debug!(held, "too little free disk space to replace the served copy now");
             rounds.look_at = Some(now + TICK);
             // Also for a copy that is too old, which every round checks.
@@ -123,6 +123,6 @@ impl<V: View> Upkeep<V> {
 
     fn shrinks_later(&self, rounds: &mut Rounds, error: &ServedError) {
         tracing::warn!(%error, "the served copy could not be replaced; the old one stays in use");
-        rounds.pace = Pace { since: Instant::now() + SHRINK_AGAIN, took: Duration::ZERO };
+        rounds.pace = ReplacementPace { since: Instant::now() + SHRINK_AGAIN, took: Duration::ZERO };
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::room::{self, Effect, Level, Limits, Room, Space};
+use super::disk_space::{self, DiskSpace, Effect, Level, Limits, Space};
 use super::{Options, space};
 use crate::commit::Shortage;
 use crate::{Key, Usage};
@@ -28,17 +28,17 @@ const BALLAST_AGAIN: Duration = Duration::from_secs(60);
 pub(super) const BALLAST: &str = "BALLAST";
 
 /// The last known state of the disk, and which writes it permits.
-pub(crate) struct Gate {
+pub(crate) struct WriteAdmission {
     dir: PathBuf,
     place: Arc<str>,
-    room: Arc<dyn Room>,
+    disk_space: Arc<dyn DiskSpace>,
     least: Option<u64>,
     ballast: Option<u64>,
     shed_first: Vec<String>,
-    state: Mutex<State>,
+    state: Mutex<AdmissionState>,
 }
 
-struct State {
+struct AdmissionState {
     space: Space,
     store: u64,
     level: Level,
@@ -53,17 +53,17 @@ struct State {
     no_ballast: Option<Instant>,
 }
 
-impl Gate {
+impl WriteAdmission {
     pub(crate) fn new(dir: &Path, options: &Options) -> Self {
         let held = space::allocated_file(&dir.join(BALLAST));
-        Gate {
+        WriteAdmission {
             dir: dir.to_owned(),
             place: dir.display().to_string().into(),
-            room: options.room.clone(),
+            disk_space: options.disk_space.clone(),
             least: options.min_free_bytes,
             ballast: options.ballast_bytes,
             shed_first: options.shed_first.clone(),
-            state: Mutex::new(State {
+            state: Mutex::new(AdmissionState {
                 space: Space { free: u64::MAX, total: u64::MAX },
                 store: 0,
                 level: Level::default(),
@@ -98,7 +98,7 @@ impl Gate {
             deletes = false;
             after += new as u64;
             grows |= old.is_none();
-            before += room::SLACK;
+            before += disk_space::SLACK;
             shed &= self.shed_first.iter().any(|prefix| key.as_str().starts_with(prefix.as_str()));
         }
         if deletes {
@@ -122,7 +122,8 @@ impl Gate {
         let limits = self.limits(&state);
         let missing = limits.ballast.saturating_sub(state.held);
         let free = state.space.free;
-        room::admits(state.level, limits, free, missing, effect).map_err(|needed| self.shortage(free, needed))
+        disk_space::admits(state.level, limits, free, missing, effect)
+            .map_err(|needed| self.shortage(free, needed))
     }
 
     /// Whether some commits are refused, as of the last check.
@@ -141,7 +142,7 @@ impl Gate {
     }
 
     /// The shortage to report for a commit that found the disk full.
-    pub(crate) fn no_room(&self) -> Shortage {
+    pub(crate) fn no_space(&self) -> Shortage {
         let state = self.lock();
         let limits = self.limits(&state);
         let missing = limits.ballast.saturating_sub(state.held);
@@ -216,7 +217,7 @@ impl Gate {
     }
 
     /// Checks the free space, unless the last check is still valid.
-    fn look(&self, state: &mut State, again: bool) {
+    fn look(&self, state: &mut AdmissionState, again: bool) {
         let fresh = state.looked_at.is_some_and(|at| at.elapsed() < FRESH) && state.written < FRESH_BYTES;
         if fresh && !again {
             return;
@@ -227,7 +228,7 @@ impl Gate {
         }
         state.looked_at = Some(Instant::now());
         state.written = 0;
-        match self.room.space(&self.dir) {
+        match self.disk_space.space(&self.dir) {
             Ok(space) => {
                 state.space = space;
                 state.blind = false;
@@ -243,11 +244,11 @@ impl Gate {
         let limits = self.limits(state);
         let missing = limits.ballast.saturating_sub(state.held);
         let before = state.level;
-        state.level = room::level(before, limits, state.space.free, missing);
+        state.level = disk_space::level(before, limits, state.space.free, missing);
         self.tell(before, state, limits);
     }
 
-    fn tell(&self, before: Level, state: &State, limits: Limits) {
+    fn tell(&self, before: Level, state: &AdmissionState, limits: Limits) {
         let Level { sheds, full } = state.level;
         let (free, least, place) = (state.space.free, limits.least, &self.place);
         if full && !before.full {
@@ -262,7 +263,7 @@ impl Gate {
     }
 
     /// Removes the ballast. Returns true if there was one.
-    fn release(&self, state: &mut State, why: &str) -> bool {
+    fn release(&self, state: &mut AdmissionState, why: &str) -> bool {
         if state.held == 0 {
             return false;
         }
@@ -281,15 +282,20 @@ impl Gate {
         true
     }
 
-    fn limits(&self, state: &State) -> Limits {
-        room::limits(self.least, self.ballast, state.store.saturating_sub(state.held), state.space.total)
+    fn limits(&self, state: &AdmissionState) -> Limits {
+        disk_space::limits(
+            self.least,
+            self.ballast,
+            state.store.saturating_sub(state.held),
+            state.space.total,
+        )
     }
 
     fn shortage(&self, free: u64, needed: u64) -> Shortage {
         Shortage { free, needed, place: self.place.clone() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AdmissionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -326,20 +332,20 @@ mod tests {
         let ballast = dir.path().join(BALLAST);
         let options =
             Options { min_free_bytes: Some(0), ballast_bytes: Some(64 << 10), ..Options::default() };
-        let gate = Gate::new(dir.path(), &options);
+        let write_admission = WriteAdmission::new(dir.path(), &options);
         std::fs::create_dir(&ballast).unwrap();
         // The size of a directory does not count as ballast.
-        gate.lock().held = 0;
-        gate.settle();
-        let failed = gate.lock().no_ballast;
+        write_admission.lock().held = 0;
+        write_admission.settle();
+        let failed = write_admission.lock().no_ballast;
         assert!(failed.is_some());
         std::fs::remove_dir(&ballast).unwrap();
-        gate.settle();
+        write_admission.settle();
         assert!(!ballast.exists(), "no retry within the interval");
-        gate.lock().no_ballast = failed.and_then(|failed| failed.checked_sub(BALLAST_AGAIN));
-        gate.settle();
+        write_admission.lock().no_ballast = failed.and_then(|failed| failed.checked_sub(BALLAST_AGAIN));
+        write_admission.settle();
         assert!(ballast.exists());
-        assert_eq!(gate.lock().no_ballast, None);
-        assert_eq!(gate.lock().held, 64 << 10);
+        assert_eq!(write_admission.lock().no_ballast, None);
+        assert_eq!(write_admission.lock().held, 64 << 10);
     }
 }

@@ -28,7 +28,7 @@ pub struct Space {
 }
 
 /// Reports disk space.
-pub trait Room: Send + Sync + 'static {
+pub trait DiskSpace: Send + Sync + 'static {
     /// The space of the file system that contains a directory.
     fn space(&self, dir: &Path) -> io::Result<Space>;
 }
@@ -37,7 +37,7 @@ pub trait Room: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileSystem;
 
-impl Room for FileSystem {
+impl DiskSpace for FileSystem {
     fn space(&self, dir: &Path) -> io::Result<Space> {
         let told = rustix::fs::statvfs(dir)?;
         Ok(Space {
@@ -133,7 +133,7 @@ pub(crate) fn admits(
 }
 
 /// Whether the error means that the file system is full.
-pub(crate) fn is_no_room(error: &io::Error) -> bool {
+pub(crate) fn is_no_space(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 

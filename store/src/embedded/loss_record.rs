@@ -1,26 +1,15 @@
-//! Accepting the loss of acknowledged writes, at the administrator's explicit request.
-//!
-//! The remaining state becomes a snapshot at a revision far above every revision that could have been
-//! used, and a new journal starts after it. So no revision is used twice, and a client that continues
-//! from a lost revision gets Expired and relists. The file `accepted-loss` records the operation and is
-//! also its switch: until its stage is `done` the old journal counts, and after that only the new one.
+//! The record of an accepted loss: the file `accepted-loss`, and the files that it makes void.
 
 use std::path::{Path, PathBuf};
 
 use super::files::{self, Files};
 use super::frame::StoreId;
-use super::high_water::{self, Found};
-use super::identity::{self, Identity};
-use super::lock::Lock;
-use super::recover::{Places, RESTORE, Recovered, recover_with};
-use super::{Options, journal, scan, snapshot};
-use crate::snapshot::Index;
+use super::places::Places;
+use super::{journal, scan, snapshot};
 use crate::{OpenError, Revision};
 
+/// The name of the file.
 pub(super) const NAME: &str = "accepted-loss";
-/// The number of revisions that are skipped: enough that none of the following revisions has been used, even
-/// after three hours of the fastest writing without a mark.
-const LEAP: u64 = 1_000_000_000;
 
 /// A loss that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,77 +23,10 @@ pub struct AcceptedLoss {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     /// Not yet valid: its files are removed.
     Pending,
     Done,
-}
-
-/// Accepts that acknowledged writes are lost, so that the store opens with the remaining state.
-///
-/// For a store that does not open because it ends below its high-water mark or below a snapshot. Refused
-/// when no loss is known.
-pub fn accept_loss(dir: impl AsRef<Path>, options: &Options) -> Result<AcceptedLoss, OpenError> {
-    let dir = dir.as_ref();
-    let _lock = Lock::take(dir, options.lock_wait)?;
-    let places = Places::below(dir);
-    let files = &*options.files;
-    let store = match identity::read(files, dir)? {
-        Identity::Store(store) | Identity::Older(store) => store,
-        Identity::Missing | Identity::Broken => {
-            return Err(places.damaged(format!("the file STORE is missing or damaged; {RESTORE}")));
-        }
-    };
-    let marked = match high_water::read(files, dir, store)? {
-        Found::Mark(mark) => mark.revision,
-        Found::Missing | Found::Damaged | Found::Other(_) => Revision::ZERO,
-    };
-    let Left { kept, time_ms, index, is_ahead } = left(&places, options, store)?;
-    let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
-    let acknowledged = marked.max(snapshots.last().copied().unwrap_or_default());
-    if !is_ahead && acknowledged <= kept {
-        return Err(places.damaged(format!(
-            "nothing is known to be lost: it ends at revision {kept}; there is nothing to accept"
-        )));
-    }
-    let continues = Revision(acknowledged.max(kept).0 + LEAP);
-    let loss = AcceptedLoss { kept, acknowledged, continues };
-    write(files, dir, store, loss, Stage::Pending)?;
-    snapshot::write(files, &places.snapshots, store, continues, time_ms, &index)
-        .map_err(places.io("write a snapshot to", &places.snapshots))?;
-    journal::create_segment(files, &places.journal, store, continues.next(), 0)
-        .map_err(places.io("create a segment in", &places.journal))?;
-    write(files, dir, store, loss, Stage::Done)?;
-    tracing::warn!(%kept, %acknowledged, %continues, "a loss of acknowledged writes was accepted");
-    Ok(loss)
-}
-
-/// The newest remaining state.
-struct Left {
-    kept: Revision,
-    time_ms: i64,
-    index: Index<()>,
-    /// The state is that of a snapshot newer than the journal.
-    is_ahead: bool,
-}
-
-fn left(places: &Places<'_>, options: &Options, store: StoreId) -> Result<Left, OpenError> {
-    let files = &*options.files;
-    let error = match recover_with::<()>(places.root, options, true) {
-        Ok(Recovered { head: kept, time_ms, index, .. }) => {
-            return Ok(Left { kept, time_ms, index, is_ahead: false });
-        }
-        Err(error) => error,
-    };
-    // A snapshot newer than the journal is the newest state there is.
-    let scan = scan::scan(files, places.root, &places.journal, store, read(places, files, store)?)?;
-    let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
-    for revision in snapshots.into_iter().rev().filter(|revision| *revision > scan.last()) {
-        if let Ok(saved) = snapshot::read::<()>(files, &places.snapshots, store, revision)? {
-            return Ok(Left { kept: revision, time_ms: saved.time_ms, index: saved.index, is_ahead: true });
-        }
-    }
-    Err(error)
 }
 
 /// The revision up to which the journal was discarded; zero when no loss was accepted.
@@ -170,7 +92,7 @@ pub(crate) fn forget(places: &Places<'_>, files: &dyn Files, upto: Revision) {
     }
 }
 
-fn write(
+pub(super) fn write(
     files: &dyn Files,
     dir: &Path,
     store: StoreId,

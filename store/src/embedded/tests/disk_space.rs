@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::{events, records, small};
 use crate::embedded::files::{Disk, File, Files};
 use crate::testing::{Sum, delete, delete_one, put, put_one};
-use crate::{CommitError, Embedded, Kv, Options, Room, Space};
+use crate::{CommitError, DiskSpace, Embedded, Kv, Options, Space};
 
 /// A disk with a configurable amount of free space.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ impl Told {
     }
 }
 
-impl Room for Told {
+impl DiskSpace for Told {
     fn space(&self, _: &Path) -> io::Result<Space> {
         Ok(Space { free: self.0.load(Ordering::SeqCst), total: 1 << 40 })
     }
@@ -35,9 +35,9 @@ impl Room for Told {
 
 const LEAST: u64 = 8000;
 
-fn on(room: &Told) -> Options {
+fn on(disk_space: &Told) -> Options {
     Options {
-        room: Arc::new(room.clone()),
+        disk_space: Arc::new(disk_space.clone()),
         min_free_bytes: Some(LEAST),
         shed_first: vec!["/r/events/".into()],
         ..small()
@@ -63,17 +63,17 @@ fn is_full(result: &Result<(), CommitError<Sum>>) -> bool {
 #[tokio::test]
 async fn full_disk_refuses_events_first_and_deletes_last() {
     let dir = tempfile::tempdir().unwrap();
-    let room = Told::new(1 << 30);
-    let store = Embedded::<Sum>::open(dir.path(), on(&room)).unwrap();
+    let disk_space = Told::new(1 << 30);
+    let store = Embedded::<Sum>::open(dir.path(), on(&disk_space)).unwrap();
     for key in ["/r/p/a", "/r/p/b", "/r/p/c", "/r/events/a"] {
         put_one(&store, key, &"x".repeat(1000)).await;
     }
-    room.set(2 * LEAST - 1);
+    disk_space.set(2 * LEAST - 1);
     until("Events are shed", async || is_full(&try_put(&store, "/r/events/b", "x").await)).await;
     assert!(is_full(&try_put(&store, "/r/events/a", "").await), "also those that get smaller");
     put_one(&store, "/r/p/d", "specs go on").await;
 
-    room.set(LEAST - 1);
+    disk_space.set(LEAST - 1);
     until("nothing is taken that grows", async || store.usage().full).await;
     let error = try_put(&store, "/r/p/e", "x").await.unwrap_err().to_string();
     let place = dir.path().display().to_string();
@@ -87,23 +87,23 @@ async fn full_disk_refuses_events_first_and_deletes_last() {
     let conflict = vec![put(&store, "/r/p/a", "x"), put(&store, "/r/p/a", "x")];
     assert!(matches!(store.commit(conflict).await, Err(CommitError::Conflict { .. })), "it comes first");
 
-    room.set(LEAST / 4 - 1);
+    disk_space.set(LEAST / 4 - 1);
     until("only deletes", async || is_full(&try_put(&store, "/r/p/a", "z").await)).await;
     delete_one(&store, "/r/p/a").await;
     assert_eq!(store.head().range("/r/p/", None).count(), 2);
 
-    room.set(LEAST);
+    disk_space.set(LEAST);
     until("updates again", async || try_put(&store, "/r/p/c", "z").await.is_ok()).await;
     assert!(store.usage().full, "at the border it stays");
-    room.set(2 * LEAST);
+    disk_space.set(2 * LEAST);
     until("all is well", async || try_put(&store, "/r/p/e", "x").await.is_ok()).await;
     assert!(is_full(&try_put(&store, "/r/events/b", "x").await), "Events need more");
-    room.set(3 * LEAST);
+    disk_space.set(3 * LEAST);
     until("Events too", async || try_put(&store, "/r/events/b", "x").await.is_ok()).await;
     assert_eq!(store.poisoned(), None);
     let told = (records(&store), events(&store).await);
     store.close().await;
-    let store = Embedded::<Sum>::open(dir.path(), on(&room)).unwrap();
+    let store = Embedded::<Sum>::open(dir.path(), on(&disk_space)).unwrap();
     assert_eq!((records(&store), events(&store).await), told);
 }
 
@@ -111,31 +111,31 @@ async fn full_disk_refuses_events_first_and_deletes_last() {
 async fn ballast_is_released_and_recreated() {
     let dir = tempfile::tempdir().unwrap();
     let ballast = dir.path().join("BALLAST");
-    let room = Told::new(1 << 30);
-    let options = || Options { ballast_bytes: Some(1 << 20), ..on(&room) };
+    let disk_space = Told::new(1 << 30);
+    let options = || Options { ballast_bytes: Some(1 << 20), ..on(&disk_space) };
     let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
     put_one(&store, "/r/p/a", "x").await;
     let blocks = || crate::embedded::space::allocated_file(&ballast);
     until("it is made, with blocks of its own", async || blocks() >= 1 << 20).await;
 
-    room.set(0);
+    disk_space.set(0);
     until("it goes", async || {
         let _ = try_put(&store, "/r/p/b", "x").await;
         !ballast.exists()
     })
     .await;
     // The space of the ballast is free, and reserved for its return.
-    room.set(1 << 20);
+    disk_space.set(1 << 20);
     until("deletes and small updates", async || try_put(&store, "/r/p/a", "y").await.is_ok()).await;
     assert!(is_full(&try_put(&store, "/r/p/c", "x").await));
     store.close().await;
 
     // Opening also releases the ballast on a full disk.
     std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
-    room.set(0);
+    disk_space.set(0);
     let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
     assert!(!ballast.exists());
-    room.set(1 << 30);
+    disk_space.set(1 << 30);
     until("it is made again", async || {
         let _ = try_put(&store, "/r/p/b", "x").await;
         ballast.exists()
@@ -148,8 +148,9 @@ async fn ballast_is_released_and_recreated() {
 async fn preallocated_segment_is_removed_when_space_is_short() {
     let dir = tempfile::tempdir().unwrap();
     let next = dir.path().join("journal/next.tmp");
-    let room = Told::new(1 << 30);
-    let store = Embedded::<Sum>::open(dir.path(), Options { segment_bytes: 64 << 10, ..on(&room) }).unwrap();
+    let disk_space = Told::new(1 << 30);
+    let store =
+        Embedded::<Sum>::open(dir.path(), Options { segment_bytes: 64 << 10, ..on(&disk_space) }).unwrap();
     for round in 0..3 {
         until("a segment is prepared", async || {
             put_one(&store, "/r/p/a", &"x".repeat(5000)).await;
@@ -157,13 +158,13 @@ async fn preallocated_segment_is_removed_when_space_is_short() {
         })
         .await;
         // Whether the writer is accepted or not.
-        room.set(if round % 2 == 0 { LEAST - 1 } else { 2 * LEAST - 1 });
+        disk_space.set(if round % 2 == 0 { LEAST - 1 } else { 2 * LEAST - 1 });
         until("it goes", async || {
             let _ = try_put(&store, "/r/p/b", &format!("{round} {}", "x".repeat(100 + round))).await;
             !next.exists()
         })
         .await;
-        room.set(1 << 30);
+        disk_space.set(1 << 30);
         until("there is room again", async || try_put(&store, "/r/p/c", "x").await.is_ok()).await;
     }
     store.close().await;
