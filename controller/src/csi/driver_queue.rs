@@ -27,8 +27,8 @@ struct Serving {
     shutdown: CancellationToken,
 }
 
-/// Runs `serve` for every known driver until `context.shutdown`. A driver that says something new of itself gets a new
-/// task when the old one has ended.
+/// Runs `serve` for every known driver until `context.shutdown`. When a driver registers with other properties, it gets a new
+/// task after the old one has ended.
 ///
 /// # Errors
 /// A driver's task panicked.

@@ -1,13 +1,13 @@
-//! What upstream's sidecars do, for the drivers that can be reached from here (docs/csi.md). Who has no endpoint here is
-//! served by sidecars elsewhere, and nothing in this folder touches its objects.
+//! The controllers of upstream's sidecars, for the drivers that are reachable from this process (docs/csi.md). Drivers without an
+//! endpoint here are served by their own sidecars, and nothing in this folder changes their objects.
 //!
-//! * [`attacher`]: publishes and unpublishes.
-//! * [`modes`]: capabilities of volumes. * [`secrets`]: what a class says about them.
-//! * [`provisioner`]: volumes are made and deleted.
-//! * [`handle`]: names. * [`driver_queue`]: one queue and its workers per driver. * [`retry_state`]: what is known of failures.
-//! * [`live`]: a claim and its volume as the server has them.
-//! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes. `requeue`: their handlers of claims and volumes.
-//! * [`snapshotter`] takes snapshots.
+//! * [`attacher`]: publishes and unpublishes volumes.
+//! * [`modes`]: the capabilities of volumes. * [`secrets`]: the secrets of a class.
+//! * [`provisioner`]: creates and deletes volumes.
+//! * [`handle`]: names. * [`driver_queue`]: one queue with its workers per driver. * [`retry_state`]: the state of failures.
+//! * [`live`]: a claim and its volume as stored by the server.
+//! * [`resizer`]: expands volumes. * [`modifier`]: changes the attributes of volumes. `requeue`: their handlers for claims and volumes.
+//! * [`snapshotter`]: takes snapshots.
 
 pub mod attacher;
 pub mod driver_queue;

@@ -1,5 +1,5 @@
-//! What is remembered of claims between two attempts, and what may be forgotten with the process: everything that has to
-//! be known after a crash is in the API.
+//! State about claims between two attempts. It may be lost with the process: all state that must survive a crash is in the
+//! API.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// How long an infeasible attempt is delayed. Upstream: the longest retry interval.
 pub const SLOW: Duration = Duration::from_secs(300);
 
-/// What is remembered, by the keys of objects.
+/// The state by object key.
 #[derive(Default)]
 pub struct Memory(Mutex<Inner>);
 

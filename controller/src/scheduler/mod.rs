@@ -1,10 +1,9 @@
-//! The scheduler: pods without a node get one. It decides about one pod after the other, in memory and without waiting;
-//! what has to be written and waited for then runs beside, a task per pod. What is done and what is not is told in
-//! docs/scheduling.md.
+//! The scheduler: assigns pods to nodes. It decides about one pod at a time, in memory and without waiting; writes and waits run
+//! in a separate task per pod. docs/scheduling.md lists what is supported.
 //!
-//! Reading order. What is known: [`amounts`], [`terms`], [`pod`], [`cluster`], [`disk`], [`disks`], [`capacity`], [`volumes`]. What is decided: [`filter`],
-//! [`score`], [`message`], [`decide`]. Who waits: [`queue`]. What is done: [`bind`], [`bind_notify`]. What runs it: [`state`], [`control`] and `feed`,
-//! which takes up what the informers say and wakes whom it may help.
+//! Reading order. State: [`amounts`], [`terms`], [`pod`], [`cluster`], [`disk`], [`disks`], [`capacity`], [`volumes`]. Decisions: [`filter`],
+//! [`score`], [`message`], [`decide`]. Waiting pods: [`queue`]. Effects: [`bind`], [`bind_notify`]. The loop: [`state`], [`control`], and `feed`,
+//! which applies the changes from the informers and queues the pods that they may help.
 //!
 //! Upstream: pkg/scheduler.
 

@@ -21,7 +21,7 @@ pub(super) struct Opened {
     queue: Queue,
 }
 
-/// The queues by driver. A queue stays when its driver goes: it is empty then. Clones share them.
+/// The queues by driver. The queue of a removed driver stays, empty. Clones share the queues.
 #[derive(Clone)]
 pub(super) struct DriverQueues {
     queues: Arc<Mutex<BTreeMap<String, Queue>>>,
@@ -49,7 +49,7 @@ impl DriverQueues {
     }
 }
 
-/// Gives every queue its workers, until the end is asked for.
+/// Runs the workers of every queue until shutdown is requested.
 pub(super) async fn serve(
     context: &Context,
     attacher: &Arc<Attacher>,

@@ -17,7 +17,7 @@ fn version(attachment: &VolumeAttachment) -> Option<u64> {
     attachment.metadata.resource_version.as_deref()?.parse().ok()
 }
 
-/// Attachments as last written, until the cache has caught up. Without it, every attachment would be synced once more from
+/// Attachments as last written, until the cache has caught up. Without it, every attachment would be synced again from
 /// its old state, and the driver called again.
 #[derive(Default)]
 pub(super) struct Latest {

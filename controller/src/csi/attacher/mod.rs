@@ -1,10 +1,10 @@
-//! The attacher: VolumeAttachments of the drivers that can be reached from here, as ControllerPublishVolume and
-//! ControllerUnpublishVolume (upstream: external-attacher, one per driver).
+//! The attacher: calls ControllerPublishVolume and ControllerUnpublishVolume for VolumeAttachments of the drivers that are reachable
+//! from this process (upstream: external-attacher, one per driver).
 //!
-//! * [`decide`] says what is the next step about an attachment, and is pure; [`wake`] says what is worth a look.
-//! * [`attachments`] takes the steps; [`writes`] writes, conditional on versions.
-//! * [`listing`] compares the driver's own list with what attachments say; [`memory`] is what is known beyond the caches.
-//! * [`driver_queue`] gives every driver workers of its own, so that a slow one keeps nobody else waiting (I12).
+//! * [`decide`] determines the next step for an attachment, and is pure; [`wake`] determines which changes queue an attachment.
+//! * [`attachments`] performs the steps; [`writes`] writes, conditional on versions.
+//! * [`listing`] compares the driver's own list with the attachments; [`memory`] is the state beyond the caches.
+//! * [`driver_queue`] gives every driver its own workers, so that a slow driver does not delay the others (I12).
 
 mod attachments;
 mod decide;

@@ -1,10 +1,10 @@
-//! Gives volumes the attributes of the class that their claims ask for (upstream: external-resizer,
-//! pkg/modifycontroller). One queue per driver that can modify volumes ([`crate::csi::driver_queue`]).
+//! Applies the attributes class that a claim requests to its volume (upstream: external-resizer, pkg/modifycontroller). One queue
+//! per driver that can modify volumes ([`crate::csi::driver_queue`]).
 //!
-//! * [`table`]: what is next. * [`conditions`]: what the claim says of it. * `modify`: the steps, each with what is on disk
-//!   before it.
+//! * [`table`]: the next action. * [`conditions`]: the conditions of the claim. * `modify`: the steps, each with the state that
+//!   is saved before it.
 //!
-//! It is woken for claims that ask for another class or whose modification ended, for volumes and classes that appear.
+//! A claim is queued when it requests another class, when its modification ends, and when its volume or class appears.
 
 pub mod conditions;
 mod modify;

@@ -29,7 +29,7 @@ impl Stage {
     }
 
     fn of(text: &str) -> Self {
-        // An unknown value says nothing about a running call: begin again.
+        // An unknown status implies no running call: start again.
         let all = [Stage::InProgress, Stage::Infeasible];
         all.into_iter().find(|stage| stage.text() == text).unwrap_or(Stage::Pending)
     }

@@ -1,5 +1,5 @@
-//! One sync of a claim: note the request, call the driver, save the volume, remove the note. After every step a comment says
-//! what is on disk if the next one never happens, and what continues.
+//! One sync of a claim: note the request, call the driver, save the volume, remove the note. A comment after every step states
+//! what is saved if the next step never happens, and what continues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +25,8 @@ use orlop_client::names::{ANN_SELECTED_NODE, reason};
 use orlop_client::recorder::EventType;
 use orlop_volume::csi::handle;
 
-/// How long the binder has to bind a claim whose volume is saved, and to remove the note with the same write. After that
-/// the note is removed here.
+/// How long the binder has to bind a claim whose volume is saved, and to remove the note with the same write. After that,
+/// the provisioner removes it.
 const BINDERS_TURN: Duration = Duration::from_secs(2);
 
 /// The outcome of an attempt.
@@ -70,7 +70,7 @@ impl Provisioner {
         let around = Around { volume: volume.as_deref(), saved: saved.is_some(), class: class.as_deref() };
         let situation = decide::claim(&claim, &around, |driver| self.serves(driver));
         if situation.asks().is_some_and(|asked| driver.as_deref() != Some(asked)) {
-            // The claim has another driver by now, whose permit this is not.
+            // The claim now has another driver, and this permit belongs to the old one.
             self.claim_queue.add(key);
             return Ok(());
         }
@@ -112,7 +112,7 @@ impl Provisioner {
                 Ok(())
             }
             ClaimSituation::Wanted { driver, node } => {
-                // Looked up first: without a class no volume is wanted.
+                // Looked up first: without a class, the claim requests no volume.
                 let (Some(class), Some(driver)) = (class, self.drivers.get(&driver)) else { return Ok(()) };
                 let of = fingerprint(&claim, &class);
                 match self.attempts.wait(uid, of) {

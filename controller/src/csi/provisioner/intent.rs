@@ -117,7 +117,7 @@ pub enum Noted {
     Intent(Box<Intent>),
     /// Only the finalizer: the annotation was removed.
     FinalizerAlone,
-    /// It cannot be parsed, and why. Nothing is done then: the request to the driver is unknown.
+    /// It cannot be parsed, with the reason. The claim is then left alone: the request to the driver is unknown.
     Unreadable(String),
 }
 

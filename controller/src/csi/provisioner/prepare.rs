@@ -1,5 +1,5 @@
 //! Collects the input of a request: the class as its driver's parameters, the topology, the content source, and the secrets.
-//! Nothing is requested from the driver here, and nothing is noted.
+//! Sends no request to the driver and writes no note.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;

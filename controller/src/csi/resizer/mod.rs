@@ -1,11 +1,10 @@
-//! Makes volumes larger when their claims ask for more (upstream: external-resizer). One queue per driver
-//! ([`crate::csi::driver_queue`]).
+//! Expands volumes whose claims request more (upstream: external-resizer). One queue per driver ([`crate::csi::driver_queue`]).
 //!
-//! * [`target`]: which size is next. * [`conditions`]: what the claim says of it. * `expand`: the steps, each with what is
-//!   on disk before it.
+//! * [`target`]: the next size. * [`conditions`]: the conditions of the claim. * `expand`: the steps, each with the state that
+//!   is saved before it.
 //!
-//! It is woken for claims whose size, status or resizer changed, for volumes that appear, and for pods that let go of a
-//! volume that its driver expands only when it is unused.
+//! A claim is queued when its size, status or resizer changes, when its volume appears, and when a pod stops using a volume
+//! that its driver expands only while unused.
 
 mod expand;
 

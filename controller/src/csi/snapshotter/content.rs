@@ -109,8 +109,8 @@ pub fn is_ready(content: &VolumeSnapshotContent) -> bool {
     content.status.as_ref().and_then(|status| status.ready_to_use) == Some(true)
 }
 
-/// A change that is worth a look. What the queue's worker writes itself is none, but that a snapshot is ready is: its content may have
-/// been deleted meanwhile.
+/// Whether a change queues the content. The worker's own writes do not, except for the one that reports a ready snapshot: its
+/// content may have been deleted in the meantime.
 pub fn matters(old: &VolumeSnapshotContent, new: &VolumeSnapshotContent) -> bool {
     if !is_ready(old) && is_ready(new) {
         return true;

@@ -1,11 +1,11 @@
 //! Snapshots of volumes. Two controllers, as upstream (kubernetes-csi/external-snapshotter): the one that binds snapshots and
-//! contents, for every driver, and the one that asks drivers, with a queue for each ([`crate::csi::driver_queue`]). They know each other
-//! through the contents alone, so that a driver whose sidecar runs elsewhere is served just as well.
+//! contents, for every driver, and the one that calls drivers, with a queue for each ([`crate::csi::driver_queue`]). They interact
+//! only through the contents, so a driver whose sidecar runs elsewhere is served in the same way.
 //!
-//! * [`binding`]: what is next for a snapshot (pure). * [`status`]: what it says of its content (pure). * [`common`]: the
+//! * [`binding`]: the next step for a snapshot (pure). * [`status`]: its status, derived from its content (pure). * [`common`]: the
 //!   controller, with its `steps`.
-//! * [`content`]: what is next for a content (pure). * [`driver_queue`]: the controller, with its `calls`.
-//! * [`secrets`]: what a class says of them. * [`protect`]: finalizers.
+//! * [`content`]: the next step for a content (pure). * [`driver_queue`]: the controller, with its `calls`.
+//! * [`secrets`]: the secrets of a class. * [`protect`]: finalizers.
 
 pub mod binding;
 mod calls;

@@ -74,8 +74,8 @@ pub(super) struct Unpublish {
     pub(super) node_id: String,
     /// The secret whose values are sent.
     pub(super) secret: Option<SecretReference>,
-    /// The driver no longer lists the capability to publish. If it answers that the call is unimplemented, nothing is left to
-    /// detach.
+    /// The driver no longer lists the capability to publish. If it answers that the call is unimplemented, nothing needs to be
+    /// detached.
     pub(super) unlisted: bool,
 }
 

@@ -15,7 +15,7 @@ use orlop_volume::csi::handle;
 /// The situation of a claim.
 #[derive(Debug, PartialEq)]
 pub(super) enum ClaimSituation {
-    /// A driver was, or is about to be, called for this, and the volume is not known to be saved.
+    /// A driver was called for this claim, or is about to be, and the volume is not known to be saved.
     Asked(Box<Intent>),
     /// The volume is saved, or the server has another one of that name; the note can be removed. `at_once` is false while the
     /// binder is about to write the claim anyway.
@@ -72,7 +72,7 @@ pub(super) enum Idle {
 pub(super) struct Around<'a> {
     /// The volume with the name that the claim's volume would have.
     pub(super) volume: Option<&'a PersistentVolume>,
-    /// This process has just saved it, whatever the cache shows.
+    /// This process has just saved it, even if the cache does not show it yet.
     pub(super) saved: bool,
     /// The class of the claim.
     pub(super) class: Option<&'a StorageClass>,
@@ -87,7 +87,7 @@ pub(super) fn provisioner(claim: &PersistentVolumeClaim) -> Option<&str> {
     migrated.or_else(asked).filter(|driver| !driver.is_empty())
 }
 
-/// The driver responsible for a claim: the one in its note, whatever the claim names by now; without a note, the one to be
+/// The driver responsible for a claim: the one in its note, even if the claim now names another; without a note, the one to be
 /// called.
 pub(super) fn driver_of(claim: &PersistentVolumeClaim) -> Option<String> {
     match intent::noted(claim) {

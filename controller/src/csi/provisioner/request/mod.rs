@@ -63,7 +63,7 @@ pub(super) enum ProvisionRefusal {
     )]
     NoModify,
     #[error(
-        "failed to translate storage class: its parameters and topologies cannot be said to the driver of {0}"
+        "failed to translate storage class: its parameters and topologies cannot be translated for the driver of {0}"
     )]
     Class(String),
     #[error("claim Selector is not supported")]

@@ -1,6 +1,6 @@
-//! The controller that asks drivers for snapshots: one queue per driver that takes any. Decisions are in [`super::content`],
-//! calls in `calls`. What waits for a class is woken by it; what a driver refused, or has not finished, is asked again by
-//! the clock.
+//! The controller that requests snapshots from drivers: one queue per driver that supports snapshots. Decisions are in
+//! [`super::content`], calls in `calls`. Contents that wait for a class are queued when the class appears; contents that a driver
+//! refused, or has not finished, are retried with a delay.
 
 use futures::future::{BoxFuture, join};
 use kube::Client;
