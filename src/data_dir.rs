@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 pub(crate) enum DataDirError {
     /// There is no default directory.
     #[error(
-        "neither HOME nor XDG_DATA_HOME is set, so there is no default place for data: give --data-dir DIR"
+        "neither HOME nor XDG_DATA_HOME is set, so there is no default data directory: set --data-dir DIR"
     )]
     NoHome,
     /// The directory cannot be created.
-    #[error("the data directory {} cannot be created: {error}; give --data-dir DIR that this user can write", path.display())]
+    #[error("the data directory {} cannot be created: {error}; set --data-dir to a directory that this user can write", path.display())]
     Create { path: PathBuf, error: std::io::Error },
     /// The path exists and is not a directory.
-    #[error("{} is no directory: give --data-dir DIR", path.display())]
+    #[error("{} is not a directory: set --data-dir DIR", path.display())]
     NoDirectory { path: PathBuf },
 }
 

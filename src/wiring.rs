@@ -261,7 +261,10 @@ async fn fill(
         done.reached
     );
     if done.secrets > 0 {
-        tracing::warn!("captures have no values of Secrets: {} of them have their keys alone", done.secrets);
+        tracing::warn!(
+            "captures do not contain the values of Secrets: {} Secrets have only their keys",
+            done.secrets
+        );
     }
     if let Some(why) = done.broken_off {
         tracing::warn!("{file} was broken off at revision {}: {why}", done.reached);

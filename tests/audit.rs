@@ -50,7 +50,7 @@ async fn unknown_volumes_are_found_adopted_and_deleted() {
 
     let said = run(&[]);
     assert_eq!(said.code, 0, "{}", said.errors);
-    assert!(said.out.contains("nothing is amiss"), "{}", said.out);
+    assert!(said.out.contains("no differences"), "{}", said.out);
 
     let known = driver.make("known", MIB).await;
     http.create(VOLUMES, &driver.persistent_volume("pv", &known)).await;

@@ -112,12 +112,12 @@ async fn drained_node_can_be_uncordoned() {
         &[
             "node n1 would be cordoned",
             "pod default/daemon would stay",
-            "pod default/lone would be asked to go",
-            "pod default/room would be asked to go",
+            "pod default/lone would be evicted",
+            "pod default/room would be evicted",
             "nothing was changed",
         ],
     );
-    assert!(said.contains("pod default/kept could not go yet (Cannot evict pod"), "{said}");
+    assert!(said.contains("pod default/kept could not be evicted yet (Cannot evict pod"), "{said}");
     let object = http.get(&format!("{NODES}/n1")).await.expect(200);
     assert!(object["spec"].get("unschedulable").is_none(), "{object:#}");
 
@@ -125,8 +125,9 @@ async fn drained_node_can_be_uncordoned() {
     let (_, error) = ends(&node(&plane, &["drain", "n1"]), 1);
     assert_eq!(
         error.trim_end(),
-        "error: no pod was evicted from node n1: no controller makes these pods again (--force lets them go): \
-         default/lone; these pods have data in emptyDir volumes (--delete-emptydir-data lets them go): default/room"
+        "error: no pod was evicted from node n1: no controller manages these pods (--force evicts them anyway): \
+         default/lone; these pods use emptyDir volumes, whose data would be deleted (--delete-emptydir-data evicts them anyway): \
+         default/room"
     );
     assert_eq!(names(&http).await, ["daemon", "kept", "lone", "room"]);
     let object = http.get(&format!("{NODES}/n1")).await.expect(200);
@@ -152,7 +153,7 @@ async fn drained_node_can_be_uncordoned() {
         })
         .await;
     };
-    says(&drain, "waiting for pods: default/kept may not go yet (Cannot evict pod").await;
+    says(&drain, "waiting for pods: default/kept cannot be evicted yet (Cannot evict pod").await;
     assert_eq!(names(&http).await, ["daemon", "kept"]);
     allow(1).await;
     says(&drain, "waiting for volumes to be unmounted: kubernetes.io/csi/d^kept\n").await;
@@ -160,12 +161,12 @@ async fn drained_node_can_be_uncordoned() {
     says(&drain, "waiting for volumes to be detached: pv-kept\n").await;
     http.delete(&format!("{ATTACHMENTS}/va-kept")).await.expect(200);
     assert_eq!(drain.exit_code().await, 0, "{}", drain.log());
-    says(&drain, "node n1 is empty: no pods, and no volumes of theirs\n").await;
+    says(&drain, "node n1 is drained: it has no pods to evict and no attached volumes\n").await;
     assert_eq!(names(&http).await, ["daemon"]);
 
     attached(&http, "late").await;
     let (said, error) = ends(&node(&plane, &["drain", "n1", "--timeout=1s"]), 1);
-    has(&said, &["node n1 is cordoned already"]);
+    has(&said, &["node n1 is already cordoned"]);
     assert_eq!(
         error.trim_end(),
         "error: node n1 is not drained after 1 s: waiting for volumes to be detached: pv-late"

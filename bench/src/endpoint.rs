@@ -58,7 +58,7 @@ impl Endpoint {
             value: url.to_owned(),
             problem: problem.to_owned(),
         };
-        let uri: Uri = url.parse().map_err(|_| wrong("is no URL such as http://127.0.0.1:8080"))?;
+        let uri: Uri = url.parse().map_err(|_| wrong("is not a URL such as http://127.0.0.1:8080"))?;
         let host = uri.host().ok_or_else(|| wrong("names no host; a URL is like http://127.0.0.1:8080"))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let (secure, default_port) = match uri.scheme_str() {

@@ -77,7 +77,7 @@ impl Environment {
             BenchError::Flag {
                 flag: "--data-dir",
                 value: parent.display().to_string(),
-                problem: format!("no directory can be made in it: {error}"),
+                problem: format!("cannot create a directory in it: {error}"),
             }
         })?;
         let plan = Plan::new(args.scale, args.operations, args.idle_seconds, against.is_some());

@@ -8,7 +8,7 @@ use crate::args::{LogFormat, ProcessArgs};
 
 /// An invalid log filter.
 #[derive(Debug, thiserror::Error)]
-#[error("--log-level `{text}` is no filter ({problem}); give error, warn, info, debug or trace")]
+#[error("--log-level `{text}` is not a filter ({problem}); use error, warn, info, debug or trace")]
 pub struct LogLevelError {
     text: String,
     problem: String,

@@ -15,8 +15,7 @@ pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
             let options = Options { lock_wait: Duration::ZERO, ..Options::default() };
             let AcceptedLoss { kept, acknowledged, continues } = accept_loss(&dir, &options)?;
             Ok(format!(
-                "{}: everything up to revision {kept} is kept, the writes after it up to {acknowledged} are lost; the store \
-                 goes on at {continues}\n",
+                "{}: all writes up to revision {kept} are retained, the writes after it up to {acknowledged} are lost; the store continues at {continues}\n",
                 dir.display()
             ))
         }

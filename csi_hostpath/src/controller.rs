@@ -78,7 +78,7 @@ impl Driver {
         };
         if let Err(error) = made {
             let _ = std::fs::remove_dir_all(&dir);
-            return Err(failed("the volume could not be made")(error));
+            return Err(failed("the volume could not be created")(error));
         }
         self.records.put_volume(&mut state, volume.clone())?;
         Ok(volume)

@@ -40,7 +40,7 @@ impl Driver {
             Some(_) => return Err(Status::already_exists(format!("volume {id} is not an ephemeral one"))),
             None => {
                 content::make(&self.records.volume_dir(id), Form::Directory, 0)
-                    .map_err(failed("the volume could not be made"))?;
+                    .map_err(failed("the volume could not be created"))?;
                 Volume {
                     id: id.clone(),
                     name: id.clone(),

@@ -50,7 +50,7 @@ pub enum FaultsError {
         source: serde_json::Error,
     },
     /// The script names a code that gRPC does not define.
-    #[error("faults in {}: {code:?} is no gRPC code; write it as UNAVAILABLE or RESOURCE_EXHAUSTED", path.display())]
+    #[error("faults in {}: {code:?} is not a gRPC code; use a name such as UNAVAILABLE or RESOURCE_EXHAUSTED", path.display())]
     Code {
         /// The path of the script.
         path: PathBuf,
@@ -110,7 +110,7 @@ impl Rule {
 
     fn status(&self) -> Status {
         let code = code(&self.code).unwrap_or(Code::Unknown);
-        let message = if self.message.is_empty() { "a fault that was asked for" } else { &self.message };
+        let message = if self.message.is_empty() { "an injected fault" } else { &self.message };
         Status::new(code, message)
     }
 }
@@ -297,7 +297,7 @@ where
         let rpc = request.uri().path().rsplit('/').next().unwrap_or_default();
         let Some(rule) = self.faults.next(rpc) else { return Box::pin(self.inner.call(request)) };
         let (faults, rpc) = (self.faults.clone(), rpc.to_owned());
-        tracing::info!(rpc, fault = ?rule.fault, delay_ms = rule.delay_ms, "a fault that was asked for");
+        tracing::info!(rpc, fault = ?rule.fault, delay_ms = rule.delay_ms, "an injected fault");
         // Call the instance that was polled ready.
         let ready = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, ready);

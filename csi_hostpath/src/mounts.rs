@@ -74,7 +74,7 @@ pub(crate) fn clear(target: &Path) -> io::Result<()> {
         Ok(found) if found.is_dir() => fs::remove_dir(target),
         // A file with content does not belong to this driver either.
         Ok(found) if found.len() > 0 => Err(io::Error::other(format!(
-            "{} is a file that this driver has not made; it was left alone",
+            "{} was not created by this driver; it was not changed",
             target.display()
         ))),
         Ok(_) => fs::remove_file(target),

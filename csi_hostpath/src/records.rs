@@ -97,7 +97,7 @@ pub enum RecordsError {
         source: io::Error,
     },
     /// A file or directory that the driver did not create.
-    #[error("{} is not of this driver, which has removed nothing; give it a --data-dir of its own", .0.display())]
+    #[error("{} does not belong to this driver, which has removed nothing; use a separate --data-dir", .0.display())]
     Foreign(PathBuf),
     /// A file that is not a valid record.
     #[error("{} is damaged: {source}; restore it, or remove its directory if the volume is not needed", path.display())]

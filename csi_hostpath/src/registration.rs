@@ -32,7 +32,7 @@ impl Service for Registration {
         if status.plugin_registered {
             tracing::info!(driver = self.name, "registered with the node");
         } else {
-            tracing::error!(driver = self.name, error = status.error, "the node does not take the driver");
+            tracing::error!(driver = self.name, error = status.error, "the node does not accept the driver");
         }
         Ok(Response::new(RegistrationStatusResponse {}))
     }

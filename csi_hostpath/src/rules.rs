@@ -88,7 +88,7 @@ fn size(range: Option<&v1::CapacityRange>, options: &Options) -> Result<i64, Sta
     };
     if bytes > options.max_volume_bytes {
         return Err(Status::out_of_range(format!(
-            "{bytes} bytes are asked for; a volume has at most {}",
+            "{bytes} bytes are requested; a volume has at most {}",
             options.max_volume_bytes
         )));
     }
@@ -128,9 +128,7 @@ fn places(
         }
     }
     if places.is_empty() {
-        return Err(Status::resource_exhausted(format!(
-            "no place that is asked for has a {key} of this driver"
-        )));
+        return Err(Status::resource_exhausted(format!("no requested topology has a {key} of this driver")));
     }
     Ok(places)
 }

@@ -96,7 +96,7 @@ pub(super) fn health(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
     if is_out {
         let message = format!(
             "Node {name} is out of service: its pods are removed and its volumes are detached immediately. When the machine is back, \
-             take the taint away: `kubectl taint node {name} {TAINT_OUT_OF_SERVICE}-`."
+             remove the taint: `kubectl taint node {name} {TAINT_OUT_OF_SERVICE}-`."
         );
         why.push(Severity::Attention, Cause::new(Code::NodeOutOfService, message, object()));
     }

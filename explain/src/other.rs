@@ -55,7 +55,7 @@ fn refusal(namespace: &str, said: &str, why: &mut Why) {
         .short
         .iter()
         .map(|one| {
-            format!("{} (it asks for {}, {} of {} are used)", one.what, one.asked, one.used, one.limit)
+            format!("{} (it requests {}, {} of {} are used)", one.what, one.asked, one.used, one.limit)
         })
         .collect();
     let message = format!(

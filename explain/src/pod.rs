@@ -80,8 +80,7 @@ fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
         let files = said.split("processed ").nth(1).and_then(|rest| rest.split(' ').next());
         let files = files.map_or_else(String::new, |files| format!("; {files} files so far"));
         let message = format!(
-            "Node {node} gives every file of a volume to the pod's group{group}{files}. The pod starts after that. With \
-             fsGroupChangePolicy OnRootMismatch this is done only when it has to be."
+            "Node {node} sets the pod's group{group} on every file of a volume{files}. The pod starts after that. With fsGroupChangePolicy OnRootMismatch, files are changed only if the root directory does not match."
         );
         why.push(Severity::Waiting, Cause::new(Code::OwnershipChanging, message, node_object()));
         return;
@@ -301,8 +300,7 @@ fn held_by(
         (some, None) if lost => (
             Severity::Attention,
             format!(
-                "Node {holder} is not heard from, and {} still {} it there. If the machine is down, add the taint: {}. The volume \
-                 is free then.",
+                "Node {holder} does not report, and {} still {} it there. If the machine is down, add the taint: {}. This releases the volume.",
                 words::list(some),
                 if some.len() == 1 { "has" } else { "have" },
                 node::say_down(holder)

@@ -104,8 +104,7 @@ pub(super) fn explain(
     }
     if !own && !world.has_driver(driver) {
         let message = format!(
-            "Class {name} asks {driver} for a volume, and nothing here answers to that name: there is no CSIDriver {driver}, no node \
-             has it, and it has said nothing about this claim. Install it, or correct the provisioner of the class."
+            "Class {name} provisions with {driver}, which is not installed: there is no CSIDriver {driver}, no node has it, and it has reported no event for this claim. Install it, or correct the provisioner of the class."
         );
         why.push(Severity::Attention, Cause::new(Code::ProvisionerMissing, message, this));
         return Supply::Broken;
@@ -132,7 +131,7 @@ pub(super) fn attributes_class(world: &dyn ClusterView, claim: &PersistentVolume
         return;
     }
     let message = format!(
-        "The claim asks for the volume attributes class {wanted}, which does not exist. Create it; its driverName must be that of the \
+        "The claim requests the volume attributes class {wanted}, which does not exist. Create it; its driverName must be that of the \
          volume's driver."
     );
     let object = Reference::named::<VolumeAttributesClass>(None, wanted);
@@ -171,8 +170,8 @@ pub(super) fn room(
         None => format!("reports no capacity where {} can run", places.whose),
     };
     let elsewhere = match anywhere.filter(|most| *most >= wants) {
-        Some(most) => format!(" Elsewhere there is capacity for {most}: let the pod run there."),
-        None => " There is no more elsewhere: free some capacity, or request less.".to_owned(),
+        Some(most) => format!(" Other nodes have capacity for {most}: schedule the pod there."),
+        None => " No other node has more: free some capacity, or request less.".to_owned(),
     };
     let message = format!("The claim requests {wants} of class {name}, and {driver} {here}.{elsewhere}");
     let mut objects = vec![self::class(name)];

@@ -88,10 +88,10 @@ fn segment(name: &str) -> PercentEncode<'_> {
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// The service is not connected yet, or not any more.
-    #[error("this server is starting or ending and cannot explain anything now; ask again in a moment")]
+    #[error("this server is starting or stopping and cannot explain objects now; try again in a few seconds")]
     Starting,
     /// The initial lists did not arrive in time.
-    #[error("the objects around {0} are still being read; ask again in a moment")]
+    #[error("the objects related to {0} are still being read; try again in a few seconds")]
     Reading(String),
     /// The object does not exist.
     #[error("{0} is not there")]

@@ -89,8 +89,7 @@ fn held(world: &dyn ClusterView, subject: &Subject, finalizer: &str) -> Held {
         }
         (names::FINALIZER_PROVISIONING, Subject::Claim(_)) => Held::waiting(
             controller::CSI_PROVISIONER,
-            "A driver was asked for the volume of this claim, and what has become of that has to be known before the claim is \
-             forgotten.",
+            "A driver was called to create the volume of this claim. The outcome must be known before the claim is removed.",
             Vec::new(),
         ),
         (names::FINALIZER_CLONING, Subject::Claim(_)) => {
@@ -276,8 +275,7 @@ fn detaching(world: &dyn ClusterView, attachment: &VolumeAttachment) -> Held {
     if !world.has_driver(driver) {
         // Text without a button: removing the finalizer gives up a volume that may still be written to.
         let message = format!(
-            "Driver {driver} is not installed, so the volume cannot be detached. Install the driver; if it is gone for good and the node cannot \
-             write to the storage any more, take the attachment away with `orlop attachment release {} --force`.",
+            "Driver {driver} is not installed, so the volume cannot be detached. Install the driver; if it was removed permanently and the node can no longer write to the storage, remove the attachment with `orlop attachment release {} --force`.",
             attachment.metadata.name.as_deref().unwrap_or_default()
         );
         return Held::attention(&owner, message, Vec::new());

@@ -221,7 +221,7 @@ fn failed(world: &dyn ClusterView, volume: &PersistentVolume, why: &mut Why) {
     let (severity, message, fix) = match reclaim_policy(volume) {
         "Retain" => {
             let message = format!(
-                "The volume could not be reclaimed, and its policy is now Retain: it is not retried, and the data is kept.{said}"
+                "The volume could not be reclaimed, and its policy is now Retain: reclaiming is not retried, and the data is retained.{said}"
             );
             let fix = free(
                 volume,

@@ -146,7 +146,7 @@ impl Environment {
         }
 
         let Config::Run(run) = config::load(server_line(args, port, &driver), |_| None)? else {
-            return Err(ConfigError::Wrong("the line of the server is no server's".to_owned()).into());
+            return Err(ConfigError::Wrong("the server printed an unexpected first line".to_owned()).into());
         };
         let (ready, is_ready) = oneshot::channel();
         let until = stop.clone();

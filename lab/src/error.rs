@@ -13,17 +13,17 @@ use crate::play::PlayError;
 /// Why a laboratory or a story failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LabError {
-    #[error("there is no story {name:?}; there are {}", names.join(", "))]
+    #[error("there is no scenario {name:?}; the scenarios are {}", names.join(", "))]
     NoScenario { name: String, names: Vec<&'static str> },
-    #[error("no threads to run on, or no signals: {0}")]
+    #[error("cannot start threads or handle signals: {0}")]
     System(#[from] std::io::Error),
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("the laboratory's server: {}", chain(&**.0))]
+    #[error("the server of the lab: {}", chain(&**.0))]
     Server(Box<dyn Error + Send + Sync>),
-    #[error("the laboratory's driver: {}", chain(.0))]
+    #[error("the driver of the lab: {}", chain(.0))]
     Driver(#[from] ServeError),
-    #[error("{0} of the laboratory ended by itself")]
+    #[error("{0} of the lab ended unexpectedly")]
     Ended(&'static str),
     #[error(transparent)]
     Connect(#[from] ConnectError),

@@ -55,7 +55,7 @@ async fn work(plane: &'static dyn Plane, args: &LabArgs) -> Result<(), LabError>
         None => {
             let stop = plane.stop_on_signal()?;
             let mut environment = Environment::start(plane, &args.environment, 8080).await?;
-            say("The page is there, too. In another terminal:");
+            say("The web page is at the same address. In another terminal:");
             say(&format!("  kubectl --server {} get nodes", environment.url()));
             say("  orlop lab list");
             say(&format!("  orlop lab run NAME --step --server {}", environment.url()));
@@ -86,7 +86,7 @@ async fn story(plane: &'static dyn Plane, run: &LabRunArgs) -> Result<(), LabErr
     }
     let stop = plane.stop_on_signal()?;
     let mut environment = Environment::start(plane, &run.environment, 0).await?;
-    say("This is a laboratory for this story alone, with the page. It ends with the story.\n");
+    say("This lab, with its web page, ends with the scenario.\n");
     let url = environment.url().to_owned();
     let api = connect(&url).await?;
     let played = tokio::select! {

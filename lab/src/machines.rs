@@ -123,7 +123,7 @@ impl Machines {
                         Ok(agent) => {
                             running.insert(name.to_owned(), (end, agent));
                         }
-                        Err(error) => tracing::error!("node {name} cannot begin: {error}"),
+                        Err(error) => tracing::error!("node {name} cannot start: {error}"),
                     }
                 }
                 (true, None) => {}
@@ -157,7 +157,7 @@ impl Machines {
 
 async fn end_of(name: &str, agent: Agent) {
     if agent.ended().await.is_err() {
-        tracing::error!("node {name} ended by a panic");
+        tracing::error!("node {name} panicked");
     }
 }
 

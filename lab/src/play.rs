@@ -41,17 +41,17 @@ pub(crate) enum Pace {
 /// Why a story failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlayError {
-    #[error("this server is no laboratory: it has no ConfigMap default/lab; start one with `orlop lab`")]
+    #[error("this server is not a lab: it has no ConfigMap default/lab; start one with `orlop lab`")]
     NoLab,
     #[error(transparent)]
     Api(#[from] ApiError),
-    #[error("expected within {within} s: {words}\nthere is, at {path}:\n{there}")]
+    #[error("expected within {within} s: {words}\nactual state of {path}:\n{there}")]
     Expected { words: &'static str, within: u64, path: String, there: String },
-    #[error("expected: {what} is refused with {code}\nthere is: {there}")]
+    #[error("expected: {what} is refused with {code}\nactual: {there}")]
     NotRefused { what: String, code: u16, there: String },
-    #[error("{words}: there is nothing at {pointer} of {path}")]
+    #[error("{words}: {path} has no field {pointer}")]
     NothingToKeep { words: &'static str, pointer: &'static str, path: String },
-    #[error("the driver of this laboratory cannot be asked: {0}")]
+    #[error("the driver of this lab cannot be called: {0}")]
     Driver(String),
     #[error(transparent)]
     Audit(#[from] CompareError),
@@ -81,8 +81,8 @@ pub(crate) async fn play(
         }
         wait(pace, number == scenario.steps.len()).await;
     }
-    player.tell("Ends", "Normal", "The story has come to its end.").await?;
-    say(&format!("\nThat was {}. What it means is in docs/learn/{}.md.", scenario.name, scenario.name));
+    player.tell("Ends", "Normal", "The scenario is complete.").await?;
+    say(&format!("\nEnd of {}. docs/learn/{}.md explains it.", scenario.name, scenario.name));
     Ok(())
 }
 
@@ -114,7 +114,7 @@ impl Player<'_> {
     /// Resets the laboratory: all nodes run, the driver has no faults, and the objects of an earlier run are deleted.
     async fn clear(&self) -> Result<(), PlayError> {
         self.api.patch(LAB, &json!({"data": {"silent": "", "faults": "[]"}})).await?;
-        let heard = see(LAB, "the laboratory has heard that all is well", crate::scenarios::heard);
+        let heard = see(LAB, "the lab has reset its faults", crate::scenarios::heard);
         self.come(&heard).await?;
         for node in self.api.list(NODES).await? {
             if has_taint(&node, crate::scenarios::OUT_OF_SERVICE) {
@@ -130,7 +130,7 @@ impl Player<'_> {
             for object in &old {
                 let left = gone(
                     format!("{collection}/{}", name_of(object)),
-                    "the objects of an earlier run are gone",
+                    "the objects of an earlier run are deleted",
                 );
                 self.come(&left).await?;
             }
@@ -267,7 +267,7 @@ fn seen(words: &str, after: Duration) -> String {
         0..100 => String::new(),
         _ => format!(" (after {:.1} s)", after.as_secs_f32()),
     };
-    wrapped(&format!("   seen: {words}{time}"), 9)
+    wrapped(&format!("   observed: {words}{time}"), 5)
 }
 
 /// A command with the server of this laboratory, to be copied.
@@ -322,8 +322,8 @@ mod tests {
     fn story_output_is_formatted() {
         assert_eq!(short("/api/v1/namespaces/default/pods/p"), "pods/p");
         assert_eq!(short("x"), "x");
-        assert_eq!(seen("it is", Duration::from_millis(99)), "   seen: it is");
-        assert_eq!(seen("it is", Duration::from_millis(1240)), "   seen: it is (after 1.2 s)");
+        assert_eq!(seen("it is", Duration::from_millis(99)), "   observed: it is");
+        assert_eq!(seen("it is", Duration::from_millis(1240)), "   observed: it is (after 1.2 s)");
         assert_eq!(placed("kubectl get pv", "http://u"), "kubectl --server http://u get pv");
         assert_eq!(placed("orlop why pv/a", "http://u"), "orlop why pv/a --server http://u");
         let text = wrapped(&format!("1. {}", "word ".repeat(30)), 3);

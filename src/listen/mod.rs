@@ -54,9 +54,11 @@ pub(crate) enum ListenError {
 fn hint(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::AddrInUse => {
-            "; another process has this port: stop it, or give another --listen ADDR:PORT"
+            "; another process uses this port: stop it, or use another --listen ADDR:PORT"
         }
-        std::io::ErrorKind::PermissionDenied => "; ports below 1024 need more rights: give a higher one",
+        std::io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 require more privileges: use a higher one"
+        }
         _ => "",
     }
 }

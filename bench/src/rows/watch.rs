@@ -98,8 +98,8 @@ impl WatchSamples {
         let mut problems: Vec<String> = self.writes.problem(&format!("watch, {url}")).into_iter().collect();
         let wrong = [
             (self.lost, "events were lost"),
-            (self.duplicated, "events came twice"),
-            (self.out_of_order, "events came out of order"),
+            (self.duplicated, "events arrived twice"),
+            (self.out_of_order, "events arrived out of order"),
         ];
         let told = wrong.iter().filter(|(count, _)| *count > 0);
         problems.extend(told.map(|(count, what)| format!("watch, {url}: {count} {what}")));

@@ -6,7 +6,7 @@
 /// A malformed response.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WireError {
-    #[error("the answer is no HTTP/1.1: {0}")]
+    #[error("the response is not HTTP/1.1: {0}")]
     Head(String),
     #[error("the answer's chunks are broken")]
     Chunk,

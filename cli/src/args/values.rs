@@ -42,7 +42,7 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
         return Ok(address);
     }
     let port =
-        |port: &str| port.parse::<u16>().map_err(|_| format!("`{port}` is no port number (0 to 65535)"));
+        |port: &str| port.parse::<u16>().map_err(|_| format!("`{port}` is not a port number (0 to 65535)"));
     match text.rsplit_once(':') {
         Some(("localhost", rest)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port(rest)?)),
         Some(("", rest)) => {
@@ -52,17 +52,17 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
                  or 0.0.0.0:{port} for all networks"
             ))
         }
-        Some(_) | None => Err(format!("`{text}` is no ADDR:PORT such as 127.0.0.1:8080 or [::1]:8080")),
+        Some(_) | None => Err(format!("`{text}` is not an ADDR:PORT such as 127.0.0.1:8080 or [::1]:8080")),
     }
 }
 
 /// Parses a CSI driver and its socket: `NAME=unix:///path`.
 pub fn csi_endpoint(text: &str) -> Result<Endpoint, String> {
     let (name, endpoint) = text.split_once('=').ok_or_else(|| {
-        format!("`{text}` is no NAME=ENDPOINT such as hostpath.csi.orlop.dev=unix:///run/csi/csi.sock")
+        format!("`{text}` is not a NAME=ENDPOINT such as hostpath.csi.orlop.dev=unix:///run/csi/csi.sock")
     })?;
     if let Some(problem) = names::dns_subdomain(name).first() {
-        return Err(format!("`{name}` is no name of a CSI driver: {problem}"));
+        return Err(format!("`{name}` is not a valid name of a CSI driver: {problem}"));
     }
     socket::path_of(endpoint).map_err(|error| error.to_string())?;
     Ok(Endpoint { name: name.to_owned(), endpoint: endpoint.to_owned() })
@@ -70,23 +70,23 @@ pub fn csi_endpoint(text: &str) -> Result<Endpoint, String> {
 
 /// Parses a label: `key=value`.
 pub fn label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is no KEY=VALUE"))?;
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not a KEY=VALUE"))?;
     let problems = names::qualified_name(key);
     if let Some(problem) = problems.first() {
-        return Err(format!("`{key}` is no key of a label: {problem}"));
+        return Err(format!("`{key}` is not a valid label key: {problem}"));
     }
     if let Some(problem) = names::label_value(value).first() {
-        return Err(format!("`{value}` is no value of a label: {problem}"));
+        return Err(format!("`{value}` is not a valid label value: {problem}"));
     }
     Ok((key.to_owned(), value.to_owned()))
 }
 
 /// Parses a taint: `key=value:effect` or `key:effect`.
 pub fn taint(text: &str) -> Result<Taint, String> {
-    let shape = || format!("`{text}` is no KEY=VALUE:EFFECT such as dedicated=storage:NoSchedule");
+    let shape = || format!("`{text}` is not a KEY=VALUE:EFFECT such as dedicated=storage:NoSchedule");
     let (what, effect) = text.rsplit_once(':').ok_or_else(shape)?;
     if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-        return Err(format!("`{effect}` is no effect: NoSchedule, PreferNoSchedule or NoExecute"));
+        return Err(format!("`{effect}` is not an effect: NoSchedule, PreferNoSchedule or NoExecute"));
     }
     let (key, value) = label(&if what.contains('=') { what.to_owned() } else { format!("{what}=") })?;
     Ok(Taint {

@@ -14,7 +14,7 @@ const AUDIT_HELP: &str = "\
 Changes nothing unless you request it. On a terminal, the command asks for every volume that the API does not know whether to create a \
 PersistentVolume for it, delete it in the driver, or skip it. It checks driver and API again right before either.
 
-Exit codes: 0 no differences; 1 there are differences; 2 the command failed.";
+Exit codes: 0 no differences; 1 differences found; 2 the command failed.";
 
 /// `orlop volumes`.
 #[derive(Debug, Subcommand)]

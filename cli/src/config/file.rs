@@ -15,16 +15,16 @@ pub enum FileError {
     #[error("the configuration file {} cannot be read: {error}", path.display())]
     Read { path: PathBuf, error: std::io::Error },
     /// The file is not YAML.
-    #[error("the configuration file {} is no valid YAML: {problem}", path.display())]
+    #[error("the configuration file {} is not valid YAML: {problem}", path.display())]
     Syntax { path: PathBuf, problem: String },
     /// The file is not a map.
     #[error("the configuration file {} must be a map of flag names to values", path.display())]
     NoMap { path: PathBuf },
     /// A key is not the name of a flag.
-    #[error("the configuration file {} has the key `{key}`, which is no flag; did you mean `{nearest}`?", path.display())]
+    #[error("the configuration file {} has the key `{key}`, which is not a flag; did you mean `{nearest}`?", path.display())]
     UnknownKey { path: PathBuf, key: String, nearest: String },
     /// A key is not allowed in a file.
-    #[error("the configuration file {} cannot name another one: take the key `config` out", path.display())]
+    #[error("the configuration file {} cannot name another one: remove the key `config`", path.display())]
     Nested { path: PathBuf },
     /// A value has a type that its flag does not accept.
     #[error("the configuration file {}: `{key}` must be {want}", path.display())]

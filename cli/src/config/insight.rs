@@ -55,7 +55,7 @@ pub(super) fn get(args: GetArgs, caller: Caller) -> Done {
     let GetArgs { what, as_of, all_namespaces, selector, output, server } = args;
     let (kind, name) = names::some_or_one(&what)?;
     if name.is_some() && selector.is_some() {
-        return Err(wrong("give a name or --selector, not both"));
+        return Err(wrong("specify a name or --selector, not both"));
     }
     let as_of = as_of.as_deref().map(names::point).transpose()?;
     asked(Deed::Get(Get { kind, name, as_of, all_namespaces, selector, output }), server, caller)
@@ -130,8 +130,8 @@ fn server(mut args: RemoteArgs, named: Option<String>, caller: Caller) -> Result
         Endpoint::Kubeconfig { path, server, .. } => {
             Ok(Endpoint::Kubeconfig { path, context: Some(named), server })
         }
-        Endpoint::Url { .. } => Err(wrong(
-            "--context is one of a kubeconfig: give it with --kubeconfig, and not with --server alone",
-        )),
+        Endpoint::Url { .. } => {
+            Err(wrong("--context selects a context of a kubeconfig: it cannot be used with --server alone"))
+        }
     }
 }

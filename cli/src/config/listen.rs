@@ -47,10 +47,10 @@ pub struct TlsFiles {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ListenConfigError {
     /// Only one of the certificate and the key is set.
-    #[error("--tls-cert-file and --tls-private-key-file belong together: give both")]
+    #[error("--tls-cert-file and --tls-private-key-file must be set together")]
     HalfTls,
     /// Client certificates require TLS.
-    #[error("--client-ca-file needs TLS: give --tls-cert-file and --tls-private-key-file as well")]
+    #[error("--client-ca-file requires TLS: set --tls-cert-file and --tls-private-key-file as well")]
     ClientCaWithoutTls,
     /// The address is reachable from other machines.
     #[error(
@@ -75,10 +75,10 @@ impl ListenConfig {
         if !args.listen.ip().to_canonical().is_loopback() {
             let missing = match (tls.is_some(), authenticates) {
                 (true, true) => None,
-                (true, false) => Some("authentication: give --token-auth-file or --client-ca-file"),
-                (false, true) => Some("TLS: give --tls-cert-file and --tls-private-key-file"),
+                (true, false) => Some("authentication: set --token-auth-file or --client-ca-file"),
+                (false, true) => Some("TLS: set --tls-cert-file and --tls-private-key-file"),
                 (false, false) => Some(
-                    "TLS and authentication: give --tls-cert-file and --tls-private-key-file, and --token-auth-file or \
+                    "TLS and authentication: set --tls-cert-file and --tls-private-key-file, and --token-auth-file or \
                      --client-ca-file",
                 ),
             };

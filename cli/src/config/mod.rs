@@ -330,9 +330,7 @@ fn schedule(args: SnapshotArgs) -> Result<Option<Schedule>, ConfigError> {
         return Ok(None);
     }
     let Some(dir) = args.snapshot_dir else {
-        return Err(wrong(
-            "--snapshot-every needs --snapshot-dir DIR: where the files go, best on another disk",
-        ));
+        return Err(wrong("--snapshot-every requires --snapshot-dir DIR, preferably on another disk"));
     };
     if args.snapshot_keep == 0 {
         return Err(wrong(
@@ -374,7 +372,7 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         return Err(wrong("--csi-timeout must be more than 0s: every call would time out immediately"));
     }
     if args.csi_reconcile_sync.is_zero() {
-        return Err(wrong("--csi-reconcile-sync must be more than 0s: drivers would be asked all the time"));
+        return Err(wrong("--csi-reconcile-sync must be more than 0s: drivers would be called continuously"));
     }
     if args.scheduler_bind_timeout.is_zero() {
         return Err(wrong("--scheduler-bind-timeout must be more than 0s: no claim would be bound in time"));

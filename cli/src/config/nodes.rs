@@ -33,7 +33,7 @@ pub(super) fn served(
     data_dir: Option<&Path>,
 ) -> Result<Nodes, ConfigError> {
     if args.node_name.is_some() && !args.node {
-        return Err(wrong("--node-name needs --node: without it this machine is no node"));
+        return Err(wrong("--node-name requires --node"));
     }
     if args.virtual_nodes > 1000 {
         return Err(wrong("--virtual-nodes takes at most 1000"));

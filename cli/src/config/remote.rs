@@ -18,12 +18,12 @@ pub(super) fn remote(args: RemoteArgs, caller: Caller) -> Result<Endpoint, Confi
     }
     let server = match (args.server, args.master) {
         (Some(server), Some(master)) if server != master => {
-            return Err(wrong("--server and --master name different servers: give one of them"));
+            return Err(wrong("--server and --master name different servers: use one of them"));
         }
         (server, master) => server.or(master),
     };
     if args.token.is_some() && args.token_file.is_some() {
-        return Err(wrong("give --token or --token-file, not both"));
+        return Err(wrong("use --token or --token-file, not both"));
     }
     let token = match args.token_file {
         Some(path) => Some(read_token(&path)?),
@@ -33,7 +33,7 @@ pub(super) fn remote(args: RemoteArgs, caller: Caller) -> Result<Endpoint, Confi
         (Some(path), server) => {
             if token.is_some() || args.certificate_authority.is_some() || args.insecure_skip_tls_verify {
                 return Err(wrong(
-                    "with --kubeconfig, credentials and trust are taken from that file: leave out --token, \
+                    "with --kubeconfig, credentials and CA certificates come from that file: omit --token, \
                      --token-file, --certificate-authority and --insecure-skip-tls-verify",
                 ));
             }

@@ -107,7 +107,7 @@ async fn cordon(client: &Client, name: &str, closed: bool, dry_run: bool) -> Res
 async fn empty(client: &Client, args: &DrainArgs) -> Result<(), DrainError> {
     let name = args.node.as_str();
     match (cordon(client, name, true, args.dry_run).await?, args.dry_run) {
-        (false, _) => println!("node {name} is cordoned already"),
+        (false, _) => println!("node {name} is already cordoned"),
         (true, true) => println!("node {name} would be cordoned"),
         (true, false) => println!("node {name} is cordoned"),
     }
@@ -127,7 +127,7 @@ async fn empty(client: &Client, args: &DrainArgs) -> Result<(), DrainError> {
     loop {
         let left = round.look().await?;
         let Some(left) = left else {
-            println!("node {name} is empty: no pods, and no volumes of theirs");
+            println!("node {name} is drained: it has no pods to evict and no attached volumes");
             return Ok(());
         };
         if left != said || looks.is_multiple_of(SAY_AGAIN) {
@@ -150,10 +150,10 @@ fn forbid(node: &str, pods: &[Pod], allowed: Allowed) -> Result<(), DrainError> 
     };
     let mut why = Vec::new();
     for (verdict, text) in [
-        (DrainVerdict::Unmanaged, "no controller makes these pods again (--force lets them go)"),
+        (DrainVerdict::Unmanaged, "no controller manages these pods (--force evicts them anyway)"),
         (
             DrainVerdict::LocalData,
-            "these pods have data in emptyDir volumes (--delete-emptydir-data lets them go)",
+            "these pods use emptyDir volumes, whose data would be deleted (--delete-emptydir-data evicts them anyway)",
         ),
     ] {
         let pods = of(verdict);
@@ -213,12 +213,12 @@ impl Round<'_> {
         match judge(pod, self.allowed()) {
             DrainVerdict::Stays => println!("pod {shown} would stay"),
             DrainVerdict::Goes if pod.metadata.deletion_timestamp.is_some() => {
-                println!("pod {shown} is ending")
+                println!("pod {shown} is terminating")
             }
             DrainVerdict::Goes | DrainVerdict::Unmanaged | DrainVerdict::LocalData => {
                 match self.evict(pod).await? {
-                    Ok(()) => println!("pod {shown} would be asked to go"),
-                    Err(why) => println!("pod {shown} could not go yet ({why})"),
+                    Ok(()) => println!("pod {shown} would be evicted"),
+                    Err(why) => println!("pod {shown} could not be evicted yet ({why})"),
                 }
             }
         }
@@ -235,15 +235,15 @@ impl Round<'_> {
                 DrainVerdict::Goes
                     if pod.metadata.deletion_timestamp.is_some() || self.asked.contains(&uid) =>
                 {
-                    waiting.push(format!("{shown} is ending"));
+                    waiting.push(format!("{shown} is terminating"));
                 }
                 DrainVerdict::Goes => match self.evict(&pod).await? {
                     Ok(()) => {
-                        println!("pod {shown} was asked to go");
+                        println!("pod {shown} was evicted");
                         self.asked.insert(uid);
-                        waiting.push(format!("{shown} is ending"));
+                        waiting.push(format!("{shown} is terminating"));
                     }
-                    Err(why) => waiting.push(format!("{shown} may not go yet ({why})")),
+                    Err(why) => waiting.push(format!("{shown} cannot be evicted yet ({why})")),
                 },
                 // The pod was created after the first check.
                 DrainVerdict::Unmanaged | DrainVerdict::LocalData => forbidden.push(pod),

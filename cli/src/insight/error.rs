@@ -15,11 +15,11 @@ pub(super) enum AskError {
     Away(Box<kube::Error>),
     #[error("{message}")]
     Refused { code: StatusCode, message: String },
-    #[error("the answer broke off: {0}")]
+    #[error("the response ended early: {0}")]
     BrokenOff(String),
-    #[error("the answer is no JSON: {0}")]
+    #[error("the response is not JSON: {0}")]
     NoJson(serde_json::Error),
-    #[error("the question cannot be put: {0}")]
+    #[error("the request cannot be built: {0}")]
     Question(#[from] http::Error),
 }
 
@@ -47,19 +47,19 @@ pub(super) const RECORDING_FORMAT: &str = "orlop.dev/stream.1";
 pub(super) enum RecordError {
     #[error("cannot write {}: {cause}", path.display())]
     Write { path: PathBuf, cause: io::Error },
-    #[error("cannot write {}: there is no folder {}", path.display(), folder.display())]
+    #[error("cannot write {}: the directory {} does not exist", path.display(), folder.display())]
     NoFolder { path: PathBuf, folder: PathBuf },
-    #[error("nothing was saved: the server broke off: {0}")]
+    #[error("nothing was saved: the response of the server ended early: {0}")]
     BrokenOff(String),
-    #[error("nothing was saved: line {line} is no JSON ({cause})")]
+    #[error("nothing was saved: line {line} is not JSON ({cause})")]
     NoJson { line: u64, cause: serde_json::Error },
     #[error(
-        "nothing was saved: the server sends the form {0:?}, and this program knows {RECORDING_FORMAT:?}"
+        "nothing was saved: the server sends the format {0:?}, and this version of orlop supports {RECORDING_FORMAT:?}"
     )]
     OtherFormat(String),
-    #[error("nothing was saved: the server ended with an error: {0}")]
+    #[error("nothing was saved: the server reported an error: {0}")]
     Refused(String),
-    #[error("nothing was saved: the answer ends within a line")]
+    #[error("nothing was saved: the response ends within a line")]
     Unfinished,
 }
 
@@ -74,44 +74,41 @@ pub(super) enum InsightError {
     Kind(#[from] KindError),
     #[error("cannot {what}: {cause}")]
     Ask { what: String, cause: AskError },
-    #[error("cannot {what}: this server has no API group orlop.dev; only orlop itself can tell")]
+    #[error("cannot {what}: this server has no API group orlop.dev, which only orlop serves")]
     Foreign { what: String },
     #[error(
-        "cannot {what}: it was deleted at {time} (revision {revision}); bring it back with `orlop undelete {named}`, or see what \
-         was before with `orlop history {named}`"
+        "cannot {what}: it was deleted at {time} (revision {revision}); restore it with `orlop undelete {named}`, or show its earlier states with `orlop history {named}`"
     )]
     Deleted { what: String, time: String, revision: String, named: String },
     #[error(
-        "cannot {what}: it was deleted at {time} (revision {revision}); see what was before with `orlop history {named}`"
+        "cannot {what}: it was deleted at {time} (revision {revision}); show its earlier states with `orlop history {named}`"
     )]
     Gone { what: String, time: String, revision: String, named: String },
     #[error(
         "cannot {what} as of {when}: that is no longer available; the oldest available revision is {oldest}"
     )]
     Forgotten { what: String, when: String, oldest: String },
-    #[error("nothing was there at {when}: the first write came later")]
+    #[error("the store was empty at {when}: the first write is newer")]
     BeforeAll { when: String },
-    #[error("the server does not say which revision it was at {time}: give the revision itself")]
+    #[error("the server does not report the revision at {time}: specify a revision")]
     NoRevision { time: String },
     #[error(
-        "cannot {what}: something has changed since the plan was made, and nothing was done ({cause}); look again"
+        "cannot {what}: an object changed after the plan was made, and nothing was done ({cause}); run the command again"
     )]
     Changed { what: String, cause: AskError },
     #[error(
-        "nothing was done: there is no terminal to ask on; give --yes to do it, or --dry-run to see the plan only"
+        "nothing was done: confirmation requires a terminal; use --yes to confirm, or --dry-run to show only the plan"
     )]
     NobodyToAsk,
     #[error("the terminal cannot be used: {0}")]
     Terminal(#[source] std::io::Error),
-    #[error(
-        "{kind} have names of their own in every namespace: a name and --all-namespaces do not fit together"
-    )]
+    #[error("{kind} are namespaced: a name cannot be combined with --all-namespaces")]
     NameInAll { kind: String },
-    #[error("cannot {what}: it was not there then; `orlop history {named}` says when it was, if it ever was")]
+    #[error("cannot {what}: it did not exist then; `orlop history {named}` shows when it existed")]
     WasNotThere { what: String, named: String },
-    #[error("the server gives no table of {kind}: ask with -o yaml or -o json")]
+    #[error("the server does not return a table for {kind}: use -o yaml or -o json")]
     NoTable { kind: String },
-    #[error("the YAML of {kind} cannot be written ({cause}): ask with -o json")]
+    #[error("{kind} cannot be converted to YAML ({cause}): use -o json")]
     Yaml { kind: String, cause: String },
     #[error(transparent)]
     Record(#[from] RecordError),

@@ -47,7 +47,7 @@ pub(super) enum KindError {
     Unknown { asked: String, nearest: String },
     #[error("the server has no kind {asked:?} (`kubectl api-resources` lists all)")]
     Nothing { asked: String },
-    #[error("{asked:?} names several kinds: ask for one at a time")]
+    #[error("{asked:?} matches several kinds: specify one")]
     Several { asked: String },
 }
 

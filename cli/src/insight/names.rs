@@ -31,21 +31,21 @@ impl std::fmt::Display for Point {
 /// A name that cannot be parsed, and the expected format.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    #[error("{0:?} names no object: write KIND/NAME, such as pvc/data")]
+    #[error("{0:?} is not an object: use KIND/NAME, such as pvc/data")]
     Object(String),
     #[error("{0:?} is neither a revision such as 1234 nor a time such as 2026-01-31T12:00:00Z")]
     Point(String),
     #[error(
-        "{0:?} has no revision: write KIND/NAME@REV, such as pvc/data@1234 (`orlop history` shows revisions)"
+        "{0:?} has no revision: use KIND/NAME@REV, such as pvc/data@1234 (`orlop history` shows revisions)"
     )]
     NoPoint(String),
-    #[error("{0:?} is a span of time, and one moment is needed: write KIND/NAME@REV")]
+    #[error("{0:?} is a range, but one revision is required: use KIND/NAME@REV")]
     Span(String),
-    #[error("{0:?} is no claim: write NAMESPACE/NAME, such as default/data")]
+    #[error("{0:?} is not a claim: use NAMESPACE/NAME, such as default/data")]
     Claim(String),
-    #[error("{0:?} does not say what: write a kind, such as pvc, or KIND/NAME")]
+    #[error("{0:?} has no kind: use a kind, such as pvc, or KIND/NAME")]
     Kind(String),
-    #[error("{given:?} is a name of the kind {kind:?}, and here a {wanted} is meant")]
+    #[error("{given:?} is an object of the kind {kind:?}, but the command requires a {wanted}")]
     OtherKind { given: String, kind: String, wanted: &'static str },
 }
 

@@ -161,7 +161,7 @@ fn plain(message: &str) -> String {
         .strip_prefix("Too large resource version: ")
         .and_then(|rest| rest.split_once(", current: "))
     {
-        return format!("revision {asked} has not come yet; the newest is {newest}");
+        return format!("revision {asked} is in the future; the newest is {newest}");
     }
     message.to_owned()
 }

@@ -77,7 +77,7 @@ fn refusal(status: http::StatusCode, body: &[u8]) -> String {
     let told = serde_json::from_slice::<serde_json::Value>(body).ok();
     let message = told.as_ref().and_then(|told| told["message"].as_str());
     let text = message.map_or_else(|| String::from_utf8_lossy(body).trim().to_owned(), str::to_owned);
-    format!("the server gives no snapshot: {status}: {text}")
+    format!("the server returned no snapshot: {status}: {text}")
 }
 
 /// Saves a snapshot of the directory of a store that no process has open.

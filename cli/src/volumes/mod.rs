@@ -31,7 +31,7 @@ use self::compare::{Listed, Lists, Row, Thing, What, compare, is_amiss};
 use self::prompt::Deed;
 use crate::args::{AuditArgs, Output};
 
-/// Exit code: there are differences.
+/// Exit code: differences found.
 const AMISS: u8 = 1;
 /// Exit code: the comparison or a requested change failed.
 const NO_LOOK: u8 = 2;
@@ -57,15 +57,15 @@ pub(crate) enum AuditError {
     Socket(#[from] SocketError),
     #[error("driver {driver}: {cause}")]
     Driver { driver: String, cause: CallError },
-    #[error("the driver at {endpoint} calls itself {name:?}, and not {wanted:?}: correct --csi-endpoint")]
+    #[error("the driver at {endpoint} is {name:?}, not {wanted:?}: correct --csi-endpoint")]
     OtherName { endpoint: String, name: String, wanted: String },
-    #[error("driver {0} cannot list its volumes, so there is nothing to compare")]
+    #[error("driver {0} cannot list its volumes, so they cannot be compared")]
     NoList(String),
-    #[error("{handle}: {why}; nothing was done about it")]
+    #[error("{handle}: {why}; it was not changed")]
     NotUnknown { handle: String, why: String },
-    #[error("cannot make the PersistentVolume {name}: {}", message_of(cause))]
+    #[error("cannot create the PersistentVolume {name}: {}", message_of(cause))]
     Create { name: String, cause: kube::Error },
-    #[error("--adopt and --delete ask first, and there is no terminal to ask on: give --yes")]
+    #[error("--adopt and --delete require confirmation on a terminal: use --yes without one")]
     NobodyToAsk,
 }
 
@@ -212,7 +212,7 @@ fn offered<'a>(rows: &'a [Row], handle: &str) -> Result<&'a Row, AuditError> {
         [row] if is_offered(row) => Ok(row),
         [row] if row.object.is_empty() => Err(no(format!("it is {}", report::words(row.what)))),
         [row] => Err(no(format!("it is {} ({})", report::words(row.what), row.object))),
-        _ => Err(no("more than one driver has such a volume: give the --csi-endpoint of one".to_owned())),
+        _ => Err(no("more than one driver has such a volume: specify one with --csi-endpoint".to_owned())),
     }
 }
 

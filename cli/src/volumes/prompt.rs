@@ -48,7 +48,7 @@ pub(super) fn confirm(
 ) -> io::Result<bool> {
     let (handle, driver, size) = (plain(&row.handle), &row.driver, size(row.bytes));
     let question = match deed {
-        Deed::Adopt => format!("make a PersistentVolume for {handle} of driver {driver} ({size})? [y/n] "),
+        Deed::Adopt => format!("create a PersistentVolume for {handle} of driver {driver} ({size})? [y/n] "),
         Deed::Delete => format!("delete {handle} of driver {driver} ({size}) and all its data? [y/n] "),
     };
     Ok(ask(&question, &["y", "n"], answers, out)?.as_deref() == Some("y"))

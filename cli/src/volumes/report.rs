@@ -92,10 +92,10 @@ fn table(rows: &[Row]) -> String {
         out.push('\n');
     }
     let count = |what: What| rows.iter().filter(|row| row.what == what && !row.handle.is_empty()).count();
-    let verdict = if is_amiss(rows) { "there are differences" } else { "nothing is amiss" };
+    let verdict = if is_amiss(rows) { "differences found" } else { "no differences" };
     let _ = writeln!(
         out,
-        "\n{verdict}: {} known, {} unknown to the API, {} missing in the driver, {} being made",
+        "\n{verdict}: {} known, {} unknown to the API, {} missing in the driver, {} being created",
         count(What::Known),
         count(What::Unknown),
         count(What::Missing),
@@ -128,7 +128,7 @@ mod tests {
         let wanted = "DRIVER  KIND    HANDLE       SIZE  WHAT                OBJECT\n\
                       d       volume  long-handle  1Gi   unknown to the API  -\n\
                       d       volume  h?[2J        -     known               -\n\n\
-                      there are differences: 1 known, 1 unknown to the API, 0 missing in the driver, 0 being made\n";
+                      differences found: 1 known, 1 unknown to the API, 0 missing in the driver, 0 being made\n";
         assert_eq!(told(&rows, Output::Table), wanted);
         let json: Value = serde_json::from_str(&told(&rows, Output::Json)).unwrap_or_default();
         assert_eq!((&json["amiss"], &json["rows"][0]["what"]), (&json!(true), &json!("unknown")));

@@ -184,8 +184,7 @@ impl Asking<'_> {
         let waiting: Vec<_> = pods.iter().filter(|pod| !pods::is_terminated(pod)).collect();
         if waiting.is_empty() {
             let message = format!(
-                "Class {name} binds a claim when the first pod that uses it gets its node, and no pod uses this claim yet: \
-                 make the pod."
+                "Class {name} binds a claim when its first pod is scheduled, and no pod uses this claim yet: create the pod."
             );
             // A volume can be reserved before the pod exists.
             let fix = fitting.map(|volume| fix::reserve(volume, self.claim));
@@ -224,10 +223,10 @@ impl Asking<'_> {
         };
         let is_on = self.world.settings().dynamic_provisioning;
         let message = match (named(&answered).as_slice(), named(&silent).as_slice()) {
-            ([], []) => "The claim names no storage class, there is no default class, and no class makes volumes."
+            ([], []) => "The claim names no storage class, there is no default class, and no class has a provisioner."
                 .to_owned(),
             ([], _) if !is_on => "The claim names no storage class, there is no default class, and dynamic provisioning is off \
-                                  (--enable-dynamic-provisioning=false): volumes are made by hand."
+                                  (--enable-dynamic-provisioning=false): volumes must be created by hand."
                 .to_owned(),
             ([], some) => {
                 let asked: BTreeSet<&str> = silent.iter().map(|class| class.provisioner.as_str()).collect();

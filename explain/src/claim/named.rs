@@ -23,8 +23,7 @@ impl Asking<'_> {
     pub(super) fn named_unknown(&self, why: &mut Why) {
         let wanted = volume_name(self.claim);
         let message = format!(
-            "The claim names volume {wanted}, which does not exist. It is bound as soon as a volume of this name is created; if it was \
-             deleted by mistake, `orlop undelete pv/{wanted}` brings it back."
+            "The claim names volume {wanted}, which does not exist. It is bound as soon as a volume of this name is created; if it was deleted by mistake, `orlop undelete pv/{wanted}` restores it."
         );
         let object = Reference::named::<PersistentVolume>(None, wanted);
         let cause = Cause::new(Code::VolumeMissing, message, vec![object]).fixed_by(self.nameless_anew());
@@ -104,8 +103,7 @@ impl Asking<'_> {
     pub(super) fn stolen(&self, why: &mut Why, volume: &PersistentVolume) {
         let holder = object::claim_ref(volume).map(object::reference_key).unwrap_or_default();
         let message = format!(
-            "Volume {} was being bound to this claim when it was assigned to claim {holder}. Nothing is changed by \
-             itself: decide who shall have it and correct claimRef.",
+            "Volume {} was being bound to this claim when it was assigned to claim {holder}. orlop does not resolve this: decide which claim should have the volume, and correct claimRef.",
             name(volume)
         );
         why.push(Severity::Attention, Cause::new(Code::VolumeStolen, message, vec![Reference::to(volume)]));

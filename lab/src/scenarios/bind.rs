@@ -17,22 +17,22 @@ pub(super) fn story() -> Scenario {
     let claim_path = format!("{CLAIMS}/bind-claim");
     Scenario {
         name: "bind",
-        about: "a claim waits for a volume that fits, is bound to it, and gives it back",
+        about: "a claim waits for a matching volume, is bound to it, and releases it",
         steps: vec![
-            step("A volume of 1Gi is offered by hand, and no claim uses it: it is Available.")
+            step("An administrator creates a volume of 1Gi. No claim uses it, so it is Available.")
                 .create(VOLUMES, volume("bind-small", "1Gi"))
                 .until(see(of("bind-small"), "the small volume is Available", |it| {
                     it["status"]["phase"] == "Available"
                 }))
                 .look("kubectl get pv bind-small"),
-            step("A claim of the same class asks for 2Gi, which is more than the volume holds, so it stays Pending.")
+            step("A claim of the same class requests 2Gi. The volume is too small, so the claim stays Pending.")
                 .create(CLAIMS, claim("bind-claim", "lab-bind", "2Gi"))
                 .until(see(claim_path.clone(), "the claim is Pending", |it| it["status"]["phase"] == "Pending"))
                 .until(see(of("bind-small"), "no claim has the small volume", |it| {
                     it["status"]["phase"] == "Available" && it["spec"]["claimRef"].is_null()
                 }))
                 .look("orlop why pvc/bind-claim"),
-            step("A volume of 5Gi is offered: it is larger than needed, but the smallest that fits, and the claim gets all of it.")
+            step("An administrator creates a volume of 5Gi. It is larger than requested, but the smallest that fits: the claim is bound to all of it.")
                 .create(VOLUMES, volume("bind-large", "5Gi"))
                 .until(see(claim_path.clone(), "the claim is Bound to the large volume and has 5Gi", |it| {
                     bound(it)
@@ -43,14 +43,14 @@ pub(super) fn story() -> Scenario {
                     it["status"]["phase"] == "Bound" && it["spec"]["claimRef"]["name"] == "bind-claim"
                 }))
                 .look("kubectl get pv,pvc"),
-            step("The claim is deleted: the policy of its volume is Retain, so the volume keeps its data and the name of the claim, and is Released.")
+            step("A user deletes the claim. The reclaim policy is Retain, so the volume keeps its data and its reference to the claim, and is Released.")
                 .delete(claim_path.clone())
                 .until(gone(claim_path, "the claim is gone"))
                 .until(see(of("bind-large"), "the large volume is Released", |it| {
                     it["status"]["phase"] == "Released" && it["spec"]["claimRef"]["name"] == "bind-claim"
                 }))
                 .look("orlop why pv/bind-large"),
-            step("A user removes the old claim from the volume, which allows another claim to have its data: it is Available again.")
+            step("An administrator removes the reference to the old claim, which gives the data to the next claim: the volume is Available again.")
                 .patch(of("bind-large"), json!({"spec": {"claimRef": null}}))
                 .until(see(of("bind-large"), "the large volume is Available", |it| {
                     it["status"]["phase"] == "Available"

@@ -9,22 +9,22 @@ pub(super) fn story() -> Scenario {
     let pod_path = format!("{PODS}/consumer-pod");
     Scenario {
         name: "first-consumer",
-        about: "a claim waits for its first pod, and the volume is made for the node of that pod",
+        about: "a claim waits for its first pod, and its volume is created for the node of that pod",
         steps: vec![
-            step("A claim of a class with WaitForFirstConsumer is Pending, which is no error: it waits for a pod, so that its volume can be created where the pod runs.")
+            step("A claim of a class with WaitForFirstConsumer is Pending. This is not an error: the volume is created where the first pod of the claim runs.")
                 .create(CLAIMS, claim("consumer-claim", "lab-first-consumer", "1Gi"))
                 .until(event("consumer-claim", "WaitForFirstConsumer", "an event reports what it waits for"))
                 .until(see(claim_path.clone(), "the claim is Pending", |it| it["status"]["phase"] == "Pending"))
                 .look("orlop why pvc/consumer-claim"),
-            step("A pod uses the claim: the scheduler chooses a node and writes its name on the claim, the driver makes the volume there, and only then the pod gets its node.")
+            step("A pod uses the claim: the scheduler selects a node and writes its name to the claim, the driver creates the volume there, and only then is the pod assigned to the node.")
                 .create(PODS, pod("consumer-pod", "consumer-claim", None))
-                .until(see(claim_path.clone(), "the claim names the node for which its volume was created", |it| {
+                .until(see(claim_path.clone(), "the claim has the annotation with the selected node", |it| {
                     it["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].is_string()
                 }))
                 .until(see(claim_path, "the claim is Bound", bound))
                 .until(see(pod_path.clone(), "the pod has a node", |it| it["spec"]["nodeName"].is_string()))
                 .look("orlop history pvc/consumer-claim"),
-            step("The volume is attached to that node, mounted there, and the pod runs.")
+            step("The volume is attached to that node and mounted there, and the pod runs.")
                 .until(see(pod_path, "the pod is Running and ready", runs))
                 .look("kubectl get pod,volumeattachment"),
         ],

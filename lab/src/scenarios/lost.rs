@@ -17,9 +17,9 @@ pub(super) fn story() -> Scenario {
     let claim_path = format!("{CLAIMS}/lost-claim");
     Scenario {
         name: "lost",
-        about: "a volume is deleted under its claim, the claim is Lost, and both are found again",
+        about: "the volume of a claim is deleted, the claim is Lost, and both are recovered",
         steps: vec![
-            step("A volume is offered and a claim is bound to it.")
+            step("An administrator creates a volume, and a claim is bound to it.")
                 .create(VOLUMES, volume())
                 .create(CLAIMS, claim("lost-claim", "lab-lost", "1Gi"))
                 .until(see(claim_path.clone(), "the claim is Bound", bound))
@@ -27,20 +27,20 @@ pub(super) fn story() -> Scenario {
                     it["metadata"]["finalizers"].to_string().contains("kubernetes.io/pv-protection")
                 }))
                 .look("kubectl get pv lost-volume -o yaml"),
-            step("The volume is deleted, but a claim is bound to it: its finalizer keeps it, so it is Terminating and still serves the claim.")
+            step("A user deletes the volume while a claim is bound to it. Its finalizer prevents the removal, so it is Terminating and still serves the claim.")
                 .delete(volume_path.clone())
                 .until(see(volume_path.clone(), "the volume is Terminating and Bound", |it| {
                     it["metadata"]["deletionTimestamp"].is_string() && it["status"]["phase"] == "Bound"
                 }))
                 .look("orlop why pv/lost-volume"),
-            step("An impatient user removes the finalizer by hand: now the object is gone, and the claim is Lost.")
+            step("The user removes the finalizer by hand: the object is removed, and the claim is Lost.")
                 .patch(volume_path.clone(), json!({"metadata": {"finalizers": null}}))
                 .until(gone(volume_path.clone(), "the volume is gone"))
-                .until(see(claim_path.clone(), "the claim is Lost and remembers the volume's name", |it| {
+                .until(see(claim_path.clone(), "the claim is Lost and still names the volume", |it| {
                     it["status"]["phase"] == "Lost" && it["spec"]["volumeName"] == "lost-volume"
                 }))
                 .look("orlop why pvc/lost-claim"),
-            step("A volume of the same name is offered again: the claim still names it, so no other claim can have it, and both are Bound.")
+            step("An administrator creates a volume with the same name. The claim still refers to that name, so the volume is reserved for it, and both are Bound.")
                 .create(VOLUMES, volume())
                 .until(see(claim_path, "the claim is Bound", bound))
                 .until(see(volume_path, "the volume is Bound to it", |it| {

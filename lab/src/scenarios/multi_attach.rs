@@ -18,21 +18,21 @@ pub(super) fn story() -> Scenario {
         name: "multi-attach",
         about: "a second pod on another node waits until their volume is detached from the first",
         steps: vec![
-            step("A claim with ReadWriteOnce is bound to a volume that one node may have at a time.")
+            step("A claim with ReadWriteOnce is bound to a volume that can be attached to one node at a time.")
                 .create(CLAIMS, claim("multi-claim", "lab", "1Gi"))
                 .until(
                     see(format!("{CLAIMS}/multi-claim"), "the claim is Bound", bound)
                         .keeping("volume", "/spec/volumeName"),
                 )
                 .look("kubectl get pvc multi-claim"),
-            step("A pod on virtual-1 uses it: the volume is attached there and the pod runs.")
+            step("A pod on virtual-1 uses it: the volume is attached there, and the pod runs.")
                 .create(PODS, pod("multi-first", "multi-claim", Some("virtual-1")))
                 .until(see(first.clone(), "the first pod runs", runs))
                 .until(see(attachments.clone(), "the volume is attached to virtual-1", |list| {
                     on(list, "virtual-1")
                 }))
                 .look("kubectl get volumeattachment"),
-            step("A pod on virtual-2 uses the same claim, but two machines that write to one disk destroy its data, so this pod waits, and an event names the current user.")
+            step("A pod on virtual-2 uses the same claim. Two machines that write to one disk destroy its data, so this pod waits, and an event names the pod that uses the volume.")
                 .create(PODS, pod("multi-second", "multi-claim", Some("virtual-2")))
                 .until(event("multi-second", "FailedAttachVolume", "an event of the second pod names the current user of the volume"))
                 .until(see(attachments.clone(), "the volume is still attached to virtual-1 alone", |list| {
@@ -40,7 +40,7 @@ pub(super) fn story() -> Scenario {
                 }))
                 .look("orlop why pod/multi-second")
                 .look("kubectl get events --field-selector involvedObject.name=multi-second"),
-            step("The first pod is deleted: its node unmounts, the volume is detached there, and then attached to virtual-2.")
+            step("A user deletes the first pod: its node unmounts the volume, and the volume is detached there and then attached to virtual-2.")
                 .delete(first.clone())
                 .until(gone(first, "the first pod is gone"))
                 .until(see(second, "the second pod runs", runs))

@@ -20,7 +20,7 @@ pub(super) fn story() -> Scenario {
     let attachments = format!("{ATTACHMENTS}?fieldSelector=spec.source.persistentVolumeName={{volume}}");
     Scenario {
         name: "node-lost",
-        about: "a node goes silent with a volume attached, and a user confirms that it is off",
+        about: "a node with an attached volume stops reporting, and an administrator confirms that it is off",
         steps: vec![
             step("A pod runs on virtual-3 and uses a volume.")
                 .create(CLAIMS, claim("node-lost-claim", "lab", "1Gi"))
@@ -34,23 +34,23 @@ pub(super) fn story() -> Scenario {
                     it["status"]["volumesInUse"].as_array().is_some_and(|all| !all.is_empty())
                 }))
                 .look("kubectl get pod,volumeattachment"),
-            step("Virtual-3 goes silent: the cluster cannot know whether the machine is off or only cut off, so after the grace period it counts as lost.")
+            step("Virtual-3 stops reporting. The cluster cannot know whether the machine is off or only disconnected; after the grace period, the node is considered lost.")
                 .patch(LAB, json!({"data": {"silent": "virtual-3"}}))
-                .until(see(LAB, "the node is silent", heard))
+                .until(see(LAB, "the node no longer reports", heard))
                 .until(see(node.clone(), "the condition Ready of the node is Unknown", |it| {
                     condition(it, "Ready") == "Unknown" && has_taint(it, "node.kubernetes.io/unreachable")
                 }))
                 .look("orlop why node/virtual-3"),
-            step("After its toleration time the pod is deleted, but only the node could confirm that it has ended, so it stays Terminating.")
+            step("After its toleration time the pod is deleted. Only the node can confirm that it has ended, so it stays Terminating.")
                 .until(see(first.clone(), "the pod is Terminating", |it| {
                     it["metadata"]["deletionTimestamp"].is_string()
                 }))
                 .look("orlop why pod/node-lost-first"),
-            step("Another pod shall go on with the volume on virtual-2, and has to wait: the silent machine may still be writing.")
+            step("Another pod needs the volume on virtual-2, and has to wait: virtual-3 may still be writing to it.")
                 .create(PODS, pod("node-lost-second", "node-lost-claim", Some("virtual-2")))
                 .until(event("node-lost-second", "FailedAttachVolume", "an event names the current user of the volume"))
                 .look("orlop why pod/node-lost-second"),
-            step("A user verifies that the machine is off and adds the taint out-of-service: the old pod is removed, the volume is detached from the node, and the new pod runs.")
+            step("An administrator verifies that the machine is off and adds the taint out-of-service: the old pod is removed, the volume is detached from the node, and the new pod runs.")
                 .patch(
                     node.clone(),
                     json!({"spec": {"taints": [{"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}]}}),
@@ -59,11 +59,11 @@ pub(super) fn story() -> Scenario {
                 .until(see(second.clone(), "the new pod runs", runs))
                 .until(see(attachments, "the volume is attached to virtual-2 alone", on_second))
                 .look("kubectl get pod,volumeattachment"),
-            step("The machine is repaired and speaks again, and the person takes the taint away: the node is ready, and the volume stays where it is.")
+            step("The machine is repaired and reports again, and the administrator removes the taint: the node is Ready, and the volume stays where it is.")
                 .patch(LAB, json!({"data": {"silent": ""}}))
-                .until(see(LAB, "the node speaks", heard))
+                .until(see(LAB, "the node reports", heard))
                 .patch(node.clone(), json!({"spec": {"taints": null}}))
-                .until(see(node, "the node is ready, without a taint", |it| {
+                .until(see(node, "the node is Ready, without a taint", |it| {
                     condition(it, "Ready") == "True"
                         && !has_taint(it, OUT_OF_SERVICE)
                         && !has_taint(it, "node.kubernetes.io/unreachable")

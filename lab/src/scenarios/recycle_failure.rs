@@ -19,19 +19,19 @@ pub(super) fn story() -> Scenario {
     let claim_path = format!("{CLAIMS}/recycle-claim");
     Scenario {
         name: "recycle-failure",
-        about: "a volume with policy Recycle cannot be emptied, is Failed, and a person frees it",
+        about: "a volume with policy Recycle cannot be scrubbed and is Failed; an administrator releases it",
         steps: vec![
-            step("A volume of the NFS server 172.16.51.58.1 is offered; nothing has verified that this is a valid address.")
+            step("An administrator creates a volume on the NFS server 172.16.51.58.1. No component has verified that this is a valid address.")
                 .create(VOLUMES, volume())
                 .until(see(volume_path.clone(), "the volume is Available", |it| {
                     it["status"]["phase"] == "Available"
                 }))
                 .look("kubectl get pv recycle-volume"),
-            step("A claim is bound to it, because binding compares words and never asks the server.")
+            step("A claim is bound to it, because the binder compares API fields and never contacts the server.")
                 .create(CLAIMS, claim("recycle-claim", "lab-recycle", "5Gi"))
                 .until(see(claim_path.clone(), "the claim is Bound", bound))
                 .look("kubectl get pv,pvc"),
-            step("The claim is deleted: the policy is Recycle, so a pod is made to empty the volume, which it cannot do, and the volume is Failed.")
+            step("A user deletes the claim. The reclaim policy is Recycle, so a controller creates a pod that deletes the volume's files; the pod fails, and the volume is Failed.")
                 .delete(claim_path.clone())
                 .until(gone(claim_path.clone(), "the claim is gone"))
                 .until(see(volume_path.clone(), "the volume is Failed and reports why", |it| {
@@ -41,7 +41,7 @@ pub(super) fn story() -> Scenario {
                 .until(event("recycle-volume", "VolumeFailedRecycle", "an event reports it too"))
                 .look("orlop why pv/recycle-volume")
                 .look("kubectl get events"),
-            step("A person has looked after the data and takes the name of the old claim off the volume: it is Available, and no pod is at work on it.")
+            step("An administrator has checked the data and removes the reference to the old claim: the volume is Available, and no pod is working on it.")
                 .patch(volume_path.clone(), json!({"spec": {"claimRef": null}}))
                 .until(see(volume_path.clone(), "the volume is Available", |it| {
                     it["status"]["phase"] == "Available"
@@ -51,7 +51,7 @@ pub(super) fn story() -> Scenario {
                     "the recycler pod is gone",
                 ))
                 .look("kubectl get pv,pod"),
-            step("The next claim gets it.")
+            step("The next claim is bound to it.")
                 .create(CLAIMS, claim("recycle-claim", "lab-recycle", "5Gi"))
                 .until(see(claim_path, "the new claim is Bound", bound))
                 .until(see(volume_path, "the volume is Bound", |it| it["status"]["phase"] == "Bound"))

@@ -14,26 +14,26 @@ pub(super) fn story() -> Scenario {
     let claim_path = format!("{CLAIMS}/resize-claim");
     Scenario {
         name: "resize",
-        about: "a claim asks for more, its volume grows, and nothing can be given back",
+        about: "a claim requests more, its volume is expanded, and the request cannot be lowered again",
         steps: vec![
-            step("The driver makes a volume of 1Gi for a claim.")
+            step("The driver creates a volume of 1Gi for a claim.")
                 .create(CLAIMS, claim("resize-claim", "lab", "1Gi"))
                 .until(see(claim_path.clone(), "the claim is Bound", bound).keeping("volume", "/spec/volumeName"))
                 .look("kubectl get pvc resize-claim"),
-            step("The claim asks for 2Gi, and its class allows that: the driver expands the volume, the volume object reports 2Gi, and then the status of the claim does.")
+            step("A user increases the claim's request to 2Gi, which its class allows: the driver expands the volume, the volume object reports 2Gi, and then the claim's status does.")
                 .patch(claim_path.clone(), asks("2Gi"))
-                .until(see(format!("{VOLUMES}/{{volume}}"), "the volume holds 2Gi", |it| {
+                .until(see(format!("{VOLUMES}/{{volume}}"), "the volume has 2Gi", |it| {
                     it["spec"]["capacity"]["storage"] == "2Gi"
                 }))
-                .until(see(claim_path.clone(), "the claim has 2Gi and waits for nothing", |it| {
+                .until(see(claim_path.clone(), "the claim has 2Gi and no condition", |it| {
                     it["status"]["capacity"]["storage"] == "2Gi"
                         && it["status"]["conditions"].as_array().is_none_or(Vec::is_empty)
                 }))
                 .look("orlop history pvc/resize-claim --limit 6"),
-            step("The claim asks for 1Gi again, which would cut off data: the server refuses it, and nothing has changed.")
+            step("A user lowers the request to 1Gi, which would cut off data: the server rejects the change.")
                 .patch(claim_path.clone(), asks("1Gi"))
                 .refused(422)
-                .until(see(claim_path, "the claim asks for 2Gi and has 2Gi", |it| {
+                .until(see(claim_path, "the claim requests 2Gi and has 2Gi", |it| {
                     it["spec"]["resources"]["requests"]["storage"] == "2Gi"
                         && it["status"]["capacity"]["storage"] == "2Gi"
                 }))

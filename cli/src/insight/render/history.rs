@@ -15,7 +15,7 @@ pub(crate) fn history(told: &Value, object: &str, goes_on: bool, look: Look) -> 
     let mut page = Page::new(look);
     let writes = items(told, "items");
     if writes.is_empty() {
-        let words = if goes_on { "nothing older is known of " } else { "nothing is known of " };
+        let words = if goes_on { "no older state is available of " } else { "no state is available of " };
         page.line(0, &[(Paint::Plain, words), (Paint::Name, object)]);
     }
     for write in writes {
@@ -33,7 +33,7 @@ pub(crate) fn history(told: &Value, object: &str, goes_on: bool, look: Look) -> 
     }
     if !token.is_empty() {
         page.gap();
-        page.line(0, &[(Paint::Quiet, "there are older ones; go on with")]);
+        page.line(0, &[(Paint::Quiet, "older writes exist; continue with")]);
         page.whole(2, &[(Paint::Plain, "--continue "), (Paint::Plain, token)]);
     }
     page.text()
@@ -48,7 +48,7 @@ fn one_write(page: &mut Page, write: &Value) {
     let (paint, word) = match text(write, "type") {
         "ADDED" => (Paint::Good, "created"),
         "DELETED" => (Paint::Bad, "deleted"),
-        "MODIFIED" if asks_for_deletion(write) => (Paint::Bad, "asked to go"),
+        "MODIFIED" if asks_for_deletion(write) => (Paint::Bad, "deletion requested"),
         "MODIFIED" => (Paint::Plain, "changed"),
         other => (Paint::Plain, other),
     };
@@ -114,7 +114,7 @@ pub(crate) fn diff(told: &Value, object: &str, look: Look) -> String {
     let span = format!(" from {from} to {to}");
     page.wrapped(0, 4, &[(Paint::Name, object), (Paint::Plain, &span)]);
     if items(told, "changes").is_empty() {
-        page.line(2, &[(Paint::Plain, "nothing is different")]);
+        page.line(2, &[(Paint::Plain, "no differences")]);
     }
     changes(&mut page, 2, told);
     page.text()

@@ -56,7 +56,7 @@ fn as_far_as_it_says_something(step: &Value) -> Value {
 
 /// The last line of a plan that is not carried out.
 pub(crate) fn nothing_changed(is_empty: bool) -> &'static str {
-    if is_empty { "there is nothing to do\n" } else { "nothing was changed\n" }
+    if is_empty { "nothing to do\n" } else { "nothing was changed\n" }
 }
 
 /// Formats the result of a plan.

@@ -19,7 +19,7 @@ pub(crate) fn table(told: &Value, with_namespaces: bool, look: Look) -> String {
         .collect();
     let rows = items(told, "rows");
     if rows.is_empty() {
-        return "there are none\n".to_owned();
+        return "No objects found\n".to_owned();
     }
     let mut lines = vec![shown.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>()];
     for row in rows {

@@ -71,8 +71,8 @@ fn causes_are_formatted_as_a_tree() {
     told["severity"] = json!("waiting");
     told["blocked_by"][0]["owner"] = json!("unknown");
     let text = why(&told, look());
-    assert!(text.contains("is Pending: it waits, which may be all right\n"), "{text}");
-    assert!(text.contains("      its owner is not known\n"), "{text}");
+    assert!(text.contains("is Pending: it is waiting, which may be expected\n"), "{text}");
+    assert!(text.contains("      its owner is unknown\n"), "{text}");
     told["causes"][0]["code"] = json!("WaitsForPod");
     assert!(!why(&told, look()).contains("volumes fit"));
 }
@@ -172,7 +172,7 @@ fn diff_shows_changed_fields() {
 "#;
     assert_eq!(diff(&told, "pvc default/data", look()), wanted);
     let same = diff(&json!({"from": {"revision": "5", "exists": false}, "changes": []}), "pv a", look());
-    assert_eq!(same, "pv a from 5 (when it was not there) to now\n  nothing is different\n");
+    assert_eq!(same, "pv a from 5 (when it was not there) to now\n  no differences\n");
 }
 
 #[test]
@@ -191,20 +191,20 @@ fn history_names_the_writers() {
     ]});
     let wanted = r#"9 2026-01-31T12:00:00Z changed by orlop-controller (status)
     + status.phase: "Bound"
-6 2026-01-31T11:00:00Z asked to go by kubectl (Apply)
+6 2026-01-31T11:00:00Z deletion requested by kubectl (Apply)
     + metadata.deletionTimestamp: "x"
 5 2026-01-31T11:00:00Z created
 4 2026-01-31T11:00:00Z changed: it is still there
 3 2026-01-31T11:00:00Z changed
     + status.phase: "x"
 
-there are older ones; go on with
+older writes exist; continue with
   --continue next
 "#;
     assert_eq!(history(&told, "pvc default/data", false, look()), wanted);
     let empty = json!({"items": []});
-    assert_eq!(history(&empty, "pv a", false, look()), "nothing is known of pv a\n");
-    assert_eq!(history(&empty, "pv a", true, look()), "nothing older is known of pv a\n");
+    assert_eq!(history(&empty, "pv a", false, look()), "no state is available of pv a\n");
+    assert_eq!(history(&empty, "pv a", true, look()), "no older state is available of pv a\n");
     let write = json!({"type": "MODIFIED", "revision": "70", "time": "2026-01-31T12:00:00Z"});
     let cut = history(&json!({"items": [write], "oldest": "64"}), "pv a", false, look());
     assert!(cut.ends_with("writes before revision 64 are no longer available\n"), "{cut}");
@@ -251,7 +251,7 @@ fn tables_look_like_those_of_kubectl() {
     assert_eq!(table(&told, false, look()), "NAME   AGE\ndata   5\n数据   <none>\n");
     let all = "NAMESPACE   NAME   AGE\ndefault     data   5\nn           数据   <none>\n";
     assert_eq!(table(&told, true, look()), all);
-    assert_eq!(table(&json!({"rows": []}), false, look()), "there are none\n");
+    assert_eq!(table(&json!({"rows": []}), false, look()), "No objects found\n");
 }
 
 /// Only names and commands may be longer than a line, so that they can be copied.

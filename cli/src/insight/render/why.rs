@@ -51,7 +51,7 @@ pub(crate) fn why(told: &Value, look: Look) -> String {
 fn severity(word: &str) -> (Paint, String) {
     match word {
         "ok" => (Paint::Good, "all is well".to_owned()),
-        "waiting" => (Paint::Warn, "it waits, which may be all right".to_owned()),
+        "waiting" => (Paint::Warn, "it is waiting, which may be expected".to_owned()),
         "attention" => (Paint::Bad, "it needs attention".to_owned()),
         other => (Paint::Bad, other.to_owned()),
     }
@@ -159,7 +159,7 @@ fn blocked_by(page: &mut Page, blocks: &[Value], summary: &str) {
         page.line(4, &[(Paint::Name, text(block, "finalizer"))]);
         let owner = text(block, "owner");
         if owner == "unknown" {
-            page.line(6, &[(Paint::Quiet, "its owner is not known")]);
+            page.line(6, &[(Paint::Quiet, "its owner is unknown")]);
         } else if !owner.is_empty() {
             page.wrapped(6, 8, &[(Paint::Quiet, "removed by "), (Paint::Plain, owner)]);
         }
