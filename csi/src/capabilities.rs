@@ -23,9 +23,8 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Creates the capabilities from the responses of both services; a driver without a controller service has
-    /// only the
-    /// first.
+    /// Creates the capabilities from the responses of both services; a driver without a controller service has only
+    /// the first.
     pub fn new(
         plugin: &GetPluginCapabilitiesResponse,
         controller: Option<&ControllerGetCapabilitiesResponse>,
@@ -46,7 +45,8 @@ impl Capabilities {
         all
     }
 
-    /// For tests and tables: a controller service with these calls, and these other services.
+    /// Creates the capabilities of a controller service with these calls and these other services, for tests and
+    /// tables.
     pub fn of(rpcs: &[Rpc], services: &[Service]) -> Self {
         let with_controller = services.iter().chain([&Service::ControllerService]);
         Capabilities {
@@ -91,7 +91,7 @@ impl NodeCapabilities {
         NodeCapabilities(answer.capabilities.iter().filter_map(rpc).collect())
     }
 
-    /// For tests and tables.
+    /// Creates capabilities with these calls, for tests and tables.
     pub fn of(rpcs: &[NodeRpc]) -> Self {
         NodeCapabilities(rpcs.iter().map(|rpc| *rpc as i32).collect())
     }

@@ -86,10 +86,7 @@ impl Line {
         let ready = self.call("Probe", client().probe(ProbeRequest {})).await?.ready;
         // An absent value means ready (CSI: Probe).
         if ready == Some(false) {
-            return Err(CallError::answered(
-                tonic::Code::Unavailable,
-                "the driver says that it is not ready",
-            ));
+            return Err(CallError::answered(tonic::Code::Unavailable, "the driver is not ready"));
         }
         let request = GetPluginCapabilitiesRequest {};
         let plugin = self.call("GetPluginCapabilities", client().get_plugin_capabilities(request)).await?;

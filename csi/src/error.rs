@@ -1,6 +1,5 @@
-//! Classification of failed calls. All code that decides between "nothing was created" and "something may
-//! have been
-//! created" uses this module, because confusing the two leaks volumes.
+//! Classification of failed calls. All code that decides between "nothing was created" and "something may have
+//! been created" uses this module, because confusing the two leaks volumes.
 
 use tonic::Status;
 
@@ -25,13 +24,12 @@ pub enum Meaning {
     Final,
     /// As `Final`, and the same request will fail again until it is changed.
     Infeasible,
-    /// The operation may be complete or in progress: only a repetition of the same call can find out.
+    /// The operation may be complete or in progress: only repeating the same call can determine which.
     Uncertain,
 }
 
-/// Prefixes of errors detected on this side: the response is truncated, too large or missing. tonic returns
-/// them as
-/// statuses without a source, like a driver's own (tonic: codec/decode.rs, client/grpc.rs, status.rs).
+/// Prefixes of errors detected on this side: the response is truncated, too large or missing. tonic returns them
+/// as statuses without a source, like a driver's own (tonic: codec/decode.rs, client/grpc.rs, status.rs).
 const FOUND_HERE: [&str; 8] = [
     "failed to decode Protobuf message",
     "Missing response message",
@@ -92,9 +90,8 @@ impl CallError {
     }
 
     /// Classifies the failure of a call that repeats one with an unknown outcome. A driver that is currently broken
-    /// reports nothing about its earlier work; one that rejects the call for lack of capacity or for its
-    /// parameters has
-    /// looked for existing results first, because calls are idempotent.
+    /// reports nothing about its earlier work; one that rejects the call for lack of capacity or for its parameters
+    /// has looked for existing results first, because calls are idempotent.
     pub fn meaning_of_repetition(&self) -> Meaning {
         match (self.meaning(), self.code) {
             (Meaning::Final, Code::ResourceExhausted | Code::OutOfRange | Code::NotFound) => Meaning::Final,
@@ -134,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meanings() {
+    fn status_code_and_origin_determine_the_meaning() {
         for (code, meaning) in [
             (Code::Aborted, Meaning::Uncertain),
             (Code::Unavailable, Meaning::Uncertain),
@@ -150,7 +147,7 @@ mod tests {
         assert!(CallError::late("CreateVolume", 15.0).is_uncertain());
         assert!(CallError::broken("no volume").is_uncertain());
         let garbled = Status::internal("failed to decode Protobuf message: invalid tag value: 0");
-        assert!(CallError::from(garbled).is_uncertain(), "what was done cannot be known");
+        assert!(CallError::from(garbled).is_uncertain(), "the outcome is unknown");
         for (code, text) in [
             (Code::Internal, "Missing response message."),
             (Code::Unknown, "protocol error: received message without a grpc-status trailer"),

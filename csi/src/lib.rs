@@ -1,8 +1,9 @@
-//! The Container Storage Interface: messages, sockets, and calls to a driver. Knows nothing of Kubernetes objects.
+//! The Container Storage Interface: messages, sockets, and calls to a driver. Independent of Kubernetes objects.
 //!
-//! * [`v1`] and [`registration`] are made from `proto/` when this crate is built.
-//! * [`socket`] connects to a driver and listens for one.
-//! * [`driver`] is one that is called, [`capabilities`] what it says that it can do, [`error`] what a failed call means.
+//! * [`v1`] and [`registration`] are generated from `proto/` when this crate is built.
+//! * [`socket`] connects to a driver and listens as one.
+//! * [`driver`] is the client of one driver, [`capabilities`] its reported capabilities, and [`error`] the
+//!   classification of failed calls.
 
 pub mod capabilities;
 pub mod driver;

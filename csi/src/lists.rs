@@ -1,5 +1,5 @@
-//! Whole lists of a driver, page by page. A driver may give any number of pages, but not the same one twice, and not empty
-//! ones for ever.
+//! Complete lists from a driver, page by page. A driver may return any number of pages, but not the same page
+//! twice, and not an endless series of empty ones.
 
 use std::collections::HashSet;
 
@@ -7,17 +7,17 @@ use crate::driver::Driver;
 use crate::error::CallError;
 use crate::v1::{ListSnapshotsRequest, ListVolumesRequest, list_snapshots_response, list_volumes_response};
 
-/// More entries than this are no list but a fault.
+/// Maximum number of entries; a longer list is a fault of the driver.
 const MOST: usize = 10_000_000;
-/// So many pages without an entry may follow each other: a driver that filters what it lists may have gaps (CSI: a page may
-/// hold fewer entries than were asked for), one that only goes on giving tokens has a fault.
+/// Maximum number of consecutive pages without an entry. A driver that filters its list may have gaps (CSI: a
+/// page may hold fewer entries than requested); one that returns only tokens has a fault.
 const MOST_EMPTY: usize = 100;
 
 impl Driver {
-    /// All volumes. What is made or removed meanwhile may be in it or not.
+    /// Lists all volumes. Volumes created or deleted during the calls may or may not be included.
     ///
     /// # Errors
-    /// The answer to one of the calls, or pages that never end.
+    /// One of the calls failed, or the pages never end.
     pub async fn all_volumes(&self) -> Result<Vec<list_volumes_response::Entry>, CallError> {
         let mut pages = Pages::new("ListVolumes");
         let mut starting_token = String::new();
@@ -30,10 +30,10 @@ impl Driver {
         }
     }
 
-    /// All snapshots.
+    /// Lists all snapshots.
     ///
     /// # Errors
-    /// As [`all_volumes`](Self::all_volumes).
+    /// As for [`all_volumes`](Self::all_volumes).
     pub async fn all_snapshots(&self) -> Result<Vec<list_snapshots_response::Entry>, CallError> {
         let mut pages = Pages::new("ListSnapshots");
         let mut starting_token = String::new();
@@ -48,12 +48,12 @@ impl Driver {
     }
 }
 
-/// What the pages said so far.
+/// The content of the pages so far.
 struct Pages<T> {
     call: &'static str,
     entries: Vec<T>,
     tokens: HashSet<String>,
-    /// Pages without an entry since the last one that had any.
+    /// Number of empty pages since the last page with an entry.
     empty: usize,
 }
 
@@ -62,7 +62,7 @@ impl<T> Pages<T> {
         Pages { call, entries: Vec::new(), tokens: HashSet::new(), empty: 0 }
     }
 
-    /// Takes a page; answers the token of the next one, if there is one.
+    /// Adds a page; returns the token of the next one, if any.
     fn take(&mut self, page: Vec<T>, next: String) -> Result<Option<String>, CallError> {
         self.empty = if page.is_empty() { self.empty + 1 } else { 0 };
         self.entries.extend(page);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_end() {
+    fn repeated_page_token_is_an_error() {
         let mut pages = Pages::new("ListVolumes");
         assert_eq!(pages.take(vec![1, 2], "2".to_owned()).unwrap().as_deref(), Some("2"));
         assert_eq!(pages.take(vec![3], "3".to_owned()).unwrap().as_deref(), Some("3"));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_pages_with_ever_new_tokens_end() {
+    fn too_many_empty_pages_with_new_tokens_are_an_error() {
         let mut pages = Pages::new("ListVolumes");
         let mut number = 0;
         let mut token = || {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_page_whose_token_repeats_ends() {
+    fn repeated_token_of_an_empty_page_is_an_error() {
         let mut pages = Pages::<u8>::new("ListSnapshots");
         assert!(pages.take(Vec::new(), "a".to_owned()).unwrap().is_some());
         let error = pages.take(Vec::new(), "a".to_owned()).unwrap_err();

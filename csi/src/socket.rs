@@ -1,4 +1,4 @@
-//! Sockets of drivers: where they are, how they are reached, how one is served.
+//! Sockets of drivers: parsing endpoints, connecting to a driver, and listening as one.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -10,18 +10,18 @@ use tonic::transport::{Channel, Endpoint};
 /// Why a socket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// The endpoint has another form than `unix:///path`.
+    /// The endpoint does not have the form `unix:///path`.
     #[error("endpoint {0:?} is no unix socket: write it as unix:///run/csi/csi.sock")]
     NoUnixSocket(String),
-    /// Another process answers at the path.
+    /// Another process is listening at the path.
     #[error("{} is in use: another driver answers there; stop it or choose another endpoint", .0.display())]
     InUse(PathBuf),
-    /// The path cannot be listened on.
+    /// Listening at the path failed.
     #[error("cannot listen on {}: {source}", path.display())]
     Listen {
-        /// Of the socket.
+        /// The path of the socket.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -36,8 +36,8 @@ pub fn path_of(endpoint: &str) -> Result<PathBuf, SocketError> {
     Ok(PathBuf::from(path))
 }
 
-/// A channel to a driver. It connects with the first call, and again when the driver was restarted;
-/// the calls themselves have deadlines.
+/// Creates a channel to a driver. The channel connects with the first call, and again after a restart of the
+/// driver; the calls themselves have deadlines.
 pub fn connect(endpoint: &str) -> Result<Channel, SocketError> {
     let path = path_of(endpoint)?;
     let refused = |_| SocketError::NoUnixSocket(endpoint.to_owned());
@@ -45,8 +45,8 @@ pub fn connect(endpoint: &str) -> Result<Channel, SocketError> {
     Ok(endpoint.connect_lazy())
 }
 
-/// Listens at a path. A socket that nobody answers on, left by a process that died, is replaced. Only
-/// the owner may connect.
+/// Listens at a path. Replaces a socket without a listener that a dead process left behind. Only the owner may
+/// connect.
 pub async fn listen(path: &Path) -> Result<UnixListener, SocketError> {
     let failed = |source| SocketError::Listen { path: path.to_owned(), source };
     if let Some(parent) = path.parent() {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths() {
+    fn only_absolute_unix_endpoints_have_a_path() {
         for (endpoint, path) in [
             ("unix:///run/csi.sock", Some("/run/csi.sock")),
             ("unix:/run/csi.sock", Some("/run/csi.sock")),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dead_socket_is_replaced_and_a_living_one_is_not() {
+    async fn stale_socket_is_replaced_and_live_socket_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("below/csi.sock");
         let first = listen(&path).await.unwrap();

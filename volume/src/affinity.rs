@@ -20,7 +20,7 @@ pub fn accepts_node(volume: &PersistentVolume, node_labels: &BTreeMap<String, St
 pub enum Reach<'a> {
     /// On every node.
     Everywhere,
-    /// Only on nodes with this label and value. `enough`: on all of them.
+    /// Only on nodes with this label and value; if `enough`, on all of them.
     Label {
         /// The label.
         key: &'a str,

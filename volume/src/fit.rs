@@ -31,14 +31,14 @@ pub enum Misfit {
     TooSmall {
         /// The volume's capacity.
         has: Quantity,
-        /// The claim's request.
+        /// The claim's requested capacity.
         wants: Quantity,
     },
     /// One is a filesystem, the other a block device.
     Mode {
-        /// The volume's.
+        /// The volume's mode.
         has: VolumeMode,
-        /// The claim's.
+        /// The claim's mode.
         wants: VolumeMode,
     },
     /// The volume attributes classes differ.

@@ -64,7 +64,7 @@ pub enum RecipeError {
     Read {
         /// The file.
         path: String,
-        /// Why.
+        /// The error message.
         message: String,
     },
     /// The file does not contain a pod.
@@ -72,7 +72,7 @@ pub enum RecipeError {
     Parse {
         /// The file.
         path: String,
-        /// Why.
+        /// The error message.
         message: String,
     },
     /// The pod has no volume to scrub.

@@ -1,5 +1,5 @@
-//! When a node was heard last, and whether it is lost. Pure: what is now is told by the caller, and only the time between two calls counts,
-//! never the clocks of the nodes (upstream: tryUpdateNodeHealth).
+//! Time of a node's last heartbeat, and whether the node is lost. Pure: the caller passes the current time, and
+//! only the time between two calls counts, never the nodes' clocks (upstream: tryUpdateNodeHealth).
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use tokio::time::Instant;
 
-/// The condition Ready of a node.
+/// The Ready condition of a node.
 pub fn ready(node: &Node) -> Option<&NodeCondition> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == "Ready")
 }
 
-/// How a node says that it is, or what was written because it said nothing.
+/// The status of a node's Ready condition, written by the node or by this controller after a silent grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// There is no condition Ready: nobody has said anything yet.
+    /// No Ready condition: the node has not reported yet.
     Unsaid,
     /// True.
     Ready,
-    /// False: its agent says that it is not ready.
+    /// False: the agent reports that the node is not ready.
     NotReady,
-    /// Unknown, or a value that means nothing.
+    /// Unknown, or an unrecognized value.
     Unknown,
 }
 
 impl Readiness {
-    /// What the Node says.
+    /// The readiness that the Node object shows.
     pub fn of(node: &Node) -> Self {
         match ready(node).map(|condition| condition.status.as_str()) {
             None => Self::Unsaid,
@@ -38,19 +38,19 @@ impl Readiness {
     }
 }
 
-/// How long a node may be silent.
+/// How long a node may be silent before it is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grace {
-    /// One that has said how it is.
+    /// For a node that has reported its status.
     pub monitor: Duration,
-    /// One that has not said anything yet.
+    /// For a node that has not reported its status yet.
     pub startup: Duration,
 }
 
-/// `lastHeartbeatTime` of the condition Ready; outside: whether there is that condition.
+/// `lastHeartbeatTime` of the Ready condition; the outer `Option` is `None` without that condition.
 type Beat = Option<Option<Timestamp>>;
 
-/// What was heard of a node.
+/// The last heartbeat of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
     beat: Beat,
@@ -59,12 +59,13 @@ pub struct Heard {
 }
 
 impl Heard {
-    /// A node that is seen for the first time counts as heard now, however old it is: who has just started knows nothing about its past.
+    /// Counts a newly seen node as heard now, regardless of its age: a controller that just started does not know the
+    /// node's past.
     pub fn first(node: &Node, now: Instant) -> Self {
         Self { beat: beat(node), renewed: None, at: now }
     }
 
-    /// Its status may have come anew.
+    /// Records a heartbeat if the node's status has a new one.
     pub fn status(&mut self, node: &Node, now: Instant) {
         let beat = beat(node);
         if beat != self.beat {
@@ -72,8 +73,8 @@ impl Heard {
         }
     }
 
-    /// Its Lease says that it was renewed at this time. True if that is news. A time that is earlier than the last one is news too: somebody
-    /// lives who has set the clock back. (Upstream takes such a node for lost.)
+    /// Records the renewal time of the node's Lease. Returns true if the time changed. An earlier time counts too:
+    /// the node is alive and its clock was set back. (Upstream declares such a node lost.)
     pub fn renewed(&mut self, time: Option<Timestamp>, now: Instant) -> bool {
         let news = time.is_some() && time != self.renewed;
         if news {
@@ -82,17 +83,17 @@ impl Heard {
         news
     }
 
-    /// It counts as heard now, because nobody could have heard it before.
+    /// Counts the node as heard now, because no heartbeat could have arrived before.
     pub fn forgive(&mut self, now: Instant) {
         self.at = now;
     }
 
-    /// Its Lease was seen at least once.
+    /// Whether its Lease was seen at least once.
     pub fn has_renewed(&self) -> bool {
         self.renewed.is_some()
     }
 
-    /// How long it may go on being silent; none if that time is over.
+    /// The remaining time that the node may be silent; `None` if that time is over.
     pub fn left(&self, grace: Grace, now: Instant) -> Option<Duration> {
         let allowed = if self.beat.is_some() { grace.monitor } else { grace.startup };
         allowed.checked_sub(now.saturating_duration_since(self.at)).filter(|left| !left.is_zero())
@@ -128,18 +129,18 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_as_being_heard() {
+    fn status_changes_and_lease_renewals_restart_the_grace_period() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
         type Step = fn(&mut Heard, Instant);
-        // What happens at second 30, and how many seconds are left then.
+        // The event at second 30, and the seconds left after it.
         let table: [(&str, Option<u32>, Step, u64); 9] = [
             ("nothing", Some(1), |_, _| {}, 20),
-            ("nothing, and it never said anything", None, |_, _| {}, 30),
+            ("no event, and no status yet", None, |_, _| {}, 30),
             ("the same status", Some(1), |heard, now| heard.status(&node(Some(1)), now), 20),
             ("a newer heartbeat", Some(1), |heard, now| heard.status(&node(Some(2)), now), 50),
             ("its first status", None, |heard, now| heard.status(&node(Some(1)), now), 50),
-            ("its status is gone", Some(1), |heard, now| heard.status(&node(None), now), 60),
+            ("its status is removed", Some(1), |heard, now| heard.status(&node(None), now), 60),
             ("a newer Lease", Some(1), |heard, now| assert!(heard.renewed(second(6), now)), 50),
             ("the same Lease", Some(1), |heard, now| assert!(!heard.renewed(second(5), now)), 20),
             (
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_without_a_time_says_nothing() {
+    fn lease_without_a_renew_time_is_not_a_renewal() {
         let began = Instant::now();
         let mut heard = Heard::first(&node(None), began);
         assert!(!heard.renewed(None, began + Duration::from_secs(9)));
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn readiness() {
+    fn readiness_follows_the_ready_condition() {
         for (status, wanted) in [
             (json!([]), Readiness::Unsaid),
             (json!([{"type": "DiskPressure", "status": "False"}]), Readiness::Unsaid),

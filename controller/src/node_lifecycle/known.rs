@@ -1,5 +1,6 @@
-//! What is remembered of every node beyond the cache: when it was heard, how it counts, whether its pods may be driven off. One lock, held
-//! for a moment; every call costs what one node costs, but for the rare turns that concern all.
+//! State of every node beyond the cache: its last heartbeat, its share in the zone counts, and its eviction
+//! permit. One lock, held only for the call; each call costs the work of one node, except for the rare changes
+//! that affect all nodes.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ use super::wanted::Eviction;
 use super::zones::{self, Turn, Turnstile, Zones};
 use orlop_client::uid::Uid;
 
-/// The nodes.
+/// The state of all nodes.
 pub struct Known {
     grace: Grace,
     inner: Mutex<Inner>,
@@ -29,46 +30,46 @@ struct Entry {
     uid: Uid,
     heard: Heard,
     zone: String,
-    /// Whether it counts as ready; none if it does not count.
+    /// Whether the node counts as ready; `None` if it is not counted.
     counted: Option<bool>,
     readiness: Readiness,
     granted: bool,
 }
 
-/// Who has to be looked at after a change.
+/// The nodes to sync after a change.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wake {
     /// The node itself.
     One,
-    /// These as well.
+    /// These nodes too.
     These(Vec<String>),
 }
 
 /// Whether a node is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeHealth {
-    /// It is not, and cannot be before this time is over.
+    /// Not lost, and cannot be before this time has passed.
     Fine(Duration),
-    /// It was not heard for too long.
+    /// No heartbeat arrived within the grace period.
     Lost,
 }
 
-/// Whether pods may be driven off a node, and when to ask again if that is by the clock.
+/// Whether pods may be evicted from a node, and when to ask again if that depends on the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permit {
-    /// For now.
+    /// The current decision.
     pub eviction: Eviction,
-    /// Time to ask again.
+    /// The delay before the next request.
     pub again: Option<Duration>,
 }
 
 impl Known {
-    /// No node is known.
+    /// Starts without nodes.
     pub fn new(grace: Grace, zones: Zones) -> Self {
         Self { grace, inner: Mutex::new(Inner { nodes: HashMap::new(), zones }) }
     }
 
-    /// The cache has this node now. The first part is whether it is a new one.
+    /// Records a node from the cache. The first result is whether the node is new.
     pub fn node(&self, name: &str, node: &Node, now: Instant) -> (bool, Wake) {
         let mut inner = self.inner();
         let inner = &mut *inner;
@@ -107,7 +108,7 @@ impl Known {
         (is_new, inner.turned(turns, now))
     }
 
-    /// The node is gone.
+    /// Removes a deleted node.
     pub fn gone(&self, name: &str, now: Instant) -> Wake {
         let mut inner = self.inner();
         let Some(old) = inner.nodes.remove(name) else { return Wake::One };
@@ -115,34 +116,35 @@ impl Known {
         inner.turned(vec![(old.zone, turn)], now)
     }
 
-    /// Its Lease was seen. True if that is news.
+    /// Records the renewal time of a node's Lease. Returns true if the time changed.
     pub fn renewed(&self, name: &str, time: Option<Timestamp>, now: Instant) -> bool {
         self.inner().nodes.get_mut(name).is_some_and(|entry| entry.heard.renewed(time, now))
     }
 
-    /// Nobody could have been heard before now: every node gets its whole time again.
+    /// Restarts the grace period of every node, because no heartbeat could have arrived before now.
     pub fn forgive_all(&self, now: Instant) {
         self.inner().nodes.values_mut().for_each(|entry| entry.heard.forgive(now));
     }
 
-    /// Whether a node is lost. One that is not known is not.
+    /// Whether a node is lost. An unknown node is not.
     pub fn verdict(&self, name: &str, now: Instant) -> NodeHealth {
         let inner = self.inner();
         let Some(entry) = inner.nodes.get(name) else { return NodeHealth::Fine(self.grace.monitor) };
         entry.heard.left(self.grace, now).map_or(NodeHealth::Lost, NodeHealth::Fine)
     }
 
-    /// Its Lease was seen since it is known.
+    /// Whether the node's Lease was seen since the node was added.
     pub fn has_renewed(&self, name: &str) -> bool {
         self.inner().nodes.get(name).is_some_and(|entry| entry.heard.has_renewed())
     }
 
-    /// Nobody knows how it is.
+    /// Whether the readiness of the node is unknown.
     pub fn is_unknown(&self, name: &str) -> bool {
         self.inner().nodes.get(name).is_some_and(|entry| entry.readiness == Readiness::Unknown)
     }
 
-    /// Asks whether pods may be driven off a node. `asks` is whether it needs a permit; who has one keeps it until it is ready.
+    /// Requests permission to evict the pods of a node. `asks` is whether the node needs a permit; a granted permit
+    /// lasts until the node is ready.
     pub fn permit(&self, name: &str, asks: bool, now: Instant) -> Permit {
         let waiting = |again| Permit { eviction: Eviction::Waiting, again };
         let mut inner = self.inner();
@@ -177,13 +179,13 @@ impl Inner {
                     wake.add(of_zone.map(|(name, _)| name.clone()).collect());
                 }
                 Turn::AllLost => {
-                    tracing::info!("no node is ready: no pods are driven off nodes until one is");
+                    tracing::info!("no node is ready: evictions stop until one is ready");
                     self.nodes.values_mut().for_each(|entry| entry.granted = false);
                     wake = Wake::These(self.nodes.keys().cloned().collect());
                 }
                 Turn::SomeBack => {
                     tracing::info!("some nodes are ready");
-                    // The others may come back as this one did.
+                    // The other nodes may recover as well.
                     self.nodes.values_mut().for_each(|entry| entry.heard.forgive(now));
                     wake = Wake::These(self.nodes.keys().cloned().collect());
                 }
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_is_kept_until_the_node_is_ready() {
+    fn permit_lasts_until_the_node_is_ready() {
         let (known, now) = (known(), Instant::now());
         for (name, ready) in [("a", "Unknown"), ("b", "False"), ("c", "True"), ("d", "True")] {
             assert!(known.node(name, &node(name, "1", ready), now).0);
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn all_lost_and_back() {
+    fn evictions_stop_while_all_nodes_are_lost() {
         let (known, began) = (known(), Instant::now());
         let now = began + Duration::from_secs(40);
         known.node("a", &node("a", "1", "True"), began);
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_the_same_name_is_another_one() {
+    fn recreated_node_starts_a_new_grace_period() {
         let (known, began) = (known(), Instant::now());
         known.node("a", &node("a", "1", "True"), began);
         known.node("b", &node("b", "1", "True"), began);

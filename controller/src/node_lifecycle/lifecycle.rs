@@ -1,4 +1,4 @@
-//! The state of the controller of nodes, and its errors.
+//! State and errors of the node lifecycle controller.
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,57 +13,57 @@ use orlop_client::informer::Informer;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::Recorder;
 
-/// What could not be done for a node; the queue tries again.
+/// Why the sync of a node failed; the queue retries.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// Its Lease cannot be read, so nobody knows whether it is lost.
+    /// The node's Lease cannot be read, so it is unknown whether the node is lost.
     #[error("cannot read the Lease of node {name}: {cause}")]
     Lease {
         /// The node.
         name: String,
-        /// Why.
+        /// The API error.
         cause: kube::Error,
     },
-    /// Its conditions cannot be written.
+    /// The node's conditions cannot be written.
     #[error("cannot write the conditions of node {name}: {cause}")]
     Conditions {
         /// The node.
         name: String,
-        /// Why.
+        /// The API error.
         cause: kube::Error,
     },
-    /// Its taints and labels cannot be written.
+    /// The node's taints and labels cannot be written.
     #[error("cannot write the taints and labels of node {name}: {cause}")]
     Taints {
         /// The node.
         name: String,
-        /// Why.
+        /// The API error.
         cause: kube::Error,
     },
-    /// Some of its pods are not marked.
+    /// Some pods of the node could not be marked as not ready.
     #[error("cannot mark pod {key} of a lost node: {cause}")]
     Pod {
         /// The pod.
         key: String,
-        /// Why.
+        /// The API error.
         cause: kube::Error,
     },
 }
 
-/// The controller of nodes.
+/// The node lifecycle controller.
 pub struct Lifecycle {
     pub(super) client: Client,
     pub(super) clock: Clock,
     pub(super) events: Recorder,
     pub(super) nodes: Informer<Node>,
     pub(super) pods: Informer<Pod>,
-    /// Those of nodes alone.
+    /// Leases of nodes only.
     pub(super) leases: Informer<Lease>,
     pub(super) known: Known,
     pub(super) pulse: Pulse,
-    /// Nodes without a Lease are never declared lost.
+    /// Whether nodes without a Lease are never declared lost.
     pub(super) only_with_lease: bool,
     pub(super) queue: WorkQueue<String>,
-    /// What was there at the start is known: what comes now is new.
+    /// Whether the initial nodes are known: nodes added later are new.
     pub(super) started: AtomicBool,
 }

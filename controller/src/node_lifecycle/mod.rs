@@ -1,14 +1,17 @@
-//! Says when a node is lost, closes nodes for pods by taints, and drives pods off (upstream: pkg/controller/nodelifecycle and
+//! Detects lost nodes, taints nodes, and evicts pods (upstream: pkg/controller/nodelifecycle and
 //! pkg/controller/tainteviction).
 //!
-//! * [`health`] counts the time since a node was heard: by its Lease, or by its status.
-//! * [`wanted`] says what a Node should look like: conditions, taints, labels. [`zones`] says how fast lost nodes may be emptied.
-//! * [`known`] remembers both for all nodes; [`nodes`] is the controller that writes; [`pods`] marks pods of lost nodes.
-//! * [`eviction`] is a controller of its own: it deletes pods that do not tolerate a taint, in their time.
+//! * [`health`] measures the time since a node's last heartbeat: its Lease or its status.
+//! * [`wanted`] computes the desired conditions, taints and labels of a Node. [`zones`] limits the rate of
+//!   evictions from lost nodes.
+//! * [`known`] stores the state of both for all nodes; [`nodes`] is the controller that writes; [`pods`] marks
+//!   pods of lost nodes.
+//! * [`eviction`] is a separate controller: it deletes pods that do not tolerate a taint, after their toleration
+//!   time.
 //!
-//! There is one timer per node and no look at all nodes by the clock. A node is declared lost only by a controller that ran, over a
-//! server that answered, for the whole grace period: after a start, a stop of the process or an outage of the server every node gets its
-//! whole time again.
+//! Each node has one timer, and no periodic scan covers all nodes. A node is declared lost only if the controller
+//! ran and the server responded for the whole grace period: after a start, a pause of the process or an outage of
+//! the server, every node's grace period starts again.
 
 pub mod eviction;
 pub mod health;
@@ -45,10 +48,10 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, reference};
 use orlop_client::worker;
 
-/// Nodes that are worked on at the same time. Upstream: nodeUpdateWorkerSize.
+/// Number of nodes processed concurrently. Upstream: nodeUpdateWorkerSize.
 const WORKERS: usize = 8;
 
-/// The controller of nodes.
+/// Runs the node lifecycle controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let options = &context.options;
@@ -107,7 +110,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-/// Changes lead to names of nodes.
+/// Registers the handlers that queue the names of changed nodes.
 fn register(this: &Arc<Lifecycle>) -> (Registration, Registration, Registration) {
     let (of_nodes, of_leases, of_pods) = (Arc::clone(this), Arc::clone(this), Arc::clone(this));
     (
@@ -117,7 +120,7 @@ fn register(this: &Arc<Lifecycle>) -> (Registration, Registration, Registration)
             let time = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
             let name = lease.metadata.name.as_deref().unwrap_or_default();
             let is_first = !of_leases.known.has_renewed(name);
-            // From the first on it has a time that may run out.
+            // The first renewal starts a grace period that can expire.
             if of_leases.known.renewed(name, time, Instant::now()) && is_first {
                 of_leases.queue.add(name.to_owned());
             }
@@ -131,7 +134,7 @@ fn node_changed(this: &Lifecycle, change: &Change<Node>) {
     let wake = match &change.new {
         Some(node) => {
             let (is_new, wake) = this.known.node(name, node, now);
-            // Those that were there before this controller are nothing new.
+            // Nodes that existed before this controller started are not new.
             if is_new && this.started.load(Ordering::Relaxed) {
                 tell(this, node, "RegisteredNode", format!("Registered Node {name} in Controller"));
             }
@@ -156,7 +159,7 @@ fn tell(this: &Lifecycle, node: &Node, reason: &str, what: String) {
     this.events.event_for(reference(node), EventType::Normal, reason, format!("Node {name} event: {what}"));
 }
 
-/// A pod that comes to a node about which nothing is known has to be marked like those that are there.
+/// A pod that is assigned to a node with unknown readiness must be marked like the node's other pods.
 fn pod_changed(this: &Lifecycle, change: &Change<Pod>) {
     let Some(node) = change.new.as_deref().and_then(node_name) else { return };
     let came = || change.old().is_none_or(|old| node_name(old) != Some(node));

@@ -1,5 +1,5 @@
-//! Looks at one node and does what has to be done, one thing after the other: what is lost is declared lost, then taints and labels,
-//! then its pods. Every write is made for the version that was looked at, and the watch brings the node here again after it.
+//! Sync of one node, step by step: the conditions of a lost node, then taints and labels, then pods. Every write
+//! is conditional on the version that was read, and the watch queues the node again after the write.
 
 use std::collections::BTreeMap;
 
@@ -19,15 +19,15 @@ use orlop_client::names::NAMESPACE_NODE_LEASE;
 use orlop_client::recorder::{EventType, reference};
 
 impl Lifecycle {
-    /// One look at one node.
+    /// Syncs one node once.
     ///
     /// # Errors
-    /// A request failed. What was written holds, and the next look goes on from there.
+    /// A request failed. Completed writes remain, and the next sync continues from there.
     pub(super) async fn sync(&self, name: &str) -> Result<(), NodeError> {
         let Some(node) = self.nodes.get(name) else { return Ok(()) };
         let now = Instant::now();
         if self.pulse.is_late(now) {
-            tracing::info!("this process stood still for a while: every node gets its whole time again");
+            tracing::info!("this process was paused: the grace period of every node starts again");
             self.known.forgive_all(now);
             self.pulse.beat(now);
         }
@@ -49,13 +49,14 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// It is made by hand, and such nodes are left alone.
+    /// Whether the node is exempt: it has no Lease because it was created manually, and such nodes are never declared
+    /// lost.
     fn is_exempt(&self, name: &str) -> bool {
         let has_lease = || self.leases.get_kept(&format!("{NAMESPACE_NODE_LEASE}/{name}")).is_some();
         self.only_with_lease && !self.known.has_renewed(name) && !has_lease()
     }
 
-    /// Writes that nothing is known of a node, if the server itself has heard nothing either: the watch may be behind.
+    /// Sets the conditions of a silent node to Unknown, unless the server has a newer Lease: the watch may be behind.
     async fn declare_lost(&self, name: &str, node: &Node, conditions: Value) -> Result<(), NodeError> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE_NODE_LEASE);
         let lease = leases.get_opt(name).await.map_err(|cause| {
@@ -77,7 +78,7 @@ impl Lifecycle {
                 return Err(NodeError::Conditions { name: name.to_owned(), cause });
             }
         }
-        // If the process ends here, the next one finds the conditions and goes on with taints and pods.
+        // If the process ends here, its successor finds the conditions and continues with taints and pods.
         tracing::warn!(node = name, "the node is lost: nothing was heard of it for the grace period");
         if Readiness::of(node) == Readiness::Ready {
             let message = format!("Node {name} status is now: NodeNotReady");
@@ -86,14 +87,14 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// A server that does not answer has taken no Lease either.
+    /// A server that does not respond has accepted no Lease renewals either.
     fn unanswered(&self, cause: &kube::Error) {
         if status_of(cause).is_none() {
             self.known.forgive_all(Instant::now());
         }
     }
 
-    /// Brings taints and labels into line. True if something was written, and the watch will bring the node here again.
+    /// Updates taints and labels. Returns true if something was written; the watch then queues the node again.
     async fn taint(&self, name: &str, node: &Node, now: Instant) -> Result<bool, NodeError> {
         let permit = self.known.permit(name, wanted::awaits_eviction(node), now);
         if let Some(again) = permit.again {

@@ -1,5 +1,5 @@
-//! Pods of a node that was lost are not ready: services and workloads stop counting on them long before they are driven off
-//! (upstream: MarkPodsNotReady).
+//! Readiness of pods on a lost node: marks them as not ready, so that services and workloads stop counting them
+//! long before they are evicted (upstream: MarkPodsNotReady).
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
 use kube::api::{Patch, PatchParams};
@@ -15,17 +15,17 @@ use orlop_client::informer::{key_of, split_key};
 use orlop_client::pods::INDEX_NODE;
 use orlop_client::recorder::EventType;
 
-/// The node has stopped to say how it is, so nobody speaks for its pods. One that never spoke does not have its pods marked: whoever made it
-/// by hand speaks for them too.
+/// Whether the node has stopped reporting its status, and with it that of its pods. If a node never reported, its
+/// pods are not marked: the creator of such a manual node reports for its pods too.
 pub fn are_orphaned(node: &Node) -> bool {
     let stopped = ready(node).and_then(|condition| condition.reason.as_deref()) == Some(STOPPED);
     stopped && Readiness::of(node) == Readiness::Unknown
 }
 
-/// Takes the readiness off every ready pod of the node. All are tried, the first failure is told.
+/// Marks every ready pod of the node as not ready. Tries all pods and returns the first error.
 ///
 /// # Errors
-/// A pod could not be written; the next look at the node comes to it again.
+/// A pod could not be written; the next sync of the node retries it.
 pub(super) async fn mark_not_ready(this: &Lifecycle, node: &str) -> Result<(), NodeError> {
     let mut failed = None;
     for pod in this.pods.by_index(INDEX_NODE, node).iter().filter(|pod| is_ready(pod)) {
@@ -42,7 +42,8 @@ pub(super) async fn mark_not_ready(this: &Lifecycle, node: &str) -> Result<(), N
     failed.map_or(Ok(()), Err)
 }
 
-/// The condition Ready is False, for exactly the version that was looked at: the list of conditions is replaced as a whole.
+/// Sets the Ready condition to False, only for the version that was read: the patch replaces the whole list of
+/// conditions.
 fn unready(pod: &Pod, now: jiff::Timestamp) -> Value {
     let mut conditions: Vec<PodCondition> =
         pod.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();

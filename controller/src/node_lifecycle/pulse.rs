@@ -1,40 +1,40 @@
-//! Detects that this process itself stood still, and so has heard nothing of the nodes.
+//! Detects that this process was paused and therefore received no heartbeats from nodes.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Whether this process itself has run all the time: one that was stopped has heard nothing.
+/// Tracks whether this process has run without a pause: a paused process receives no heartbeats.
 pub struct Pulse {
     period: Duration,
     last: Mutex<Instant>,
 }
 
 impl Pulse {
-    /// One beat in each `period`.
+    /// Creates a pulse with one beat per `period`.
     pub fn new(period: Duration) -> Self {
-        // A period of nothing would be a loop without an end.
+        // A period of zero would loop without end.
         Self { period: period.max(Duration::from_millis(100)), last: Mutex::new(Instant::now()) }
     }
 
-    /// Beats until it is dropped.
+    /// Beats until the future is dropped.
     pub(super) async fn run(&self) {
         loop {
             tokio::time::sleep(self.period).await;
-            // A beat that is late is not taken: who asks next has to learn of it.
+            // A late beat is not recorded: the next caller must detect the pause.
             if !self.is_late(Instant::now()) {
                 self.beat(Instant::now());
             }
         }
     }
 
-    /// From now on.
+    /// Records a beat at `now`.
     pub fn beat(&self, now: Instant) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    /// More than two beats are missing.
+    /// Whether more than two beats are missing.
     pub fn is_late(&self, now: Instant) -> bool {
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         now.saturating_duration_since(last) > self.period * 3

@@ -1,4 +1,4 @@
-//! Both controllers against the API in memory, with time that passes when nothing else is left to do.
+//! Both controllers against the in-memory API, with a clock that advances when all tasks are idle.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ async fn seconds(seconds: u64) {
     sleep(Duration::from_secs(seconds)).await;
 }
 
-/// A node with an agent that has registered.
+/// Adds a node with a registered agent.
 fn add_node(api: &FakeApi, name: &str) {
     let conditions = json!([{"type": "Ready", "status": "True", "reason": "KubeletReady",
         "lastHeartbeatTime": api.now(), "lastTransitionTime": api.now()}]);
@@ -36,13 +36,13 @@ fn renew(api: &FakeApi, name: &str) {
     api.patch("leases", &format!("kube-node-lease/{name}"), "", spec);
 }
 
-/// What an agent says in its status.
+/// Reports a node's status as its agent would.
 fn say(api: &FakeApi, name: &str, status: &str) {
     let conditions = json!([{"type": "Ready", "status": status, "lastHeartbeatTime": api.now()}]);
     api.patch("nodes", name, "status", json!({"status": {"conditions": conditions}}));
 }
 
-/// A pod that tolerates lost nodes for that many seconds.
+/// Adds a pod that tolerates a lost node for this many seconds.
 fn add_pod(api: &FakeApi, name: &str, node: &str, tolerates: Option<u64>) {
     let toleration = |key: &str| {
         json!({"key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": "NoExecute",
@@ -54,7 +54,7 @@ fn add_pod(api: &FakeApi, name: &str, node: &str, tolerates: Option<u64>) {
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}));
 }
 
-/// Renews Leases like agents do, until it is dropped.
+/// Renews Leases as agents do, until the guard is dropped.
 fn agents(api: &FakeApi, names: &'static [&'static str]) -> DropGuard {
     let (api, end) = (api.clone(), tokio_util::sync::CancellationToken::new());
     let ended = end.clone();
@@ -91,7 +91,7 @@ fn is_going(api: &FakeApi, pod: &str) -> bool {
 const LOST: [&str; 2] = ["unreachable:NoSchedule", "unreachable:NoExecute"];
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_goes_silent_and_comes_back() {
+async fn silent_node_evicts_pods_and_loses_its_taints_on_recovery() {
     let api = FakeApi::new();
     add_node(&api, "a");
     add_node(&api, "b");
@@ -109,7 +109,7 @@ async fn a_node_that_goes_silent_and_comes_back() {
     assert_eq!(api.take_writes().iter().filter(|write| write.resource != "leases").count(), 0, "all is well");
 
     drop(other);
-    // The last Lease came at most ten seconds ago, and was renewed at 290 or 300.
+    // The last renewal was at 290 or 300 s, at most 10 s ago.
     seconds(39).await;
     assert_eq!(ready_of(&api, "b"), "True KubeletReady");
     seconds(13).await;
@@ -147,7 +147,7 @@ async fn a_node_that_goes_silent_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_all_are_lost_nobody_is_driven_off() {
+async fn no_pods_are_evicted_while_all_nodes_are_lost() {
     let api = FakeApi::new();
     for (node, pod) in [("a", "on-a"), ("b", "on-b")] {
         add_node(&api, node);
@@ -157,8 +157,8 @@ async fn when_all_are_lost_nobody_is_driven_off() {
     let _running = api.start(&BOTH, Options::default());
     seconds(100).await;
     drop(both);
-    // The one that is declared lost first may be told to go before the other one is lost too; then it is taken back. These pods
-    // would not wait for that, so one of them may be gone.
+    // The node that is declared lost first may get its NoExecute taint before the other one is lost too; the taint
+    // is then removed. These pods tolerate it for 0 s, so one of them may already be deleted.
     seconds(100).await;
     for node in ["a", "b"] {
         assert_eq!(ready_of(&api, node), "Unknown NodeStatusUnknown");
@@ -169,7 +169,7 @@ async fn when_all_are_lost_nobody_is_driven_off() {
     seconds(3600).await;
     assert_eq!(api.list("pods").len(), before);
 
-    // One comes back; the other one has its whole time to do so too.
+    // One node recovers; the grace period of the other one starts again.
     say(&api, "a", "True");
     let _back = agents(&api, &["a"]);
     seconds(2).await;
@@ -177,11 +177,11 @@ async fn when_all_are_lost_nobody_is_driven_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_and_an_outage_of_the_server_are_no_loss() {
+async fn start_and_server_outage_do_not_make_nodes_lost() {
     let api = FakeApi::new();
     add_node(&api, "a");
     add_node(&api, "b");
-    // Nobody has renewed anything for an hour.
+    // No Lease was renewed for an hour.
     seconds(3600).await;
     let running = api.start(&BOTH, Options::default());
     seconds(45).await;
@@ -203,7 +203,7 @@ async fn a_start_and_an_outage_of_the_server_are_no_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_are_made_by_hand() {
+async fn nodes_without_a_lease_are_lost_only_when_monitored() {
     for monitored in [true, false] {
         let api = FakeApi::new();
         let by_hand = |name: &str, taints: Value| {
@@ -220,7 +220,7 @@ async fn nodes_that_are_made_by_hand() {
         assert_eq!(taints_of(&api, "new"), ["not-ready:NoSchedule"]);
         assert_eq!(taints_of(&api, "opened"), Vec::<String>::new());
         seconds(20).await;
-        // Whoever is ready opens the node, with or without a Lease.
+        // A Ready status removes the taint, with or without a Lease.
         say(&api, "new", "True");
         seconds(5).await;
         assert_eq!(taints_of(&api, "new"), Vec::<String>::new());
@@ -243,9 +243,9 @@ async fn nodes_that_are_made_by_hand() {
     }
 }
 
-/// A node without a Lease gets one: from then on it is watched like the others.
+/// A node without a Lease is monitored as soon as it gets one.
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_comes_late() {
+async fn late_lease_starts_monitoring() {
     let api = FakeApi::new();
     api.seed(json!({"kind": "Node", "metadata": {"name": "a"}, "spec": {}}));
     let options = Options { monitor_nodes_without_lease: false, ..Options::default() };
@@ -260,7 +260,7 @@ async fn a_lease_that_comes_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cordons_pressure_and_labels_are_followed() {
+async fn cordons_and_pressure_become_taints_and_beta_labels_are_updated() {
     let api = FakeApi::new();
     add_node(&api, "a");
     let _agent = agents(&api, &["a"]);
@@ -296,7 +296,7 @@ async fn cordons_pressure_and_labels_are_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_nodes_are_emptied_one_after_the_other() {
+async fn lost_nodes_are_evicted_one_at_a_time() {
     let api = FakeApi::new();
     for node in ["a", "b", "c", "d", "e"] {
         add_node(&api, node);
@@ -317,9 +317,9 @@ async fn lost_nodes_are_emptied_one_after_the_other() {
     assert_eq!(emptied(), 2);
 }
 
-/// The toleration that a pod has been given counts from when its time began, and a taint by hand counts too.
+/// A changed toleration counts from the start of the pod's toleration time, and manual taints evict as well.
 #[tokio::test(start_paused = true)]
-async fn taints_by_hand_and_tolerations_that_change() {
+async fn changed_toleration_counts_from_the_original_start() {
     let api = FakeApi::new();
     add_node(&api, "a");
     let _agent = agents(&api, &["a"]);
@@ -349,9 +349,9 @@ async fn taints_by_hand_and_tolerations_that_change() {
     assert!(is_going(&api, "d/late"), "54 seconds are more than 50");
 }
 
-/// What is tolerated for longer than clocks can count is tolerated for ever, and can be taken back.
+/// A toleration longer than the clock's range never expires, and its eviction can be cancelled.
 #[tokio::test(start_paused = true)]
-async fn a_toleration_without_an_end() {
+async fn huge_toleration_never_expires_and_can_be_cancelled() {
     let api = FakeApi::new();
     add_node(&api, "a");
     let _agent = agents(&api, &["a"]);
@@ -369,9 +369,9 @@ async fn a_toleration_without_an_end() {
     assert_eq!(api.events().iter().filter(|event| cancelled(event)).count(), 1);
 }
 
-/// Whatever write fails, in whatever way: it ends as if none had.
+/// Any single failed write, of any kind, leads to the same final state.
 #[tokio::test(start_paused = true)]
-async fn every_write_may_fail_once() {
+async fn any_single_failed_write_is_repaired() {
     let play = async |fault: Option<(usize, FaultKind)>| {
         let api = FakeApi::new();
         add_node(&api, "a");
@@ -381,7 +381,7 @@ async fn every_write_may_fail_once() {
             api.fail_nth_write(nth, kind);
         }
         let running = api.start(&BOTH, Options::default());
-        // Changes of the test itself are no writes of clients.
+        // The test's own changes do not count as client writes.
         let _well = agents(&api, &["a"]);
         seconds(300).await;
         drop(running);
@@ -419,9 +419,9 @@ async fn every_write_may_fail_once() {
     }
 }
 
-/// Leases of many nodes cost no request, and a lost node costs its own.
+/// Lease renewals of many nodes cost no request; a lost node costs only its own requests.
 #[tokio::test(start_paused = true)]
-async fn the_cost_of_many_nodes() {
+async fn lease_renewals_cost_no_requests() {
     const NODES: usize = 300;
     let api = FakeApi::new();
     let names: Vec<String> = (0..NODES).map(|n| format!("n{n}")).collect();
@@ -449,7 +449,7 @@ async fn the_cost_of_many_nodes() {
 }
 
 #[test]
-fn a_process_that_stood_still() {
+fn pulse_is_late_after_more_than_three_periods() {
     let pulse = Pulse::new(Duration::from_secs(5));
     let began = Instant::now();
     pulse.beat(began);

@@ -1,5 +1,5 @@
-//! How many nodes of each zone are ready, and how fast pods are driven off the others: the more nodes are lost at once, the likelier it is
-//! that the fault is on this side (upstream: handleDisruption, ComputeZoneState). Pure.
+//! Number of ready nodes per zone, and the rate of evictions from the others: the more nodes are lost together,
+//! the more likely the fault is on this side (upstream: handleDisruption, ComputeZoneState). Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,31 +13,32 @@ const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
 const REGION: [&str; 2] = ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"];
 const ZONE: [&str; 2] = ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"];
 
-/// Upstream's flags of these names.
+/// The values of upstream's flags.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     /// `--node-eviction-rate`: nodes per second and zone.
     pub rate: f32,
-    /// `--secondary-node-eviction-rate`: the same in a large zone that is disrupted in part.
+    /// `--secondary-node-eviction-rate`: the same in a large, partially disrupted zone.
     pub secondary_rate: f32,
-    /// `--large-cluster-size-threshold`: a zone with more nodes is large.
+    /// `--large-cluster-size-threshold`: a zone with more nodes than this is large.
     pub large: usize,
-    /// `--unhealthy-zone-threshold`: from this share of lost nodes on (and at least three) a zone is disrupted in part.
+    /// `--unhealthy-zone-threshold`: a zone with at least this share of lost nodes (and at least three) is partially
+    /// disrupted.
     pub threshold: f32,
 }
 
-/// How a zone is.
+/// The state of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneState {
-    /// Most of it is well.
+    /// Most nodes are ready.
     Normal,
     /// Many nodes are lost.
     Partial,
-    /// No node is ready.
+    /// Whether no node is ready.
     Full,
 }
 
-/// The zone of a node; empty if it says nothing about it.
+/// The zone of a node; empty if no label specifies it.
 pub fn zone_of(node: &Node) -> String {
     let labels = node.metadata.labels.as_ref();
     let first = |keys: [&str; 2]| keys.iter().find_map(|key| labels?.get(*key)).map_or("", String::as_str);
@@ -52,27 +53,27 @@ pub fn counts(node: &Node) -> bool {
     !node.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(EXCLUDED))
 }
 
-/// What has become different by a count.
+/// The change that an update of the counts caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing.
+    /// No change.
     None,
-    /// The state of that zone.
+    /// The state of that zone changed.
     Zone,
-    /// Now all nodes are lost.
+    /// All nodes are lost now.
     AllLost,
-    /// Not all nodes are lost any more.
+    /// Some nodes are ready again.
     SomeBack,
 }
 
-/// When it is a node's turn.
+/// When the pods of a node may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turnstile {
     /// Now.
     Open,
-    /// After this time, if nobody else is faster.
+    /// After this time, unless another node of the zone is first.
     In(Duration),
-    /// When the zone is in another state.
+    /// Only after the state of the zone has changed.
     Shut,
 }
 
@@ -93,12 +94,13 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// No node is known.
+    /// Starts without nodes.
     pub fn new(pace: Pace) -> Self {
         Self { pace, zones: BTreeMap::new(), all_lost: false }
     }
 
-    /// A node of this zone has appeared or gone, or both at once when it has changed: `gone` and `come` say whether it is ready.
+    /// Updates the counts for a node of this zone. `gone` is the readiness of a node to remove, `come` that of a node
+    /// to add; a changed node has both.
     pub fn count(&mut self, zone: &str, gone: Option<bool>, come: Option<bool>) -> Turn {
         let entry = self.zones.entry(zone.to_owned()).or_insert(Zone {
             ready: 0,
@@ -136,10 +138,10 @@ impl Zones {
         self.all_lost
     }
 
-    /// One node asks to pass. If it may, the next of its zone has to wait.
+    /// Requests the eviction of one node's pods. If it is granted, the next node of the zone has to wait.
     pub fn pass(&mut self, zone: &str, now: Instant) -> Turnstile {
         let Some(period) = self.period(zone) else { return Turnstile::Shut };
-        // Zones of nodes that are not counted are not known.
+        // A zone without counted nodes has no entry.
         let Some(entry) = self.zones.get_mut(zone) else { return Turnstile::Open };
         let since = entry.passed.map(|passed| now.saturating_duration_since(passed));
         match since.and_then(|since| period.checked_sub(since)).filter(|left| !left.is_zero()) {
@@ -151,7 +153,7 @@ impl Zones {
         }
     }
 
-    /// The time between two nodes of a zone.
+    /// The interval between evictions of two nodes of a zone.
     fn period(&self, zone: &str) -> Option<Duration> {
         if self.all_lost {
             return None;
@@ -168,7 +170,7 @@ impl Zones {
 }
 
 fn state(ready: usize, lost: usize, threshold: f32) -> ZoneState {
-    // Exact as long as there are fewer than sixteen million nodes.
+    // Exact for fewer than sixteen million nodes.
     #[allow(clippy::cast_precision_loss)]
     let share = lost as f32 / (lost + ready).max(1) as f32;
     match (ready, lost) {
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn states() {
+    fn zone_state_depends_on_the_share_of_lost_nodes() {
         for (ready, lost, wanted) in [
             (0, 0, ZoneState::Normal),
             (1, 0, ZoneState::Normal),
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn how_fast_nodes_are_emptied() {
+    fn eviction_interval_depends_on_the_zone_state() {
         let seconds = |seconds| Turnstile::In(Duration::from_secs(seconds));
         for (name, counts, second) in [
             ("normal", &[("a", 3, 2)][..], seconds(10)),
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_turns() {
+    fn count_reports_changed_zones_and_loss_of_all_nodes() {
         let mut zones = Zones::new(PACE);
         let steps = [
             ("a", None, Some(true), Turn::None),
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_of_nodes() {
+    fn node_zone_comes_from_current_or_beta_labels() {
         for (labels, wanted) in [
             (json!(null), ""),
             (json!({"topology.kubernetes.io/zone": "z"}), "/z"),

@@ -9,7 +9,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Buffer for a batch of events; the rest is read next.
+/// Size of the buffer for a batch of events, in bytes; the next read returns the rest.
 const ROOM: usize = 4096;
 
 /// Reports when an entry of a directory is created or deleted, or changes its owner or mode.
@@ -17,7 +17,7 @@ const ROOM: usize = 4096;
 pub(super) struct Folder(AsyncFd<OwnedFd>);
 
 impl Folder {
-    /// Watches from now on. Needs a runtime with I/O enabled.
+    /// Starts watching. Requires a runtime with I/O enabled.
     ///
     /// # Errors
     /// The directory does not exist, or the kernel is out of watches.
@@ -42,7 +42,7 @@ impl Folder {
     pub(super) async fn changed(&mut self) -> io::Result<()> {
         loop {
             let mut ready = self.0.readable().await?;
-            // On "would block" there was nothing to read after all.
+            // On "would block", no event was pending after all.
             if let Ok(read) = ready.try_io(|told| read_all(told.get_ref())) {
                 return read;
             }

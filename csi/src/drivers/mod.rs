@@ -1,6 +1,6 @@
-//! The reachable drivers: those that `--csi-endpoint` names, and those that register in `--csi-plugin-dir` as they would with
-//! a kubelet. Each endpoint is asked for its identity until it answers, and again after it was unreachable, because a
-//! restarted driver may have new capabilities.
+//! Registry of the reachable drivers: those that `--csi-endpoint` names, and those that register in
+//! `--csi-plugin-dir` as they would with a kubelet. Each endpoint is queried for its identity until it responds,
+//! and again after it was unreachable, because a restarted driver may have new capabilities.
 
 mod folder;
 mod registration;
@@ -18,15 +18,15 @@ use tokio_util::sync::CancellationToken;
 
 use orlop_apimachinery::clock::Backoff;
 
-/// How often a driver that answers is asked again for its identity.
+/// Interval between identity queries to a responding driver.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
-/// First and longest delay between attempts to reach a driver that does not answer.
+/// First and longest delay between attempts to reach a driver that does not respond.
 const WAITS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
 /// A driver's endpoint from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The name that the driver there has to report.
+    /// The name that the driver at the endpoint must report.
     pub name: String,
     /// `unix:///path`.
     pub endpoint: String,
@@ -83,13 +83,13 @@ impl Drivers {
         self.shared.known.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// All of them, by name.
+    /// All drivers, by name.
     pub fn all(&self) -> Vec<Driver> {
         self.shared.known.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Notifies whenever a driver appears, is removed, changes its capabilities, or answers again: everything that waits for a
-    /// driver is due then.
+    /// Notifies whenever a driver appears, is removed, changes its capabilities, or responds again: all work that
+    /// waits for a driver is due then.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changed.subscribe()
     }
@@ -117,8 +117,8 @@ impl Drivers {
         self.shared.changed.send_modify(|version| *version += 1);
     }
 
-    /// Removes a driver that was unregistered. A driver that merely does not answer stays: its calls fail, and the outcome
-    /// of earlier calls stays uncertain.
+    /// Removes a driver that was unregistered. A driver that merely does not respond stays: its calls fail, and the
+    /// outcome of earlier calls stays uncertain.
     pub fn remove(&self, name: &str) {
         let removed = self.shared.known.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         if removed.is_some() {
@@ -142,7 +142,7 @@ impl Drivers {
                 }
                 Err(refusal) => {
                     let why = refusal.to_string();
-                    // Logged once per reason: a driver that has not started yet is not worth a line per attempt.
+                    // Logged once per reason, because a driver that has not started yet would fill the log.
                     if said.as_ref() != Some(&why) {
                         tracing::warn!(
                             driver = at.name,

@@ -1,4 +1,4 @@
-//! Names that are built from a driver's name and its ids.
+//! Names that are built from a driver's name and its IDs.
 
 use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::CSINode;
@@ -36,7 +36,7 @@ pub fn attacher_finalizer(driver: &str) -> String {
     name
 }
 
-/// The driver's id of a node.
+/// The driver's ID of a node.
 pub fn node_id<'a>(node: &'a CSINode, driver: &str) -> Option<&'a str> {
     node.spec.drivers.iter().find(|entry| entry.name == driver).map(|entry| entry.node_id.as_str())
 }
@@ -62,7 +62,7 @@ pub fn has_new_claim(change: &Change<PersistentVolume>) -> bool {
     change.is_new() || change.replaced() || change.old().is_none_or(|old| claim(old) != claim(new))
 }
 
-/// The volume is bound to this very claim.
+/// Whether the volume is bound to exactly this claim.
 pub fn is_bound_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     reference.is_some_and(|r| {

@@ -93,9 +93,9 @@ pub enum SecretError {
     /// The secret cannot be read.
     #[error("error getting secret {name} in namespace {namespace}: {cause}")]
     Read {
-        /// Of the secret.
+        /// The name of the secret.
         name: String,
-        /// Of the secret.
+        /// The namespace of the secret.
         namespace: String,
         /// The server's error.
         cause: kube::Error,
@@ -191,7 +191,7 @@ pub fn resolved(
     Ok(value)
 }
 
-/// The values of a secret, for a request. Empty for None.
+/// Reads the values of a secret for a request. The result is empty for `None`.
 ///
 /// # Errors
 /// The secret is missing or cannot be read.

@@ -29,7 +29,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// The value in the API; none for no value.
+    /// The value in the API; `None` for no resize.
     pub fn text(self) -> Option<&'static str> {
         match self {
             Stage::None => None,
@@ -81,11 +81,11 @@ pub enum Target {
     Wait,
     /// The same size was infeasible recently.
     Later(Duration),
-    /// Call the driver with this size. `again`: it is recorded already.
+    /// Call the driver with this size. `again`: the status already records it.
     Expand {
         /// The size.
         size: Quantity,
-        /// The status has it already.
+        /// Whether the status already records the size.
         again: bool,
     },
 }
@@ -109,7 +109,7 @@ pub fn decide(facts: &Facts) -> Target {
             Stage::NodePending | Stage::NodeInProgress => return Target::Wait,
             Stage::NodeInfeasible if facts.controller_expands => recorded(),
             Stage::NodeInfeasible => request,
-            // The driver is done without a record of it, or the claim requests less than before.
+            // The driver finished without a record of it, or the claim requests less than before.
             Stage::ControllerInProgress | Stage::ControllerInfeasible => recorded(),
             // From an API server without this status field.
             Stage::None if allocated.is_none() && facts.waits_for_node => return Target::Wait,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn next_target_for_every_state() {
+    fn target_follows_stage_and_requested_size() {
         use Stage::{
             ControllerInProgress, ControllerInfeasible, NodeInProgress, NodeInfeasible, NodePending, None,
         };

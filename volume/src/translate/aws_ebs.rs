@@ -72,7 +72,7 @@ fn from_csi(volume: &PersistentVolume, csi: &CSIPersistentVolumeSource) -> Optio
 fn class_to_csi(class: &StorageClass) -> Option<StorageClass> {
     let mut class = class.clone();
     parameters::map(&mut class, |name| match name {
-        // The plugin gave at least what the service allows; without this word the driver refuses instead.
+        // The plugin raised the value to the service's minimum; without this parameter the driver rejects the request.
         "iopspergb" => Becomes::With("allowautoiopspergbincrease", "true"),
         name => parameters::fs_type(name),
     });
@@ -80,7 +80,7 @@ fn class_to_csi(class: &StorageClass) -> Option<StorageClass> {
     Some(class)
 }
 
-/// The service's own name of a volume: `aws://ZONE/vol-1` and `aws:///vol-1` are `vol-1`.
+/// The service's own ID of a volume: `vol-1` for `aws://ZONE/vol-1` and `aws:///vol-1`.
 fn handle(id: &str) -> Option<String> {
     let Some(rest) = id.strip_prefix("aws://") else { return Some(id.to_owned()) };
     let (_zone, path) = rest.split_once('/')?;

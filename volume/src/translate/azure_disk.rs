@@ -22,7 +22,7 @@ pub(super) const PLUGIN: Plugin = Plugin {
 
 const DRIVER: &str = "disk.csi.azure.com";
 const ZONE: &str = "topology.disk.csi.azure.com/zone";
-/// The one kind of disk that the driver has.
+/// The only kind of disk that the driver supports.
 const MANAGED: &str = "Managed";
 const KIND: &str = "kind";
 const CACHING: &str = "cachingmode";
@@ -62,7 +62,7 @@ fn inline_to_csi(volume: &Volume, _namespace: &str) -> Option<PersistentVolume> 
 }
 
 fn from_csi(volume: &PersistentVolume, csi: &CSIPersistentVolumeSource) -> Option<PersistentVolume> {
-    // The driver writes names in either case.
+    // The driver writes attribute names in upper or lower case.
     let attribute = |name: &str| {
         let mut all = csi.volume_attributes.iter().flatten();
         let (_, value) = all.find(|(key, value)| key.eq_ignore_ascii_case(name) && !value.is_empty())?;
@@ -100,7 +100,7 @@ fn class_to_csi(class: &StorageClass) -> Option<StorageClass> {
     let mut class = class.clone();
     parameters::map(&mut class, |_| Becomes::Itself);
     parameters::zones(&mut class, ZONE)?;
-    // Regions without zones number their failure domains; to the driver all of these are no zone.
+    // In regions without zones, failure domains are numbers; the driver treats each of them as no zone.
     let ours = parameters::expressions(&mut class).filter(|expression| expression.key == ZONE);
     for value in ours.flat_map(|expression| &mut expression.values) {
         if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -26,14 +26,15 @@ const SECRET_NAMESPACE: &str = "secretnamespace";
 const RESOURCE_GROUP: &str = "kubernetes.io/azure-file-resource-group";
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// What both forms of the source have.
+/// The fields common to both forms of the source.
 struct Share<'s> {
     name: &'s str,
     secret: &'s str,
     read_only: Option<bool>,
 }
 
-/// `group#account#share#volume#namespace`: the volume and the namespace keep shares of different claims apart.
+/// The CSI source with the handle `group#account#share#volume#namespace`; the volume and the namespace
+/// distinguish the shares of different claims.
 fn csi(share: &Share<'_>, group: &str, volume: &str, namespace: &str) -> CSIPersistentVolumeSource {
     let account = account(share.secret).unwrap_or(share.secret);
     CSIPersistentVolumeSource {
@@ -49,14 +50,15 @@ fn csi(share: &Share<'_>, group: &str, volume: &str, namespace: &str) -> CSIPers
     }
 }
 
-/// The account in `azure-storage-account-ACCOUNT-secret`.
+/// The account name in `azure-storage-account-ACCOUNT-secret`.
 fn account(secret: &str) -> Option<&str> {
     let (_, rest) = secret.split_once("azure-storage-account-")?;
     let (account, _) = rest.rsplit_once("-secret")?;
     Some(account).filter(|account| !account.is_empty())
 }
 
-/// The secret is that of the source, or one in the claim's namespace; a volume with neither has no CSI form.
+/// The secret is in the namespace that the source specifies, or else in the claim's; a volume with neither has no
+/// CSI form.
 fn to_csi(volume: &PersistentVolume) -> Option<PersistentVolume> {
     let spec = volume.spec.as_ref()?;
     let source = spec.azure_file.as_ref()?;
@@ -82,7 +84,7 @@ fn inline_to_csi(volume: &Volume, namespace: &str) -> Option<PersistentVolume> {
 }
 
 fn from_csi(volume: &PersistentVolume, csi: &CSIPersistentVolumeSource) -> Option<PersistentVolume> {
-    // The driver writes names in either case.
+    // The driver writes attribute names in upper or lower case.
     let attribute = |name: &str| {
         let mut all = csi.volume_attributes.iter().flatten();
         all.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
@@ -124,7 +126,7 @@ fn from_csi(volume: &PersistentVolume, csi: &CSIPersistentVolumeSource) -> Optio
     Some(volume)
 }
 
-/// The driver understands the plugin's parameters.
+/// The driver accepts the plugin's parameters.
 fn class_to_csi(class: &StorageClass) -> Option<StorageClass> {
     Some(class.clone())
 }

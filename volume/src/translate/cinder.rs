@@ -61,12 +61,12 @@ fn from_csi(volume: &PersistentVolume, csi: &CSIPersistentVolumeSource) -> Optio
         spec.csi = None;
         spec.cinder = Some(source);
     });
-    // The name of a zone says nothing about its region.
+    // A zone's name does not contain its region.
     topology::from_csi(&mut volume, ZONE, None)?;
     Some(volume)
 }
 
-/// The driver takes the plugin's parameters, `availability` among them.
+/// The driver accepts the plugin's parameters, including `availability`.
 fn class_to_csi(class: &StorageClass) -> Option<StorageClass> {
     let mut class = class.clone();
     parameters::map(&mut class, parameters::fs_type);

@@ -24,9 +24,9 @@ pub(super) const PLUGIN: Plugin = Plugin {
 const DRIVER: &str = "pd.csi.storage.gke.io";
 const ZONE: &str = "topology.gke.io/zone";
 const PARTITION: &str = "partition";
-/// Stands in a handle for what the source does not say; the driver finds it out from the node.
+/// Placeholder in a handle for a part that the source does not specify; the driver determines it from the node.
 const UNSPECIFIED: &str = "UNSPECIFIED";
-/// `projects/P/zones/Z/disks/D`
+/// Number of parts in `projects/P/zones/Z/disks/D`.
 const PARTS: usize = 6;
 
 fn csi(source: &GCEPersistentDiskVolumeSource, handle: String) -> CSIPersistentVolumeSource {
@@ -63,7 +63,8 @@ fn to_csi(volume: &PersistentVolume) -> Option<PersistentVolume> {
     Some(volume)
 }
 
-/// The plugin took any modes and attached for writing by one node; the driver refuses what it cannot do.
+/// The access mode for the driver. The plugin accepted all modes and attached the volume for writing to one node;
+/// the driver rejects modes that it does not support.
 fn mode(modes: &[String]) -> &'static str {
     let has = |mode: &str| modes.iter().any(|known| known == mode);
     let only_reads = has("ReadOnlyMany") && !has("ReadWriteOnce") && !has("ReadWriteMany");
@@ -104,7 +105,7 @@ fn class_to_csi(class: &StorageClass) -> Option<StorageClass> {
     Some(class)
 }
 
-/// `us-central1-a` is in `us-central1`.
+/// The region of the zones: `us-central1` for `us-central1-a`.
 fn region(zones: &BTreeSet<String>) -> Option<String> {
     topology::one_region(zones, |zone| match zone.split('-').collect::<Vec<_>>().as_slice() {
         [place, region, _] => Some(format!("{place}-{region}")),

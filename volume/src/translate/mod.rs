@@ -1,8 +1,8 @@
-//! Sources of volumes that were part of Kubernetes, as those of the CSI drivers that took them over, and back.
+//! Translation of in-tree volume sources to the sources of the CSI drivers that replaced them, and back.
 //!
-//! Kubernetes has no code of its own for these sources any more: whoever attaches, mounts, provisions or counts such a volume
-//! looks at it as the driver knows it. Nothing here is written anywhere; objects keep the source they have. One file
-//! per plugin says how its fields map; `topology` has what zones and regions have in common, `parameters` the same for classes.
+//! Kubernetes no longer has its own code for these sources: code that attaches, mounts, provisions or counts such
+//! a volume uses its CSI form. The translation writes nothing; objects keep their source. One file per plugin
+//! maps its fields; `topology` contains the common code for zones and regions, `parameters` that for classes.
 //!
 //! Pure functions. Upstream: k8s.io/csi-translation-lib.
 
@@ -22,18 +22,18 @@ use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, Pe
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// A plugin that a driver took over.
+/// An in-tree plugin that a driver replaced.
 struct Plugin {
-    /// Its name, as classes have it.
+    /// The plugin's name in storage classes.
     name: &'static str,
     driver: &'static str,
-    /// The field of a volume's source.
+    /// The field of a volume that contains the source.
     field: &'static str,
     /// The field of that source that identifies the volume.
     id_field: &'static str,
-    /// The volume is one of its own.
+    /// Whether the volume has this plugin's source.
     is_source: fn(&PersistentVolumeSpec) -> bool,
-    /// `None` for a volume of another source, too.
+    /// Also `None` for a volume with another source.
     to_csi: fn(&PersistentVolume) -> Option<PersistentVolume>,
     inline_to_csi: fn(&Volume, &str) -> Option<PersistentVolume>,
     from_csi: fn(&PersistentVolume, &CSIPersistentVolumeSource) -> Option<PersistentVolume>,
@@ -50,7 +50,7 @@ const PLUGINS: [Plugin; 7] = [
     portworx::PLUGIN,
 ];
 
-/// Where an in-tree source keeps the identifier of its volume, and the driver that replaced its plugin.
+/// The field with a volume's identifier in an in-tree source, and the driver that replaced its plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InTreeSource {
     /// The driver.
@@ -70,41 +70,43 @@ pub fn in_tree_sources() -> impl Iterator<Item = InTreeSource> {
     })
 }
 
-/// The driver that has taken over the source of a volume; `None` for any other source, a CSI one among them.
+/// The driver that replaced the in-tree source of a volume; `None` for any other source, including CSI.
 pub fn driver_of(volume: &PersistentVolume) -> Option<&'static str> {
     let spec = volume.spec.as_ref()?;
     PLUGINS.iter().find(|plugin| (plugin.is_source)(spec)).map(|plugin| plugin.driver)
 }
 
-/// The volume with the CSI source that stands for its own, and with its zones as the driver calls them. `None` if no driver
-/// took its source over ([`driver_of`] tells), or if the driver has no way to name what the source says.
+/// The volume with its source translated to CSI, and its zones under the driver's key. `None` if no driver
+/// replaced its source (see [`driver_of`]), or if the source has no equivalent in the driver.
 pub fn to_csi(volume: &PersistentVolume) -> Option<PersistentVolume> {
     PLUGINS.iter().find_map(|plugin| (plugin.to_csi)(volume))
 }
 
-/// A volume that a pod in `namespace` names itself, as a PersistentVolume with the CSI source that stands for it. Its name
-/// is one for all pods that name the same storage. `None` as with [`to_csi`].
+/// An inline volume of a pod in `namespace`, as a PersistentVolume with the equivalent CSI source. All pods that
+/// use the same storage get the same name. `None` as for [`to_csi`].
 pub fn inline_to_csi(volume: &Volume, namespace: &str) -> Option<PersistentVolume> {
     PLUGINS.iter().find_map(|plugin| (plugin.inline_to_csi)(volume, namespace))
 }
 
-/// The volume with the source that its CSI source stands for, for classes whose provisioner a driver took over: what
-/// they provision looks as it always has. `None` if its driver took nothing over, or if the handle is none of the source's.
+/// The volume with its CSI source translated back, for classes of a provisioner that a driver replaced: their
+/// volumes keep the in-tree form. `None` if the driver replaced no plugin, or if the handle is invalid for the
+/// in-tree source.
 pub fn from_csi(volume: &PersistentVolume) -> Option<PersistentVolume> {
     let csi = volume.spec.as_ref()?.csi.as_ref()?;
     let plugin = PLUGINS.iter().find(|plugin| plugin.driver == csi.driver)?;
     (plugin.from_csi)(volume, csi)
 }
 
-/// The class with parameters and topologies as the driver understands them. The provisioner stays as it is but for Portworx:
-/// whoever asks the driver knows its name ([`orlop_client::names::migrated_driver`]). `None` if no driver took the provisioner over, or
-/// if the class contradicts itself (zones in its parameters and in its topologies).
+/// The class with its parameters and topologies translated for the driver. The provisioner is unchanged except
+/// for Portworx: a caller of the driver knows its name ([`orlop_client::names::migrated_driver`]). `None` if no
+/// driver replaced the provisioner, or if the class contradicts itself (zones in its parameters and in its
+/// topologies).
 pub fn class_to_csi(class: &StorageClass) -> Option<StorageClass> {
     let plugin = PLUGINS.iter().find(|plugin| plugin.name == class.provisioner)?;
     (plugin.class_to_csi)(class)
 }
 
-/// A copy of a volume with another source; `change` takes the old one away and puts the new one in.
+/// A copy of a volume with another source; `change` removes the old source and sets the new one.
 fn with_source(
     volume: &PersistentVolume,
     change: impl FnOnce(&mut PersistentVolumeSpec),
@@ -114,7 +116,7 @@ fn with_source(
     volume
 }
 
-/// The PersistentVolume of a volume in a pod. Such volumes are file systems.
+/// The PersistentVolume for an inline volume of a pod. Such volumes are file systems.
 fn inline_volume(name: String, source: CSIPersistentVolumeSource, mode: &str) -> PersistentVolume {
     PersistentVolume {
         metadata: ObjectMeta { name: Some(name), ..ObjectMeta::default() },
@@ -128,13 +130,13 @@ fn inline_volume(name: String, source: CSIPersistentVolumeSource, mode: &str) ->
     }
 }
 
-/// Attributes of a CSI source; none at all if there are none.
+/// The attributes of a CSI source; `None` if all are absent.
 fn attributes<const N: usize>(pairs: [(&str, Option<String>); N]) -> Option<BTreeMap<String, String>> {
     let there = pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
     Some(there.collect()).filter(|map: &BTreeMap<_, _>| !map.is_empty())
 }
 
-/// The attribute of a CSI source.
+/// An attribute of a CSI source.
 fn attribute<'s>(source: &'s CSIPersistentVolumeSource, key: &str) -> Option<&'s str> {
     source.volume_attributes.as_ref()?.get(key).map(String::as_str)
 }

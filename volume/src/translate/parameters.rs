@@ -1,4 +1,4 @@
-//! Parameters and topologies of classes.
+//! Translation of the parameters and topologies of storage classes.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::topology::is_zone;
 
-/// What drivers call the type of the file system; the provisioner takes it out and does not hand it on.
+/// The drivers' parameter for the file system type; the provisioner removes it and does not pass it on.
 const FS_TYPE: &str = "csi.storage.k8s.io/fstype";
 
-/// What becomes of a parameter.
+/// The translation of a parameter.
 pub(super) enum Becomes<'p> {
-    /// It stays as it is.
+    /// Unchanged.
     Itself,
-    /// It has other names, the same value under each.
+    /// Renamed to these names, with the same value under each.
     Names(&'p [&'p str]),
-    /// It stays, and another one comes with it.
+    /// Unchanged, with an additional parameter.
     With(&'p str, &'p str),
-    /// The driver knows nothing like it.
+    /// Removed: the driver has no equivalent.
     Nothing,
 }
 
-/// Parameters, one by one; `of` is given the names in lower case.
+/// Translates each parameter; `of` receives the names in lower case.
 pub(super) fn map<'p>(class: &mut StorageClass, of: impl Fn(&str) -> Becomes<'p>) {
     let mut parameters = BTreeMap::new();
     for (name, value) in class.parameters.take().unwrap_or_default() {
@@ -43,13 +43,13 @@ pub(super) fn map<'p>(class: &mut StorageClass, of: impl Fn(&str) -> Becomes<'p>
     class.parameters = Some(parameters).filter(|parameters| !parameters.is_empty());
 }
 
-/// The type of a file system under the driver's name for it.
+/// Renames the file system type to the drivers' parameter.
 pub(super) fn fs_type(name: &str) -> Becomes<'static> {
     if name == "fstype" { Becomes::Names(&[FS_TYPE]) } else { Becomes::Itself }
 }
 
-/// Zones under the driver's key, those that were parameters once among them. `None` if there are zones of both sorts: nobody
-/// knows which are meant.
+/// Moves zones to the driver's key, including those in deprecated parameters. `None` if both forms are present:
+/// the intended zones are ambiguous.
 pub(super) fn zones(class: &mut StorageClass, key: &str) -> Option<()> {
     let mut given: Option<Vec<String>> = None;
     let mut parameters = class.parameters.take().unwrap_or_default();
@@ -75,7 +75,7 @@ pub(super) fn zones(class: &mut StorageClass, key: &str) -> Option<()> {
     Some(())
 }
 
-/// Kubernetes' names of zones become the driver's key; other keys stay.
+/// Replaces Kubernetes' zone keys with the driver's key; other keys stay.
 pub(super) fn topologies(class: &mut StorageClass, key: &str) {
     for expression in expressions(class) {
         if is_zone(&expression.key) {
@@ -84,7 +84,7 @@ pub(super) fn topologies(class: &mut StorageClass, key: &str) {
     }
 }
 
-/// All expressions of the topologies.
+/// All expressions in the topologies.
 pub(super) fn expressions(
     class: &mut StorageClass,
 ) -> impl Iterator<Item = &mut TopologySelectorLabelRequirement> {

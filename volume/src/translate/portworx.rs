@@ -22,10 +22,10 @@ pub(super) const PLUGIN: Plugin = Plugin {
 };
 
 const DRIVER: &str = "pxd.portworx.com";
-/// Where the plugin's classes and volumes say which secret holds its token.
+/// The key in the plugin's classes and volumes that names the secret with its token.
 const SECRET: &str = "openstorage.io/auth-secret-name";
 const SECRET_NAMESPACE: &str = "openstorage.io/auth-secret-namespace";
-/// It is the secret of all that a driver does.
+/// The parameters for the secrets of all operations of a driver; all of them get this secret.
 const SECRETS: [&str; 6] = [
     "csi.storage.k8s.io/provisioner-secret-name",
     "csi.storage.k8s.io/controller-publish-secret-name",

@@ -1,4 +1,4 @@
-//! Zones and regions of volumes: Kubernetes' own labels, their older names, and the keys of drivers.
+//! Zones and regions of volumes: Kubernetes' labels, their deprecated names, and the drivers' keys.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,25 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const BETA_REGION: &str = "failure-domain.beta.kubernetes.io/region";
-/// Between the zones of a volume that is in several, in a label.
+/// Separates the zones in the label of a volume with several zones.
 const BETWEEN_ZONES: &str = "__";
 
-/// Names of the region that zones are in, if all are in one.
+/// Returns the region of the zones, if all are in the same one.
 pub(super) type RegionOf = fn(&BTreeSet<String>) -> Option<String>;
 
-/// The labels that a volume uses.
+/// The label names that a volume uses.
 #[derive(Clone, Copy)]
 struct Labels {
     zone: &'static str,
     region: &'static str,
 }
 
-/// Whether a key is that of zones, by either name.
+/// Whether a key is a zone key, current or deprecated.
 pub(super) fn is_zone(key: &str) -> bool {
     key == ZONE || key == BETA_ZONE
 }
 
-/// The zones of a volume's label, the older name first.
+/// The zones in a volume's label; the deprecated label takes precedence.
 pub(super) fn zones_of_label(volume: &PersistentVolume) -> BTreeSet<String> {
     let text =
         [BETA_ZONE, ZONE].into_iter().filter_map(|key| label(volume, key)).find(|text| !text.is_empty());
@@ -57,13 +57,13 @@ fn terms_mut(volume: &mut PersistentVolume) -> &mut Vec<NodeSelectorTerm> {
     &mut affinity.required.get_or_insert_default().node_selector_terms
 }
 
-/// What the affinity says of a key. Which operator it says it with makes no difference: drivers know but one.
+/// The values for a key in the node affinity. The operator is ignored: drivers use only one.
 fn values(volume: &PersistentVolume, key: &str) -> BTreeSet<String> {
     let found = expressions(volume).filter(|expression| expression.key == key);
     found.flat_map(|expression| expression.values.iter().flatten().cloned()).collect()
 }
 
-/// The names in use: those of the affinity before those of labels, the newer before the older.
+/// The names in use: those in the affinity take precedence over labels, and current names over deprecated ones.
 fn labels_of(volume: &PersistentVolume) -> Labels {
     let new = Labels { zone: ZONE, region: REGION };
     let old = Labels { zone: BETA_ZONE, region: BETA_REGION };
@@ -96,7 +96,7 @@ fn is_in(key: &str, values: BTreeSet<String>) -> NodeSelectorRequirement {
     }
 }
 
-/// Adds a requirement to every term; terms are alternatives.
+/// Adds a requirement to every term, because terms are alternatives.
 fn require(volume: &mut PersistentVolume, key: &str, wanted: &BTreeSet<String>) {
     if wanted.is_empty() {
         return;
@@ -114,8 +114,8 @@ fn set_label(volume: &mut PersistentVolume, key: &str, value: String) {
     volume.metadata.labels.get_or_insert_default().entry(key.to_owned()).or_insert(value);
 }
 
-/// Zones under the key of a driver. What the affinity says goes before labels. An older name of the region becomes
-/// the newer one, as nodes may have no other any more.
+/// Moves zones to the driver's key. The node affinity takes precedence over labels. The deprecated region key is
+/// replaced with the current one, because nodes may no longer have the deprecated one.
 pub(super) fn to_csi(volume: &mut PersistentVolume, key: &str) {
     let labels = labels_of(volume);
     if !values(volume, labels.zone).is_empty() {
@@ -129,8 +129,8 @@ pub(super) fn to_csi(volume: &mut PersistentVolume, key: &str) {
     }
 }
 
-/// Zones under Kubernetes' name, with the region, if it can be told from them, and as labels. `None` if zones are in no
-/// region or in several.
+/// Moves zones to Kubernetes' key, adds the region if `region_of` is set, and adds both as labels. `None` if the
+/// zones are in no region or in several.
 pub(super) fn from_csi(volume: &mut PersistentVolume, key: &str, region_of: Option<RegionOf>) -> Option<()> {
     let zone = labels_of(volume).zone;
     rename(volume, key, zone);
@@ -165,13 +165,13 @@ fn add_regions(volume: &mut PersistentVolume, region_of: RegionOf) -> Option<()>
     Some(())
 }
 
-/// The one region that zones are in, by what a zone's name says of it.
+/// The single region of the zones, derived from the zones' names.
 pub(super) fn one_region(zones: &BTreeSet<String>, of: fn(&str) -> Option<String>) -> Option<String> {
     let regions: BTreeSet<String> = zones.iter().map(|zone| of(zone)).collect::<Option<_>>()?;
     if regions.len() == 1 { regions.into_iter().next() } else { None }
 }
 
-/// The same for a driver with a key for regions and one zone per volume: labels are taken as they are.
+/// Like `to_csi`, for a driver with a region key and one zone per volume: label values are used as they are.
 pub(super) fn to_csi_with_region(volume: &mut PersistentVolume, zone_key: &str, region_key: &str) {
     let labels = labels_of(volume);
     for (own, key) in [(labels.zone, zone_key), (labels.region, region_key)] {
@@ -184,7 +184,7 @@ pub(super) fn to_csi_with_region(volume: &mut PersistentVolume, zone_key: &str, 
     }
 }
 
-/// The way back of [`to_csi_with_region`].
+/// The inverse of [`to_csi_with_region`].
 pub(super) fn from_csi_with_region(volume: &mut PersistentVolume, zone_key: &str, region_key: &str) {
     let labels = labels_of(volume);
     for (own, key) in [(labels.zone, zone_key), (labels.region, region_key)] {

@@ -24,7 +24,7 @@ const DRIVER: &str = "csi.vsphere.vmware.com";
 const ZONE: &str = "topology.csi.vmware.com/zone";
 const REGION: &str = "topology.csi.vmware.com/region";
 const POLICY: &str = "storagepolicyname";
-/// Tells the driver that it stands in for the plugin: it answers with the path of the file then ([`FILE`]).
+/// Informs the driver that it replaces the plugin; the driver then returns the path of the file ([`FILE`]).
 const MIGRATION: &str = "csimigration";
 const FILE: &str = "initialvolumefilepath";
 

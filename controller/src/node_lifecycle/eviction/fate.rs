@@ -1,4 +1,4 @@
-//! What becomes of a pod on a node with taints. Pure (upstream: processPodOnNode, getMinTolerationTime).
+//! Decision on each pod of a tainted node. Pure (upstream: processPodOnNode, getMinTolerationTime).
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
 use crate::node_lifecycle::wanted::{self, NO_EXECUTE};
 use crate::scheduler::filter::taints::covers;
 
-/// What becomes of a pod.
+/// The decision on a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It may stay.
+    /// The pod may stay.
     Stays,
-    /// It has to go when it was on the node for that long with its taints; at once if that is nothing.
+    /// Evict the pod once it has been on the tainted node for this long; immediately if the duration is zero.
     Goes(Duration),
 }
 
-/// Taints of a node that pods have to leave for.
+/// The taints of a node that evict pods.
 pub fn driving_off(node: &Node) -> Vec<&Taint> {
     wanted::taints(node).iter().filter(|taint| taint.effect == NO_EXECUTE).collect()
 }
 
-/// Every taint has to be tolerated. Of each the first toleration that covers it counts, and of those the shortest time.
+/// Every taint must be tolerated. For each taint the first matching toleration counts; the shortest time decides.
 pub fn of(taints: &[&Taint], tolerations: &[Toleration]) -> Fate {
     let mut shortest = None;
     for taint in taints {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_goes_when() {
+    fn shortest_toleration_decides_the_eviction_time() {
         let goes = |seconds| Fate::Goes(Duration::from_secs(seconds));
         let (a, b) = (json!({"key": "a", "effect": "NoExecute"}), json!({"key": "b", "effect": "NoExecute"}));
         let closed = json!({"key": "c", "effect": "NoSchedule"});
@@ -56,7 +56,7 @@ mod tests {
             ("for ever", vec![&a], vec![for_ever("a")], Fate::Stays),
             ("everything for ever", vec![&a, &b], vec![json!({"operator": "Exists"})], Fate::Stays),
             ("one of two", vec![&a, &b], vec![for_ever("a")], goes(0)),
-            ("for a while", vec![&a], vec![seconds("a", 300)], goes(300)),
+            ("tolerated for 300 s", vec![&a], vec![seconds("a", 300)], goes(300)),
             ("the shorter of two", vec![&a, &b], vec![seconds("a", 300), seconds("b", 9)], goes(9)),
             ("one for ever, one not", vec![&a, &b], vec![for_ever("a"), seconds("b", 9)], goes(9)),
             ("only those that are used", vec![&a], vec![seconds("a", 300), seconds("b", 9)], goes(300)),

@@ -1,8 +1,8 @@
-//! Deletes pods that do not tolerate a taint of their node with the effect NoExecute: at once, or when the time that they tolerate it is
-//! over. [`fate`] decides, this acts. Only pods of the node whose taints have changed are looked at.
+//! Deletes pods that do not tolerate a NoExecute taint of their node: immediately, or when their toleration time
+//! is over. [`fate`] decides, this module acts. Only pods of nodes with changed taints are examined.
 //!
-//! The time of a pod runs from when this controller saw it on such a node, as upstream's does: after a start nobody is driven off for
-//! what happened while nobody could be heard.
+//! A pod's toleration time counts from when this controller first saw the pod on the tainted node, as in
+//! upstream: after a restart, no pod is evicted for time in which no node could be observed.
 
 pub mod fate;
 
@@ -34,28 +34,28 @@ use orlop_client::worker;
 /// Upstream: UpdateWorkerSize.
 const WORKERS: usize = 8;
 
-/// Why a pod is still there; the queue tries again.
+/// Why a pod could not be evicted; the queue retries.
 #[derive(Debug, thiserror::Error)]
 pub enum EvictionError {
-    /// Its condition could not be written.
+    /// The pod's condition could not be written.
     #[error("cannot write on pod {key} that it is driven off: {cause}")]
     Mark {
         /// The pod.
         key: String,
-        /// Why.
+        /// The API error.
         cause: kube::Error,
     },
-    /// The deletion was refused.
+    /// The server rejected the deletion.
     #[error("cannot delete pod {key}: {cause}")]
     Delete {
         /// The pod.
         key: String,
-        /// Why.
+        /// The API error.
         cause: kube::Error,
     },
 }
 
-/// The controller.
+/// Runs the taint eviction controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let this = Arc::new(Evictor {
@@ -96,9 +96,9 @@ struct Evictor {
     events: Recorder,
     nodes: Informer<Node>,
     pods: Informer<Pod>,
-    /// Nodes that drive pods off.
+    /// Nodes with taints that evict pods.
     tainted: RwLock<HashSet<String>>,
-    /// Pods whose time runs.
+    /// Pods with a running toleration time.
     counting: Mutex<HashMap<String, Count>>,
     queue: WorkQueue<String>,
 }
@@ -106,9 +106,9 @@ struct Evictor {
 struct Count {
     uid: Uid,
     since: Instant,
-    /// Its deletion was announced.
+    /// Whether the event for the deletion was recorded.
     told: bool,
-    /// It is deleted, and the watch has not said so yet.
+    /// Whether the pod was deleted, but the watch has not delivered the deletion yet.
     deleted: bool,
 }
 
@@ -130,7 +130,7 @@ impl Evictor {
                 tainted.insert(name.to_owned());
             }
         }
-        // After the set: a pod that comes to the node now sees it there, or is found here.
+        // After the update of the set: a pod that arrives now is queued by its own event or by this loop.
         self.pods.by_index(INDEX_NODE, name).iter().for_each(|pod| self.queue.add(key_of(pod.as_ref())));
     }
 
@@ -148,7 +148,7 @@ impl Evictor {
             self.cancel(key, None);
             return Ok(());
         };
-        // The pods of a node that is gone are for the pod GC.
+        // The pod garbage collector deletes the pods of a missing node.
         let node = node_name(&pod).and_then(|name| self.nodes.get(name));
         let taints = node.as_deref().map(fate::driving_off).unwrap_or_default();
         let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
@@ -175,7 +175,7 @@ impl Evictor {
         self.mark_and_delete(key, &pod).await
     }
 
-    /// Since when the time of this pod runs.
+    /// The start of the pod's toleration time.
     fn since(&self, key: &str, pod: &Pod) -> Instant {
         let uid = Uid::from(pod.metadata.uid.as_deref().unwrap_or_default());
         let mut counting = self.counting();
@@ -187,12 +187,12 @@ impl Evictor {
         count.since
     }
 
-    /// Its deletion was not announced before.
+    /// Whether this is the first announcement of the pod's deletion.
     fn is_first(&self, key: &str) -> bool {
         self.counting().get_mut(key).is_some_and(|count| !std::mem::replace(&mut count.told, true))
     }
 
-    /// The time of a pod runs no more. `pod` is none when it is gone or on its way.
+    /// Cancels the eviction of a pod. `pod` is `None` if the pod is missing or already terminating.
     fn cancel(&self, key: &str, pod: Option<&Pod>) {
         let Some(count) = self.counting().remove(key) else { return };
         if let Some(pod) = pod.filter(|_| !count.told) {
@@ -201,7 +201,8 @@ impl Evictor {
         }
     }
 
-    /// Two writes. After the first the pod says why it will go; the next look deletes it.
+    /// Records the reason in the pod's condition, then deletes the pod. If the second write fails, the next sync
+    /// repeats it.
     async fn mark_and_delete(&self, key: &str, pod: &Pod) -> Result<(), EvictionError> {
         let (namespace, name) = split_key(key);
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
@@ -220,7 +221,7 @@ impl Evictor {
         match api.delete(name, &DeleteParams::default().preconditions(this_one)).await {
             Ok(_) => {}
             Err(error) if is_not_found(&error) => return Ok(()),
-            // A conflict too: if another pod has its name by now, the next look is at that one.
+            // Includes conflicts: if another pod has this name by now, the next sync examines that pod.
             Err(cause) => return Err(EvictionError::Delete { key: key.to_owned(), cause }),
         }
         if let Some(count) = self.counting().get_mut(key) {
@@ -234,7 +235,7 @@ impl Evictor {
     }
 }
 
-/// All conditions with the one that says why the pod goes; none if it is there.
+/// The pod's conditions with the one that records the reason for the deletion; `None` if it is already present.
 fn doomed(pod: &Pod, now: jiff::Timestamp) -> Option<Vec<PodCondition>> {
     let mut conditions = pod.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
     let reason = Some(condition::DELETION_BY_TAINT_MANAGER);

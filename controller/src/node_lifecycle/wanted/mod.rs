@@ -1,5 +1,5 @@
-//! What a Node should look like: conditions of a lost one, taints for its conditions, labels that stand for others. Pure
-//! (upstream: nodeConditionToTaintKeyStatusMap, labelReconcileInfo).
+//! Desired state of a Node: the conditions of a lost node, the taints for its conditions, and labels that mirror
+//! others. Pure (upstream: nodeConditionToTaintKeyStatusMap, labelReconcileInfo).
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::health::Readiness;
 use orlop_client::names::taint;
 
 const NO_SCHEDULE: &str = "NoSchedule";
-/// Effect of taints that pods have to leave for.
+/// The taint effect that evicts pods.
 pub const NO_EXECUTE: &str = "NoExecute";
 
-/// Condition, its value, and the taint that goes with it.
+/// A condition, its status, and the corresponding taint.
 const OF_CONDITIONS: [(&str, &str, &str); 6] = [
     ("Ready", "False", taint::NOT_READY),
     ("Ready", "Unknown", taint::UNREACHABLE),
@@ -24,22 +24,23 @@ const OF_CONDITIONS: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", taint::PID_PRESSURE),
 ];
 
-/// A label, and the older one that has to have its value.
+/// A label, and the older label that must have the same value.
 const LABELS: [(&str, &str); 2] =
     [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
 
-/// Conditions that a silent node loses its word on. The network is not said by the node.
+/// Conditions that the node itself reports; they become Unknown when it is silent. The node does not report the
+/// network condition.
 const SAID_BY_NODE: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// Reason of a condition that became unknown.
+/// The reason of a condition that became Unknown.
 pub const STOPPED: &str = "NodeStatusUnknown";
 
-/// API times have whole seconds.
+/// API timestamps have a resolution of one second.
 pub fn whole_seconds(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
-/// All conditions of a node that was not heard for too long; none if they are so already.
+/// All conditions of a node that was silent for too long; `None` if they are already set.
 pub fn lost(node: &Node, now: Timestamp) -> Option<Vec<NodeCondition>> {
     let now = whole_seconds(now);
     let mut conditions = node.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
@@ -68,18 +69,18 @@ pub fn lost(node: &Node, now: Timestamp) -> Option<Vec<NodeCondition>> {
     changed.then_some(conditions)
 }
 
-/// Whether pods may be driven off a node that is not ready.
+/// Whether pods may be evicted from a node that is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eviction {
-    /// From no node: all are lost, which says more about the one who listens.
+    /// From no node: all nodes are lost, so the fault is probably on this side.
     Stopped,
-    /// Not yet from this one. Where it is under way already, it goes on.
+    /// Not yet from this node. An eviction in progress continues.
     Waiting,
-    /// Yes.
+    /// Evictions are permitted.
     Granted,
 }
 
-/// The node is not ready, and its pods have not been told to go.
+/// Whether the node is not ready and has no NoExecute taint for it yet.
 pub fn awaits_eviction(node: &Node) -> bool {
     let told = |key| taints(node).iter().any(|taint| taint.key == key && taint.effect == NO_EXECUTE);
     match Readiness::of(node) {
@@ -93,10 +94,11 @@ pub fn taints(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-/// All taints that a node should have; none if it has them already. Those of others stay, in their order.
+/// All taints that a node should have; `None` if it already has them. Taints of other owners stay, in their
+/// order.
 ///
-/// Unlike upstream, a node that has not said whether it is ready keeps what it has of `not-ready` and `unreachable`: admission
-/// puts the first on every new node, and whoever takes it off by hand has said enough.
+/// Unlike upstream, a node that has not reported its readiness keeps its `not-ready` and `unreachable` taints as
+/// they are: admission adds the first one to every new node, and a manual removal is respected.
 pub fn retainted(node: &Node, eviction: Eviction, now: Timestamp) -> Option<Vec<Taint>> {
     let old = taints(node);
     let readiness = Readiness::of(node);
@@ -145,7 +147,7 @@ fn of_conditions(node: &Node) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// Labels that have to be written.
+/// The labels to write.
 pub fn relabeled(node: &Node) -> BTreeMap<String, String> {
     let empty = BTreeMap::new();
     let labels = node.metadata.labels.as_ref().unwrap_or(&empty);

@@ -1,4 +1,4 @@
-//! What is written for what is found.
+//! Desired state for each observed state.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -155,7 +155,7 @@ fn long_taint(text: &str) -> String {
 }
 
 #[test]
-fn a_new_taint_has_its_time_and_an_old_one_keeps_what_it_has() {
+fn new_taint_has_a_time_and_existing_taint_is_unchanged() {
     let mut node = node(&[("Ready", "Unknown")], &["unreachable:NoSchedule"], false);
     node.spec.as_mut().unwrap().taints.as_mut().unwrap()[0].value = Some("v".to_owned());
     let taints = retainted(&node, Eviction::Granted, now()).unwrap();
@@ -164,7 +164,7 @@ fn a_new_taint_has_its_time_and_an_old_one_keeps_what_it_has() {
 }
 
 #[test]
-fn who_awaits_eviction() {
+fn unready_node_without_a_no_execute_taint_awaits_eviction() {
     for (name, conditions, taints, wanted) in [
         ("nothing said", None, &["not-ready:NoSchedule"][..], false),
         ("ready", Some("True"), &[][..], false),
@@ -179,7 +179,7 @@ fn who_awaits_eviction() {
 }
 
 #[test]
-fn a_lost_node() {
+fn conditions_reported_by_a_lost_node_become_unknown() {
     let mut seen =
         node(&[("Ready", "True"), ("NetworkUnavailable", "False"), ("DiskPressure", "Unknown")], &[], false);
     let conditions = lost(&seen, now()).unwrap();
@@ -210,7 +210,7 @@ fn a_lost_node() {
 }
 
 #[test]
-fn older_labels_follow() {
+fn beta_labels_copy_the_current_labels() {
     let (os, arch) = ("kubernetes.io/os", "kubernetes.io/arch");
     for (name, labels, wanted) in [
         ("none", json!(null), json!({})),

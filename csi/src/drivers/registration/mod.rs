@@ -19,9 +19,10 @@ use super::{Drivers, Endpoint};
 
 /// The plugin type that a CSI driver reports.
 const CSI_PLUGIN: &str = "CSIPlugin";
-/// How often the directory is read while a socket in it does not answer, or without change notifications from the kernel.
+/// Interval between reads of the directory while one of its sockets does not respond, or without change
+/// notifications from the kernel.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often it is read without a notification: a file system may have been mounted over it.
+/// Interval between reads without a notification: a file system may have been mounted over the directory.
 const LONG: Duration = Duration::from_secs(60);
 /// The longest that a driver may take to report its identity.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -150,8 +151,8 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Removes the drivers whose socket is gone. A driver that has another socket is contacted there immediately, because it
-    /// may have been reached through the one that is gone.
+    /// Removes the drivers of missing sockets. A driver with another socket is contacted there immediately, because
+    /// it may have been reached through the missing one.
     fn left(&mut self, names: BTreeSet<String>) {
         for name in names {
             let other = self.seen.iter().find(|(_, known)| known.at.name == name);
@@ -190,7 +191,7 @@ fn sockets(dir: &Path) -> std::io::Result<BTreeMap<OsString, Mark>> {
     Ok(found)
 }
 
-/// Asks a registration socket for its driver, and confirms the registration.
+/// Queries a registration socket for its driver, and confirms the registration.
 async fn register(path: &Path) -> Option<PluginInfo> {
     let channel = socket::connect(&path.display().to_string()).ok()?;
     let mut client = RegistrationClient::new(channel);

@@ -81,7 +81,7 @@ async fn driver_with_two_sockets_is_removed_with_the_second() {
     let driver = rig.drivers.get("d.example").expect("it is behind the other socket still");
     drop(driver);
     let answers = async {
-        // It is reached through the other socket as soon as it was contacted there.
+        // The driver is reachable again as soon as it is contacted at the other socket.
         while rig.drivers.get("d.example").unwrap().list_volumes(Default::default()).await.is_err() {
             tokio::task::yield_now().await;
         }
@@ -143,7 +143,7 @@ fn reused_inode_is_another_socket() {
 async fn silent_sockets_do_not_delay_shutdown_or_each_other() {
     let rig = Rig::new();
     let (registering, csi) = (rig.plugins().join("hangs"), rig.dir.path().join("csi-hangs"));
-    // They accept connections and never answer.
+    // The sockets accept connections and never respond.
     let _listeners = [&registering, &csi].map(|path| UnixListener::bind(path).unwrap());
     let named =
         [Endpoint { name: "hangs.example".to_owned(), endpoint: format!("unix://{}", csi.display()) }];
@@ -166,7 +166,7 @@ async fn stopped_endpoint_adds_no_driver() {
     let driver = rig.drivers.ask(&at).await.unwrap();
     let stop = CancellationToken::new();
     stop.cancel();
-    // It was asked before the stop, and the answer arrived afterwards.
+    // The driver was queried before the stop, and its response arrived afterwards.
     rig.drivers.take_up(driver.clone(), false, &stop);
     assert!(rig.drivers.get("d.example").is_none());
     rig.drivers.take_up(driver, false, &CancellationToken::new());

@@ -1,4 +1,4 @@
-//! What upstream makes of the same sources.
+//! Translations with upstream's results for the same sources.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ mod zones;
 const ZONE: &str = "topology.kubernetes.io/zone";
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 
-/// A volume of a source; `more` is laid over it.
+/// A volume with this source; `more` is merged over it.
 fn volume(source: Value, more: Value) -> PersistentVolume {
     let mut value = json!({"metadata": {"name": "pv"}, "spec": source});
     merge(&mut value, more);
@@ -50,7 +50,7 @@ fn in_tree_sources_name_the_fields_of_their_plugin() {
 }
 
 #[test]
-fn all_migrated_plugins_are_here() {
+fn every_plugin_has_a_driver_and_other_sources_have_none() {
     for plugin in &PLUGINS {
         assert_eq!(names::migrated_driver(plugin.name), Some(plugin.driver));
     }
@@ -72,7 +72,7 @@ fn all_migrated_plugins_are_here() {
 }
 
 #[test]
-fn sources_of_volumes() {
+fn in_tree_volumes_translate_to_csi() {
     for (case, source, want) in [
         (
             "1 ebs",
@@ -170,7 +170,7 @@ fn sources_of_volumes() {
 }
 
 #[test]
-fn volumes_of_pods() {
+fn inline_volumes_translate_to_csi() {
     for (case, source, name, mode, want) in [
         (
             "1 ebs",
@@ -240,7 +240,7 @@ fn volumes_of_pods() {
 }
 
 #[test]
-fn sources_come_back() {
+fn csi_volumes_translate_back_to_in_tree() {
     let azure = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/disks/d";
     for (case, csi, want) in [
         (
@@ -322,7 +322,7 @@ fn sources_come_back() {
 }
 
 #[test]
-fn classes() {
+fn class_parameters_and_topologies_translate() {
     let topologies =
         |key: &str, values: &[&str]| json!([{"matchLabelExpressions": [{"key": key, "values": values}]}]);
     for (case, class, want) in [

@@ -1,4 +1,4 @@
-//! Zones and regions of volumes, both ways.
+//! Zones and regions of volumes, in both directions.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn affinity(terms: &[&[(&str, &[&str])]]) -> Value {
 }
 
 #[test]
-fn zones_of_volumes() {
+fn volume_zones_translate_to_driver_keys() {
     let disk = json!({"gcePersistentDisk": {"pdName": "d"}});
     let key = "topology.gke.io/zone";
     for (case, labels, before, handle, after) in [
@@ -76,7 +76,7 @@ fn zones_of_volumes() {
         assert_eq!(got["spec"].get("nodeAffinity"), after.get("nodeAffinity"), "{case}");
         assert_eq!(got["metadata"].get("labels").cloned().unwrap_or(json!({})), labels, "{case}");
     }
-    // No region has both.
+    // No region contains both zones.
     let far = json!({"metadata": {"labels": {ZONE: "us-b1-a__eu-b1-a"}}});
     assert!(to_csi(&volume(disk, far)).is_none());
     let vsphere = json!({"metadata": {"labels": {ZONE: "z", REGION: "r"}}});
@@ -87,7 +87,7 @@ fn zones_of_volumes() {
 }
 
 #[test]
-fn zones_come_back() {
+fn driver_zones_translate_back_to_kubernetes_keys() {
     let ebs = "topology.ebs.csi.aws.com/zone";
     for (case, zones, want) in [
         ("1 a zone", affinity(&[&[(ebs, &["us-west-2a"])]]), Some(("us-west-2", "us-west-2a"))),
