@@ -175,7 +175,7 @@ mod tests {
             ("ftp://127.0.0.1", Err("http://")),
             ("127.0.0.1:8080", Err("http://")),
             ("/only/a/path", Err("names no host")),
-            ("http://a b", Err("is no URL")),
+            ("http://a b", Err("is not a URL")),
         ];
         for (url, want) in cases {
             match (Endpoint::new(url, None, None, &SERVER), want) {

@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn invalid_scripts_are_rejected() {
         for (script, want) in [
-            (r#"[{"rpc": "A", "code": "GONE"}]"#, "is no gRPC code"),
+            (r#"[{"rpc": "A", "code": "GONE"}]"#, "is not a gRPC code"),
             (r#"[{"rpc": "A", "fault": "sulk"}]"#, "unknown variant"),
             (r#"[{"rcp": "A"}]"#, "unknown field"),
             ("nonsense", "expected"),

@@ -157,7 +157,7 @@ mod tests {
         fs::write(&full, "dear")?;
         clear(&empty)?;
         assert!(!empty.exists());
-        assert!(clear(&full).is_err_and(|error| error.to_string().contains("left alone")));
+        assert!(clear(&full).is_err_and(|error| error.to_string().contains("it was not changed")));
         assert_eq!(fs::read_to_string(&full)?, "dear");
         Ok(())
     }

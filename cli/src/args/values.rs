@@ -105,7 +105,7 @@ mod tests {
     fn labels_and_taints_are_parsed() {
         assert_eq!(label("a/b=c"), Ok(("a/b".to_owned(), "c".to_owned())));
         for (text, why) in
-            [("a", "is no KEY=VALUE"), ("-=c", "is no key of a label"), ("a=-", "is no value of a label")]
+            [("a", "is not a KEY=VALUE"), ("-=c", "is not a valid label key"), ("a=-", "is not a valid label value")]
         {
             let error = label(text).expect_err(text);
             assert!(error.contains(why), "{text}: {error}");
@@ -114,7 +114,7 @@ mod tests {
         let expected = ("k".to_owned(), Some("v".to_owned()), "NoSchedule".to_owned());
         assert_eq!(said("k=v:NoSchedule"), Ok(expected));
         assert_eq!(said("k:NoExecute"), Ok(("k".to_owned(), None, "NoExecute".to_owned())));
-        for (text, why) in [("k=v", "is no KEY=VALUE:EFFECT"), ("k=v:No", "is no effect")] {
+        for (text, why) in [("k=v", "is not a KEY=VALUE:EFFECT"), ("k=v:No", "is not an effect")] {
             let error = taint(text).expect_err(text);
             assert!(error.contains(why), "{text}: {error}");
         }
@@ -125,8 +125,8 @@ mod tests {
         let endpoint = csi_endpoint("d.example=unix:///run/d.sock").map(|at| (at.name, at.endpoint));
         assert_eq!(endpoint, Ok(("d.example".to_owned(), "unix:///run/d.sock".to_owned())));
         for (text, why) in [
-            ("unix:///run/d.sock", "is no NAME=ENDPOINT"),
-            ("D=unix:///run/d.sock", "is no name of a CSI driver"),
+            ("unix:///run/d.sock", "is not a NAME=ENDPOINT"),
+            ("D=unix:///run/d.sock", "is not a valid name of a CSI driver"),
             ("d=tcp://127.0.0.1:1", "is no unix socket"),
         ] {
             let error = csi_endpoint(text).expect_err(text);

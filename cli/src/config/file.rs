@@ -185,15 +185,15 @@ mod tests {
     #[test]
     fn invalid_files_are_reported() {
         let cases = [
-            ("dat-dir: /x\n", "`dat-dir`, which is no flag; did you mean `data-dir`?"),
+            ("dat-dir: /x\n", "`dat-dir`, which is not a flag; did you mean `data-dir`?"),
             ("data_dir: /x\n", "did you mean `data-dir`?"),
             ("tls-cert: x\n", "did you mean `tls-cert-file`?"),
             ("config: other.yaml\n", "cannot name another"),
             ("listen: [a, b]\n", "`listen` must be a text"),
             ("controllers: [1]\n", "`controllers` must be a text or a list of texts"),
             ("- a\n", "must be a map"),
-            ("listen: 'x\n", "no valid YAML"),
-            ("listen: a\nlisten: b\n", "no valid YAML"),
+            ("listen: 'x\n", "not valid YAML"),
+            ("listen: a\nlisten: b\n", "not valid YAML"),
         ];
         for (text, part) in cases {
             let error = parsed(text).expect_err(text);

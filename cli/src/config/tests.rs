@@ -228,7 +228,7 @@ fn insight_command_lines_are_parsed() {
         (&["unblock", "pv/a", "--yes", "--dry-run"], &["--yes", "--dry-run"]),
         (&["history", "pv/a", "--limit", "0"], &["--limit"]),
         (&["get", "pv/a", "-l", "a=b"], &["--selector"]),
-        (&["why", "pv/a", "--context", "x"], &["--context", "--kubeconfig"]),
+        (&["why", "pv/a", "--context", "x"], &["--context", "kubeconfig"]),
     ];
     for (args, parts) in cases {
         let args: Vec<&str> = args.iter().chain(&server).copied().collect();

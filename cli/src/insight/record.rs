@@ -184,8 +184,8 @@ mod tests {
             ("in pieces", vec![head[..9].into(), head[9..].into(), added.into(), "\n".into()], Ok(saved)),
             ("nothing", vec![], Err("it sent nothing")),
             ("half a line", vec![head.clone(), added.into()], Err("within a line")),
-            ("no JSON", vec![head.clone(), "{\n".into()], Err("line 2 is no JSON")),
-            ("another form", vec![line.clone()], Err("sends the form")),
+            ("not JSON", vec![head.clone(), "{\n".into()], Err("line 2 is not JSON")),
+            ("another format", vec![line.clone()], Err("sends the format")),
             (
                 "an end",
                 vec![head, r#"{"type":"ERROR","code":410,"message":"gone"}"#.into(), "\n".into()],

@@ -186,7 +186,7 @@ mod tests {
             ("Operation cannot be fulfilled on nothing", "Operation cannot be fulfilled on nothing"),
             (
                 "Timeout: Too large resource version: 9, current: 3",
-                "revision 9 has not come yet; the newest is 3",
+                "revision 9 is in the future; the newest is 3",
             ),
             ("pods \"a\" not found", "pods \"a\" not found"),
         ] {

@@ -139,7 +139,7 @@ async fn empty_plan_needs_no_confirmation() {
     let server = Server::default().with(TRIAL, 200, plan(0));
     let (said, ended) = reclaim(&server, (false, false, false, "")).await;
     let (text, ended) = ended.unwrap();
-    assert!(said.is_empty() && text.contains("there is nothing to do"), "{said}{text}");
+    assert!(said.is_empty() && text.contains("nothing to do"), "{said}{text}");
     assert_eq!((ended, server.asked().len()), (Ended::Well, 1));
 }
 
@@ -216,7 +216,7 @@ async fn deleted_object_is_reported_with_its_revision() {
     for (knows, wanted) in [
         (
             false,
-            "cannot explain pvc ns/c: this server has no API group orlop.dev; only orlop itself can tell",
+            "cannot explain pvc ns/c: this server has no API group orlop.dev, which only orlop serves",
         ),
         (
             true,
@@ -270,7 +270,7 @@ async fn past_object_is_read_as_a_list() {
     assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["NAME", "a"]);
 
     let absent =
-        "cannot get pv a: it was not there then; `orlop history pv/a` says when it was, if it ever was";
+        "cannot get pv a: it did not exist then; `orlop history pv/a` shows when it existed";
     assert_eq!(told((200, list(json!([]))), ObjectOutput::Yaml).await.unwrap_err(), absent);
     assert_eq!(told((200, table(json!([]))), ObjectOutput::Table).await.unwrap_err(), absent);
     let refusal = (410, json!({"message": "too old resource version"}));

@@ -128,7 +128,7 @@ mod tests {
         let wanted = "DRIVER  KIND    HANDLE       SIZE  WHAT                OBJECT\n\
                       d       volume  long-handle  1Gi   unknown to the API  -\n\
                       d       volume  h?[2J        -     known               -\n\n\
-                      differences found: 1 known, 1 unknown to the API, 0 missing in the driver, 0 being made\n";
+                      differences found: 1 known, 1 unknown to the API, 0 missing in the driver, 0 being created\n";
         assert_eq!(told(&rows, Output::Table), wanted);
         let json: Value = serde_json::from_str(&told(&rows, Output::Json)).unwrap_or_default();
         assert_eq!((&json["amiss"], &json["rows"][0]["what"]), (&json!(true), &json!("unknown")));

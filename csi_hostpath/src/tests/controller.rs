@@ -234,7 +234,7 @@ async fn foreign_files_are_left_alone() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, "dear").unwrap();
         let error = crate::records::Records::open(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("--data-dir of its own"), "{case}: {error}");
+        assert!(error.contains("use a separate --data-dir"), "{case}: {error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "dear", "{case}");
     }
 }

@@ -223,7 +223,7 @@ pub(super) fn cases() -> Vec<Case> {
             &[
                 "Claim d-web-1 cannot be created",
                 "quota q",
-                "asks for 5Gi, 8Gi of 10Gi",
+                "requests 5Gi, 8Gi of 10Gi",
                 r#""requests.storage":"13Gi""#,
             ],
         ),

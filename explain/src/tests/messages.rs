@@ -251,7 +251,7 @@ fn others_told() -> Vec<ExpectedMessage> {
             CLAIM,
             Some(Code::VolumeMissing),
             Severity::Attention,
-            &["`orlop undelete pv/w` brings it back"],
+            &["`orlop undelete pv/w` restores it"],
             &[],
         ),
         case(

@@ -264,7 +264,7 @@ fn pairs() -> Vec<Pair> {
                 of_class("wait"),
                 json!({}),
                 Rule::Class,
-                Then::Told("make the pod"),
+                Then::Told("create the pod"),
             )
         },
         Pair {

@@ -71,7 +71,7 @@ fn causes_are_formatted_as_a_tree() {
     told["severity"] = json!("waiting");
     told["blocked_by"][0]["owner"] = json!("unknown");
     let text = why(&told, look());
-    assert!(text.contains("is Pending: it is waiting, which may be expected\n"), "{text}");
+    assert!(text.contains("is Pending: waiting, which can be normal\n"), "{text}");
     assert!(text.contains("      its owner is unknown\n"), "{text}");
     told["causes"][0]["code"] = json!("WaitsForPod");
     assert!(!why(&told, look()).contains("volumes fit"));

@@ -51,7 +51,7 @@ pub(crate) fn why(told: &Value, look: Look) -> String {
 fn severity(word: &str) -> (Paint, String) {
     match word {
         "ok" => (Paint::Good, "all is well".to_owned()),
-        "waiting" => (Paint::Warn, "it is waiting, which may be expected".to_owned()),
+        "waiting" => (Paint::Warn, "waiting, which can be normal".to_owned()),
         "attention" => (Paint::Bad, "it needs attention".to_owned()),
         other => (Paint::Bad, other.to_owned()),
     }
