@@ -63,7 +63,7 @@ async fn objects_are_shown_as_of_any_revision() {
             "cannot get storageclass none: storageclasses.storage.k8s.io \"none\" not found",
         ),
         (&["why", "sc/none"], "cannot explain storageclass none"),
-        (&["get", "sc/two"], "bring it back with `orlop undelete storageclass/two`"),
+        (&["get", "sc/two"], "restore it with `orlop undelete storageclass/two`"),
         (&["get", "sc", "--as-of", "999999"], "revision 999999 has not come yet"),
         (&["get", "sc", "--as-of", "2000-01-01T00:00:00Z"], "the first write came later"),
         (&["undelete", "sc/two"], "give --yes"),

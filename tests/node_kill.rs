@@ -520,7 +520,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn at_random_times() {
+async fn agent_is_killed_at_random_times() {
     let Some(mut deadly) = Deadly::start().await else { return };
     let seed = number("ORLOP_NODE_KILL_SEED").unwrap_or_else(|| rand::rng().random());
     eprintln!("ORLOP_NODE_KILL_SEED={seed}");

@@ -209,7 +209,7 @@ async fn operations_are_linearizable_with_compaction() {
 
 /// Checks a saved history.
 #[test]
-fn a_kept_history() {
+fn saved_history_is_linearizable() {
     let Some(path) = std::env::var_os("ORLOP_LINEAR_HISTORY") else { return };
     judge(&History::read(Path::new(&path)).unwrap());
 }

@@ -2,8 +2,9 @@
 //!
 //! `edges` compares the dependencies between crates with ARCHITECTURE.md, `cycles` finds import cycles
 //! inside a crate (`syntax` reads the paths, `modules` resolves them to files), and `style` checks the layout
-//! of modules.
+//! of modules. `commands` checks the test filters in the documentation.
 
+mod commands;
 mod cycles;
 mod edges;
 mod modules;

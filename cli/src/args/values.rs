@@ -104,9 +104,11 @@ mod tests {
     #[test]
     fn labels_and_taints_are_parsed() {
         assert_eq!(label("a/b=c"), Ok(("a/b".to_owned(), "c".to_owned())));
-        for (text, why) in
-            [("a", "is not a KEY=VALUE"), ("-=c", "is not a valid label key"), ("a=-", "is not a valid label value")]
-        {
+        for (text, why) in [
+            ("a", "is not a KEY=VALUE"),
+            ("-=c", "is not a valid label key"),
+            ("a=-", "is not a valid label value"),
+        ] {
             let error = label(text).expect_err(text);
             assert!(error.contains(why), "{text}: {error}");
         }

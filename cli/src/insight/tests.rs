@@ -214,14 +214,11 @@ async fn deleted_object_is_reported_with_its_revision() {
     let claim = Named { kind: "pvc".to_owned(), name: "c".to_owned() };
     let mut session = Session::begin(gone.client(), Some("ns")).await.unwrap();
     for (knows, wanted) in [
-        (
-            false,
-            "cannot explain pvc ns/c: this server has no API group orlop.dev, which only orlop serves",
-        ),
+        (false, "cannot explain pvc ns/c: this server has no API group orlop.dev, which only orlop serves"),
         (
             true,
-            "cannot explain pvc ns/c: it was deleted at 2026-01-31T12:00:00Z (revision 7); bring it back with \
-             `orlop undelete pvc/c -n ns`, or see what was before with `orlop history pvc/c -n ns`",
+            "cannot explain pvc ns/c: it was deleted at 2026-01-31T12:00:00Z (revision 7); restore it with \
+             `orlop undelete pvc/c -n ns`, or show its earlier states with `orlop history pvc/c -n ns`",
         ),
     ] {
         session.has_insight = knows;
@@ -269,8 +266,7 @@ async fn past_object_is_read_as_a_list() {
     let text = told((200, table(json!([{"cells": ["a"]}]))), ObjectOutput::Table).await.unwrap();
     assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["NAME", "a"]);
 
-    let absent =
-        "cannot get pv a: it did not exist then; `orlop history pv/a` shows when it existed";
+    let absent = "cannot get pv a: it did not exist then; `orlop history pv/a` shows when it existed";
     assert_eq!(told((200, list(json!([]))), ObjectOutput::Yaml).await.unwrap_err(), absent);
     assert_eq!(told((200, table(json!([]))), ObjectOutput::Table).await.unwrap_err(), absent);
     let refusal = (410, json!({"message": "too old resource version"}));
