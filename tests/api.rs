@@ -144,7 +144,7 @@ async fn compacted_revisions_are_expired() {
     // A list in progress receives a token to continue with the current state.
     let answer = http.get(&format!("{MAPS}?limit=2&continue={token}")).await.expect(410);
     expired(&answer);
-    let token = answer["metadata"]["continue"].as_str().expect("a token to go on with");
+    let token = answer["metadata"]["continue"].as_str().expect("a continue token");
     let rest = http.get(&format!("{MAPS}?continue={token}")).await.expect(200);
     let names: Vec<&str> = rest["items"].as_array().unwrap().iter().map(name).collect();
     assert_eq!(names, ["m2", "m3", "m4"], "behind the page that it had");

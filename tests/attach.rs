@@ -132,7 +132,7 @@ async fn concurrent_attachments_are_all_attached_and_detached() {
         while gone < many {
             tokio::select! {
                 event = watch.next() => {
-                    let event = event.expect("the watch goes on");
+                    let event = event.expect("the watch continues");
                     let name = event["object"]["metadata"]["name"].as_str().unwrap().to_owned();
                     if event["type"] == "DELETED" {
                         gone += 1;

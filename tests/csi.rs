@@ -244,7 +244,7 @@ async fn volumes_follow_pods_and_leave_dead_nodes() {
         })
     };
     let events = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=second";
-    lab.http.until(events, "who holds it is told", refused).await;
+    lab.http.until(events, "the event names the holder", refused).await;
     lab.end_pod("first").await;
     lab.on("data", &["n1"]).await;
     lab.tell("n1", &json!({"volumesInUse": null})).await;

@@ -222,7 +222,7 @@ async fn finalizers_are_removed_only_when_nothing_needs_them() {
     assert!(held["metadata"]["deletionTimestamp"].is_string(), "{held:#}");
     let force = json!({"force": "data may be corrupted"});
     for (case, name, options, words) in [
-        ("3 nobody says that the driver is gone", "release", json!({}), "can force it"),
+        ("3 the driver is not confirmed as removed", "release", json!({}), "can force it"),
         ("4 by another verb", "unblock", force.clone(), "release asks"),
     ] {
         let refused = verb(&http, aim, name, options).await;
@@ -401,7 +401,7 @@ async fn server_starts_from_the_recording_of_another() {
     let capture = http.get(&format!("{ROOT}/capture")).await;
     assert!(
         !capture.text().contains("hunter2") && capture.text().contains("\"password\""),
-        "secrets are told without values"
+        "secrets are listed without values"
     );
     let file = plane.dir().join("it.capture");
     std::fs::write(&file, &capture.body).unwrap();

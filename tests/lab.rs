@@ -86,7 +86,7 @@ async fn running_lab_repeats_and_resets() {
     let address = dir.path().join("address");
     let args = ["lab", "--listen=127.0.0.1:0", &format!("--address-file={}", address.display())];
     let mut process = Process::start("lab", dir.path(), &args.map(str::to_owned));
-    let url = wait::until("the laboratory is ready", async || {
+    let url = wait::until("the lab is ready", async || {
         if let Some(status) = process.ended() {
             panic!("it ended at its start ({status}): {}", process.log());
         }
@@ -120,7 +120,7 @@ async fn other_servers_and_unexpected_states_are_reported() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let url = plane.url();
     let said = ends(&lab(&["run", "bind", "--server", &url]).await, 1);
-    assert!(said.contains("this server is no laboratory"), "{said}");
+    assert!(said.contains("this server is not a lab"), "{said}");
     // The server looks like a lab, but nothing reacts.
     let map = json!({"metadata": {"name": "lab"}, "data": {"silent.heard": "", "faults.heard": "[]"}});
     plane.http().create("/api/v1/namespaces/default/configmaps", &map).await;

@@ -291,7 +291,7 @@ async fn gc_removes_leftovers_of_an_agent() {
         .output()
         .unwrap();
     let (_, error) = ends(&deaf, 2);
-    assert!(error.contains("error: cannot list pods, and without them nobody knows what is left"), "{error}");
+    assert!(error.contains("error: cannot list pods, which is required to find leftovers"), "{error}");
     assert!(pods.join("full").exists() && pods.join("empty").exists());
 
     let (said, _) = ends(&gc(&[]), 1);

@@ -68,7 +68,7 @@ async fn silent_node_is_evicted_and_recovers() {
         assert_eq!(
             taints(&node),
             ["node.kubernetes.io/not-ready:NoSchedule"],
-            "nobody has said that it is ready"
+            "no readiness is reported"
         );
     }
     let alive: Alive = Arc::new(Mutex::new(["a", "b"].map(str::to_owned).into()));

@@ -409,13 +409,13 @@ async fn a_cut_while_mounting(ground: &Ground, node: &str) {
     ground.machine(node).cut();
     ground.driver.faults(&json!([]));
     let pod = ground.http.get(&format!("{PODS}/slow")).await.expect(200);
-    wait::until("the agent goes on alone", async || match ground.mounts(node, &pod) {
+    wait::until("the agent continues alone", async || match ground.mounts(node, &pod) {
         1 => Ok(()),
         mounts => Err(format!("{mounts} mounts")),
     })
     .await;
     let told = ground.http.get(&format!("{PODS}/slow")).await.expect(200);
-    assert_ne!(told["status"]["phase"], "Running", "nobody can have told it");
+    assert_ne!(told["status"]["phase"], "Running", "it cannot have been informed");
     ground.machine(node).heal();
     let pod = ground.running("slow").await;
     assert_eq!(ground.mounts(node, &pod), 1, "mounted once");
@@ -505,7 +505,7 @@ async fn disconnected_node_is_lost_and_recovers() {
     http.until(&format!("{NODES}/{lost}"), "ready", told).await;
     http.patch(&format!("{NODES}/{lost}"), &json!({"spec": {"taints": null}})).await.expect(200);
     ground.back(lost).await;
-    assert_eq!(uid(&ground.running("db-0").await), uid(&next), "who has the volume now is left alone");
+    assert_eq!(uid(&ground.running("db-0").await), uid(&next), "the current user of the volume is not affected");
     // The node can be used again.
     ground.bare("again", "again", lost).await;
     ground.running("again").await;

@@ -406,13 +406,13 @@ async fn script_failure_is_reported_and_script_survives_the_agent() {
     ground.http.until(RECYCLER, "runs", |pod| pod["status"]["phase"] == "Running").await;
     ground.kill_agent().await;
     std::fs::write(&go, "").unwrap();
-    wait::until("the script goes on", async || {
+    wait::until("the script continues", async || {
         let left = names(&data);
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     })
     .await;
     let pod = ground.http.get(RECYCLER).await.expect(200);
-    assert_eq!(pod["status"]["phase"], "Running", "nobody has told anything: {pod:#}");
+    assert_eq!(pod["status"]["phase"], "Running", "no status is reported: {pod:#}");
     ground.start_agent();
     ground.is_recycled(&data).await;
 }

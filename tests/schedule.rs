@@ -92,7 +92,7 @@ async fn land(layout: Layout) {
                    deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
     http.until(&format!("{PODS}/first"), "there is no volume", |pod| says(pod, nothing)).await;
     let claim = http.get(&format!("{CLAIMS}/first")).await.json();
-    assert_eq!(claim["status"]["phase"], "Pending", "nobody took a volume for it");
+    assert_eq!(claim["status"]["phase"], "Pending", "no volume was chosen for it");
 
     add_volume(&http, "pv-2", "n2").await;
     assert_eq!(placed(&http, "first").await, "n2");

@@ -177,7 +177,7 @@ async fn tell(layout: Layout, killed: Killed, first: First, hand: Hand) {
     // The claim is deleted. The volume still refers to it, and is recycled.
     story.run(&["delete", "pvc", "--namespace", "test", "myclaim"]).await;
     let released = story
-        .see(PV3, "Released (or, when somebody died, retried)", |volume| {
+        .see(PV3, "Released (or retried, after a crash)", |volume| {
             let phase = &volume["status"]["phase"];
             phase == "Released" || killed != Killed::Nobody && phase == "Failed"
         })
@@ -258,7 +258,7 @@ async fn check_history(http: &Http, before: &str) {
     let lives = lives(http, CLAIMS, before).await;
     assert_eq!(lives["myclaim"], [vec!["Pending", "Bound", "Lost", "Bound"]], "the claim");
     let lives = self::lives(http, VOLUMES, before).await;
-    assert_eq!(lives["pv4"], [vec!["Pending", "Available"]], "the volume that nobody asked for");
+    assert_eq!(lives["pv4"], [vec!["Pending", "Available"]], "the volume without a claim");
     let [one, two] = &lives["pv3"][..] else { panic!("pv3 lived twice: {lives:?}") };
     // A volume with a waiting claim may or may not be Available first, depending on which one the binder syncs
     // first.

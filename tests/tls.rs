@@ -74,8 +74,8 @@ async fn tokens_and_certificates_name_the_user() {
     let ann =
         || AuthInfo { client_certificate: path("client.crt"), client_key: path("client.key"), ..nobody() };
     let cases: [(&str, AuthInfo, &str, u16); 8] = [
-        ("1 nobody, public", nobody(), "/readyz", 200),
-        ("2 nobody", nobody(), "/api/v1/namespaces", 401),
+        ("1 anonymous, public", nobody(), "/readyz", 200),
+        ("2 anonymous", nobody(), "/api/v1/namespaces", 401),
         ("3 a token", bob(), "/api/v1/namespaces", 200),
         ("4 a wrong token", stranger(), "/api/v1/namespaces", 401),
         ("5 a wrong token, public", stranger(), "/readyz", 401),

@@ -50,7 +50,7 @@ async fn service_account_token_is_valid_after_restart() {
         forged[at] = if forged[at] == b'A' { b'B' } else { b'A' };
         let forged = String::from_utf8(forged).unwrap();
         assert_eq!(with_token(&plane, &forged).get("/api").await.code, 401, "{round}");
-        assert_eq!(plane.http().get("/api").await.code, 401, "{round}: nobody");
+        assert_eq!(plane.http().get("/api").await.code, 401, "{round}: anonymous");
         plane.kill_and_restart().await;
     }
     let log = plane.server().log();

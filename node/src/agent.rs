@@ -88,7 +88,7 @@ pub enum AgentError {
     #[error(transparent)]
     Logs(#[from] LogServerError),
     /// The containers of an earlier agent cannot be determined.
-    #[error("what runs on this node cannot be told: {0}")]
+    #[error("cannot determine the containers that run on this node: {0}")]
     Runtime(#[source] io::Error),
 }
 

@@ -64,7 +64,7 @@ pub enum GcError {
         why: io::Error,
     },
     /// The pods cannot be listed.
-    #[error("cannot list pods, and without them nobody knows what is left of pods: {}", message_of(.0))]
+    #[error("cannot list pods, which is required to find leftovers: {}", message_of(.0))]
     Pods(kube::Error),
     /// The mounts cannot be determined.
     #[error(transparent)]

@@ -27,7 +27,7 @@ const DELETING: &[QueryParameter] = &[
 ];
 const LISTING: &[QueryParameter] = &[
     ("allowWatchBookmarks", "boolean", "For watches: send bookmarks."),
-    ("continue", "string", "Where to go on: the token of the list's previous part."),
+    ("continue", "string", "The continue token of the list's previous part."),
     ("fieldSelector", "string", "Only objects whose fields match."),
     ("labelSelector", "string", "Only objects whose labels match."),
     ("limit", "integer", "The maximum number of objects in one response."),

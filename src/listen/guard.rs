@@ -300,7 +300,7 @@ mod tests {
             assert_eq!(guarded.read(&mut buffer).await.unwrap(), 14);
             let request = connection.begin(axum::http::Version::HTTP_11);
             let long = tokio::time::timeout(Duration::from_secs(1000), guarded.read(&mut buffer)).await;
-            assert!(long.is_err(), "a request has a time of its own");
+            assert!(long.is_err(), "a request has its own time");
             drop(request);
             let short = tokio::time::timeout(Duration::from_secs(80), guarded.read(&mut buffer)).await;
             assert!(short.is_err(), "it may be idle");

@@ -67,7 +67,7 @@ impl Lab {
         let args =
             ["lab", "--listen=127.0.0.1:0", "--node-monitor-grace-period=10m", &file].map(str::to_owned);
         let mut process = Process::start("lab", dir.path(), &args);
-        let url = wait::until("the laboratory is ready", async || {
+        let url = wait::until("the lab is ready", async || {
             if let Some(status) = process.ended() {
                 panic!("it ended at its start ({status}): {}", process.log());
             }

@@ -86,7 +86,7 @@ pub(super) async fn follows(program: impl Fn(&str, &Path) -> Command) {
     forget(&http, &seen).await;
     line.mend();
     let lines = follow.says("what came meanwhile", holds(json!({"a": "3", "b": "2", "d": "1"}))).await;
-    assert_eq!(lines.last().unwrap()["lists"], 2, "it was told that its revision has expired, once");
+    assert_eq!(lines.last().unwrap()["lists"], 2, "it received the expiration of its revision, once");
     change(&http, "d", "2").await;
     let lines = follow.says("a change after all", holds(json!({"a": "3", "b": "2", "d": "2"}))).await;
     assert_eq!(lines.last().unwrap()["lists"], 2);

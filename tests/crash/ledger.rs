@@ -148,7 +148,7 @@ impl Ledger {
             let found = listed.remove(name.as_str());
             assert!(found == item.now || item.shows_wish(&found), "{name} is {found:?}, but {item:?}");
         }
-        assert!(listed.is_empty(), "nobody wrote {listed:?}");
+        assert!(listed.is_empty(), "no client wrote {listed:?}");
         self.highest = self.highest.max(revision(list));
     }
 
@@ -170,7 +170,7 @@ impl Ledger {
             let fits = all && seen.iter().zip(&item.happened).all(|(seen, happened)| same(seen, happened));
             assert!(fits, "{name}\nhas the history {seen:#?}\nbut was written {:#?}", item.happened);
         }
-        assert!(by_name.is_empty(), "nobody wrote {by_name:#?}");
+        assert!(by_name.is_empty(), "no client wrote {by_name:#?}");
     }
 }
 
@@ -194,7 +194,7 @@ fn ledger_accepts_only_possible_states() {
     let cases = [
         ("1 created unseen", item(None, put("a")), known(1, "a"), true),
         ("2 not created", item(None, put("a")), None, false),
-        ("3 somebody else's", item(None, put("a")), known(1, "b"), false),
+        ("3 another owner's", item(None, put("a")), known(1, "b"), false),
         ("4 updated unseen", item(known(1, "a"), put("b")), known(2, "b"), true),
         ("5 time went back", item(known(3, "a"), put("b")), known(2, "b"), false),
         ("6 deleted unseen", item(known(1, "a"), Some(Wish::Delete)), None, true),

@@ -98,7 +98,7 @@ async fn fails(case: &Case, after: u64) -> bool {
         assert_eq!(status["kind"], "Status", "{name}: {status}");
         let message = status["message"].as_str().unwrap();
         assert!(message.contains("stopped taking writes"), "{name}: {message}");
-        assert!(message.contains("Input/output error"), "{name}: the reason is told: {message}");
+        assert!(message.contains("Input/output error"), "{name}: the reason is reported: {message}");
         // The server stays in this state, even if the disk has recovered.
         layer.plan(Plan::Go);
         for path in ["/readyz", "/livez"] {

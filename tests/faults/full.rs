@@ -189,7 +189,7 @@ async fn full_disk_rejects_growth_and_loses_nothing() {
     assert_eq!(server.http.get(&format!("{MAPS}/m7")).await.code, 200);
     assert_eq!(server.delete("m7").await.code, 200);
     let seen = loop {
-        let event = watch.next().await.expect("the watch goes on");
+        let event = watch.next().await.expect("the watch continues");
         if event["type"] == "DELETED" {
             break event;
         }

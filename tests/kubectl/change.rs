@@ -286,5 +286,5 @@ async fn unauthenticated_and_untrusted_requests_fail() {
         "{said}"
     );
     let said = kubectl.run(&["get", "pv", "--token", "hush"]).await.refused();
-    assert!(said.contains("certificate"), "whom it does not know it does not talk to: {said}");
+    assert!(said.contains("certificate"), "an unknown certificate is refused: {said}");
 }

@@ -59,7 +59,7 @@ impl Causes {
             };
             faults.unless(sent.is_some(), "cause", || {
                 let asked = entry.now.as_ref().and_then(|now| writes.get(now.value.as_str()));
-                format!("nobody can have caused {entry:?}; its value is that of {asked:?}")
+                format!("no request can have caused {entry:?}; its value is that of {asked:?}")
             });
             let before = causes.earliest.last().copied().unwrap_or(0);
             causes.earliest.push(before.max(sent.unwrap_or(0)));

@@ -156,7 +156,7 @@ fn invalid_writes_are_detected() {
             push(h, 120, 130, write(A, "other", "red", None, None), Outcome::Unknown(String::new()));
         }),
         ("6 refused, and it happened", &["cause"], |h| h.operations[1].outcome = refused(409)),
-        ("7 nobody asked for it", &["cause"], |h| drop(h.operations.remove(3))),
+        ("7 not requested", &["cause"], |h| drop(h.operations.remove(3))),
         ("8 unknown, and it happened twice", &["once"], |h| {
             h.operations[0].outcome = Outcome::Unknown(String::new());
             h.operations.remove(3);
@@ -345,7 +345,7 @@ fn invalid_watches_are_detected() {
             heard(h).insert(2, bookmark(1001, 13, false))
         }),
         ("14 bookmarkable: it goes back", &["bookmarkable"], |h| heard(h).push(bookmark(1010, 14, false))),
-        ("15 bookmarkable: the end of the initial events is not told", &["bookmarkable"], |h| {
+        ("15 bookmarkable: the end of the initial events is missing", &["bookmarkable"], |h| {
             let heard = lines(1010, &[(Added, a3()), (Added, b1()), (Deleted, a4())]);
             h.streams.push(Stream { opened: 450, ..stream(3, From::Initial(0), heard) });
         }),
@@ -385,7 +385,7 @@ fn invalid_watches_are_detected() {
         ("26 by a selector: in, out and in again", &[], |h| red(h, Deleted, a1(), Added)),
         ("27 by a selector: out with the new state", &["filter"], |h| red(h, Deleted, a2(), Added)),
         ("28 by a selector: back as a change", &["is-create"], |h| red(h, Deleted, a1(), Modified)),
-        ("29 existing: told before it was asked for", &["existing"], |h| heard(h)[0].at = 99),
+        ("29 existing: sent before it was requested", &["existing"], |h| heard(h)[0].at = 99),
         ("30 expired, rightly", &[], |h| fail(h, 11, 410)),
         ("31 expired, and it must be kept", &["expired"], |h| fail(h, 12, 410)),
         ("32 another error", &["expired"], |h| fail(h, 11, 500)),

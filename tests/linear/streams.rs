@@ -67,7 +67,7 @@ impl Judge<'_> {
         for heard in &self.stream.heard {
             let revision = heard.revision().unwrap_or(0);
             faults.unless(revision <= self.causes.newest(heard.at), "existing", || {
-                format!("at {} it was told {:?}", heard.at, heard.what)
+                format!("at {} it received {:?}", heard.at, heard.what)
             });
             if let What::Event(_, state) = &heard.what {
                 let selected =
@@ -112,11 +112,11 @@ impl Judge<'_> {
             let wanted = wanted.next();
             let same = matches!(&line.what, What::Event(Change::Added, state) if Some(state) == wanted);
             faults.unless(same, "atomic", || {
-                format!("the state of {at} has {wanted:?}, the watcher was told {:?}", line.what)
+                format!("the state of {at} has {wanted:?}, the watcher received {:?}", line.what)
             });
         }
         if let Some(left_out) = wanted.next() {
-            faults.add("atomic", format!("the state of {at} has {left_out:?}, the watcher was not told"));
+            faults.add("atomic", format!("the state of {at} has {left_out:?}, the watcher did not receive it"));
         }
         (Some(at), end + 1)
     }
@@ -146,7 +146,7 @@ impl Judge<'_> {
             }
         }
         if let Some((at, begin)) = without {
-            faults.add("bookmarkable", format!("no bookmark told where the initial state of {at} ended"));
+            faults.add("bookmarkable", format!("no bookmark ended the initial state of {at}"));
             return begin;
         }
         faults.add("atomic", format!("no state of {lo}..={hi} begins with {:?}", heard.first()));
@@ -206,11 +206,11 @@ impl Judge<'_> {
             match next {
                 Some((told_change, state)) if state.revision == revision => {
                     faults.unless(told_change == change, "is-create", || {
-                        format!("revision {revision} is {change:?}, told was {told_change:?}: {state:?}")
+                        format!("revision {revision} is {change:?}, received {told_change:?}: {state:?}")
                     });
                     let same = State { revision, ..wanted.clone() } == *state;
                     faults.unless(same, "previous value", || {
-                        format!("revision {revision} is to show {wanted:?}, told was {state:?}")
+                        format!("revision {revision} must show {wanted:?}, received {state:?}")
                     });
                     next = told.next();
                     first = false;
@@ -225,7 +225,7 @@ impl Judge<'_> {
             }
         }
         if let Some((change, state)) = next {
-            faults.add("filter", format!("it was told what is nothing to it: {change:?} {state:?}"));
+            faults.add("filter", format!("it received an unrelated event: {change:?} {state:?}"));
         }
     }
 

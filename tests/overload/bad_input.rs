@@ -50,7 +50,7 @@ async fn invalid_request_heads_are_rejected() {
         ("13 TLS on a plain port", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n".to_vec(), 400),
         ("14 another version", b"GET /version HTTP/3.7\r\nhost: localhost\r\n\r\n".to_vec(), 400),
         ("15 HTTP/1.0", b"GET /version HTTP/1.0\r\nhost: localhost\r\n\r\n".to_vec(), 200),
-        ("16 HTTP/1.0 to nobody", b"GET /version HTTP/1.0\r\n\r\n".to_vec(), 403),
+        ("16 HTTP/1.0 without a host", b"GET /version HTTP/1.0\r\n\r\n".to_vec(), 403),
         ("17 two hosts", with("host: evil.example\r\n").into(), 403),
         ("18 an unknown method", b"BREW /version HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec(), 405),
         ("19 a proxy is wanted", b"CONNECT localhost:22 HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec(), 404),
@@ -173,7 +173,7 @@ async fn invalid_bodies_are_rejected() {
         ("14 no UTF-8", &post, CONFIG_MAPS, JSON, b"{\"metadata\":{\"name\":\"\xff\xfe\"}}".to_vec(), 422),
         ("15 no UTF-8 in YAML", &post, CONFIG_MAPS, YAML, b"metadata: {name: \"\xff\xfe\"}".to_vec(), 400),
         ("16 half of a pair", &post, CONFIG_MAPS, JSON, metadata("\"name\":\"\\ud800\""), 422),
-        ("17 labels that go on", &post, CONFIG_MAPS, JSON, metadata(&format!("\"labels\":{{{labels}")), 400),
+        ("17 endless labels", &post, CONFIG_MAPS, JSON, metadata(&format!("\"labels\":{{{labels}")), 400),
         (
             "18 a million labels",
             &post,

@@ -85,7 +85,7 @@ async fn memory_stays_bounded_when_half_never_read() {
         reading.spawn(async move {
             let mut seen = Vec::new();
             while seen.last() != Some(&WRITES) {
-                let event = watch.next().await.expect("the watch goes on");
+                let event = watch.next().await.expect("the watch continues");
                 seen.push(event["object"]["data"]["number"].as_str().unwrap().parse::<u64>().unwrap());
             }
             seen
@@ -99,7 +99,7 @@ async fn memory_stays_bounded_when_half_never_read() {
     }
     let everything: Vec<u64> = (1..=WRITES).collect();
     while let Some(seen) = reading.join_next().await {
-        assert_eq!(seen.unwrap(), everything, "who reads gets each event once and in order");
+        assert_eq!(seen.unwrap(), everything, "a reader receives each event once and in order");
     }
     most = most.max(plane.server().resident_bytes());
     let each = most.saturating_sub(before) / watches;

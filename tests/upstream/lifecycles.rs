@@ -113,7 +113,7 @@ async fn live(http: &Http, life: &Life) {
     assert_eq!(applied["metadata"]["labels"]["applied"], "yes", "{all}");
 
     for (kind, object) in [("ADDED", "one"), ("ADDED", "two"), ("ADDED", "three"), ("MODIFIED", "one")] {
-        let event = watch.next().await.expect("the watch goes on");
+        let event = watch.next().await.expect("the watch continues");
         assert_eq!((&event["type"], name(&event["object"])), (&json!(kind), object), "{all}");
     }
 

@@ -80,7 +80,7 @@ async fn list_continues_after_its_revision_is_compacted() {
             .expect(200);
         let answer = http.get(&format!("{MAPS}?limit={limit}&continue={token}")).await;
         match answer.code {
-            410 => Ok(answer.json()["metadata"]["continue"].as_str().expect("a way to go on").to_owned()),
+            410 => Ok(answer.json()["metadata"]["continue"].as_str().expect("a continuation").to_owned()),
             code => Err(code.to_string()),
         }
     })

@@ -26,12 +26,12 @@ async fn remove(http: &Http, name: &str) {
 }
 
 async fn expect(watch: &mut Watch, kind: &str, object: &Value) {
-    let event = watch.next().await.expect("the watch goes on");
+    let event = watch.next().await.expect("the watch continues");
     assert_eq!(event, json!({"type": kind, "object": object}));
 }
 
 async fn expect_deleted(watch: &mut Watch, deleted: &str) {
-    let event = watch.next().await.expect("the watch goes on");
+    let event = watch.next().await.expect("the watch continues");
     assert_eq!((&event["type"], name(&event["object"])), (&json!("DELETED"), deleted), "{event}");
 }
 
@@ -145,7 +145,7 @@ async fn concurrent_watches_deliver_the_same_order() {
     for (at, from) in order.iter().enumerate().step_by(5) {
         let mut other = watch(&http, &all, from).await;
         for wanted in &order[at + 1..] {
-            let event = other.next().await.expect("the watch goes on");
+            let event = other.next().await.expect("the watch continues");
             assert_eq!(version(&event["object"]), *wanted, "from {from}");
         }
     }

@@ -299,7 +299,7 @@ fn pairs() -> Vec<Pair> {
         ),
         named("names one of the other mode", block(), json!({}), "VolumeUnfit", "with volumeMode Filesystem"),
         named(
-            "names one whose claim is gone",
+            "names one whose claim was deleted",
             json!({}),
             reserved("gone", Some("uid-gone")),
             "VolumeTaken",

@@ -250,7 +250,7 @@ mod tests {
                 &[],
             ),
             (
-                "9 nobody's",
+                "9 without an owner",
                 &SUBJECT_ACCESS_REVIEW,
                 spec(json!({"resourceAttributes": pods})),
                 &[(

@@ -230,7 +230,7 @@ mod tests {
                 vec![condition],
                 Some("late"),
             ),
-            ("7 nobody's", Some(object(&[&late])), object(&[&late]), vec![spec], None),
+            ("7 without an owner", Some(object(&[&late])), object(&[&late]), vec![spec], None),
             ("8 no entries", None, json!({"metadata": {}}), vec![], None),
         ] {
             let found = writer(old.as_ref(), &new, &changes);

@@ -303,7 +303,7 @@ mod tests {
                 "a1 a2 a3 a4 b1 - - -",
                 "in waits waits waits for:a4 a2 b1 a3",
             ),
-            ("8 but not to one of its own", (1, 9, 3), "a1 a2 a3 a4 a5", "in waits waits waits 429"),
+            ("8 but not to its own", (1, 9, 3), "a1 a2 a3 a4 a5", "in waits waits waits 429"),
             ("9 nor to an equal", (1, 9, 2), "a1 a2 b1 c1", "in waits waits 429"),
             (
                 "10 nor when both would only change places",

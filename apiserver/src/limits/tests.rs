@@ -114,7 +114,7 @@ async fn large_response_holds_its_permit_until_it_is_read() {
     response.into_body().collect().await.unwrap();
     assert_eq!(slow.limits.reads.count(), (0, 0));
     drop(slow.router.clone().oneshot(request("GET", "/large")).await.unwrap());
-    assert_eq!(slow.limits.reads.count(), (0, 0), "nor does one that nobody reads");
+    assert_eq!(slow.limits.reads.count(), (0, 0), "nor does an unread response");
 }
 
 #[tokio::test(start_paused = true)]

@@ -224,8 +224,8 @@ mod tests {
             ("3 over", 2061, &["a"], Err(TokenError::Expired)),
             ("4 from the beginning", 940, &["a"], Ok(list(&["a"]))),
             ("5 too early", 939, &["a"], Err(TokenError::NotYet)),
-            ("6 for somebody else", 1500, &["c"], Err(audience(&["c"]))),
-            ("7 for nobody", 1500, &[], Err(audience(&[]))),
+            ("6 another audience", 1500, &["c"], Err(audience(&["c"]))),
+            ("7 no audience", 1500, &[], Err(audience(&[]))),
         ] {
             assert_eq!(check(&claims(), now, &list(wanted)), want, "{case}");
         }

@@ -100,7 +100,7 @@ async fn a_deletion_missed_while_away_is_a_delete_after_the_next_list() {
     api.disconnect(true);
     api.set_away(false);
     api.settle().await;
-    assert_eq!(f.take(), ["ns/a:1>-", "ns/b:1>ns/b:again"], "c is the same and is not told");
+    assert_eq!(f.take(), ["ns/a:1>-", "ns/b:1>ns/b:again"], "c is unchanged and not reported");
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ fn packed<K: Object + PartialEq + fmt::Debug>(value: Value) -> usize {
     let kept = Kept::new(Arc::clone(&object));
     let other = kept.clone();
     kept.pack();
-    assert_eq!(other.get(), object, "packed for all who hold it");
+    assert_eq!(other.get(), object, "packed for all clones");
     kept.pack();
     assert_eq!(kept.get(), object, "packing twice is packing once");
     kept.packed_len().unwrap()

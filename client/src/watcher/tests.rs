@@ -126,5 +126,5 @@ async fn object_of_another_shape_is_an_error_of_its_own() {
         scripted(vec![list("9", "", &[]), (200, line("ADDED", &wrong) + &line("ADDED", &map("a", "13")))]);
     let found = steps(client, 4).await;
     assert!(found[2].contains("cannot decode an event"), "{found:?}");
-    assert_eq!(found[3], "applied a", "the others go on");
+    assert_eq!(found[3], "applied a", "the others continue");
 }

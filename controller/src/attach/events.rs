@@ -104,13 +104,13 @@ pub(super) fn held(volume: &str, namespace: &str, holders: &[Held]) -> String {
 
 fn one_held(namespace: &str, held: &Held) -> String {
     let (here, elsewhere) = names(namespace, &held.pods);
-    let mut who: Vec<String> = here.iter().map(|name| format!("pod {namespace}/{name}")).collect();
+    let mut users: Vec<String> = here.iter().map(|name| format!("pod {namespace}/{name}")).collect();
     if elsewhere > 0 {
-        who.push(format!("{elsewhere} pod(s) in different namespaces"));
+        users.push(format!("{elsewhere} pod(s) in different namespaces"));
     }
-    let who = if who.is_empty() { "no pod any more".to_owned() } else { who.join(", ") };
+    let users = if users.is_empty() { "no pod any more".to_owned() } else { users.join(", ") };
     let node = &held.node;
-    let mut text = format!("held by {who} on node {node}");
+    let mut text = format!("used by {users} on node {node}");
     // Writing to a text cannot fail.
     if let Some((name, since)) = &held.attachment {
         let _ = write!(text, " through attachment {name}");
@@ -119,17 +119,17 @@ fn one_held(namespace: &str, held: &Held) -> String {
         }
     }
     let _ = match &held.ends {
-        Ends::WithPods => write!(text, "; will be let go when these pods have ended"),
-        Ends::Unmounted => write!(text, "; will be let go when node {node} reports it as not in use"),
+        Ends::WithPods => write!(text, "; will be released when these pods have ended"),
+        Ends::Unmounted => write!(text, "; will be released when node {node} reports it as not in use"),
         Ends::Forced(at) => write!(
             text,
-            "; will be let go when node {node} reports it as not in use, at the latest by force at {at}"
+            "; will be released when node {node} reports it as not in use, at the latest by force at {at}"
         ),
         Ends::NeverForced => write!(
             text,
-            "; node {node} is not ready, and by force it is never let go: the node has to come back, or be tainted as out of service"
+            "; node {node} is not ready, and forced detach is off: bring the node back, or taint it as out of service"
         ),
-        Ends::Detached => write!(text, "; will be let go when its attacher has detached it"),
+        Ends::Detached => write!(text, "; will be released when its attacher has detached it"),
     };
     text
 }
@@ -137,8 +137,8 @@ fn one_held(namespace: &str, held: &Held) -> String {
 /// A countdown begins.
 pub(super) fn waiting(volume: &str, node: &str, at: &str) -> String {
     format!(
-        "no pod on node {node} wants volume \"{volume}\" any more, but the node is not ready and has not said that the volume is \
-         unmounted; it will be let go by force at {at}"
+        "no pod on node {node} uses volume \"{volume}\" any more, but the node is not ready and has not reported the volume as \
+         unmounted; it will be force-detached at {at}"
     )
 }
 

@@ -110,7 +110,7 @@ async fn all_controllers_together_and_the_end() {
     let end = tokio::time::Instant::now();
     shutdown.cancel();
     running.await.unwrap().unwrap();
-    assert!(end.elapsed() < Duration::from_secs(1), "everybody ends by themselves");
+    assert!(end.elapsed() < Duration::from_secs(1), "all controllers end on their own");
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ fn what_a_namespace_needs() {
         ("6 going away", Some(&going), None, Some("PEM"), "nothing"),
         ("7 gone", None, Some(&right), Some("NEW"), "nothing"),
         ("8 no authority, none", Some(&active), None, None, "make "),
-        ("9 no authority, somebody's", Some(&active), Some(&right), None, "nothing"),
+        ("9 no CA, another ConfigMap", Some(&active), Some(&right), None, "nothing"),
         ("10 no authority, no key", Some(&active), Some(&map(json!({}), DESCRIPTION)), None, "replace "),
     ] {
         assert_eq!(word(decide(namespace, there, bundle)), want, "{case}");

@@ -91,7 +91,7 @@ pub enum SyncError {
     /// A controller wrote the volume name into the claim, and the volume belongs to another claim.
     #[error(
         "invalid binding of claim {claim} to volume {volume}: the volume is already bound to a different claim; \
-             delete the claim, or clear its spec.volumeName by making it anew"
+             delete the claim, or create it again without spec.volumeName"
     )]
     Stolen {
         /// The claim, `namespace/name`.

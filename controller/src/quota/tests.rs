@@ -39,7 +39,7 @@ async fn what_is_there_is_counted_and_what_goes_is_given_back() {
     let counted = json!({"requests.storage": "5Gi", "persistentvolumeclaims": "1", "count/configmaps": "1", "services.nodeports": "1"});
     assert_eq!(used(&api, "q"), counted);
     let status = api.get("resourcequotas", "ns/q").unwrap()["status"].clone();
-    assert_eq!(status["hard"]["count/beans.example.com"], "1", "nobody serves it, and yet it is wanted");
+    assert_eq!(status["hard"]["count/beans.example.com"], "1", "not served, but requested");
     assert!(api.delete("persistentvolumeclaims", "ns/a") && api.delete("configmaps", "ns/m"));
     api.patch("services", "ns/s", "", json!({"spec": {"type": "ClusterIP"}}));
     api.settle().await;

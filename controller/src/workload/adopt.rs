@@ -27,7 +27,7 @@ pub enum Tie {
     Adopt,
     /// It is controlled and fits no more.
     Release,
-    /// It is somebody else's, or does not fit.
+    /// It is another owner's, or does not fit.
     Ignore,
 }
 
@@ -146,7 +146,7 @@ mod tests {
             ("mine, to the end", owned("u"), true, true, Tie::Mine),
             ("fits no more", owned("u"), false, false, Tie::Release),
             ("fits no more, at the end", owned("u"), true, false, Tie::Ignore),
-            ("somebody else's", owned("v"), false, true, Tie::Ignore),
+            ("another owner's", owned("v"), false, true, Tie::Ignore),
             ("an orphan that fits", orphan.clone(), false, true, Tie::Adopt),
             ("an orphan that does not fit", orphan.clone(), false, false, Tie::Ignore),
             ("an orphan, at the end", orphan, true, true, Tie::Ignore),

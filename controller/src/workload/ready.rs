@@ -90,7 +90,7 @@ mod tests {
             ("ready, nothing asked", pod("True", None), 0, true),
             ("ready, not long enough", pod("True", since), 11, false),
             ("ready, just long enough", pod("True", since), 10, true),
-            ("ready, nobody knows since when", pod("True", None), 1, false),
+            ("ready since an unknown time", pod("True", None), 1, false),
         ];
         for (name, pod, min_ready, wanted) in table {
             assert_eq!(is_available(&pod, min_ready, now), wanted, "{name}");

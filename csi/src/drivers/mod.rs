@@ -49,7 +49,7 @@ struct Shared {
 enum EndpointRefusal {
     #[error(transparent)]
     Socket(#[from] SocketError),
-    #[error("it does not say who it is: {0}")]
+    #[error("it does not report its name: {0}")]
     Silent(#[from] CallError),
     #[error("it calls itself {0:?}; correct the name in --csi-endpoint")]
     OtherName(String),

@@ -146,7 +146,7 @@ async fn scripted_faults_happen_before_or_after_the_work() {
     let mut hurried = tonic::Request::new(wanted("b"));
     hurried.set_timeout(std::time::Duration::from_millis(100));
     assert_ne!(code(driver.controller().create_volume(hurried).await), Code::Ok);
-    assert_eq!(driver.volumes().await.len(), 2, "the work was done, nobody was told");
+    assert_eq!(driver.volumes().await.len(), 2, "the work was done, and the response was lost");
     assert_eq!(driver.create(wanted("a")).await.unwrap().volume_id, made[0], "and then it is idempotent");
 }
 

@@ -164,7 +164,7 @@ async fn nodes_with_own_sockets_mount_only_published_volumes() {
     let root = driver.dir.path();
     let stagings = [root.join("one/staging"), root.join("two/staging")];
     let refused = node.node_stage_volume(stage(&id, &stagings[1], capability.clone())).await;
-    assert_eq!(code(refused), Code::FailedPrecondition, "nobody has published it");
+    assert_eq!(code(refused), Code::FailedPrecondition, "not published");
     let published = |node: &str| v1::ControllerPublishVolumeRequest {
         volume_id: id.clone(),
         node_id: node.to_owned(),

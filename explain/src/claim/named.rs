@@ -145,7 +145,7 @@ impl Asking<'_> {
         let volume = volume_name(self.claim);
         let message = format!(
             "The claim was bound to volume {volume}, whose object was deleted. If the storage behind it still exists, so does the data: \
-             bring the object back, and the claim is bound again."
+             restore the object, and the claim is bound again."
         );
         let object = Reference::named::<PersistentVolume>(None, volume);
         let fix = self.recover(&format!(

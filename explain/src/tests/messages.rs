@@ -68,7 +68,7 @@ fn nodes() -> Vec<ExpectedMessage> {
         || with(node("a", "a"), json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
     vec![
         case(
-            "a cordoned node is as somebody wanted it",
+            "a cordoned node is healthy",
             vec![with(node("a", "a"), json!({"spec": {"unschedulable": true}}))],
             NODE,
             Some(Code::NodeCordoned),
@@ -255,7 +255,7 @@ fn others_told() -> Vec<ExpectedMessage> {
             &[],
         ),
         case(
-            "a claim has lost a name that nobody knows",
+            "a claim has lost an unknown volume",
             vec![with(bound_claim(), json!({"spec": {"volumeName": null}}))],
             CLAIM,
             Some(Code::LostName),

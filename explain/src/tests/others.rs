@@ -174,7 +174,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case("free", vec![volume()], VOLUME, Code::FreeVolume, Severity::Ok, &["is available to claims"]),
         case(
-            "reserved for nobody",
+            "reserved for a missing claim",
             vec![with(volume(), json!({"spec": {"claimRef": {"namespace": "ns", "name": "gone"}}}))],
             VOLUME,
             Code::ReservedForAbsent,
@@ -296,7 +296,7 @@ pub(super) fn cases() -> Vec<Case> {
             &["claim ns/c"],
         ),
         case(
-            "a finalizer that nobody knows",
+            "an unknown finalizer",
             vec![deleted(volume(), &["example.test/hold"])],
             VOLUME,
             Code::Finalizers,

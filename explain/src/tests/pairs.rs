@@ -328,7 +328,7 @@ fn pairs() -> Vec<Pair> {
             )
         },
         named(
-            "names one whose claim is gone",
+            "names one whose claim was deleted",
             json!({}),
             released("gone", "uid-gone"),
             Code::VolumeTaken,
@@ -423,7 +423,7 @@ async fn play(pair: Pair) -> Vec<String> {
     match (pair.then, fix) {
         (Then::Told(words), None) => {
             if !why.causes.iter().any(|cause| cause.message.contains(words)) {
-                problems.push(format!("{words:?} is not said in {told}"));
+                problems.push(format!("{words:?} is not in {told}"));
             }
         }
         (Then::Told(_), Some(fix)) => problems.push(format!("a fix that was not expected: {fix:?}")),

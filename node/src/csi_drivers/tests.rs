@@ -139,7 +139,7 @@ async fn limit_is_queried_at_the_period_of_the_csi_driver_object() {
     rig.settle().await;
     double.state().node_info.max_volumes_per_node = 2;
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert_eq!(rig.entries()[0]["allocatable"]["count"], 3, "nobody asked for more");
+    assert_eq!(rig.entries()[0]["allocatable"]["count"], 3, "no further request");
     rig.known.doubt();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(rig.entries()[0]["allocatable"]["count"], 2, "it had no room for a volume");
@@ -209,7 +209,7 @@ async fn any_failed_write_is_retried_to_the_same_result() {
     for kind in [
         FaultKind::AnswerLost,
         FaultKind::Broken,
-        FaultKind::Status(409, "Conflict", "somebody was faster"),
+        FaultKind::Status(409, "Conflict", "another writer was faster"),
         FaultKind::Status(500, "InternalError", "no"),
     ] {
         for n in 0..8 {

@@ -243,7 +243,7 @@ fn name_swapped_between_stat_and_open_does_not_lead_out() {
             give_to_group(root, Path::new("v"), wanted(), ProgressInterval::default(), &cancel, &mut |_| {})
         };
         race_points::with(swap, walk).unwrap();
-        assert_eq!(times.get(), 1, "{moment:?} of {place}: nobody came there");
+        assert_eq!(times.get(), 1, "{moment:?} of {place}: it was not reached");
         assert_eq!(all(), before, "{moment:?} of {place}");
     }
 }

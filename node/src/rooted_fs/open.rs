@@ -207,7 +207,7 @@ pub(super) fn explained(
             // It was replaced in the meantime.
             None => RootedFsError::Unsafe {
                 path,
-                why: "a link was in the way; links are not followed".to_owned(),
+                why: "the path contains a symbolic link; links are not followed".to_owned(),
             },
         },
         Errno::XDEV => RootedFsError::Unsafe { path, why: "it leads out of the directory".to_owned() },

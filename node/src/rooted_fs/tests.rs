@@ -297,7 +297,7 @@ fn name_swapped_between_lookup_and_deletion_does_not_escape_the_root() {
         };
         // The call may fail, and it may delete the link.
         let _ = race_points::with(swap, || walk.remove_content(&root, Path::new("v")));
-        assert_eq!(times.get(), 1, "{walk:?}, {moment:?} of {place}: nobody came there");
+        assert_eq!(times.get(), 1, "{walk:?}, {moment:?} of {place}: it was not reached");
         assert_eq!(fs::read(behind.join("c/dear")).unwrap(), b"dear", "{walk:?}, {moment:?} of {place}");
         assert_eq!(fs::read(outer.join("c/dear")).unwrap(), b"dear", "{walk:?}, {moment:?} of {place}");
     }

@@ -102,7 +102,7 @@ pub enum ScrubError {
         source: RootedFsError,
     },
     /// The directory is not empty after the deletion.
-    #[error("volume {volume} is not empty after it was scrubbed: {left} is there; somebody else uses it")]
+    #[error("volume {volume} is not empty after it was scrubbed: {left} exists; another process uses the volume")]
     Left {
         /// The PersistentVolume.
         volume: String,

@@ -44,8 +44,8 @@ pub fn restore(path: &Path, dir: &Path, bump: u64, options: &Options) -> Result<
         Err(error) => return Err(io("look into")(error)),
     };
     if is_there && is_mount_point(dir).map_err(io("look into"))? {
-        let what = "it is a file system of its own, which cannot be exchanged for the new store; \
-            give a directory in it that does not exist yet";
+        let what = "it is a mount point, which cannot be replaced by the new store; \
+            specify a directory in it that does not exist yet";
         return Err(io("restore into")(std::io::Error::other(what)));
     }
     let reader = Reader::open(path)?;

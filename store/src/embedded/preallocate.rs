@@ -187,8 +187,8 @@ fn run(shared: &Shared) {
         let ready = match shared.prepare(preallocated) {
             Ok(ready) => ready,
             Err(error) => {
-                tracing::warn!(%error, path = %shared.path.display(), "cannot prepare a journal segment; \
-                    the journal goes on without");
+                tracing::warn!(%error, path = %shared.path.display(), "cannot preallocate a journal segment; \
+                    the journal continues without");
                 shared.remove();
                 None
             }

@@ -7,7 +7,7 @@ pub(super) const CASES: Theme = &[
     ("the present stays", |b| Box::pin(present(b))),
     ("step by step", |b| Box::pin(steps(b))),
     ("the future cannot be compacted", |b| Box::pin(future(b))),
-    ("writers go on meanwhile", |b| Box::pin(meanwhile(b))),
+    ("writers continue meanwhile", |b| Box::pin(meanwhile(b))),
 ];
 
 async fn story(store: &dyn Kv<Sum>) -> Vec<Vec<String>> {

@@ -8,7 +8,7 @@ pub(super) const CASES: Theme = &[
     ("all keys in order, page by page", |b| Box::pin(pages(b))),
     ("pages are bounded", |b| Box::pin(bounded(b))),
     ("pages after compaction", |b| Box::pin(compacted(b))),
-    ("pages while writers go on", |b| Box::pin(meanwhile(b))),
+    ("pages while writers continue", |b| Box::pin(meanwhile(b))),
     ("history before a revision", |b| Box::pin(before(b))),
     ("which revision it was", |b| Box::pin(times(b))),
     ("which revision it was, after compaction", |b| Box::pin(times_compacted(b))),

@@ -34,7 +34,7 @@ fn child() {
     let load = Load { seed, session, from, writers: writers as usize, commits };
     let file = match std::env::var_os(MARKS) {
         Some(marks) => File::options().write(true).open(marks).expect("marks are taken"),
-        None => File::options().write(true).open("/dev/stdout").expect("somebody listens"),
+        None => File::options().write(true).open("/dev/stdout").expect("a listener exists"),
     };
     let tell = Tell::new(file);
     if std::env::var_os(MARKS).is_none() {

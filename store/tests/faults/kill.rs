@@ -87,7 +87,7 @@ fn live(dir: &Path, load: &Load, until: Until, ledger: &mut Ledger) -> Result<()
     drop(sender);
     let status = killer.join().unwrap();
     result?;
-    if status.code().is_some() { Err(format!("it ended by itself: {status}")) } else { Ok(()) }
+    if status.code().is_some() { Err(format!("it ended on its own: {status}")) } else { Ok(()) }
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Ledger {
         match (words[0], number(1), number(2), number(3)) {
             ("O", Some(head), Some(oldest), None) => {
                 if head < self.lowest_head() {
-                    return fault(&format!("revision {} was told of before", self.lowest_head()));
+                    return fault(&format!("revision {} was reported before", self.lowest_head()));
                 }
                 self.seen = self.seen.max(head);
                 self.opening_oldest = oldest;
@@ -86,7 +86,7 @@ impl Ledger {
             }
             ("A", Some(_), Some(n), Some(last)) => {
                 let Some((asked, writes)) = self.open.remove(words[1]) else {
-                    return fault("nobody asked for it");
+                    return fault("not requested");
                 };
                 if asked != n {
                     return fault(&format!("{asked} was asked for"));
@@ -103,7 +103,7 @@ impl Ledger {
             }
             ("W", Some(revision), None, None) => self.seen = self.seen.max(revision),
             ("F", ..) => return fault("the store did not open"),
-            _ => return fault("nothing that is ever told"),
+            _ => return fault("no such report"),
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Ledger {
         gone: impl Fn(&str) -> bool,
     ) -> Result<BTreeMap<u64, Told>, String> {
         if head < self.lowest_head() {
-            return Err(format!("the head is {head}, but revision {} was told of", self.lowest_head()));
+            return Err(format!("the head is {head}, but revision {} was reported", self.lowest_head()));
         }
         let mut events = self.events.clone();
         for (revision, found) in found {
@@ -253,7 +253,7 @@ fn ledger_rejects_contradictory_reports() {
         ("3 it is there in part", vec!["O 2 0", "E 1 c=z", "E 2 a=x", "R 2 2 0"], false),
         ("4 an acknowledged one is lost", vec!["O 0 0"], false),
         ("5 an acknowledged one is another", vec!["O 1 0", "E 1 c=y", &one], false),
-        ("6 nobody wrote it", vec!["O 2 0", "E 1 c=z", "E 2 d=x", "R 2 2 0"], false),
+        ("6 never written", vec!["O 2 0", "E 1 c=z", "E 2 d=x", "R 2 2 0"], false),
         ("7 a revision is used twice", vec!["A 1 1 2"], false),
         ("8 the records are others", vec!["O 1 0", "E 1 c=z", "R 1 1 7"], false),
         ("9 what was seen is lost", vec!["W 2", "O 1 0"], false),

@@ -77,7 +77,7 @@ impl Tell {
     /// Writes one line, in one write.
     pub(crate) fn line(&self, text: &str) {
         let mut file = &self.0;
-        file.write_all(format!("{text}\n").as_bytes()).expect("who listens is there");
+        file.write_all(format!("{text}\n").as_bytes()).expect("the listener exists");
     }
 }
 

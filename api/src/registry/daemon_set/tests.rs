@@ -90,7 +90,7 @@ fn invalid_sets_are_rejected() {
             "Required value: cannot be 0 when maxSurge is 0",
         ),
         (
-            "a strategy of its own",
+            "its own strategy",
             json!({"updateStrategy": {"type": "X"}}),
             "NotSupported",
             "spec.updateStrategy",

@@ -57,7 +57,7 @@ fn invalid_deployments_are_rejected() {
             "Invalid value: -1: must be greater than or equal to 0",
         ),
         (
-            "a strategy of its own",
+            "its own strategy",
             json!({"strategy": {"type": "Magic", "rollingUpdate": {"maxSurge": 1}}}),
             "NotSupported",
             "spec.strategy",
@@ -72,7 +72,7 @@ fn invalid_deployments_are_rejected() {
             "Forbidden: may not be specified when strategy `type` is 'Recreate'",
         ),
         (
-            "no way to go on",
+            "no continuation",
             json!({"strategy": {"rollingUpdate": {"maxSurge": "0%", "maxUnavailable": 0}}}),
             "Invalid",
             unavailable.as_str(),

@@ -85,7 +85,7 @@ fn specs_are_validated() {
             "Invalid value: \"X\": must be 'OrderedReady' or 'Parallel'",
         ),
         (
-            "a strategy of its own",
+            "its own strategy",
             json!({"updateStrategy": {"type": "X", "rollingUpdate": {"partition": 1}}}),
             "spec.updateStrategy",
             "Invalid value: {\"Type\":\"X\",\"RollingUpdate\":{\"Partition\":1,\"MaxUnavailable\":null}}: must be \

@@ -103,7 +103,7 @@ fn csi_sources_are_validated() {
             secret("nodeExpandSecretRef", json!({"name": "A", "namespace": "n"})),
             vec![format!("spec.csi.nodeExpandSecretRef.name: Invalid value: \"A\": {subdomain}")],
         ),
-        ("7 the secret that nobody looks at", secret("nodeStageSecretRef", json!({})), vec![]),
+        ("7 the unused secret", secret("nodeStageSecretRef", json!({})), vec![]),
     ] {
         assert_eq!(errors(&spec, "v", false), want, "{case}");
     }

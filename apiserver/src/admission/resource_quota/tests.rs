@@ -60,7 +60,7 @@ fn claims_are_charged() {
         ),
         ("5 of pods alone", None, vec![quota("q", json!({"pods": "0"}), json!({"pods": "0"}))], ""),
         (
-            "6 only what is exceeded is told",
+            "6 only exceeded resources are listed",
             None,
             vec![quota(
                 "q",

@@ -87,7 +87,7 @@ pub(crate) async fn follow(server: Arc<Inner>) {
                 () = tokio::time::sleep(AGAIN_AFTER), if !settled => None,
             };
             if let Some(Err(error)) = changed {
-                tracing::debug!(%error, "the watch of definitions begins anew");
+                tracing::debug!(%error, "the watch of definitions is restarted");
                 break;
             }
             settled = settle(&server, &mut known, &cleaning).await;

@@ -44,7 +44,7 @@ pub(super) fn plan(
     // A new name within the same namespace gives no other user access.
     if namespace != claim.namespace() {
         warnings.push(format!(
-            "every user who may read claims in {namespace} gains access to the data of {}",
+            "every user with read access to claims in {namespace} gains access to the data of {}",
             key_of(&claim)
         ));
     }

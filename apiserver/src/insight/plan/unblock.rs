@@ -179,8 +179,8 @@ fn provisioner(
     }
     if !forced {
         return Stays(format!(
-            "the provisioner {driver} looks after the asset first; it is registered nowhere, which does not prove that \
-             nobody runs it; {}",
+            "the provisioner {driver} is responsible for the storage; it is not registered on any node, which does not prove that \
+             it does not run; {}",
             words_for_gone("and what becomes of the asset")
         ));
     }

@@ -252,7 +252,7 @@ fn belongs_to_another(view: &ClusterView<'_>, old: &Object, volume: &Object) -> 
         }
         None => format!(
             "its volume {named} belongs to {owner} now; when that claim is gone, reclaim the volume for this one \
-             (`orlop pv reclaim {named} --keep-data --for {namespace}/{name}`), and make the claim anew"
+             (`orlop pv reclaim {named} --keep-data --for {namespace}/{name}`), and create the claim again"
         ),
     }
 }

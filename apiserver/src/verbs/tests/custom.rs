@@ -57,7 +57,7 @@ async fn create_that_outlives_its_kind_leaves_no_object() {
     let (answer, ()) = futures::join!(late, end);
     answer.expect(404);
     let left = rig.store.head().range("/registry/example.com/widgets/", None).count();
-    assert_eq!(left, 0, "nobody would ever remove it");
+    assert_eq!(left, 0, "no controller would remove it");
 }
 
 fn widget(name: &str, finalizers: Value) -> Value {

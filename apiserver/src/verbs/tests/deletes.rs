@@ -23,7 +23,7 @@ async fn grace_period_of_a_pod_follows_the_options() {
         ("2 as asked", "n", json!({"gracePeriodSeconds": 7}), 7, false),
         ("3 at once", "n", json!({"gracePeriodSeconds": 0}), 0, true),
         ("4 below zero is one", "n", json!({"gracePeriodSeconds": -3}), 1, false),
-        ("5 nobody runs it", "", json!({"gracePeriodSeconds": 7}), 0, true),
+        ("5 not scheduled", "", json!({"gracePeriodSeconds": 7}), 0, true),
     ] {
         let rig = Rig::new().await;
         pod(&rig, "p", node, json!([])).await;
@@ -105,7 +105,7 @@ async fn preconditions_and_delete_options_are_checked() {
         ("5 both ways", json!({"propagationPolicy": "Orphan", "orphanDependents": true}), 422),
         ("6 no such dry run", json!({"dryRun": ["Some"]}), 422),
         ("7 not an object", json!([1]), 400),
-        ("8 a field nobody knows", json!({"dryRun": ["All"], "what": 1}), 200),
+        ("8 an unknown field", json!({"dryRun": ["All"], "what": 1}), 200),
     ] {
         assert_eq!(rig.delete(&target, options).await.code, code, "{case}");
         assert_eq!(rig.head(), before, "{case}");

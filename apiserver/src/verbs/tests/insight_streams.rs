@@ -139,7 +139,7 @@ async fn stream_at_a_time_sends_the_state_of_that_time() {
             all.iter().find(|line| line["type"] == "ADDED" && line["object"]["metadata"]["name"] == "one");
         assert_eq!(found.map(|line| text(line, "/object/data/n")).as_deref(), data, "{at}");
         assert_eq!(short(all.last().unwrap()), format!("SYNCED {revision}"), "{at}");
-        assert_eq!(all[0].get("until"), None, "{at}: who reads does not wait for more");
+        assert_eq!(all[0].get("until"), None, "{at}: a read does not wait for more");
     }
 }
 

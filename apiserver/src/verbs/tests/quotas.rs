@@ -119,7 +119,7 @@ async fn usage_counted_before_a_create_is_rejected() {
     rig.put(&format!("{QUOTA}/status"), &counted).await.expect(409);
     let now = rig.get(QUOTA).await.json();
     assert_ne!(version(&now), version(&fresh));
-    assert_eq!(now["status"], json!({}), "nobody has counted yet, so nothing is refused");
+    assert_eq!(now["status"], json!({}), "no usage is recorded yet, so nothing is refused");
     rig.post("/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": "m"}})).await.expect(201);
     assert_eq!(
         version(&rig.get(QUOTA).await.json()),
@@ -137,7 +137,7 @@ async fn quota_created_during_a_write_is_touched() {
     let (quota, claim) = (quota.expect(201).json(), claim.expect(201).json());
     let number = |object: &Value| version(object).parse::<u64>().unwrap();
     assert!(number(&quota) < number(&claim), "the case that is meant");
-    assert!(number(&rig.get(QUOTA).await.json()) > number(&claim), "whoever counts has to count again");
+    assert!(number(&rig.get(QUOTA).await.json()) > number(&claim), "the counter has to count again");
 }
 
 #[tokio::test]

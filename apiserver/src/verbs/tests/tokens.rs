@@ -129,7 +129,7 @@ async fn token_is_valid_only_for_its_audiences() {
     let status = review(&rig, &token, json!([])).await;
     let why = format!("token audiences [\"x\", \"y\"] is invalid for the target audiences [\"{ISSUER}\"]");
     assert_eq!(text(&status, "/error"), format!("[{INVALID}, {why}]"));
-    assert_eq!(ask(&rig, &token, WHO).await.0, 401, "it is for somebody else");
+    assert_eq!(ask(&rig, &token, WHO).await.0, 401, "it has another audience");
 }
 
 #[tokio::test]

@@ -217,7 +217,7 @@ async fn watch_reports_creates_and_updates_of_every_kind() {
         assert_eq!(now.next().await.unwrap()["object"], changed, "{}", show(kind));
         assert!(table.next().await.unwrap()["object"]["columnDefinitions"].is_array(), "{}", show(kind));
         let second = table.next().await.unwrap();
-        assert!(second["object"]["columnDefinitions"].is_null(), "columns are told once: {second}");
+        assert!(second["object"]["columnDefinitions"].is_null(), "columns are sent once: {second}");
         assert_eq!(second["object"]["rows"].as_array().unwrap().len(), 1);
     }
 }
@@ -227,7 +227,7 @@ async fn deletes_check_preconditions_and_selectors() {
     for (kind, collection, item) in kinds() {
         let rig = Rig::new().await;
         let made = rig.post(&collection, sample(kind, NAME)).await.expect(201).json();
-        let wrong = json!({"preconditions": {"uid": "nobody's"}});
+        let wrong = json!({"preconditions": {"uid": "unknown"}});
         assert_eq!(rig.delete(&item, wrong).await.expect(409).reason(), "Conflict", "{}", show(kind));
         let right = json!({"preconditions": {"uid": made["metadata"]["uid"]}});
         let deleted = rig.delete(&item, right).await.expect(200).json();

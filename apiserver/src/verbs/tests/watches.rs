@@ -64,7 +64,7 @@ async fn watch_waits_for_a_future_revision() {
     let mut watch = rig.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={after}")).await;
     rig.config_map("a", json!({})).await;
     rig.config_map("b", json!({})).await;
-    assert_eq!(watch.short().await, "ADDED b", "a was told before, says the client");
+    assert_eq!(watch.short().await, "ADDED b", "the client reports that it received a");
     let far = u64::MAX;
     let mut never = rig.watch(&format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=5&resourceVersion={far}")).await;
     assert_eq!(never.short().await, "end");
@@ -215,7 +215,7 @@ async fn busy_watch_sends_bookmarks_and_ends_on_time() {
             let at: u64 = version(&event["object"]).parse().unwrap();
             if event["type"] == "BOOKMARK" {
                 bookmarks += 1;
-                assert_eq!(at, told, "nothing is promised that was not told");
+                assert_eq!(at, told, "nothing is promised that was not sent");
             }
             told = at;
         }
@@ -253,8 +253,8 @@ async fn duration_follows_the_timeout_parameter() {
     let rig = Rig::with(|config| config.min_request_timeout = Duration::from_secs(10)).await;
     for (case, query, least, most) in [
         ("1 as asked", "timeoutSeconds=3", 3, 3),
-        ("2 by itself", "", 10, 20),
-        ("3 zero is by itself", "timeoutSeconds=0", 10, 20),
+        ("2 without an option", "", 10, 20),
+        ("3 zero is the default", "timeoutSeconds=0", 10, 20),
         ("4 below zero as well", "timeoutSeconds=-9223372036854775808", 10, 20),
         ("5 the timeout of requests is not meant", "timeout=1s", 10, 20),
     ] {

@@ -115,7 +115,7 @@ async fn one_of_concurrent_bindings_succeeds() {
     }))
     .await;
     let winners: Vec<i32> = answers.iter().filter(|(_, a)| a.code == 201).map(|(n, _)| *n).collect();
-    assert_eq!(winners.len(), 1, "exactly one is told that it has bound the pod");
+    assert_eq!(winners.len(), 1, "exactly one binding succeeds");
     let node = text(&rig.get(target).await.json(), "/spec/nodeName");
     assert_eq!(node, format!("n{}", winners[0]));
     assert!(answers.iter().all(|(_, a)| a.code == 201 || a.code == 409));

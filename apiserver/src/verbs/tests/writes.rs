@@ -49,7 +49,7 @@ async fn clients_cannot_set_server_managed_metadata() {
     for gone in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         assert!(made["metadata"].get(gone).is_none(), "{gone}");
     }
-    assert_eq!(made["metadata"]["generation"], 7, "where nobody counts, the client's number stays");
+    assert_eq!(made["metadata"]["generation"], 7, "without counting, the client's number stays");
 
     let target = format!("{CONFIG_MAPS}/a");
     let mut body = made.clone();

@@ -213,7 +213,7 @@ older writes exist; continue with
 #[test]
 fn plans_and_results_are_formatted() {
     let told = json!({"kind": "Plan", "verb": "reclaim", "revision": "123", "summary": "the volume a is Available again",
-        "warnings": ["whoever claims it next reads what default/data has left on it, and that may be more than is wanted"],
+        "warnings": ["the next claim can read the data of default/data"],
         "steps": [{"object": reference_to("PersistentVolume", "", "a"), "action": "update", "message": "its claim is gone",
             "changes": [{"path": ["status", "phase"], "op": "replace", "from": "Released", "to": "Available"}]}]});
     let wanted = r#"the volume a is Available again
@@ -268,7 +268,7 @@ fn lines_have_at_most_80_columns() {
     let command = format!("`kubectl taint node a {}=b:NoExecute`", "n".repeat(60));
     for command in [command.as_str(), "`orlop why pvc/data -n shop`"] {
         let summary =
-            format!("Of a node that is not heard for so long somebody says `x`, and then {command}. Yes.");
+            format!("After a node has been unreachable for this time, verify it with `x`, and then {command}. Yes.");
         let text = why(&json!({"summary": summary}), look());
         assert!(text.contains(&format!("\n  {command}.")), "{text}");
     }

@@ -55,7 +55,7 @@ fn volumes_are_compared_by_handle() {
         ("nothing", none(), &[], none(), vec![], false),
         ("both have it", pv(), &[("h", 5)], pv(), row("h|Known|persistentvolume/pv"), false),
         ("listed twice", pv(), &[("h", 5), ("h", 5)], pv(), row("h|Known|persistentvolume/pv"), false),
-        ("nobody knows it", none(), &[("h", 5)], none(), row("h|Unknown|"), true),
+        ("unknown", none(), &[("h", 5)], none(), row("h|Unknown|"), true),
         ("the driver has lost it", pv(), &[], pv(), row("h|Missing|persistentvolume/pv"), true),
         (
             "it came between the looks, before the list",

@@ -215,7 +215,7 @@ fn kubectl_takes_over_from_its_annotation() {
     assert_eq!(error.code, 409, "only kubectl is taken for the writer");
     let error = story.apply("kubectl", NOW, json!({"data": {"k": "w", "x": "2"}}), false).unwrap_err();
     let text = "Apply failed with 1 conflict: conflict with \"kubectl-client-side-apply\" using v1: .data.x";
-    assert_eq!(error.message, text, "somebody has changed x meanwhile");
+    assert_eq!(error.message, text, "another manager has changed x");
     story.apply("kubectl", LATER, json!({"data": {"k": "w"}}), false).unwrap();
     let text = story.at("metadata")["annotations"][ANNOTATION].as_str().unwrap_or_default().to_owned();
     assert_eq!(

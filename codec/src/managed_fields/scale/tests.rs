@@ -69,7 +69,7 @@ fn who_scales_takes_the_replicas() {
             vec![(format!("a Apply@{NOW}"), rest.clone()), ("s Update/scale".to_owned(), replicas())],
         ),
         (
-            "from who owns nothing else",
+            "from a manager without other fields",
             json!([entry("a", "Apply", "apps/v1", "", replicas())]),
             json!([scaler()]),
             vec![("s Update/scale".to_owned(), replicas())],
@@ -87,7 +87,7 @@ fn who_scales_takes_the_replicas() {
             vec![(format!("a Apply@{NOW}"), both.clone()), ("s Update/scale".to_owned(), replicas())],
         ),
         (
-            "nobody is left",
+            "no manager is left",
             json!([entry("a", "Apply", "apps/v1", "", both.clone())]),
             json!([]),
             vec![(format!("a Apply@{NOW}"), rest.clone())],

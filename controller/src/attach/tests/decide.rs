@@ -89,7 +89,7 @@ async fn decisions() {
             Decision::Lost,
         ),
         (
-            "AD-099 nobody verifies",
+            "AD-099 not verified",
             Facts { presence: Presence::Confirmed, verified: false, ..wanted() },
             Decision::Keep,
         ),
@@ -135,7 +135,7 @@ async fn decisions() {
             Decision::Attach,
         ),
         (
-            "NEW-AD-LEAVING what was in the way is gone",
+            "NEW-AD-LEAVING the obstacle is removed",
             Facts {
                 failure: Some(failed(OperationKind::Attach, Cause::Leaving, now)),
                 presence: Presence::Uncertain,
@@ -237,7 +237,7 @@ async fn decisions() {
             Decision::Failed(Failed::GivenUp),
         ),
         (
-            "nobody answers",
+            "no attacher answers",
             Facts {
                 running: waiting(OperationKind::Attach, now),
                 view: View::There(There::default()),

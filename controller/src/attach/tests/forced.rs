@@ -47,8 +47,8 @@ async fn the_end_is_shown_while_it_is_waited_for() {
     let left = shown.parse::<Timestamp>().unwrap().as_second() - asked.as_second();
     assert!((355..=360).contains(&left), "six minutes after the pod: {left}");
     let refused =
-        stage.events().into_iter().find(|event| event.contains("p-2") && event.contains("held by")).unwrap();
-    assert!(refused.ends_with("; will be let go when node node-1 reports it as not in use"), "{refused}");
+        stage.events().into_iter().find(|event| event.contains("p-2") && event.contains("used by")).unwrap();
+    assert!(refused.ends_with("; will be released when node node-1 reports it as not in use"), "{refused}");
     let told = |object: &str| {
         stage
             .events()
@@ -146,7 +146,7 @@ async fn i7_a_node_is_asked_itself() {
     assert_eq!(
         node["status"]["volumesAttached"][0]["name"],
         json!(unique),
-        "the node may go on with it: {node}"
+        "the node may continue to use it: {node}"
     );
     steps(&stage, &["uses node-1 -"]).await;
     assert_eq!(stage.api.get("volumeattachments", &name), None);

@@ -92,13 +92,13 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "NEW-AD-HELD",
-        about: "Who is refused is told who has the volume, since when, and when it will be let go",
+        about: "A refused pod's event names the user of the volume, since when, and when it will be released",
         given: TWO,
         steps: &["create pod default/p-2 on=node-2 claim=c-1"],
         end: &["node node-1 lists=HP^v", "node node-2", "va HP^v@node-1 pv=pv-1 attached"],
         events: &[
             "pod/default/p-2 Warning FailedAttachVolume Multi-Attach error for volume \"pv-1\" Volume is already used by pod(s) p-1",
-            "pod/default/p-2 Warning FailedAttachVolume Multi-Attach error for volume \"pv-1\": held by pod default/p-1 on node \
+            "pod/default/p-2 Warning FailedAttachVolume Multi-Attach error for volume \"pv-1\": used by pod default/p-1 on node \
              node-1 through attachment csi-f810b2f083c553ff88b27556673795bebfaa525267550a13ff047511af903ff3, since *",
         ],
         ..NO_CASE
@@ -120,7 +120,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "NEW-AD-UNANSWERED",
-        about: "A VolumeAttachment whose attacher has not answered keeps other nodes away, also after two minutes",
+        about: "A VolumeAttachment whose attacher has not answered blocks other nodes, also after two minutes",
         given: TWO,
         attacher: &["node-1=attachNever"],
         steps: &["create pod default/p-2 on=node-2 claim=c-1", "wait 200"],
@@ -133,7 +133,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "NEW-AD-BUSY",
-        about: "While a volume is being detached the next node waits, and nobody is refused",
+        about: "While a volume is being detached the next node waits without an event",
         given: TWO,
         attacher: &["node-1=detachNever"],
         steps: &["delete pod default/p-1", "settle", "create pod default/p-2 on=node-2 claim=c-1", "settle"],
@@ -186,7 +186,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "NEW-AD-TURNED-LEFT",
-        about: "One that nobody wants and that is not in use is detached, not forgotten",
+        about: "An unwanted attachment that is not in use is detached, not forgotten",
         given: &["node node-1 lists=HP^v", "node node-2", TWO[3], TWO[4], "va HP^v@node-1 pv=pv-1"],
         attacher: &["node-1=attachNever"],
         end: &["node node-1", "node node-2"],
@@ -235,7 +235,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "NEW-AD-GIVEN-UP",
-        about: "An attach that nobody waits for any more is not waited for",
+        about: "An attach without a waiting pod is not waited for",
         given: ONE,
         attacher: &["*=attachNever"],
         steps: &["delete pod default/p-1"],

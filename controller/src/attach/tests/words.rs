@@ -115,26 +115,26 @@ fn who_has_it_is_told_without_names_of_other_namespaces() {
     let table = [
         (
             holder(&[("a", "p-1"), ("b", "hidden")], attachment(), Ends::WithPods),
-            "held by pod a/p-1, 1 pod(s) in different namespaces on node n through attachment csi-1, since \
-             2026-01-01T00:00:00Z; will be let go when these pods have ended",
+            "used by pod a/p-1, 1 pod(s) in different namespaces on node n through attachment csi-1, since \
+             2026-01-01T00:00:00Z; will be released when these pods have ended",
         ),
         (
             holder(&[], attachment(), Ends::Forced("2026-01-01T00:06:00Z".into())),
-            "held by no pod any more on node n through attachment csi-1, since 2026-01-01T00:00:00Z; will be let go when node n \
+            "used by no pod any more on node n through attachment csi-1, since 2026-01-01T00:00:00Z; will be released when node n \
              reports it as not in use, at the latest by force at 2026-01-01T00:06:00Z",
         ),
         (
             holder(&[], None, Ends::Unmounted),
-            "held by no pod any more on node n; will be let go when node n reports it as not in use",
+            "used by no pod any more on node n; will be released when node n reports it as not in use",
         ),
         (
             holder(&[], None, Ends::NeverForced),
-            "held by no pod any more on node n; node n is not ready, and by force it is never let go: the node has to come \
-             back, or be tainted as out of service",
+            "used by no pod any more on node n; node n is not ready, and forced detach is off: bring the node back, or \
+             taint it as out of service",
         ),
         (
             holder(&[], None, Ends::Detached),
-            "held by no pod any more on node n; will be let go when its attacher has detached it",
+            "used by no pod any more on node n; will be released when its attacher has detached it",
         ),
     ];
     for (holder, text) in table {
@@ -148,7 +148,7 @@ fn how_long_a_node_may_keep_a_volume() {
     let seconds = |n| Some(Duration::from_secs(n));
     type Row = (&'static str, [Option<&'static str>; 3], Option<Duration>, usize);
     let table: [Row; 8] = [
-        ("NEW-AD-PATIENCE nobody says anything", [None, None, None], seconds(360), 0),
+        ("NEW-AD-PATIENCE no default", [None, None, None], seconds(360), 0),
         ("the class", [Some("30s"), None, None], seconds(30), 0),
         ("the volume over the class", [Some("30s"), Some("1h"), None], seconds(3600), 0),
         ("the node over both", [Some("30s"), Some("1h"), Some("0s")], seconds(0), 0),

@@ -73,7 +73,7 @@ fn taints_follow_conditions() {
         ),
         ("lost and done", lost, &["unreachable:NoSchedule", "unreachable:NoExecute"], false, Granted, None),
         (
-            "goes on without being asked",
+            "continues without a request",
             lost,
             &["unreachable:NoSchedule", "unreachable:NoExecute"],
             false,
@@ -170,8 +170,8 @@ fn unready_node_without_a_no_execute_taint_awaits_eviction() {
         ("ready", Some("True"), &[][..], false),
         ("not ready", Some("False"), &["not-ready:NoSchedule"][..], true),
         ("lost", Some("Unknown"), &[][..], true),
-        ("lost and told", Some("Unknown"), &["unreachable:NoExecute"][..], false),
-        ("told otherwise", Some("Unknown"), &["not-ready:NoExecute"][..], false),
+        ("lost and reported", Some("Unknown"), &["unreachable:NoExecute"][..], false),
+        ("reported otherwise", Some("Unknown"), &["not-ready:NoExecute"][..], false),
     ] {
         let conditions: Vec<(&str, &str)> = conditions.map(|status| ("Ready", status)).into_iter().collect();
         assert_eq!(awaits_eviction(&node(&conditions, taints, false)), wanted, "{name}");

@@ -5,7 +5,7 @@ use super::table::{Case, End, NO_CASE, Once, Plug};
 pub(super) const CASES: &[Case] = &[
     Case {
         id: "NEW-STOLEN",
-        about: "A name written by a controller on a claim, and a volume of somebody else: nothing is changed",
+        about: "A name written by a controller on a claim, and a volume of another claim: nothing is changed",
         given: &[
             "pv pv-1 1Gi RWO Bound ref=default/other:uid-other",
             "pvc default/other uid-other 1Gi RWO Bound volume=pv-1 has=RWO/1Gi @completed",
@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "NEW-NAMELESS",
-        about: "A bound claim whose volume name was taken away is Lost",
+        about: "A bound claim whose volume name was removed is Lost",
         given: &["pvc default/c-1 uid-c-1 1Gi RWO Bound has=RWO/1Gi @completed"],
         settled: &[End {
             objects: &["pvc default/c-1 uid-c-1 1Gi RWO Lost @completed"],
@@ -131,7 +131,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "NEW-POLICY",
-        about: "A reclaim policy that nobody knows touches nothing",
+        about: "An unknown reclaim policy changes nothing",
         given: &["pv pv-1 1Gi RWO Bound policy=Shred ref=default/c-1:uid-c-1"],
         settled: &[End {
             objects: &[

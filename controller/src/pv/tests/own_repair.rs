@@ -131,7 +131,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "OWN-LOST-4",
-        about: "Lost claim: volume re-created for somebody else, claim stays Lost without a new event",
+        about: "Lost claim: volume re-created for another claim, claim stays Lost without a new event",
         given: &[
             "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",

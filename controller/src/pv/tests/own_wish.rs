@@ -5,7 +5,7 @@ use super::table::{Case, End, NO_CASE};
 pub(super) const CASES: &[Case] = &[
     Case {
         id: "OWN-RES-2",
-        about: "Reserved volume that is too small for its claim stays reserved and unused; nobody else gets it",
+        about: "Reserved volume that is too small for its claim stays reserved and unused; no other claim gets it",
         given: &[
             "pv pv-1 1Gi RWO Available ref=default/c-1",
             "pvc default/c-1 uid-c-1 5Gi RWO Pending",
@@ -89,7 +89,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "OWN-ASK-1",
-        about: "Claim names a volume reserved for somebody else: Pending and warning",
+        about: "Claim names a volume reserved for another claim: Pending and warning",
         given: &[
             "pv pv-1 1Gi RWO Available ref=default/other",
             "pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-1",

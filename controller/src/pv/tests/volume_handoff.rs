@@ -133,7 +133,7 @@ async fn claim_is_synced_again_for_a_volume_created_during_its_sync() {
     let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
     let volume = Arc::new(volume);
     assert!(binder.store_volume(&Kept::new(Arc::clone(&volume)), &volume).unwrap());
-    assert!(binder.claims.is_empty(), "nobody rests whom it could be offered to");
+    assert!(binder.claims.is_empty(), "every claim that it could be offered to is queued");
     assert!(look.await.is_ok());
     assert_eq!(binder.claims.try_get().as_deref(), Some("default/c"));
 }

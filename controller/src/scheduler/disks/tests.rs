@@ -207,7 +207,7 @@ fn attached_and_used_disk_counts_once_in_any_order() {
     let claims = || vec!["c".to_owned()];
     world.attach("a", "n", json!({"persistentVolumeName": "v"}));
     world.put_pod("p", "n", claims(), true);
-    assert_eq!(world.count("n"), 0, "nobody knows the volume or the claim");
+    assert_eq!(world.count("n"), 0, "unknown volume and claim");
     world.put_claim("c", "v", "k");
     assert_eq!(world.count("n"), 0, "no volume, and no class that says which driver's it will be");
     world.class("k", Some("d"));

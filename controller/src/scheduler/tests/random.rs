@@ -96,5 +96,5 @@ async fn no_node_is_overcommitted() {
         check(&api, &format!("seed {seed}, after {name}"));
     }
     assert_eq!(api.list("pods"), Vec::<Value>::new(), "seed {seed}");
-    assert!(placed > 0, "seed {seed}: somebody was placed");
+    assert!(placed > 0, "seed {seed}: a pod was placed");
 }

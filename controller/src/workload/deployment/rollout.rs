@@ -140,7 +140,7 @@ mod tests {
             ("the new ones do not work yet", 10, 0, &[(10, 10), (3, 0)], &[10, 3]),
             ("the new ones work", 10, 0, &[(10, 10), (3, 3)], &[7, 3]),
             ("broken old ones go first, the oldest set first", 10, 2, &[(8, 4), (4, 3), (2, 0)], &[4, 4, 2]),
-            ("a broken one is in the way of nobody", 10, 2, &[(8, 5), (0, 0)], &[8, 0]),
+            ("a broken one blocks nothing", 10, 2, &[(8, 5), (0, 0)], &[8, 0]),
             ("after an undo the broken ones go", 10, 2, &[(5, 0), (8, 7)], &[1, 8]),
             ("the oldest set shrinks first", 3, 1, &[(2, 2), (2, 2), (1, 1)], &[0, 1, 1]),
             ("nothing is left to shrink", 3, 1, &[(0, 0), (3, 3)], &[0, 3]),

@@ -155,7 +155,7 @@ fn files_are_bound_on_files_under_any_name() {
     room.mounter.mount(&room.bind("/dev/zero", name)).unwrap();
     let mut bytes = [1; 4];
     std::io::Read::read_exact(&mut File::open(room.root.join(name)).unwrap(), &mut bytes).unwrap();
-    assert_eq!(bytes, [0; 4], "a device goes on a file");
+    assert_eq!(bytes, [0; 4], "a device is mounted on a file");
     room.mounter.unmount(&room.root.join(name), Force::No).unwrap();
     for (source, target) in [(room.outer.join("file"), "a"), (room.outer.clone(), name)] {
         for read_only in [false, true] {

@@ -48,7 +48,7 @@ async fn ready_volume_is_not_changed() {
     assert_eq!(mode(&target), 0o2770, "the pod's group is kept");
     fs::remove_dir(&target).unwrap();
     plugin.set_up(&rig.host, &volume("", None)).await.unwrap();
-    assert_eq!(mode(&target), 0o777, "somebody removed it, the mark stayed");
+    assert_eq!(mode(&target), 0o777, "removed, but the mark stayed");
     fs::remove_file(&mark).unwrap();
     fs::set_permissions(&target, Permissions::from_mode(0o700)).unwrap();
     plugin.set_up(&rig.host, &volume("", None)).await.unwrap();

@@ -170,7 +170,7 @@ async fn pod_sees_changes_of_its_config_map() {
     let place = given(&pod(), volume()).1;
     assert_eq!(room.set_up(&pod(), volume()).await.unwrap_err(), "configmap \"m\" not found");
     room.api.create(map("m", "k", "1"));
-    assert_eq!(room.next().await, place, "it is told when it comes");
+    assert_eq!(room.next().await, place, "it is reported when it appears");
     let path = room.set_up(&pod(), volume()).await.unwrap();
     assert_eq!(shown(&path), of(&[("k", "1")]));
     assert_eq!(fs::metadata(path.join("k")).unwrap().mode() & 0o7777, 0o644);
@@ -197,7 +197,7 @@ async fn pod_sees_changes_of_its_config_map() {
     room.set_up(&other, volume()).await.unwrap();
     room.api.patch("configmaps", "ns/m", "", json!({"data": {"k": "5"}}));
     assert_eq!(room.next().await.uid, "u-2");
-    assert!(room.files.changes().next().now_or_never().is_none(), "nothing is told of a volume that is gone");
+    assert!(room.files.changes().next().now_or_never().is_none(), "nothing is reported for a removed volume");
 }
 
 #[tokio::test]

@@ -226,7 +226,7 @@ mod tests {
                 &[Ended(1)],
                 start(&[I(0), Main(0)]),
             ),
-            ("others go on without it", Never, vec![slow, side(Ended(1))], &[Busy], start(&[I(1)])),
+            ("the others continue without it", Never, vec![slow, side(Ended(1))], &[Busy], start(&[I(1)])),
             ("the work is done", Never, vec![side(Busy)], &[Ended(0)], NextAction::Done),
             ("the work has failed", Never, vec![side(Ended(1))], &[Ended(1)], NextAction::Done),
             ("the work is done again", Always, vec![side(Busy)], &[Ended(0)], start(&[Main(0)])),

@@ -45,7 +45,7 @@ pub(super) fn unsupported(pod: &Pod) -> Option<String> {
     let mut own = init.clone().filter(|one| is_own(one, true));
     if let Some(one) = own.next().or_else(|| spec.containers.iter().find(|one| is_own(one, false))) {
         return Some(format!(
-            "container {} has a restart policy of its own, which this runtime knows only of init containers, as Always",
+            "container {} has its own restart policy, which this runtime supports only for init containers, as Always",
             one.name
         ));
     }

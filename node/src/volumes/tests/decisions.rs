@@ -149,7 +149,7 @@ async fn unmounts_precede_mounts_and_earlier_pods_come_first() {
             Decision::TearDown("b".into()),
         ),
         (
-            "an unmount that failed holds up nobody",
+            "a failed unmount blocks nothing",
             both(
                 a(Demand::Wanted, NotMounted),
                 PodFacts { tear_down_rests: Some(later), ..b(Demand::Unwanted, Mounted) },
@@ -184,7 +184,7 @@ async fn unmounts_precede_mounts_and_earlier_pods_come_first() {
             Decision::Refuse("a".into(), VolumeRefusal::InUse),
         ),
         (
-            "one alone: nobody has it",
+            "alone: not attached",
             exclusive(both(a(Demand::Wanted, NotMounted), b(Demand::Wanted, NotMounted))),
             Decision::SetUp("a".into()),
         ),
@@ -267,7 +267,7 @@ fn claim_must_be_bound_and_owned() {
             "PVC ns/a was not created for pod ns/p (pod is not owner)",
         ),
         (
-            "ephemeral, of nobody",
+            "ephemeral, without a pod",
             claim("a"),
             true,
             "PVC ns/a was not created for pod ns/p (pod is not owner)",

@@ -57,7 +57,7 @@ async fn i7_volume_is_not_mounted_before_it_is_attached() {
     assert_eq!(
         bench.machine.take_calls(),
         ["stage loose", "publish loose u"],
-        "that one is not attached by anybody"
+        "that one is not attached"
     );
     let attached = json!([{"name": "test/disk/a", "devicePath": ""}]);
     let status = |in_use: &[&str]| json!({"status": {"volumesInUse": in_use, "volumesAttached": attached}});
@@ -84,7 +84,7 @@ async fn i7_volume_is_not_mounted_before_it_is_attached() {
     for _ in 0..11 {
         bench.settle().await;
     }
-    assert_eq!(bench.events("FailedAttachVolume").len(), 1, "after ten minutes somebody is told");
+    assert_eq!(bench.events("FailedAttachVolume").len(), 1, "an event is recorded after ten minutes");
     let old = bench.api.get_as("n").unwrap();
     bench.machine.state().attached.insert("test/disk/a".to_owned());
     bench.api.patch("nodes", "n", "status", status(&["test/disk/a"]));

@@ -23,7 +23,7 @@ async fn unbound_claim_is_reported_until_it_is_bound() {
     assert_eq!(
         agent.waits("u"),
         format!("{lists}error processing PVC ns/a: PVC is not bound"),
-        "the watch has told"
+        "the watch has reported it"
     );
     bench.api.seed(volume("a", "ReadWriteOnce", "d"));
     let bound = json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});

@@ -71,7 +71,7 @@ async fn full_disk_refuses_events_first_and_deletes_last() {
     disk_space.set(2 * LEAST - 1);
     until("Events are shed", async || is_full(&try_put(&store, "/r/events/b", "x").await)).await;
     assert!(is_full(&try_put(&store, "/r/events/a", "").await), "also those that get smaller");
-    put_one(&store, "/r/p/d", "specs go on").await;
+    put_one(&store, "/r/p/d", "specs continue").await;
 
     disk_space.set(LEAST - 1);
     until("nothing is taken that grows", async || store.usage().full).await;
@@ -116,7 +116,7 @@ async fn ballast_is_released_and_recreated() {
     let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
     put_one(&store, "/r/p/a", "x").await;
     let blocks = || crate::embedded::space::allocated_file(&ballast);
-    until("it is made, with blocks of its own", async || blocks() >= 1 << 20).await;
+    until("it is created, with its own blocks", async || blocks() >= 1 << 20).await;
 
     disk_space.set(0);
     until("it goes", async || {
@@ -255,7 +255,7 @@ async fn group_refused_by_a_full_disk_is_reverted() {
     for n in 0..40 {
         let before = store.head().revision();
         let (key, value) = (format!("/r/p/{n}"), "x".repeat(100));
-        until("it goes on by itself", async || try_put(&store, &key, &value).await.is_ok()).await;
+        until("it continues on its own", async || try_put(&store, &key, &value).await.is_ok()).await;
         files.full.store(true, Ordering::SeqCst);
         assert!(is_full(&try_put(&store, "/r/p/refused", "x").await), "{n}");
         files.full.store(false, Ordering::SeqCst);
@@ -350,7 +350,7 @@ async fn store_recovers_from_a_completely_full_disk() {
         std::fs::remove_file(&filler).unwrap();
         until("writes are taken again", async || try_put(&store, "/r/p/again", &value(0)).await.is_ok())
             .await;
-        until("the served copy goes on", async || {
+        until("the served copy continues", async || {
             store.past.backlog.poke();
             store.past.backlog.floor() == store.head().revision()
         })

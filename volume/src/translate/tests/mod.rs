@@ -260,7 +260,7 @@ fn csi_volumes_translate_back_to_in_tree() {
             json!({"gcePersistentDisk": {"pdName": "d", "readOnly": true}}),
         ),
         (
-            "4 gce, no handle of its own",
+            "4 gce, without its own handle",
             json!({"driver": "pd.csi.storage.gke.io", "volumeHandle": "d"}),
             Value::Null,
         ),

@@ -104,7 +104,7 @@ fn security_contexts_are_validated() {
             ),
         ),
         (
-            "users of its own on the host's network",
+            "user namespace on the host's network",
             spec(json!({"hostUsers": false, "hostNetwork": true})),
             vec![cause(FORBIDDEN, "spec.hostNetwork", "Forbidden: when `pod.Spec.HostUsers` is false")],
         ),

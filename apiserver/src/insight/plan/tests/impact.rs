@@ -36,7 +36,7 @@ fn namespace_impact_includes_its_claims_and_their_pods() {
             .find(|step| step.after.name() == name && step.kind().names().plural == "persistentvolumeclaims");
         step.map(|step| step.message.as_str())
     };
-    assert_eq!(message("c"), Some("goes when pod a/p is gone"), "told once, and not of the other namespace");
+    assert_eq!(message("c"), Some("goes when pod a/p is gone"), "listed once, without the other namespace");
     assert_eq!(message("d"), Some("goes at once"));
     assert_eq!(message("p-own"), Some("goes when pod a/p is gone"));
     // Pods that are deleted too cause no warning and no wait.
@@ -138,7 +138,7 @@ fn dependents_are_reported_as_if_deleted_directly() {
             ],
         ),
         (
-            "3 who has another owner stays while that one stays",
+            "3 an object with another owner stays",
             vec![
                 stays("m"),
                 stays("keeper"),
@@ -166,7 +166,7 @@ fn dependents_are_reported_as_if_deleted_directly() {
             vec!["delete configmap m: the object", "delete configmap n: belongs to it alone"],
         ),
         (
-            "5 it lets go what belongs to it",
+            "5 dependents are orphaned",
             vec![
                 (
                     "configmaps",

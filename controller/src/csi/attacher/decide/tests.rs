@@ -244,7 +244,7 @@ fn listed_place_is_where_the_volume_was_published() {
     for (name, changes, node, wanted) in [
         ("as it was published", vec![&noted], Some(&nodes), Some("old")),
         ("the node is gone", vec![&noted], None, Some("old")),
-        ("attached by others, who note nothing", vec![], Some(&nodes), Some("id")),
+        ("attached by a driver that records nothing", vec![], Some(&nodes), Some("id")),
         ("nothing says where", vec![], None, None),
     ] {
         let attachment = attachment(&changes);
@@ -304,7 +304,7 @@ fn volume_finalizer_is_removed_only_when_unused() {
     let in_tree = json!({"spec": {"csi": null, "cinder": {"volumeID": "v"}}});
     let migrated = json!({"metadata": {"annotations": {orlop_client::names::ANN_MIGRATED_TO: DRIVER}}, "spec": in_tree["spec"]});
     for (name, change, attached, wanted) in [
-        ("in use by nobody", json!({}), false, false),
+        ("not in use", json!({}), false, false),
         ("going", deleted.clone(), false, true),
         ("going, attached", deleted.clone(), true, false),
         ("in-tree of another", in_tree.clone(), false, true),

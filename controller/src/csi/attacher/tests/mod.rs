@@ -152,7 +152,7 @@ async fn driver_errors_are_recorded_and_retried() {
         assert!(error["message"].as_str().unwrap().contains(words), "{kind:?}: {error}");
         assert_eq!(error["errorCode"], json!(code as i32), "{kind:?}");
         assert_eq!(status(&api, "va")["attached"], false);
-        assert_eq!(double.calls().len(), 1, "{kind:?}: writing of the failure wakes nobody");
+        assert_eq!(double.calls().len(), 1, "{kind:?}: recording the failure queues nothing");
         after(800).await;
         assert_eq!(double.calls().len(), 1, "{kind:?}: the first wait is 1 s");
         after(200 + took).await;
@@ -210,7 +210,7 @@ async fn attachment_continues_when_a_missing_object_appears() {
     shortly().await;
     api.create(attachment("va", "pv"));
     api.settle().await;
-    assert_eq!(api.take_writes(), [], "nobody here serves the driver");
+    assert_eq!(api.take_writes(), [], "no attacher here serves the driver");
     put(&api, &double);
     shortly().await;
     assert_eq!(status(&api, "va")["attachError"]["message"], "persistentvolume \"pv\" not found");
@@ -243,7 +243,7 @@ async fn deletion_during_publish_unpublishes() {
     shortly().await;
     assert_eq!(double.calls(), [PUBLISH], "one call about an attachment at a time");
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(double.calls(), [PUBLISH, UNPUBLISH], "the driver has done it, and nobody was told");
+    assert_eq!(double.calls(), [PUBLISH, UNPUBLISH], "the driver has done it, and the response was lost");
     assert!(api.get("volumeattachments", "va").is_none());
     assert!(double.state().volumes["h"].published.is_empty());
 }

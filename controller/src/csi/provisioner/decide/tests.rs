@@ -51,7 +51,7 @@ fn situation_of_claims_without_a_note() {
         ("migrated", annotated(migrated), Some(&immediate), wanted(None)),
         ("of another provisioner", annotated(other), Some(&immediate), Nothing(Idle::NotOurs)),
         (
-            "nobody asked yet",
+            "not requested yet",
             json!({"metadata": {"annotations": null}}),
             Some(&immediate),
             Nothing(Idle::NotOurs),
@@ -67,7 +67,7 @@ fn situation_of_claims_without_a_note() {
         ("class of another driver", json!({}), Some(&others), Nothing(Idle::NotOurs)),
         ("waits for a pod", json!({}), Some(&delayed), Nothing(Idle::WaitsForNode)),
         ("a node is chosen", node.clone(), Some(&delayed), wanted(Some("n"))),
-        ("a node although nobody needs one", node, Some(&immediate), wanted(Some("n"))),
+        ("an unneeded node", node, Some(&immediate), wanted(Some("n"))),
     ];
     for (name, more, class, expected) in table {
         let around = Around { volume: None, saved: false, class };

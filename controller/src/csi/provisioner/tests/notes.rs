@@ -87,7 +87,7 @@ async fn claim_with_a_note_stays_with_its_driver_despite_annotations() {
     let _running = rig.api.start(&[super::super::run], one());
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(slow.calls(), ["CreateVolume"], "its one turn is taken");
-    assert_eq!(rig.double.volume_ids().len(), 1, "nobody else waits for it");
+    assert_eq!(rig.double.volume_ids().len(), 1, "nothing else waits for it");
     rig.nothing_leaks("under another annotation");
 }
 

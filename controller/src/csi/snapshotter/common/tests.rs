@@ -184,5 +184,5 @@ async fn claim_finalizer_is_removed_with_its_last_open_snapshot() {
     let _running = rig.api.start(&THIS, Options::default());
     rig.api.settle().await;
     assert_eq!(rig.field("persistentvolumeclaims", "ns/a", "/metadata/finalizers"), Value::Null);
-    assert!(rig.api.get(CONTENTS, MADE).is_some(), "a content whose snapshot is gone is nobody's to delete");
+    assert!(rig.api.get(CONTENTS, MADE).is_some(), "a content without a snapshot is not deleted");
 }

@@ -176,7 +176,7 @@ fn published_capacity_restricts_provisioning() {
     world.caches.drivers.apply(serde_json::from_value(driver(false)).unwrap());
     assert!(fits(&world), "it tells nothing");
     world.caches.drivers.apply(serde_json::from_value(driver(true)).unwrap());
-    assert_eq!(world.ask(&["c"], "a").unwrap_err(), [NO_ROOM], "it has told nothing yet");
+    assert_eq!(world.ask(&["c"], "a").unwrap_err(), [NO_ROOM], "it has reported nothing yet");
     told(&mut world, "small", json!({"capacity": "1Mi"}));
     told(&mut world, "elsewhere", json!({"capacity": "1Ti", "nodeTopology": {"matchLabels": {"zone": "b"}}}));
     told(&mut world, "nowhere", json!({"capacity": "1Ti", "nodeTopology": null}));

@@ -53,7 +53,7 @@ impl Drop for MountsBelow {
 }
 
 fn is_root() -> bool {
-    crate::testing::has_root("mounts of the laboratory driver")
+    crate::testing::has_root("mounts of the lab driver")
 }
 
 impl Lab {

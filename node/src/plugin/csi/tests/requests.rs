@@ -136,7 +136,7 @@ async fn block_volume_requests_have_all_fields() {
     assert_eq!(stage.staging_target_path, devices.join("staging/pvb").display().to_string());
     let publish = rig.double.requests::<NodePublishVolumeRequest>().remove(0);
     assert_eq!(publish.target_path, devices.join("publish/pvb/u1").display().to_string());
-    assert_eq!(publish.volume_context.len(), 1, "devices are not told of pods");
+    assert_eq!(publish.volume_context.len(), 1, "device calls do not include the pod");
     assert!(matches!(publish.volume_capability.unwrap().access_type, Some(AccessType::Block(_))));
     let expand = rig.double.requests::<NodeExpandVolumeRequest>().remove(0);
     assert_eq!(expand.volume_path, publish.target_path);

@@ -20,19 +20,19 @@ fn recover_restores_the_volume_of_a_lost_claim() {
         vec![
             ("1 from the history", vec![lost()], none(), "create persistentvolume v -> a/c#u Bound Retain"),
             (
-                "2 made anew, free",
+                "2 created again, unbound",
                 vec![lost(), there("Available", Value::Null)],
                 none(),
                 "update persistentvolume v -> a/c#u Bound Retain",
             ),
             (
-                "3 the claim was made anew",
+                "3 the claim was created again",
                 vec![lost(), there("Released", points("a", "c", "old"))],
                 none(),
                 "update persistentvolume v -> a/c#u Bound Retain",
             ),
             (
-                "4 somebody else has it",
+                "4 another claim has it",
                 vec![
                     lost(),
                     there("Bound", points("b", "d", "u2")),
@@ -42,7 +42,7 @@ fn recover_restores_the_volume_of_a_lost_claim() {
                 "no: belongs to the claim b/d",
             ),
             (
-                "5 it is kept for somebody else",
+                "5 it is reserved for another claim",
                 vec![lost(), there("Available", points("b", "d", ""))],
                 none(),
                 "no: belongs to the claim b/d",
@@ -226,7 +226,7 @@ fn transfer_warns_about_readers_in_the_new_namespace() {
         (
             "1 elsewhere",
             json!({"namespace": "b"}),
-            vec!["every user who may read claims in b gains access to the data of a/c"],
+            vec!["every user with read access to claims in b gains access to the data of a/c"],
         ),
         ("2 under another name", json!({"namespace": "a", "name": "e"}), vec![]),
     ] {

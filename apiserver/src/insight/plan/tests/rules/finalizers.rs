@@ -33,7 +33,7 @@ fn release_requires_a_stopped_node_or_force() {
         vec![
             ("1 the node is gone", vec![held(), driver()], none(), HELD),
             ("2 nothing tells of the driver", vec![held()], none(), HELD),
-            ("2a and somebody says that it is gone", vec![held()], forced(), "delete volumeattachment va"),
+            ("2a confirmed as removed", vec![held()], forced(), "delete volumeattachment va"),
             ("2b a node has it", vec![held(), on_a_node()], forced(), HELD),
             (
                 "2c nothing tells of it, and the node is there",
@@ -70,7 +70,7 @@ fn release_requires_a_stopped_node_or_force() {
                 "no: can force it (--force",
             ),
             (
-                "10 on its way, and somebody says that it is gone",
+                "10 in progress, confirmed as removed",
                 vec![leaving()],
                 forced(),
                 "delete volumeattachment va",
@@ -126,7 +126,7 @@ fn unblock_removes_only_orphaned_finalizers() {
         &[],
         vec![
             (
-                "1 nobody has it",
+                "1 not attached",
                 vec![ending("Available", Value::Null, PROTECTION)],
                 none(),
                 "delete persistentvolume v Available Retain",
@@ -163,14 +163,14 @@ fn unblock_removes_only_orphaned_finalizers() {
             ),
             ("6 nothing tells of the provisioner", vec![made(none())], none(), "no: can force it (--force"),
             (
-                "6a and somebody says that it is gone",
+                "6a confirmed as removed",
                 vec![made(none())],
                 forced(),
                 "delete persistentvolume v Released Retain",
             ),
             ("7 the provisioner is there", vec![made(none()), driver()], none(), "no: looks after the asset"),
             (
-                "7a and somebody says that it is gone",
+                "7a confirmed as removed",
                 vec![made(none()), driver()],
                 forced(),
                 "no: its events",

@@ -76,7 +76,7 @@ fn undelete_restores_an_earlier_version() {
             ("1 its claim waits", vec![lost()], none(), "create persistentvolume v -> a/c#u Bound Retain"),
             ("2 its claim is gone", vec![], none(), "create persistentvolume v -> a/c#u Released Retain"),
             (
-                "2a its claim has not been told yet",
+                "2a its claim does not refer to it yet",
                 vec![("persistentvolumeclaims", claim("a", "c", "u", "Bound", "v"))],
                 none(),
                 "create persistentvolume v -> a/c#u Bound Retain",
@@ -182,7 +182,7 @@ fn undelete_restores_an_earlier_version() {
                 "no: `orlop pvc transfer d -n b --to a --as c`",
             ),
             (
-                "11b kept for another, whose claim is not bound",
+                "11b reserved for another claim that is not bound",
                 vec![
                     space(),
                     ("persistentvolumes", volume("v", "Released", points("b", "d", "x"), none())),

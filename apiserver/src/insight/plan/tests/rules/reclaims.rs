@@ -37,13 +37,13 @@ fn reclaim_requires_a_released_and_unused_volume() {
                 "no: cannot be scrubbed",
             ),
             (
-                "2a for a claim that nobody can make",
+                "2a for an invalid claim name",
                 vec![released(none())],
                 json!({"keepData": true, "for": "default/Not_Ok"}),
                 "no: no claim can be called default/Not_Ok",
             ),
             (
-                "2b in a namespace that nobody can make",
+                "2b in an invalid namespace",
                 vec![released(none())],
                 json!({"keepData": true, "for": {"namespace": "a.b", "name": "c"}}),
                 "no: no claim can be called a.b/c",
