@@ -65,11 +65,7 @@ async fn silent_node_is_evicted_and_recovers() {
         let lease = json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": name}, "spec": {}});
         http.create(LEASES, &lease).await;
         let node = http.get(&format!("{NODES}/{name}")).await.json();
-        assert_eq!(
-            taints(&node),
-            ["node.kubernetes.io/not-ready:NoSchedule"],
-            "no readiness is reported"
-        );
+        assert_eq!(taints(&node), ["node.kubernetes.io/not-ready:NoSchedule"], "no readiness is reported");
     }
     let alive: Alive = Arc::new(Mutex::new(["a", "b"].map(str::to_owned).into()));
     let running = tokio::spawn(agents(plane.http(), Arc::clone(&alive)));

@@ -505,7 +505,11 @@ async fn disconnected_node_is_lost_and_recovers() {
     http.until(&format!("{NODES}/{lost}"), "ready", told).await;
     http.patch(&format!("{NODES}/{lost}"), &json!({"spec": {"taints": null}})).await.expect(200);
     ground.back(lost).await;
-    assert_eq!(uid(&ground.running("db-0").await), uid(&next), "the current user of the volume is not affected");
+    assert_eq!(
+        uid(&ground.running("db-0").await),
+        uid(&next),
+        "the current user of the volume is not affected"
+    );
     // The node can be used again.
     ground.bare("again", "again", lost).await;
     ground.running("again").await;

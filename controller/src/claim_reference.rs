@@ -1,8 +1,8 @@
-//! The reference from a volume to the claim that it is bound to.
+//! Builds the reference from a volume to the claim that it is bound to.
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
 
-/// The `spec.claimRef` of a volume for this claim, with the claim's UID and version.
+/// The `spec.claimRef` of a volume bound to this claim, with the claim's UID and version.
 pub fn claim_reference(claim: &PersistentVolumeClaim) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),

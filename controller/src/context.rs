@@ -1,4 +1,4 @@
-//! What every controller receives from the manager when it starts, and how it returns.
+//! The context that the manager passes to every controller, and the type of a controller's body.
 
 use std::sync::Arc;
 
@@ -15,30 +15,30 @@ use orlop_csi::drivers::Drivers;
 /// The dependencies and settings that a controller runs with.
 #[derive(Clone)]
 pub struct Context {
-    /// Reaches the API server.
+    /// Client for the API server.
     pub client: Client,
     /// Caches, shared by all controllers.
     pub informers: Informers,
-    /// Takes events.
+    /// Receives events to write.
     pub events: EventSink,
     /// CSI drivers that can be called.
     pub drivers: Drivers,
-    /// Settings.
+    /// The settings of all controllers.
     pub options: Arc<Options>,
     /// Wall-clock time.
     pub clock: Clock,
-    /// Cancelled when the controller has to end.
+    /// Cancelled to request the controller's shutdown.
     pub shutdown: CancellationToken,
 }
 
 impl Context {
-    /// A recorder that writes as `component`.
+    /// Returns a recorder that writes events as `component`.
     pub fn recorder(&self, component: impl Into<Arc<str>>) -> Recorder {
         self.events.recorder(component)
     }
 
-    /// Waits for first lists. False when the end was asked for before they were complete (the server may be away): the
-    /// controller has to return then, for half of the cluster is nothing to act on.
+    /// Waits until `synced` completes. Returns false if shutdown is requested first (the server may be unreachable):
+    /// the controller must then return, because it cannot act on an incomplete cache.
     pub async fn ready(&self, synced: impl Future) -> bool {
         tokio::select! {
             () = self.shutdown.cancelled() => false,
@@ -47,10 +47,11 @@ impl Context {
     }
 }
 
-/// The reason why a controller ended before its shutdown.
+/// The reason why a controller ended before shutdown was requested.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ControllerError(pub String);
 
-/// The body of a controller: runs until `Context::shutdown` is cancelled. It is dropped if it does not end by itself.
+/// The body of a controller: runs until `Context::shutdown` is cancelled. It is dropped if it does not return
+/// after that.
 pub type Run = fn(Context) -> BoxFuture<'static, Result<(), ControllerError>>;

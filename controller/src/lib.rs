@@ -1,8 +1,9 @@
-//! Every control loop of orlop. They speak REST through a [`kube::Client`] and nothing else: in one process the client
-//! is the API server's router, apart it is HTTP.
+//! The controllers of orlop. They use only REST, through a [`kube::Client`]: in a single process the client calls
+//! the API server's router, in separate processes it uses HTTP.
 //!
-//! [`manager::run`] starts the controllers that `--controllers` names. Each controller is a folder or file of its own:
-//! informers feed keys into a queue, workers sync one key at a time, pure functions decide, and the effects are thin.
+//! [`manager::run`] starts the controllers that `--controllers` selects. Each controller is a separate folder or
+//! file: informers add keys to a queue, workers sync one key at a time, pure functions decide, and thin functions
+//! apply the effects.
 
 pub mod attach;
 pub mod claim_reference;

@@ -1,4 +1,4 @@
-//! What can be chosen about the controllers. Names and defaults are those of upstream's kube-controller-manager flags.
+//! The options of the controllers. Names and defaults are those of upstream's kube-controller-manager flags.
 
 use orlop_volume::recycle::RecyclerOptions;
 use std::path::PathBuf;
@@ -7,27 +7,28 @@ use std::time::Duration;
 use orlop_client::queue::RateLimit;
 use orlop_csi::drivers::Endpoint;
 
-/// Settings of all controllers.
+/// The settings of all controllers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// `--controllers`: `*` for all, `foo` for one, `-foo` for all but one.
+    /// `--controllers`: `*` selects all, `foo` selects one, `-foo` excludes one.
     pub controllers: Vec<String>,
-    /// `--pvclaimbinder-sync-period`: how often the binder looks at every claim and volume.
+    /// `--pvclaimbinder-sync-period`: how often the binder checks every claim and volume.
     pub pv_claim_binder_sync_period: Duration,
-    /// `--terminated-pod-gc-threshold`: finished pods that may stay; 0 or less keeps all.
+    /// `--terminated-pod-gc-threshold`: the number of terminated pods to retain; 0 or less retains all.
     pub terminated_pod_gc_threshold: i32,
     /// `--enable-dynamic-provisioning`.
     pub enable_dynamic_provisioning: bool,
-    /// `--enable-hostpath-provisioner`: for trials on one machine.
+    /// `--enable-hostpath-provisioner`: for tests on a single machine.
     pub enable_hostpath_provisioner: bool,
     /// `--pv-recycler-...-nfs`.
     pub recycler_nfs: RecyclerOptions,
     /// `--pv-recycler-...-hostpath`.
     pub recycler_hostpath: RecyclerOptions,
-    /// `--namespace-sync-period`: accepted; namespaces are worked on when they change, not by period.
+    /// `--namespace-sync-period`: accepted without effect; namespaces are synced on changes, not periodically.
     pub namespace_sync_period: Duration,
-    /// Time between the deletion of a namespace and the deletion of its content. Upstream waits 5 s, for API servers
-    /// whose caches still admit new objects. Ours sees the deletion with the next request, so the default is 0.
+    /// The delay between the deletion of a namespace and the deletion of its content. Upstream waits 5 s, because API
+    /// servers with outdated caches still admit new objects. The orlop API server observes the deletion from the next
+    /// request on, so the default is 0.
     pub namespace_deletion_delay: Duration,
     /// `--concurrent-namespace-syncs`.
     pub concurrent_namespace_syncs: usize,
@@ -43,68 +44,70 @@ pub struct Options {
     pub concurrent_deployment_syncs: usize,
     /// `--concurrent-statefulset-syncs`.
     pub concurrent_stateful_set_syncs: usize,
-    /// `--scheduler-bind-timeout`: how long a pod that has been given a node waits for its claims. Upstream:
+    /// `--scheduler-bind-timeout`: how long a pod with an assigned node waits for its claims. Upstream:
     /// bindTimeoutSeconds.
     pub scheduler_bind_timeout: Duration,
-    /// `--enable-garbage-collector`: false switches the controller off whatever `controllers` says.
+    /// `--enable-garbage-collector`: false disables the controller even if `controllers` selects it.
     pub enable_garbage_collector: bool,
-    /// `--root-ca-file`: certificates in PEM that clients verify the server with; none when no authority is known.
+    /// `--root-ca-file`: the certificates in PEM that clients use to verify the server; none if no authority is
+    /// known.
     pub root_ca: Option<String>,
-    /// `--resource-quota-sync-period`: how often all quotas are counted again.
+    /// `--resource-quota-sync-period`: how often the usage of all quotas is recalculated.
     pub resource_quota_sync_period: Duration,
     /// `--concurrent-resource-quota-syncs`.
     pub concurrent_resource_quota_syncs: usize,
-    /// `--csi-endpoint`: drivers that are called from here.
+    /// `--csi-endpoint`: the endpoints of drivers that this process calls.
     pub csi_endpoints: Vec<Endpoint>,
-    /// `--csi-plugin-dir`: where drivers register.
+    /// `--csi-plugin-dir`: the directory where drivers register.
     pub csi_plugin_dir: Option<PathBuf>,
-    /// `--csi-timeout`: the longest that a call to a driver may take.
+    /// `--csi-timeout`: the maximum duration of a call to a driver.
     pub csi_timeout: Duration,
-    /// `--attach-detach-force-detach-after`, a flag of our own: how long a node that is not healthy may keep a volume that no
-    /// pod wants there, before it is detached by force. Annotations of nodes, volumes and classes win over it.
+    /// `--attach-detach-force-detach-after`, an orlop flag: how long a volume that no pod on the node needs can
+    /// remain attached to an unhealthy node before it is force-detached. Annotations of nodes, volumes and classes
+    /// take precedence.
     pub attach_detach_force_detach_after: Duration,
-    /// `--disable-force-detach-on-timeout`: no forced detach but by annotation and by the out-of-service taint.
+    /// `--disable-force-detach-on-timeout`: force-detach only because of an annotation or the out-of-service taint.
     pub disable_force_detach_on_timeout: bool,
-    /// `--disable-attach-detach-reconcile-sync`: VolumeAttachments that say that their volume is not attached any more are
-    /// not looked at.
+    /// `--disable-attach-detach-reconcile-sync`: ignore VolumeAttachments that report a volume as no longer attached.
     pub disable_attach_detach_reconcile_sync: bool,
-    /// `--attach-detach-reconcile-sync-period`: how often all attached volumes are compared with their VolumeAttachments,
-    /// besides the look at each that changes. Less than a second switches both off.
+    /// `--attach-detach-reconcile-sync-period`: how often all attached volumes are compared with their
+    /// VolumeAttachments, in addition to the check of each one that changes. Less than 1 s disables both.
     pub attach_detach_reconcile_sync_period: Duration,
-    /// `--csi-worker-threads`: calls of one kind that one driver is asked at the same time.
+    /// `--csi-worker-threads`: the number of concurrent calls of one kind to one driver.
     pub csi_worker_threads: usize,
-    /// `--csi-reconcile-sync`: how often attachments are compared with the list of their driver. Upstream:
+    /// `--csi-reconcile-sync`: how often attachments are compared with the volumes that their driver lists. Upstream:
     /// external-attacher's `--reconcile-sync`.
     pub csi_reconcile_sync: Duration,
-    /// `--csi-extra-create-metadata`: drivers are told names of claim and volume.
+    /// `--csi-extra-create-metadata`: pass the names of the claim and volume to drivers.
     pub csi_extra_create_metadata: bool,
-    /// `--csi-default-fstype`: file system where the class names none; empty for the driver's choice.
+    /// `--csi-default-fstype`: the file system if the class specifies none; if empty, the driver chooses.
     pub csi_default_fs_type: String,
-    /// `--csi-strict-topology`: drivers are told the segment of the chosen node alone.
+    /// `--csi-strict-topology`: pass only the segment of the selected node to drivers.
     pub csi_strict_topology: bool,
-    /// `--csi-immediate-topology`: drivers are told all segments when no node was chosen.
+    /// `--csi-immediate-topology`: pass all segments to drivers when no node is selected.
     pub csi_immediate_topology: bool,
-    /// `--csi-enable-capacity`: CSIStorageCapacity objects are published for drivers that know their room.
+    /// `--csi-enable-capacity`: publish CSIStorageCapacity objects for drivers that report their capacity.
     pub csi_enable_capacity: bool,
-    /// `--node-monitor-period`: how long this process may stand still before it counts as one that has heard nothing; nodes themselves
-    /// are looked at when their time is up.
+    /// `--node-monitor-period`: the interval of the check that detects a pause of this process, in which it received
+    /// no heartbeats. The nodes themselves are checked when their grace period ends.
     pub node_monitor_period: Duration,
-    /// `--node-monitor-grace-period`: silence after which a node is lost.
+    /// `--node-monitor-grace-period`: how long a node can be silent before it is lost.
     pub node_monitor_grace_period: Duration,
-    /// `--node-startup-grace-period`: the same for a node that has said nothing yet.
+    /// `--node-startup-grace-period`: the same for a node that has not sent a heartbeat yet.
     pub node_startup_grace_period: Duration,
-    /// `--monitor-nodes-without-lease`, a flag of our own: nodes that never had a Lease (made by hand) are lost after their time
-    /// too, as upstream has it.
+    /// `--monitor-nodes-without-lease`, an orlop flag: nodes that never had a Lease (created by hand) are also lost
+    /// after their grace period, as upstream does.
     pub monitor_nodes_without_lease: bool,
-    /// `--node-eviction-rate`: nodes per second and zone from which pods begin to be driven off.
+    /// `--node-eviction-rate`: nodes per second and zone on which eviction of pods starts.
     pub node_eviction_rate: f32,
-    /// `--secondary-node-eviction-rate`: the same in a large zone of which much is lost; in a small one nobody is driven off then.
+    /// `--secondary-node-eviction-rate`: the same in a large zone that is partially disrupted. In a small one, no
+    /// pods are evicted.
     pub secondary_node_eviction_rate: f32,
-    /// `--large-cluster-size-threshold`: zones with more nodes are large.
+    /// `--large-cluster-size-threshold`: a zone with more nodes than this is large.
     pub large_cluster_size_threshold: usize,
-    /// `--unhealthy-zone-threshold`: share of lost nodes that counts as much, 0 to 1.
+    /// `--unhealthy-zone-threshold`: the share of lost nodes, 0 to 1, from which a zone is partially disrupted.
     pub unhealthy_zone_threshold: f32,
-    /// How failing keys are slowed down.
+    /// The rate limit for retries of failing keys.
     pub rate_limit: RateLimit,
 }
 

@@ -116,7 +116,8 @@ impl Judge<'_> {
             });
         }
         if let Some(left_out) = wanted.next() {
-            faults.add("atomic", format!("the state of {at} has {left_out:?}, the watcher did not receive it"));
+            faults
+                .add("atomic", format!("the state of {at} has {left_out:?}, the watcher did not receive it"));
         }
         (Some(at), end + 1)
     }

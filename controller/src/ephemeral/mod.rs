@@ -1,5 +1,5 @@
-//! Generic ephemeral volumes: a pod that asks for one gets a claim `<pod>-<volume>` of its own, made from the template in
-//! the pod. The claim goes with the pod through its owner reference.
+//! Generic ephemeral volumes: creates the claim `<pod>-<volume>` for each ephemeral volume of a pod, from the
+//! template in the pod. The pod owns the claim, so the claim is deleted with the pod.
 
 use futures::future::{BoxFuture, join};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimTemplate, Pod, Volume};
@@ -18,17 +18,17 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
 
-/// Why an ephemeral volume has no claim yet. The texts are what users read in the event.
+/// Why an ephemeral volume has no claim yet. The text appears in the event.
 #[derive(Debug, thiserror::Error)]
 pub enum EphemeralError {
-    /// A claim of that name exists and belongs to somebody else.
+    /// A claim with that name exists, but the pod does not own it.
     #[error(
         "ephemeral volume {volume}: PVC {namespace}/{claim} was not created for pod {namespace}/{pod} (pod is not owner)"
     )]
     NotOwner {
         /// Name of the volume in the pod.
         volume: String,
-        /// Namespace of both.
+        /// Namespace of the pod and the claim.
         namespace: String,
         /// The claim.
         claim: String,
@@ -42,23 +42,23 @@ pub enum EphemeralError {
         volume: String,
         /// The claim.
         claim: String,
-        /// Why.
+        /// The cause.
         cause: kube::Error,
     },
 }
 
-/// What a volume of a pod needs.
+/// The action that a pod's volume requires.
 #[derive(Debug, PartialEq)]
 pub enum Action {
-    /// Not an ephemeral volume, or its claim is there.
+    /// The volume is not ephemeral, or its claim exists.
     Nothing,
-    /// The claim has to be made. Tests: PROT-EPH-2, PROT-EPH-4, PROT-PVC-12
+    /// Create the claim. Tests: PROT-EPH-2, PROT-EPH-4, PROT-PVC-12
     Create(Box<PersistentVolumeClaim>),
-    /// The name is taken by a claim of somebody else.
+    /// A claim with that name exists, but the pod does not own it.
     NotOwner,
 }
 
-/// Decides about one volume, given what is cached under the name of its claim.
+/// Decides the action for one volume; `claim` is the cached claim with the name of the volume's claim.
 pub fn decide(pod: &Pod, volume: &Volume, claim: Option<&PersistentVolumeClaim>) -> Action {
     let template = volume.ephemeral.as_ref().and_then(|e| e.volume_claim_template.as_ref());
     match (template, claim) {
@@ -94,7 +94,7 @@ fn has_ephemeral(pod: &Pod) -> bool {
     pod.spec.iter().flat_map(|s| s.volumes.iter().flatten()).any(|v| v.ephemeral.is_some())
 }
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let queue = WorkQueue::new(context.options.rate_limit);
@@ -108,7 +108,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let _pods = this.pods.add_handler({
             let queue = queue.clone();
             move |change: &Change<Pod>| {
-                // Volumes of a pod never change, so only a new pod matters. Tests: PROT-EPH-5
+                // The volumes of a pod never change, so only new pods matter. Tests: PROT-EPH-5
                 let fresh = change.is_new() || change.replaced();
                 if let Some(pod) = change.new.as_deref()
                     && fresh
@@ -171,7 +171,8 @@ impl Ephemeral {
         Ok(())
     }
 
-    /// Each claim is a write of its own: those that were made stay, and the retry goes on with the next one.
+    /// Creates the claim of one volume if it is missing. Each claim is a separate write: if one fails, the claims
+    /// created so far remain, and the retry continues with the next one.
     async fn ensure(&self, pod: &Pod, volume: &Volume) -> Result<(), EphemeralError> {
         let key = key_of(pod);
         let namespace = split_key(&key).0;

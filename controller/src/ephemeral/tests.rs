@@ -1,4 +1,4 @@
-//! Ephemeral volumes on the fake API server.
+//! Tests ephemeral volumes on the fake API server.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn owner() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prot_eph_2_two_volumes_two_claims_from_the_templates() {
+async fn prot_eph_2_each_volume_gets_a_claim_from_its_template() {
     let api = FakeApi::new();
     api.seed(pod(&["scratch", "cache"]));
     let _running = api.start(&THIS, Options::default());
@@ -45,7 +45,7 @@ async fn prot_eph_2_two_volumes_two_claims_from_the_templates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prot_eph_4_a_deleted_claim_is_made_again_while_the_pod_lives() {
+async fn prot_eph_4_deleted_claim_is_recreated_while_the_pod_exists() {
     let api = FakeApi::new();
     api.seed(pod(&["scratch"]));
     let _running = api.start(&THIS, Options::default());
@@ -58,7 +58,7 @@ async fn prot_eph_4_a_deleted_claim_is_made_again_while_the_pod_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prot_eph_5_a_terminating_pod_gets_no_claim() {
+async fn prot_eph_5_terminating_pod_gets_no_claim() {
     let api = FakeApi::new();
     let mut terminating = pod(&["scratch"]);
     terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -70,7 +70,7 @@ async fn prot_eph_5_a_terminating_pod_gets_no_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreign_claim_is_told_and_waited_for() {
+async fn claim_without_owner_is_reported_and_replaced_after_its_deletion() {
     let api = FakeApi::new();
     api.seed(
         json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "default", "name": "p-1-scratch"}}),
@@ -93,7 +93,7 @@ async fn a_foreign_claim_is_told_and_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_creation_is_told_with_the_servers_words() {
+async fn refused_creation_is_reported_with_the_server_message_and_retried() {
     let api = FakeApi::new();
     api.fail(Fault {
         verb: "create",

@@ -1,5 +1,5 @@
-//! Expansion: no volume is resized in this process. A claim that asks for more than it has is handed over to the
-//! external resizer of its driver, and an event says so.
+//! Expansion: hands claims that request more than their capacity to the external resizer of their driver, and
+//! records an event. No volume is resized in this process.
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -24,7 +24,7 @@ use orlop_client::worker;
 /// Workers of the controller. Upstream: 10, without a flag.
 const WORKERS: usize = 10;
 
-/// Why a claim was not handed over.
+/// Why a claim was not handed to a resizer.
 #[derive(Debug, thiserror::Error)]
 pub enum ExpandError {
     /// The volume could not be read.
@@ -34,7 +34,7 @@ pub enum ExpandError {
         volume: String,
         /// The claim.
         claim: String,
-        /// Why.
+        /// The cause.
         cause: kube::Error,
     },
     /// The volume is not bound to the claim.
@@ -45,30 +45,30 @@ pub enum ExpandError {
     Resizer {
         /// The claim.
         claim: String,
-        /// Why.
+        /// The cause.
         cause: kube::Error,
     },
 }
 
-/// What to do about a bound claim.
+/// The action that a bound claim requires.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It has what it asks for. Tests: PROT-EXP-3
+    /// The claim has the capacity that it requests. Tests: PROT-EXP-3
     Nothing,
-    /// The volume belongs to another claim.
+    /// The volume is not bound to the claim.
     NotBound,
-    /// A migrated in-tree plugin: the driver's resizer has to be named on the claim.
+    /// A migrated in-tree plugin: annotate the claim with the resizer of the driver.
     Migrated {
         /// The in-tree plugin.
         plugin: &'static str,
         /// The CSI driver.
         driver: &'static str,
     },
-    /// Somebody else expands. Tests: PROT-EXP-1
+    /// An external controller expands the volume. Tests: PROT-EXP-1
     External,
 }
 
-/// Decides about a claim and its volume.
+/// Decides the action for a claim and its volume.
 pub fn decide(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Action {
     let reference = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref());
     let bound = reference.is_some_and(|r| {
@@ -95,12 +95,12 @@ fn capacity(claim: &PersistentVolumeClaim) -> Option<&Text> {
     claim.status.as_ref()?.capacity.as_ref()?.get("storage")
 }
 
-/// A missing size counts as zero. The server admits no others that cannot be read.
+/// Parses a size. A missing size counts as zero; the server rejects sizes that cannot be parsed.
 fn amount(text: Option<&Text>) -> Quantity {
     text.and_then(|t| Quantity::parse(&t.0).ok()).unwrap_or(Quantity::ZERO)
 }
 
-/// The in-tree plugin of a volume whose source was migrated, and its driver.
+/// The in-tree plugin of a volume with a migrated source, and the CSI driver of that plugin.
 fn migrated_plugin(volume: &PersistentVolume) -> Option<(&'static str, &'static str)> {
     let spec = volume.spec.as_ref()?;
     let sources = [
@@ -116,7 +116,7 @@ fn migrated_plugin(volume: &PersistentVolume) -> Option<(&'static str, &'static 
     Some((plugin, migrated_driver(plugin)?))
 }
 
-/// A change that is worth a look: a new claim, one that asks for more or has another capacity, and one that is gone.
+/// Whether a change requires a sync: the claim is new, was deleted, or its request or capacity increased.
 fn matters(change: &Change<PersistentVolumeClaim>) -> bool {
     let Some(last) = change.new.as_ref().or_else(|| change.old()) else { return false };
     if last.status.as_ref().and_then(|s| s.phase.as_deref()) != Some("Bound") {
@@ -130,7 +130,7 @@ fn matters(change: &Change<PersistentVolumeClaim>) -> bool {
     })
 }
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let queue = WorkQueue::new(context.options.rate_limit);
@@ -171,7 +171,7 @@ impl Expand {
         else {
             return Ok(());
         };
-        // The usual case, right after a bind. Everything else is decided about the volume as the server has it.
+        // The common case, right after binding. Every other case is decided from the volume as stored by the server.
         if self.volumes.get(&name).is_some_and(|volume| decide(&claim, &volume) == Action::Nothing) {
             return Ok(());
         }
@@ -192,7 +192,8 @@ impl Expand {
         Ok(())
     }
 
-    /// One write, conditional on the cached version; the retry finds it in place.
+    /// Annotates the claim with the resizer. One write, conditional on the cached version; a retry finds the
+    /// annotation set.
     async fn name_resizer(
         &self,
         key: &str,

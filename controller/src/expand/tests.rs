@@ -1,4 +1,4 @@
-//! Expansion: decisions, and the events on the fake API server.
+//! Tests the expansion decisions, and the events on the fake API server.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn claim(request: &str, capacity: &str) -> Value {
 }
 
 #[test]
-fn decisions() {
+fn only_growth_or_a_pending_node_resize_needs_an_external_resizer() {
     let mut resizing = volume(csi());
     resizing["metadata"]["annotations"] = json!({ANN_PRE_RESIZE_CAPACITY: "1Gi"});
     let mut stranger = volume(csi());
@@ -62,7 +62,7 @@ fn decisions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prot_exp_1_and_3_an_event_only_when_the_claim_grows() {
+async fn prot_exp_1_and_3_event_is_recorded_only_when_the_claim_grows() {
     let api = FakeApi::new();
     api.seed(volume(csi()));
     api.seed(claim("1Gi", "1Gi"));
@@ -86,7 +86,7 @@ async fn prot_exp_1_and_3_an_event_only_when_the_claim_grows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i6_the_resizer_of_a_migrated_volume_is_named_whatever_fails() {
+async fn i6_migrated_volume_gets_its_resizer_annotation_despite_failures() {
     let seed = |api: &FakeApi| {
         api.seed(volume(cinder()));
         api.seed(claim("2Gi", "1Gi"));

@@ -1,5 +1,5 @@
-//! Starts the chosen controllers and keeps them running. One that dies is started again with a growing delay; the
-//! others never notice (I12).
+//! Starts the selected controllers and restarts each one that fails, with an increasing delay. The failure of one
+//! controller does not affect the others (I12).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,15 +28,15 @@ use orlop_csi::drivers::Drivers;
 
 /// A controller that can be started.
 pub struct Known {
-    /// Name for `--controllers`.
+    /// The name for `--controllers`.
     pub name: &'static str,
-    /// The older name that upstream accepts too.
+    /// The older name, which upstream accepts too.
     pub alias: Option<&'static str>,
-    /// Its body.
+    /// The body.
     pub run: Run,
 }
 
-/// Every controller there is.
+/// All controllers.
 pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::PV_BINDER, alias: Some("persistentvolume-binder"), run: pv::run },
     Known { name: controller::PV_PROTECTION, alias: Some("pv-protection"), run: protection::volume::run },
@@ -78,37 +78,37 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::CSI_SNAPSHOTTER, alias: None, run: csi::snapshotter::driver_queue::run },
 ];
 
-/// Why the controllers did not start.
+/// Why the controllers were not started.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManagerError {
-    /// A name in `--controllers` means nothing.
+    /// An entry of `--controllers` is not the name of a controller.
     #[error(
         "{name:?} is not the name of a controller; choose from *, {known}, each also with a leading minus"
     )]
     UnknownController {
-        /// What was given.
+        /// The entry of `--controllers`.
         name: String,
-        /// What there is.
+        /// The valid names.
         known: String,
     },
 }
 
-/// Runs the controllers that `options.controllers` names until `shutdown` is cancelled, then ends them and writes the
-/// last events.
+/// Runs the controllers that `options.controllers` selects until `shutdown` is cancelled, then stops them and
+/// writes the last events.
 ///
 /// # Errors
-/// A name that is not known; nothing was started then.
+/// A name in `options.controllers` is unknown. No controller was started.
 pub fn run(
     client: Client,
     options: Options,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, Result<(), ManagerError>> {
-    // Boxed here: the compiler generates the code of a future where it is polled or boxed, else in the crate of each caller.
+    // Boxed so that the code of the future is generated in this crate, and not in the crate of each caller.
     run_known(CONTROLLERS, client, options, shutdown).boxed()
 }
 
-/// The same on informers that others of the process ask too; they end when theirs is cancelled, which has to be when
-/// `shutdown` is.
+/// Like [`run`], with informers that are shared with other parts of the process. The informers stop when their
+/// own token is cancelled; cancel it together with `shutdown`.
 ///
 /// # Errors
 /// As [`run`].
@@ -139,7 +139,7 @@ async fn run_sharing(
     shutdown: CancellationToken,
 ) -> Result<(), ManagerError> {
     let enabled = enabled(known, &options)?;
-    // Caches and events outlive the controllers a little, so that their last words are written.
+    // The caches and the event writer outlive the controllers, so that the controllers' last events are written.
     let stop_events = CancellationToken::new();
     let clock = Clock::Wall;
     let (events, writer) = EventSink::start(client.clone(), clock, stop_events.clone());
@@ -169,19 +169,20 @@ async fn find_drivers(context: Context) {
     drivers.find(&options.csi_endpoints, options.csi_plugin_dir.clone(), shutdown).await;
 }
 
-/// Runs one controller again and again until the end was asked for.
+/// Runs one controller, and restarts it whenever it ends, until shutdown is requested.
 async fn supervise(name: &'static str, run: Run, context: Context) {
     let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
     loop {
         let began = tokio::time::Instant::now();
-        // A task of its own: a panic ends it and nothing else. The token ends what the dead controller left behind.
+        // A separate task confines a panic to this controller. Its token stops the tasks that the failed controller
+        // started.
         let own = Context { shutdown: context.shutdown.child_token(), ..context.clone() };
         let leftovers = own.shutdown.clone().drop_guard();
         let end = std::panic::AssertUnwindSafe(async { run(own).await }).catch_unwind();
         let end = tokio::select! {
             () = async {
                 context.shutdown.cancelled().await;
-                // Time to end by itself; after it the body is dropped at its next await.
+                // The time the controller has to return. After it, the body is dropped at its next await.
                 tokio::time::sleep(Duration::from_secs(5)).await;
             } => return,
             end = end => end,
@@ -212,7 +213,8 @@ async fn supervise(name: &'static str, run: Run, context: Context) {
     }
 }
 
-/// The controllers that the options ask for. The first mention of a name decides; `*` stands for those not mentioned.
+/// The controllers that the options select. The first mention of a name decides; `*` stands for all names not
+/// mentioned.
 fn enabled<'a>(known: &'a [Known], options: &Options) -> Result<Vec<&'a Known>, ManagerError> {
     let resolve = |name: &str| known.iter().find(|k| k.name == name || k.alias == Some(name)).map(|k| k.name);
     let (mut on, mut off, mut star) = (BTreeSet::new(), BTreeSet::new(), false);

@@ -1,4 +1,4 @@
-//! Choosing controllers, and keeping them running.
+//! Tests the selection of controllers and their restarts.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ const KNOWN: [Known; 3] = [
 ];
 
 #[test]
-fn which_controllers_a_choice_means() {
+fn first_mention_of_a_controller_decides_and_star_selects_the_rest() {
     let all = vec!["a-controller", "b-controller", "garbage-collector-controller"];
     let table: [(&[&str], Vec<&str>); 8] = [
         (&["*"], all.clone()),
@@ -45,7 +45,7 @@ fn which_controllers_a_choice_means() {
 }
 
 #[test]
-fn an_unknown_name_is_an_error_that_names_the_known_ones() {
+fn unknown_name_is_an_error_that_lists_the_valid_names() {
     let options = Options { controllers: vec!["*".into(), "-cronjob".into()], ..Options::default() };
     let text = enabled(&KNOWN, &options).err().unwrap().to_string();
     assert!(text.contains("\"-cronjob\"") && text.contains("a-controller, b-controller"), "{text}");
@@ -71,7 +71,7 @@ fn counts(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i12_a_controller_that_dies_is_started_again_and_takes_no_other_down() {
+async fn i12_failed_controller_is_restarted_without_affecting_the_others() {
     const BOTH: [Known; 2] =
         [Known { name: "dies", alias: None, run: dies }, Known { name: "counts", alias: None, run: counts }];
     let shutdown = CancellationToken::new();
@@ -84,14 +84,14 @@ async fn i12_a_controller_that_dies_is_started_again_and_takes_no_other_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_controllers_together_and_the_end() {
+async fn all_controllers_run_together_and_stop_within_a_second() {
     let api = FakeApi::new();
     let scratch =
         serde_json::json!([{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]);
     api.seed(serde_json::json!({"kind": "Node", "metadata": {"name": "n"}}));
     api.seed(serde_json::json!({"kind": "Pod", "metadata": {"namespace": "ns", "name": "p", "uid": "uid-p"},
         "spec": {"containers": [], "nodeName": "n", "volumes": scratch}, "status": {"phase": "Running"}}));
-    // Nobody's claim under the name of the pod's claim.
+    // A claim with the name of the pod's claim that the pod does not own.
     api.seed(serde_json::json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "ns", "name": "p-scratch",
         "finalizers": ["kubernetes.io/pvc-protection"]}}));
     let shutdown = CancellationToken::new();
@@ -103,7 +103,7 @@ async fn all_controllers_together_and_the_end() {
     let claim = api.get("persistentvolumeclaims", "ns/p-scratch").unwrap();
     assert_eq!(claim["metadata"]["ownerReferences"][0]["uid"], "uid-p");
     assert_eq!(claim["metadata"]["finalizers"], serde_json::json!(["kubernetes.io/pvc-protection"]));
-    // The pod goes, its claim follows through the garbage collector and the protection controller.
+    // Delete the pod. The garbage collector and the protection controller then remove its claim.
     api.delete_with("pods", "ns/p", serde_json::json!({"gracePeriodSeconds": 0}));
     api.settle().await;
     assert_eq!(api.list("persistentvolumeclaims").len(), 0);
@@ -114,16 +114,16 @@ async fn all_controllers_together_and_the_end() {
 }
 
 #[tokio::test]
-async fn a_wrong_name_starts_nothing() {
+async fn unknown_name_starts_no_controller() {
     let api = FakeApi::new();
     let options = Options { controllers: vec!["*".into(), "nonsense".into()], ..Options::default() };
     assert!(run(api.client(), options, CancellationToken::new()).await.is_err());
     assert_eq!(api.requests(), Vec::<String>::new());
 }
 
-/// A server that does not answer: nobody gets a first list, and nobody may wait for one when the end was asked for.
+/// The server does not answer, so no initial list completes. Shutdown must not wait for one.
 #[tokio::test(start_paused = true)]
-async fn controllers_without_a_server_end_at_once() {
+async fn controllers_without_a_server_stop_within_a_second() {
     let silent = tower::service_fn(|_: http::Request<kube::client::Body>| {
         std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>()
     });

@@ -1,4 +1,4 @@
-//! `serviceaccount-controller`: the `default` ServiceAccount, which pods run as that name no other.
+//! `serviceaccount-controller`: creates the ServiceAccount `default`, which pods use if they name no other.
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
@@ -12,15 +12,15 @@ use crate::context::{Context, ControllerError};
 use orlop_client::informer::Informer;
 use orlop_client::names::controller;
 
-/// The account that every namespace has.
+/// The name of the ServiceAccount that every namespace has.
 pub const DEFAULT_ACCOUNT: &str = "default";
 
-/// Whether the account has to be made.
+/// Whether the ServiceAccount must be created.
 pub fn is_missing(namespace: Option<&Namespace>, account: Option<&ServiceAccount>) -> bool {
     namespace.is_some_and(wants) && account.is_none()
 }
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let client = context.client.clone();
@@ -33,7 +33,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-/// One write; if it fails the next sync finds the account missing again.
+/// Creates the ServiceAccount if it is missing. One write; if it fails, the next sync finds the account still
+/// missing.
 async fn sync(
     client: Client,
     namespaces: Informer<Namespace>,

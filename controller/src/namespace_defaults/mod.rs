@@ -1,8 +1,9 @@
-//! What every active namespace is given: the `default` ServiceAccount ([`accounts`]) and the bundle of certificates that
-//! clients verify the server with ([`root_ca`]). Both are made with the namespace and made again when somebody deletes them.
+//! The default objects of every active namespace: the ServiceAccount `default` ([`accounts`]) and the certificate
+//! bundle that clients use to verify the server ([`root_ca`]). Both are created with the namespace and recreated
+//! when deleted.
 //!
-//! Only the one name is watched, not all objects of the kind (upstream: pkg/controller/serviceaccount,
-//! pkg/controller/certificates/rootcacertpublisher).
+//! Only objects of that one name are watched, not all objects of the kind (upstream:
+//! pkg/controller/serviceaccount, pkg/controller/certificates/rootcacertpublisher).
 
 pub mod accounts;
 pub mod root_ca;
@@ -24,30 +25,31 @@ use orlop_client::meta::is_terminating;
 use orlop_client::queue::WorkQueue;
 use orlop_client::worker;
 
-/// Workers of each of the two. Upstream: 1, without a flag.
+/// Workers of each controller. Upstream: 1, without a flag.
 const WORKERS: usize = 1;
 
-/// Why a namespace lacks what it is to have.
+/// Why a default object of a namespace is missing or outdated.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what} {name} in namespace {namespace}: {cause}")]
 pub struct GivenError {
-    /// What was tried.
+    /// The attempted operation.
     pub what: &'static str,
     /// Name of the object.
     pub name: &'static str,
     /// The namespace.
     pub namespace: String,
-    /// Why.
+    /// The cause.
     pub cause: kube::Error,
 }
 
-/// Only active namespaces are given anything: in one that goes away nothing can be made.
+/// Whether a namespace gets the default objects. Only active namespaces do: a terminating namespace accepts no
+/// new objects.
 pub fn wants(namespace: &Namespace) -> bool {
     let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
     !is_terminating(namespace) && matches!(phase, None | Some("Active"))
 }
 
-/// The namespace has gone, or goes, while the object was being made: it needs it no more.
+/// Whether a write failed because the namespace is deleted or terminating. The object is then no longer needed.
 fn is_namespace_gone(error: &kube::Error) -> bool {
     let is_ending = |status: &Status| {
         let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
@@ -56,7 +58,7 @@ fn is_namespace_gone(error: &kube::Error) -> bool {
     is_not_found(error) || status_of(error).is_some_and(is_ending)
 }
 
-/// The outcome of making something that others may have made meanwhile.
+/// The result of a write. An object that another client created meanwhile and a deleted namespace are no errors.
 fn made<T>(result: kube::Result<T>) -> Result<(), kube::Error> {
     match result {
         Ok(_) => Ok(()),
@@ -65,8 +67,8 @@ fn made<T>(result: kube::Result<T>) -> Result<(), kube::Error> {
     }
 }
 
-/// Keeps an object of one name in every active namespace. `sync` is called with the name of a namespace whenever the
-/// namespace or the object in it may need something.
+/// Maintains an object of one name in every active namespace. Calls `sync` with the name of a namespace when the
+/// namespace or its object changes.
 async fn keep<K, F, Fut>(
     context: &Context,
     controller: &'static str,

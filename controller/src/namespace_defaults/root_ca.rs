@@ -1,7 +1,9 @@
-//! `root-ca-certificate-publisher-controller`: the ConfigMap `kube-root-ca.crt`, which pods mount to know whom to trust.
+//! `root-ca-certificate-publisher-controller`: publishes the ConfigMap `kube-root-ca.crt`, which pods mount to
+//! verify the API server.
 //!
-//! Without a known authority (plain HTTP on this machine needs none) an empty bundle is published, as upstream does: who
-//! mounts it finds the key, and trusts nobody by it. An empty bundle never takes the place of another one.
+//! Without a known authority (plain HTTP on the same machine needs none) the controller publishes an empty
+//! bundle, as upstream does: a pod that mounts it finds the key, and trusts no certificate. An empty bundle never
+//! replaces another one.
 
 use std::collections::BTreeMap;
 
@@ -17,27 +19,27 @@ use orlop_client::informer::Informer;
 use orlop_client::meta::annotation;
 use orlop_client::names::{ANN_DESCRIPTION, controller};
 
-/// The ConfigMap that every namespace has.
+/// The name of the ConfigMap that every namespace has.
 pub const ROOT_CA: &str = "kube-root-ca.crt";
 /// Its only key.
 pub const KEY: &str = "ca.crt";
-/// What it says of itself, letter by letter as upstream.
+/// The description annotation, identical to upstream's.
 pub const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
                                endpoints such as the internal service IP or kubernetes.default.svc. No other usage is \
                                guaranteed across distributions of Kubernetes clusters.";
 
-/// What a namespace needs.
+/// The action that a namespace requires.
 #[derive(Debug, PartialEq)]
 pub enum Need {
-    /// It has all, or may have nothing.
+    /// The ConfigMap is correct, or the namespace gets none.
     Nothing,
-    /// The ConfigMap has to be made.
+    /// Create the ConfigMap.
     Make(ConfigMap),
-    /// The ConfigMap has to become this.
+    /// Replace the ConfigMap with this one.
     Replace(ConfigMap),
 }
 
-/// Decides about a namespace. `bundle` holds certificates in PEM; `None` when no authority is known.
+/// Decides the action for a namespace. `bundle` contains certificates in PEM; `None` if no authority is known.
 pub fn decide(namespace: Option<&Namespace>, there: Option<&ConfigMap>, bundle: Option<&str>) -> Need {
     if !namespace.is_some_and(wants) {
         return Need::Nothing;
@@ -64,7 +66,7 @@ pub fn decide(namespace: Option<&Namespace>, there: Option<&ConfigMap>, bundle: 
     Need::Replace(next)
 }
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let api = Api::all(context.client.clone());
@@ -76,7 +78,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-/// One write, conditional on the version that is cached; if it fails everything is looked at anew.
+/// Creates or replaces the ConfigMap. One write, conditional on the cached version; if it fails, the next sync
+/// decides again.
 async fn sync(
     context: &Context,
     namespaces: Informer<Namespace>,

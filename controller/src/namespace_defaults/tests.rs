@@ -1,4 +1,4 @@
-//! The two controllers against the fake server, and their decisions.
+//! Tests both controllers on the fake API server, and their decisions.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn with_ca() -> Options {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_active_namespace_has_both() {
+async fn every_active_namespace_gets_an_account_and_a_root_ca() {
     let api = FakeApi::new();
     api.seed(namespace("a"));
     api.seed(json!({"kind": "Namespace", "metadata": {"name": "going", "deletionTimestamp": "2026-01-01T00:00:00Z"},
@@ -39,7 +39,7 @@ async fn every_active_namespace_has_both() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_deleted_or_changed_comes_back() {
+async fn deleted_or_changed_defaults_are_restored() {
     let api = FakeApi::new();
     api.seed(namespace("a"));
     api.seed(
@@ -58,7 +58,7 @@ async fn what_is_deleted_or_changed_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_fails_is_tried_again() {
+async fn failed_creation_is_retried() {
     let api = FakeApi::new();
     api.seed(namespace("a"));
     for resource in ["serviceaccounts", "configmaps"] {
@@ -71,7 +71,7 @@ async fn a_write_that_fails_is_tried_again() {
 }
 
 #[test]
-fn what_a_namespace_needs() {
+fn root_ca_is_repaired_but_an_empty_bundle_replaces_no_other() {
     let active: Namespace =
         serde_json::from_value(json!({"metadata": {"name": "a"}, "status": {"phase": "Active"}})).unwrap();
     let going: Namespace =

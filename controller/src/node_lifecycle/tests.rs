@@ -235,7 +235,10 @@ async fn nodes_without_a_lease_are_lost_only_when_monitored() {
         );
         assert!(!is_going(&api, "d/p"));
         let pod = api.get("pods", "d/p").unwrap();
-        assert_eq!(pod["status"]["conditions"][0]["status"], "True", "the creator of the node decides for the pod");
+        assert_eq!(
+            pod["status"]["conditions"][0]["status"], "True",
+            "the creator of the node decides for the pod"
+        );
         seconds(310).await;
         assert_eq!(is_going(&api, "d/p"), monitored);
         let ready = if monitored { "Unknown NodeStatusUnknown" } else { "True -" };

@@ -1,5 +1,6 @@
-//! VolumeAttributesClass protection: a class that a volume or claim names is not removed. No admission adds the
-//! finalizer here, this controller is its only source. The caches alone decide, as upstream.
+//! VolumeAttributesClass protection: a class that a volume or claim references is not removed. No admission
+//! plugin adds the finalizer here; this controller is its only source. It decides from the caches alone, as
+//! upstream does.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +18,13 @@ use orlop_client::worker;
 
 const INDEX: &str = "attributes-class";
 
-/// Names of the classes that a volume holds.
+/// The names of the classes that a volume uses.
 pub fn of_volume(volume: &PersistentVolume) -> Vec<String> {
     let name = volume.spec.as_ref().and_then(|s| s.volume_attributes_class_name.clone());
     name.into_iter().filter(|n| !n.is_empty()).collect()
 }
 
-/// Names of the classes that a claim holds: asked for, current, and the target of a change under way.
+/// The names of the classes that a claim uses: requested, current, and the target of a modification in progress.
 pub fn of_claim(claim: &PersistentVolumeClaim) -> Vec<String> {
     let status = claim.status.as_ref();
     let names = [
@@ -35,7 +36,7 @@ pub fn of_claim(claim: &PersistentVolumeClaim) -> Vec<String> {
     distinct.into_iter().cloned().collect()
 }
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let queue = WorkQueue::new(context.options.rate_limit);

@@ -1,7 +1,8 @@
 //! PersistentVolumeClaim protection: a claim that a scheduled pod uses is not removed.
 //!
-//! The cache may be behind, so before the finalizer goes the pods are listed live. Claims of one namespace that wait
-//! together share one list: keys go from the queue into batches by namespace, and a namespace is worked on as a whole.
+//! The cache may be outdated, so the controller lists the pods live before it removes the finalizer. Queued
+//! claims of one namespace share one list: keys move from the queue into one batch per namespace, and a worker
+//! syncs the batch of one namespace at a time.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,8 +21,9 @@ use orlop_client::pods;
 use orlop_client::queue::WorkQueue;
 use orlop_client::worker;
 
-/// The pod holds the claim back. Only pods with a node count, whatever their phase (Tests: PROT-PVC-5); an ephemeral
-/// claim is held by its owner alone (Tests: PROT-PVC-11, PROT-PVC-12) and only until that is shut down.
+/// Whether the pod prevents the removal of the claim. Only pods with a node count, in any phase (Tests:
+/// PROT-PVC-5). An ephemeral claim is protected only by its owner (Tests: PROT-PVC-11, PROT-PVC-12), until the
+/// owner is shut down.
 pub fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     if pods::node_name(pod).is_none() || pod.metadata.namespace != claim.metadata.namespace {
         return false;
@@ -38,7 +40,8 @@ pub fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     })
 }
 
-/// Keys of the claims that a change of a pod may set free: those of a pod that is gone, over, or has no node.
+/// The keys of the claims that a change of a pod may release: those of a deleted or terminated pod, or one
+/// without a node.
 fn freed(change: &Change<Pod>) -> Vec<String> {
     let mut keys = Vec::new();
     if let Some(pod) = change.new.as_deref()
@@ -65,7 +68,7 @@ struct Protection {
     batches: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let this = Protection {
@@ -113,7 +116,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 }
 
 impl Protection {
-    /// Moves keys into their batches. A key stays "in work" for the queue until its batch is done.
+    /// Moves keys into their batches. The queue treats a key as in progress until its batch is done.
     async fn collect(&self) {
         while let Some(key) = self.queue.get().await {
             let namespace = split_key(&key).0.to_owned();
@@ -123,7 +126,7 @@ impl Protection {
         }
     }
 
-    /// Syncs the batch of a namespace. Never fails as a whole: each claim has its own retries.
+    /// Syncs the batch of a namespace. Never fails as a whole: each claim is retried separately.
     async fn work_on(&self, namespace: String) -> Result<(), ProtectionError> {
         let batch = self
             .batches
@@ -152,8 +155,8 @@ impl Protection {
         }
     }
 
-    /// Asks the cache first. Only if that knows no user is the truth needed: one list per batch, and all claims of
-    /// the batch were terminating before it, so no pod can have begun to use them since.
+    /// Checks the cache first. Only if no cached pod uses the claim, the pods are listed live, once per batch. All
+    /// claims of the batch were terminating before that list, so no pod can have started to use them since.
     async fn is_used(
         &self,
         key: &str,

@@ -1,5 +1,5 @@
-//! The protection controllers: they keep the finalizers that stop bound volumes, used claims and named attributes
-//! classes from disappearing, and take them away when nothing is left to protect.
+//! The protection controllers: add the finalizers that prevent the removal of bound volumes, used claims and
+//! referenced attributes classes, and remove each finalizer when its object is no longer in use.
 
 pub mod attributes_class;
 pub mod claim;
@@ -14,18 +14,18 @@ use orlop_client::api::{Api, Object};
 use orlop_client::client::is_not_found;
 use orlop_client::meta::{has_finalizer, is_terminating, with_finalizer, without_finalizer};
 
-/// What an object's finalizer asks for, as far as the object itself tells.
+/// The action that an object requires for its finalizer, derived from the object alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// It lives without the finalizer.
+    /// The object is not terminating and lacks the finalizer.
     Add,
-    /// It is being deleted and waits for us.
+    /// The object is terminating and has the finalizer: check whether it is in use.
     Check,
     /// Nothing to do.
     Nothing,
 }
 
-/// Reads the need off an object. A terminating object never gets the finalizer (Tests: PROT-PVC-9).
+/// Derives the action from an object. A terminating object never gets the finalizer (Tests: PROT-PVC-9).
 pub fn need<K: Resource>(object: &K, finalizer: &str) -> Need {
     match (is_terminating(object), has_finalizer(object, finalizer)) {
         (false, false) => Need::Add,
@@ -37,20 +37,20 @@ pub fn need<K: Resource>(object: &K, finalizer: &str) -> Need {
 /// A finalizer could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtectionError {
-    /// Adding failed.
+    /// Adding the finalizer failed.
     #[error("cannot add the protection finalizer to {key}: {cause}")]
     Add {
         /// The object.
         key: String,
-        /// Why.
+        /// The cause.
         cause: kube::Error,
     },
-    /// Removing failed.
+    /// Removing the finalizer failed.
     #[error("cannot remove the protection finalizer from {key}: {cause}")]
     Remove {
         /// The object.
         key: String,
-        /// Why.
+        /// The cause.
         cause: kube::Error,
     },
     /// The pods of the claim's namespace could not be listed.
@@ -58,13 +58,13 @@ pub enum ProtectionError {
     Pods {
         /// The claim.
         key: String,
-        /// Why.
+        /// The cause.
         cause: kube::Error,
     },
 }
 
-/// Adds the finalizer to the version that is cached. If it fails the queue asks again; the object is only less
-/// protected until then.
+/// Adds the finalizer to the cached version. If the write fails, the queue retries; until then, the object is
+/// less protected.
 async fn add<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<(), ProtectionError>
 where
     K: Object,
@@ -76,8 +76,7 @@ where
     Err(ProtectionError::Add { key: orlop_client::informer::key_of(object), cause })
 }
 
-/// Removes the finalizer from the version that is cached. If it fails the queue asks again and everything is looked
-/// at anew.
+/// Removes the finalizer from the cached version. If the write fails, the queue retries with a new decision.
 async fn remove<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<(), ProtectionError>
 where
     K: Object,
@@ -89,7 +88,8 @@ where
     Err(ProtectionError::Remove { key: orlop_client::informer::key_of(object), cause })
 }
 
-/// A conditional update: the cached resourceVersion goes along (I5). An object that is gone needs nothing.
+/// Updates the object on the condition that the server still has the cached resourceVersion (I5). An object that
+/// no longer exists needs no update.
 async fn replace<K>(api: &Api<K>, object: K) -> kube::Result<()>
 where
     K: Object,

@@ -1,4 +1,4 @@
-//! The protection controllers on the fake API server. Case numbers are those of the controller cases.
+//! Tests the protection controllers on the fake API server. Case numbers are those of the controller cases.
 #![allow(clippy::unwrap_used)]
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
@@ -56,7 +56,7 @@ fn some(list: &[&str]) -> Option<Vec<String>> {
 }
 
 #[test]
-fn what_a_finalizer_asks_for() {
+fn finalizer_is_added_before_deletion_and_checked_during_it() {
     let table = [
         (false, false, Need::Add),
         (false, true, Need::Nothing),
@@ -74,7 +74,7 @@ fn what_a_finalizer_asks_for() {
 }
 
 #[test]
-fn which_pods_hold_a_claim() {
+fn claim_is_in_use_by_its_pods_with_a_node_in_any_phase() {
     let own = owned_by(pvc("p-1-scratch", &[]), "uid-p-1");
     let foreign = pvc("p-1-scratch", &[]);
     let scratch = json!([{"name": "scratch", "ephemeral": {}}]);
@@ -114,9 +114,9 @@ fn which_pods_hold_a_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletions_end_as_the_cases_say() {
+async fn finalizer_is_removed_only_from_unused_objects() {
     type Step = (&'static str, &'static str);
-    /// Name, start state, deletions, object to look at, its finalizers or none if it is gone.
+    /// Name, initial objects, deletions, the object to check, and its finalizers, or `None` if it must be gone.
     type Case = (&'static str, Vec<Value>, Vec<Step>, Step, Option<Vec<String>>);
     let run = |s: &[Value], steps: &[Step]| {
         let (seeds, steps) = (s.to_vec(), steps.to_vec());
@@ -220,7 +220,7 @@ async fn deletions_end_as_the_cases_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prot_pv_4_a_bound_volume_goes_once_its_phase_changes() {
+async fn prot_pv_4_bound_volume_is_removed_after_its_phase_changes() {
     let api = FakeApi::new();
     api.seed(pv("Bound", &[PV]));
     let _running = api.start(&ALL, Options::default());
@@ -233,14 +233,14 @@ async fn prot_pv_4_a_bound_volume_goes_once_its_phase_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_of_claims_shares_one_list_of_pods_and_a_failed_list_removes_nothing() {
+async fn batch_of_claims_shares_one_pod_list_and_a_failed_list_removes_no_finalizer() {
     let api = FakeApi::new();
     for n in 0..5 {
         let mut claim = pvc(&format!("c-{n}"), &[PVC]);
         claim["metadata"]["deletionTimestamp"] = json!(NOW);
         api.seed(claim);
     }
-    // The first list is the informer's; the live one comes second.
+    // The informer sends the first list; the second is live.
     api.fail(Fault { verb: "list", resource: "pods", skip: 1, kind: FaultKind::Broken });
     let _running = api.start(&[claim::run], Options::default());
     api.settle().await;
@@ -270,10 +270,10 @@ async fn i6_every_write_may_fail_once_and_a_second_start_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_the_cache_does_not_know_yet_holds_its_claim() {
+async fn pod_missing_from_the_cache_protects_its_claim() {
     let api = FakeApi::new();
     api.seed(pvc("c-1", &[PVC]));
-    // The list succeeds, but no watch of pods starts for a while.
+    // The list succeeds, but the next 6 watches of pods fail.
     for _ in 0..6 {
         api.fail(Fault { verb: "watch", resource: "pods", skip: 0, kind: FaultKind::Broken });
     }

@@ -11,18 +11,18 @@ use orlop_client::names::{FINALIZER_PV_PROTECTION, controller};
 use orlop_client::queue::WorkQueue;
 use orlop_client::worker;
 
-/// What to do with the finalizer of a volume.
+/// The action for the finalizer of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Tests: PROT-PV-1
     Add,
-    /// It is being deleted and not Bound. Tests: PROT-PV-5, PROT-PV-6, PROT-PV-7
+    /// The volume is being deleted and is not Bound. Tests: PROT-PV-5, PROT-PV-6, PROT-PV-7
     Remove,
-    /// Nothing to do, or it is Bound; the change of its phase asks again. Tests: PROT-PV-3, PROT-PV-4
+    /// Nothing to do, or the volume is Bound; a change of its phase queues it again. Tests: PROT-PV-3, PROT-PV-4
     Keep,
 }
 
-/// Decides about a volume.
+/// Decides the action for a volume.
 pub fn decide(volume: &PersistentVolume) -> Action {
     let phase = volume.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default();
     match need(volume, FINALIZER_PV_PROTECTION) {
@@ -32,7 +32,7 @@ pub fn decide(volume: &PersistentVolume) -> Action {
     }
 }
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let queue = WorkQueue::new(context.options.rate_limit);

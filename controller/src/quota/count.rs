@@ -1,4 +1,4 @@
-//! What a quota counts, and what its status becomes. Pure.
+//! Determines the resources that a quota counts, and its next status. Pure.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
 use orlop_apimachinery::quota::Resource;
 use orlop_apimachinery::quota::amounts::{self, Amounts};
 
-/// What is allowed.
+/// The limits of the quota's spec.
 fn wanted(quota: &ResourceQuota) -> Amounts {
     let hard = quota.spec.as_ref().and_then(|spec| spec.hard.as_ref());
     hard.map(amounts::parse).unwrap_or_default()
@@ -18,7 +18,7 @@ fn status(quota: &ResourceQuota) -> (Amounts, Amounts) {
     (list(status.hard.as_ref()), list(status.used.as_ref()))
 }
 
-/// The names in a quota.
+/// The names of the quota's limits.
 pub fn names(quota: &ResourceQuota) -> impl Iterator<Item = &str> {
     quota
         .spec
@@ -29,20 +29,20 @@ pub fn names(quota: &ResourceQuota) -> impl Iterator<Item = &str> {
         .map(|(name, _)| name.as_str())
 }
 
-/// The resources whose objects a quota counts.
+/// The resources with objects that a quota counts.
 pub fn resources(quota: &ResourceQuota) -> BTreeSet<(&str, &str)> {
     let all = names(quota).flat_map(Resource::all_of).filter(|resource| !resource.is_ignored());
     all.map(|resource| (resource.group, resource.plural)).collect()
 }
 
-/// Whether the status does not speak of what the quota wants.
+/// Whether the status has other limits than the spec, or usage without a limit in the spec.
 pub fn is_stale(quota: &ResourceQuota) -> bool {
     let (hard, used) = status(quota);
     let wanted = wanted(quota);
     wanted != hard || used.keys().any(|name| !wanted.contains_key(name))
 }
 
-/// The status with what was counted; `None` when it says so already. What could not be counted stays as it is.
+/// The status with the counted usage; `None` if it is unchanged. Usage that could not be counted stays as it is.
 pub fn next_status(quota: &ResourceQuota, counted: &Amounts) -> Option<ResourceQuotaStatus> {
     let wanted = wanted(quota);
     let (hard, before) = status(quota);

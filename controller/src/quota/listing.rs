@@ -1,4 +1,4 @@
-//! Reads the objects that a quota counts, as they are now, and adds them up.
+//! Lists the objects that a quota counts, in their current state, and adds up their usage.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use super::count::{names, resources};
 use crate::gc::discovery::{Served, discover};
 use orlop_client::client::message_of;
 
-/// Objects of one page.
+/// Objects per page.
 const PAGE: u32 = 500;
 
-/// What was counted, and what could not be.
+/// The counted usage, and the resources that could not be counted.
 #[derive(Debug, Default)]
 pub struct Counted {
-    /// What is used, under the names of the quota.
+    /// The usage, by the names of the quota's limits.
     pub used: Amounts,
-    /// Resources that could not be listed, and why.
+    /// The resources that could not be listed, with the cause.
     pub failures: Vec<String>,
 }
 
-/// Kinds that are served, by group and plural.
+/// The served kinds, by group and plural.
 type Kinds = HashMap<(String, String), Arc<Served>>;
 
-/// Lists objects. Clones share what is known of the server.
+/// Lists objects. Clones share the discovered kinds.
 #[derive(Clone)]
 pub struct Listing {
     client: Client,
@@ -42,13 +42,13 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Nothing is known of the server yet.
+    /// Creates a listing with no discovered kinds.
     pub fn new(client: Client) -> Self {
         Self { client, kinds: Arc::default() }
     }
 
-    /// How a resource is reached; `None` when the server has no such objects in namespaces, or does not tell now. What is
-    /// not known is looked for again: it may have come meanwhile.
+    /// The served kind of a resource; `None` if the server has no such namespaced kind or discovery fails. A missing
+    /// kind is discovered again, because the server may serve it by now.
     pub async fn served(&self, resource: Resource<'_>) -> Option<Arc<Served>> {
         let key = (resource.group.to_owned(), resource.plural.to_owned());
         let mut kinds = self.kinds.lock().await;
@@ -62,7 +62,7 @@ impl Listing {
         kinds.get(&key).cloned()
     }
 
-    /// Counts what a quota wants to know.
+    /// Counts the usage for the limits of a quota.
     pub async fn count(&self, quota: &ResourceQuota, namespace: &str, now: Timestamp) -> Counted {
         let mut counted = Counted::default();
         let Some(spec) = &quota.spec else { return counted };
@@ -84,12 +84,12 @@ impl Listing {
             };
             match result {
                 Ok(true) => amounts::add(&mut counted.used, &used),
-                // Nothing serves it, so nothing is said of it.
+                // The server does not serve the resource, so its usage is not reported.
                 Ok(false) => {}
                 Err(error) => {
                     let name = resource.count_name();
                     counted.failures.push(format!("{name}: {}", message_of(&error)));
-                    // A sum that lacks a part is none.
+                    // An incomplete sum is not reported.
                     for name in used.into_keys() {
                         counted.used.remove(&name);
                     }
@@ -99,7 +99,7 @@ impl Listing {
         counted
     }
 
-    /// Hands over each object of a resource. False when there is no such resource.
+    /// Passes each object of a resource to `add`. Returns false if the server does not serve the resource.
     async fn each(
         &self,
         resource: Resource<'_>,
@@ -134,7 +134,7 @@ impl Listing {
     }
 }
 
-/// Reads a list page by page; all pages are of one moment.
+/// Reads a list page by page. All pages are from the same revision.
 fn pages<'a, K>(api: &'a Api<K>, add: &'a mut (dyn FnMut(K) + Send)) -> BoxFuture<'a, kube::Result<()>>
 where
     K: Object,

@@ -1,13 +1,13 @@
-//! `resourcequota-controller`: counts what is used of every quota, and writes it into the quota's status.
+//! `resourcequota-controller`: counts the usage of every quota and writes it to the quota's status.
 //!
-//! The API server charges a quota in the commit that stores an object, so what is used never falls behind. Here it is
-//! counted for the first time and when a quota changes, and what was deleted or has ended is given back (upstream:
-//! pkg/controller/resourcequota).
+//! The API server charges a quota in the commit that stores an object, so the recorded usage does not lag behind.
+//! The controller counts initially and when a quota changes, and releases the usage of objects that were deleted
+//! or have ended (upstream: pkg/controller/resourcequota).
 //!
-//! A count cannot lose what is written meanwhile: the quota is read first, then the objects, and the status is written on
-//! the condition that the quota is still the one that was read. Whatever was charged since has changed it.
+//! A count cannot lose a concurrent charge: the controller reads the quota first, then the objects, and writes
+//! the status on the condition that the quota is unchanged. Every charge changes the quota.
 //!
-//! [`count`] decides, [`listing`] reads the objects, [`watches`] follows the kinds that some quota counts, and only those.
+//! [`count`] decides, [`listing`] reads the objects, [`watches`] watches only the kinds that a quota counts.
 
 pub mod count;
 pub mod listing;
@@ -34,38 +34,39 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::worker;
 use watches::Watches;
 
-/// Counts that are tried at once when the quota is charged meanwhile; then the queue slows them down.
+/// Immediate attempts to count a quota that is charged concurrently. After these, the queue delays the next
+/// attempt.
 const ATTEMPTS: usize = 16;
-/// Objects that go together are counted together: how long the first of them waits.
+/// How long a count waits after the first deletion or change of an object, so that several are counted together.
 const GATHER: Duration = Duration::from_millis(50);
 
 /// Why a quota was not counted.
 #[derive(Debug, thiserror::Error)]
 pub enum QuotaError {
-    /// It could not be read or written.
+    /// The quota could not be read or written.
     #[error("cannot {what} quota {key}: {cause}")]
     Api {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
         /// The quota.
         key: String,
-        /// Why.
+        /// The cause.
         cause: kube::Error,
     },
-    /// Some objects could not be counted; what could be is written.
+    /// Some objects could not be counted. The usage of the others is written.
     #[error("cannot count for quota {key}: {causes}")]
     Count {
         /// The quota.
         key: String,
-        /// Why, for each resource.
+        /// The cause for each resource.
         causes: String,
     },
-    /// It changed all the time.
+    /// The quota changed during every attempt.
     #[error("quota {0} changes faster than it can be counted")]
     Moving(String),
 }
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let queue = WorkQueue::new(context.options.rate_limit);
@@ -80,7 +81,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
                 if old.is_none_or(|old| old.spec != new.spec) {
                     changed.notify_one();
                 }
-                // A quota that was written and says what it said was touched: what counts in it came meanwhile.
+                // A write that leaves the status unchanged is a touch: an object that counts was stored in the meantime.
                 let touched = || old.is_some_and(|old| old.status == new.status);
                 if old.is_none() || count::is_stale(new) || touched() {
                     queue.add(change.key().to_string());
@@ -111,7 +112,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-/// Counts all again from time to time: a pod that is stuck in its end stops counting without an event.
+/// Queues all quotas every `period`: a pod that is stuck in termination stops counting without an event.
 async fn again(period: Duration, quotas: Informer<ResourceQuota>, queue: WorkQueue<String>) {
     if period.is_zero() {
         return;
@@ -129,7 +130,7 @@ struct Counting {
 }
 
 impl Counting {
-    /// One write. If it fails nothing is lost: what is used stays as it was charged, and the queue asks again.
+    /// Counts a quota and writes its status. One write; if it fails, the charged usage stays, and the queue retries.
     async fn sync(&self, key: String) -> Result<(), QuotaError> {
         let (namespace, name) = split_key(&key);
         let api: Api<ResourceQuota> = Api::namespaced(self.client.clone(), namespace);

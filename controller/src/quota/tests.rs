@@ -1,4 +1,4 @@
-//! Counting against the fake server, and the decisions.
+//! Tests counting on the fake API server, and the decisions.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn used(api: &FakeApi, name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_there_is_counted_and_what_goes_is_given_back() {
+async fn existing_objects_are_counted_and_deleted_ones_released() {
     let api = FakeApi::new();
     api.seed(claim("a", "5Gi"));
     api.seed(json!({"kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "m"}}));
@@ -48,7 +48,7 @@ async fn what_is_there_is_counted_and_what_goes_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_that_changes_is_counted_anew() {
+async fn changed_quota_is_counted_again() {
     let api = FakeApi::new();
     api.seed(claim("a", "5Gi"));
     api.seed(quota("q", json!({"requests.storage": "10Gi"})));
@@ -62,7 +62,7 @@ async fn a_quota_that_changes_is_counted_anew() {
     );
     api.settle().await;
     assert_eq!(used(&api, "q"), json!({"persistentvolumeclaims": "1"}));
-    // Somebody's hand.
+    // An edit by another client.
     api.patch(
         "resourcequotas",
         "ns/q",
@@ -78,7 +78,7 @@ async fn a_quota_that_changes_is_counted_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_have_ended_do_not_count() {
+async fn terminated_pods_do_not_count() {
     let api = FakeApi::new();
     let pod = |name: &str| {
         json!({"kind": "Pod", "metadata": {"namespace": "ns", "name": name}, "status": {"phase": "Running"},
@@ -123,7 +123,7 @@ async fn i6_every_request_may_fail_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_quotas_nothing_is_followed() {
+async fn without_quotas_no_kind_is_watched() {
     let api = FakeApi::new();
     api.seed(claim("a", "5Gi"));
     let _running = api.start(&[run], Options::default());
@@ -138,7 +138,7 @@ fn typed(spec: Value, status: Value) -> ResourceQuota {
 }
 
 #[test]
-fn what_becomes_of_the_status() {
+fn next_status_has_the_new_counts_for_the_current_limits() {
     let counted = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(name, amount)| ((*name).to_owned(), amount.parse().unwrap())).collect()
     };
@@ -191,7 +191,7 @@ fn what_becomes_of_the_status() {
 }
 
 #[test]
-fn which_kinds_a_quota_counts() {
+fn quota_counts_only_the_kinds_of_its_limits() {
     let quota = typed(
         json!({"hard": {"pods": "1", "limits.cpu": "1", "requests.storage": "1", "count/deployments.apps": "1",
             "count/events": "1", "secrets": "1", "beans": "1"}}),

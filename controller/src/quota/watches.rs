@@ -1,5 +1,5 @@
-//! Follows the kinds that some quota counts, so that what goes is given back. A kind that no quota counts any more is
-//! followed no more; without quotas nothing is.
+//! Watches the kinds that a quota counts, in order to release the usage of deleted objects. The watch of a kind
+//! ends when no quota counts it; without quotas, no kind is watched.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,23 +22,23 @@ use orlop_client::informer::{Change, Informer, Registration, split_key};
 use orlop_client::informers::Informers;
 use orlop_client::queue::WorkQueue;
 
-/// How long after a failed look a kind that is not served is looked for again.
+/// How long to wait before another discovery of kinds that are not served.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "namespace";
 
-/// Quotas by their namespace.
+/// Indexes quotas by namespace.
 pub fn index_by_namespace(quotas: &Informer<ResourceQuota>) {
     quotas.add_index(NAMESPACE, |quota| quota.metadata.namespace.clone().into_iter().collect());
 }
 
-/// Whether a change of a pod gives something back, or takes it without being asked.
+/// Whether an update of a pod releases usage, or adds usage that was not charged.
 pub fn pod_matters(old: &Pod, new: &Pod, now: jiff::Timestamp) -> bool {
     let usage = |pod| Resource::new("", "pods").usage(Item::Pod(pod), now);
     let deadline = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
     usage(old) != usage(new) || deadline(old) != deadline(new)
 }
 
-/// The same of a claim.
+/// Like [`pod_matters`], for a claim.
 pub fn claim_matters(old: &PersistentVolumeClaim, new: &PersistentVolumeClaim) -> bool {
     claim_status_counts(old, new) || scopes::attributes_classes(old) != scopes::attributes_classes(new)
 }
@@ -46,20 +46,20 @@ pub fn claim_matters(old: &PersistentVolumeClaim, new: &PersistentVolumeClaim) -
 /// Group and plural.
 type Name = (String, String);
 
-/// A kind that is followed until this is dropped.
+/// The watch of a kind. Ends when dropped.
 struct Watch {
     _handler: Registration,
     _end: DropGuard,
 }
 
-/// The kinds that are followed now.
+/// The current watches.
 pub struct Watches {
     context: Context,
     asker: Asker,
     running: HashMap<Name, Watch>,
 }
 
-/// Asks for counts.
+/// Queues quotas to be counted.
 #[derive(Clone)]
 struct Asker {
     quotas: Informer<ResourceQuota>,
@@ -67,7 +67,7 @@ struct Asker {
 }
 
 impl Asker {
-    /// Of the quotas of a namespace that count a resource.
+    /// Queues the quotas of a namespace that count a resource.
     fn ask(&self, namespace: &str, resource: &Name) {
         for quota in self.quotas.by_index(NAMESPACE, namespace) {
             if counts(&quota, resource) {
@@ -76,19 +76,19 @@ impl Asker {
         }
     }
 
-    /// Of all quotas that count a resource.
+    /// Queues all quotas that count a resource.
     fn ask_all(&self, resource: &Name) {
         for quota in self.quotas.list().iter().filter(|quota| counts(quota, resource)) {
             self.queue.add(orlop_client::informer::key_of(quota.as_ref()));
         }
     }
 
-    /// Whether a namespace has quotas at all.
+    /// Whether a namespace has any quotas.
     fn has(&self, namespace: &str) -> bool {
         self.quotas.has_indexed(NAMESPACE, namespace)
     }
 
-    /// A handler for changes of a resource's objects; `matters` judges those of objects that stay.
+    /// A handler for changes of a resource's objects; `matters` decides whether an update requires a count.
     fn handler<K: Object>(
         &self,
         resource: &Name,
@@ -117,12 +117,12 @@ fn counts(quota: &ResourceQuota, resource: &Name) -> bool {
 }
 
 impl Watches {
-    /// Nothing is followed yet.
+    /// Creates an instance without watches.
     pub fn new(context: &Context, quotas: Informer<ResourceQuota>, queue: WorkQueue<String>) -> Self {
         Self { context: context.clone(), asker: Asker { quotas, queue }, running: HashMap::new() }
     }
 
-    /// Follows what the quotas count, until `shutdown`; `changed` tells that other quotas are there.
+    /// Watches the kinds that the quotas count, until `shutdown`; `changed` reports changes of the quotas.
     pub async fn follow(mut self, listing: Listing, changed: Arc<Notify>, shutdown: CancellationToken) {
         loop {
             let complete = self.arrange(&listing).await;
@@ -134,7 +134,8 @@ impl Watches {
         }
     }
 
-    /// Starts and ends what has to be. False when a kind is counted that the server does not serve.
+    /// Starts missing watches and ends unneeded ones. Returns false if a quota counts a kind that the server does not
+    /// serve.
     async fn arrange(&mut self, listing: &Listing) -> bool {
         let quotas = self.asker.quotas.list();
         let owned = |(group, plural): (&str, &str)| (group.to_owned(), plural.to_owned());
@@ -171,12 +172,12 @@ impl Watches {
                 let api = Api::all_with(self.context.client.clone(), &kind.resource);
                 let (running, until) = (informer.clone(), end.clone());
                 tokio::spawn(async move { running.run(api, until).await });
-                // A service may change its type; of all others only the end matters.
+                // A Service may change its type; for all other kinds, only deletions matter.
                 let always = resource.rule() == Rule::Services;
                 self.attach(informer, self.asker.handler(name, move |_, _| always))
             }
         };
-        // What went between the count and the begin of the watch was seen by neither.
+        // Neither the count nor the watch sees a deletion between them, so count again after the watch has synced.
         let (asker, name, until) = (self.asker.clone(), name.clone(), end.clone());
         tokio::spawn(async move {
             tokio::select! {
@@ -197,7 +198,7 @@ impl Watches {
     }
 }
 
-/// Leaves of an object what its key and its version need.
+/// Removes everything but the metadata that identifies the object and its version.
 fn trim(object: &mut Meta) {
     let meta = std::mem::take(&mut object.metadata);
     object.metadata = ObjectMeta {

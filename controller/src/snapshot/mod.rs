@@ -1,7 +1,9 @@
-//! Snapshots of volumes as the controllers see them: the kinds of `snapshot.storage.k8s.io/v1`, which every orlop serves.
+//! The snapshot types of the controllers: the kinds of `snapshot.storage.k8s.io/v1`, which every orlop server
+//! serves.
 //!
-//! They are no part of Kubernetes' own API, so their types are here (upstream: kubernetes-csi/external-snapshotter,
-//! client/apis/volumesnapshot/v1). What the server checks is in its definitions of them; here is only the shape.
+//! The kinds are not part of the core Kubernetes API, so their types are defined here (upstream:
+//! kubernetes-csi/external-snapshotter, client/apis/volumesnapshot/v1). These types define only the structure;
+//! the server's definitions of the kinds contain the validation.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -11,12 +13,12 @@ use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// The group of the kinds.
+/// The API group of the kinds.
 pub const GROUP: &str = "snapshot.storage.k8s.io";
 const VERSION: &str = "v1";
 const API_VERSION: &str = "snapshot.storage.k8s.io/v1";
 
-/// The `apiVersion` of the kinds. It has one value, and objects of another are not read.
+/// The `apiVersion` of the kinds. It has one value; objects with another value fail to deserialize.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApiVersion;
 
@@ -36,66 +38,66 @@ impl<'de> Deserialize<'de> for ApiVersion {
     }
 }
 
-/// What somebody asks for: a snapshot of a claim's volume, or a snapshot that is there already.
+/// A request for a snapshot of a claim's volume, or for an existing snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct VolumeSnapshot {
-    /// Always the same.
+    /// The constant `apiVersion`.
     #[serde(default)]
     pub api_version: ApiVersion,
-    /// Name, namespace and the like.
+    /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is asked for.
+    /// The request.
     pub spec: VolumeSnapshotSpec,
-    /// What has become of it.
+    /// The observed state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<VolumeSnapshotStatus>,
 }
 
-/// What somebody asks for.
+/// The request of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotSpec {
-    /// Of what.
+    /// The source of the snapshot.
     pub source: VolumeSnapshotSource,
-    /// The class; without one, the default class of the driver.
+    /// The class; if unset, the default class of the driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_snapshot_class_name: Option<String>,
 }
 
-/// Where a snapshot comes from: exactly one of the two.
+/// The source of a snapshot: exactly one of the two fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotSource {
-    /// A claim in the namespace of the snapshot: one is to be made.
+    /// A claim in the namespace of the snapshot. A new snapshot of its volume is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim_name: Option<String>,
-    /// A content: it is there already.
+    /// A content that represents an existing snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_snapshot_content_name: Option<String>,
 }
 
-/// What has become of a snapshot.
+/// The observed state of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotStatus {
-    /// The content. Bound are the two only when the content points back.
+    /// The content. The two are bound only if the content references the snapshot too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_volume_snapshot_content_name: Option<String>,
-    /// When the storage has taken it.
+    /// When the storage system took the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_time: Option<Time>,
-    /// A volume can be made of it.
+    /// Whether a volume can be created from the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_to_use: Option<bool>,
-    /// The least size of a volume that is made of it.
+    /// The minimum size of a volume created from the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restore_size: Option<Quantity>,
     /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<VolumeSnapshotError>,
-    /// The snapshot of a group that it is a part of.
+    /// The group snapshot that the snapshot belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_group_snapshot_name: Option<String>,
 }
@@ -104,112 +106,112 @@ pub struct VolumeSnapshotStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotError {
-    /// When.
+    /// The time of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
-    /// Why; holds no secret.
+    /// The cause; contains no secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// A snapshot in a storage.
+/// A snapshot in the storage system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct VolumeSnapshotContent {
-    /// Always the same.
+    /// The constant `apiVersion`.
     #[serde(default)]
     pub api_version: ApiVersion,
-    /// Name and the like.
+    /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What it is.
+    /// The desired state.
     pub spec: VolumeSnapshotContentSpec,
-    /// What the driver says of it.
+    /// The state that the driver reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<VolumeSnapshotContentStatus>,
 }
 
-/// What a snapshot in a storage is.
+/// The desired state of a snapshot in the storage system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotContentSpec {
-    /// The snapshot that it belongs to; without a UID, the one of this name that comes first.
+    /// The snapshot that the content belongs to; without a UID, the first snapshot of that name.
     pub volume_snapshot_ref: ObjectReference,
-    /// What is to be done with it when its snapshot is deleted.
+    /// What happens to the stored snapshot when its VolumeSnapshot is deleted.
     pub deletion_policy: DeletionPolicy,
     /// Name of the CSI driver.
     pub driver: String,
-    /// Class that it was made with.
+    /// The class that the content was created with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_snapshot_class_name: Option<String>,
-    /// What it is made of.
+    /// The source.
     pub source: VolumeSnapshotContentSource,
-    /// Mode of the volume that it was taken of.
+    /// The mode of the source volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_volume_mode: Option<String>,
 }
 
-/// What a content is made of: exactly one of the two.
+/// The source of a content: exactly one of the two fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotContentSource {
-    /// Handle of a volume: a snapshot of it is to be taken.
+    /// The handle of a volume. A new snapshot of it is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_handle: Option<String>,
-    /// Handle of a snapshot: it is there already.
+    /// The handle of an existing snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_handle: Option<String>,
 }
 
-/// What a driver says of a snapshot.
+/// The state of a snapshot that the driver reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotContentStatus {
-    /// What the driver calls it; empty while it is being made.
+    /// The driver's handle of the snapshot; empty while the snapshot is being created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_handle: Option<String>,
-    /// When it was taken, in nanoseconds since 1970.
+    /// When the snapshot was taken, in nanoseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_time: Option<i64>,
-    /// Its size in bytes.
+    /// The size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restore_size: Option<i64>,
-    /// A volume can be made of it.
+    /// Whether a volume can be created from the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_to_use: Option<bool>,
     /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<VolumeSnapshotError>,
-    /// What the driver calls the snapshot of a group that it is a part of.
+    /// The driver's handle of the group snapshot that the snapshot belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_group_snapshot_handle: Option<String>,
 }
 
-/// What snapshots are made with.
+/// The class of snapshots: the settings for their creation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct VolumeSnapshotClass {
-    /// Always the same.
+    /// The constant `apiVersion`.
     #[serde(default)]
     pub api_version: ApiVersion,
-    /// Name and the like.
+    /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// Name of the CSI driver.
     pub driver: String,
-    /// What the driver is told.
+    /// The parameters that are passed to the driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<BTreeMap<String, String>>,
-    /// The policy of contents that are made with it.
+    /// The deletion policy of contents that are created with the class.
     pub deletion_policy: DeletionPolicy,
 }
 
-/// What is done with a snapshot in a storage when nobody asks for it any more.
+/// The handling of a stored snapshot after its VolumeSnapshot is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeletionPolicy {
-    /// It is deleted.
+    /// Delete the stored snapshot.
     Delete,
-    /// It is kept. The API has no default; for a value in memory the harmless one is.
+    /// Retain the stored snapshot. The API has no default; the in-memory default is this, the harmless value.
     #[default]
     Retain,
 }

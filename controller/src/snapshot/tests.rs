@@ -1,4 +1,4 @@
-//! The shapes on the wire, and that informers and clients can be had of the kinds.
+//! Tests the serialized form of the kinds, and their use in clients and informers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,8 @@ use orlop_client::api::Object;
 use orlop_client::informer::Informer;
 use orlop_client::packed_object::Kept;
 
-/// What comes in goes out as it was, also by way of a cache and without managed fields.
+/// Checks that an object serializes to its input, also after packing in a cache, and that `managedFields` are
+/// dropped.
 fn round_trip<K: Object + PartialEq + Serialize + DeserializeOwned>(shown: &Value) -> K {
     let object: K = serde_json::from_value(shown.clone()).unwrap();
     assert_eq!(&serde_json::to_value(&object).unwrap(), shown);
@@ -26,7 +27,7 @@ fn round_trip<K: Object + PartialEq + Serialize + DeserializeOwned>(shown: &Valu
 }
 
 #[test]
-fn what_is_read_is_written() {
+fn every_kind_round_trips_through_json() {
     let snapshot: VolumeSnapshot = round_trip(&json!({
         "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
         "metadata": {"name": "s", "namespace": "n", "uid": "u"},
@@ -59,7 +60,7 @@ fn what_is_read_is_written() {
 }
 
 #[test]
-fn items_of_lists_need_no_kind_and_other_versions_are_refused() {
+fn list_items_need_no_kind_and_other_versions_are_rejected() {
     let bare = json!({"metadata": {"name": "k"}, "driver": "d", "deletionPolicy": "Delete"});
     let class: VolumeSnapshotClass = serde_json::from_value(bare.clone()).unwrap();
     assert_eq!(class.driver, "d");
@@ -69,7 +70,7 @@ fn items_of_lists_need_no_kind_and_other_versions_are_refused() {
 }
 
 #[tokio::test]
-async fn clients_and_informers_know_the_kinds() {
+async fn clients_and_informers_support_the_snapshot_kinds() {
     let service = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
         let path = request.uri().path().to_owned();
         let body = json!({"kind": "List", "metadata": {"resourceVersion": "1"}, "items": [

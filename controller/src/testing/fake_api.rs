@@ -1,4 +1,4 @@
-//! The API server in memory, with what controllers need beside it.
+//! An in-memory API server that can start controllers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Deref for FakeApi {
 }
 
 impl FakeApi {
-    /// An empty server.
+    /// Creates an empty server.
     pub(crate) fn new() -> Self {
         Self {
             api: orlop_test_support::FakeApi::new(),
@@ -34,13 +34,13 @@ impl FakeApi {
         }
     }
 
-    /// The drivers that controllers of this server find. A test adds its own, over the driver itself instead of a
-    /// socket ([`orlop_csi::driver::Line::over`]), so that paused time stays paused.
+    /// The drivers that controllers of this server find. A test adds its own driver, connected directly instead of
+    /// through a socket ([`orlop_csi::driver::Line::over`]), so that paused time stays paused.
     pub(crate) fn drivers(&self) -> Drivers {
         self.drivers.clone()
     }
 
-    /// The context of a controller. All its tasks end with `shutdown`.
+    /// The context of a controller. Cancelling `shutdown` ends all its tasks.
     pub(crate) fn context(&self, options: Options, shutdown: &CancellationToken) -> Context {
         let client = self.client();
         let events = self.event_sink(shutdown);
@@ -50,7 +50,7 @@ impl FakeApi {
         Context { client, informers, events, drivers, options, clock, shutdown }
     }
 
-    /// Starts controllers; dropping the guard ends them.
+    /// Starts controllers. Dropping the guard stops them.
     pub(crate) fn start(&self, controllers: &[Run], options: Options) -> DropGuard {
         let shutdown = CancellationToken::new();
         let context = self.context(options, &shutdown);

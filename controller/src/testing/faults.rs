@@ -1,5 +1,5 @@
-//! Checks that every controller owes: a second start changes nothing, and each write may fail once without changing
-//! where things end (I6).
+//! Checks for every controller: a second start changes nothing, and each write may fail once without changing the
+//! final state (I6).
 
 use serde_json::Value;
 
@@ -7,7 +7,8 @@ use super::{FakeApi, FaultKind};
 use crate::context::Run;
 use crate::options::Options;
 
-/// Plays a scenario: start state, controllers, then `act`, with rest in between. Returns the end state.
+/// Runs a scenario: seeds the initial state, starts the controllers, waits until they settle, calls `act`, and
+/// waits again. Returns the final state.
 async fn play(
     controllers: &[Run],
     options: &Options,
@@ -31,8 +32,8 @@ async fn play(
     (api, end, writes)
 }
 
-/// Plays the scenario once without faults, starts the controllers again over the end state (nothing may be written),
-/// then plays it again with every single write failing in every way. Returns the server after the faultless run.
+/// Runs the scenario without faults, starts the controllers again on the final state (they must not write), then
+/// repeats the scenario with each write failing in every way. Returns the server of the run without faults.
 pub(crate) async fn survives_faults(
     controllers: &[Run],
     options: Options,

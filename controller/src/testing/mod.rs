@@ -1,4 +1,4 @@
-//! The fakes of [`orlop_test_support`], and what controllers need beside them.
+//! The fakes of [`orlop_test_support`], extended with the requirements of controllers.
 
 mod fake_api;
 mod faults;

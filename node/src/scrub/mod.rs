@@ -102,7 +102,9 @@ pub enum ScrubError {
         source: RootedFsError,
     },
     /// The directory is not empty after the deletion.
-    #[error("volume {volume} is not empty after it was scrubbed: {left} exists; another process uses the volume")]
+    #[error(
+        "volume {volume} is not empty after it was scrubbed: {left} exists; another process uses the volume"
+    )]
     Left {
         /// The PersistentVolume.
         volume: String,

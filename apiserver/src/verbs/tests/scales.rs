@@ -143,6 +143,9 @@ async fn object_and_scale_share_field_ownership() {
         let mut less = config;
         less["spec"].as_object_mut().unwrap().remove("replicas");
         let kept = apply(&rig, &item, "owner", less).await.expect(200).json();
-        assert_eq!(kept["spec"]["replicas"], 7, "{item}: giving up a field that another manager owns changes nothing");
+        assert_eq!(
+            kept["spec"]["replicas"], 7,
+            "{item}: giving up a field that another manager owns changes nothing"
+        );
     }
 }

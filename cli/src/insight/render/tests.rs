@@ -267,8 +267,9 @@ fn lines_have_at_most_80_columns() {
     // A command in a sentence is one word together with the punctuation around it; other text in backticks wraps.
     let command = format!("`kubectl taint node a {}=b:NoExecute`", "n".repeat(60));
     for command in [command.as_str(), "`orlop why pvc/data -n shop`"] {
-        let summary =
-            format!("After a node has been unreachable for this time, verify it with `x`, and then {command}. Yes.");
+        let summary = format!(
+            "After a node has been unreachable for this time, verify it with `x`, and then {command}. Yes."
+        );
         let text = why(&json!({"summary": summary}), look());
         assert!(text.contains(&format!("\n  {command}.")), "{text}");
     }

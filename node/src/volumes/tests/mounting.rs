@@ -54,11 +54,7 @@ async fn i7_volume_is_not_mounted_before_it_is_attached() {
     agent.volumes.synced();
     agent.volumes.want(pod("p", "u", &["a", "loose"]));
     bench.settle().await;
-    assert_eq!(
-        bench.machine.take_calls(),
-        ["stage loose", "publish loose u"],
-        "that one is not attached"
-    );
+    assert_eq!(bench.machine.take_calls(), ["stage loose", "publish loose u"], "that one is not attached");
     let attached = json!([{"name": "test/disk/a", "devicePath": ""}]);
     let status = |in_use: &[&str]| json!({"status": {"volumesInUse": in_use, "volumesAttached": attached}});
     // An earlier agent has left the volume in both lists.

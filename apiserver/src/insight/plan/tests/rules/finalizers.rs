@@ -69,12 +69,7 @@ fn release_requires_a_stopped_node_or_force() {
                 none(),
                 "no: can force it (--force",
             ),
-            (
-                "10 in progress, confirmed as removed",
-                vec![leaving()],
-                forced(),
-                "delete volumeattachment va",
-            ),
+            ("10 in progress, confirmed as removed", vec![leaving()], forced(), "delete volumeattachment va"),
             ("11 on its way, and the node is there", vec![leaving(), node()], none(), "no: may still write"),
             (
                 "12 on its way, and the driver is there",
@@ -169,12 +164,7 @@ fn unblock_removes_only_orphaned_finalizers() {
                 "delete persistentvolume v Released Retain",
             ),
             ("7 the provisioner is there", vec![made(none()), driver()], none(), "no: looks after the asset"),
-            (
-                "7a confirmed as removed",
-                vec![made(none()), driver()],
-                forced(),
-                "no: its events",
-            ),
+            ("7a confirmed as removed", vec![made(none()), driver()], forced(), "no: its events"),
             (
                 "7b in other words",
                 vec![made(none())],
