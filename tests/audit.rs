@@ -14,13 +14,13 @@ const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const MIB: i64 = 1 << 20;
 
 /// Its output, and its exit code.
-struct Said {
+struct CommandOutput {
     code: i32,
     out: String,
     errors: String,
 }
 
-impl Said {
+impl CommandOutput {
     /// `handle what object` of each row of the JSON.
     fn rows(&self) -> Vec<String> {
         let json: Value =
@@ -32,12 +32,12 @@ impl Said {
     }
 }
 
-fn audit(dir: &Path, plane: &Plane, driver: &Hostpath, more: &[&str]) -> Said {
+fn audit(dir: &Path, plane: &Plane, driver: &Hostpath, more: &[&str]) -> CommandOutput {
     let (flag, url) = (driver.flag(), plane.url());
     let args = ["volumes", "audit", &flag, "--server", &url];
     let output = command(&*ORLOP, dir).args(args).args(more).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Said { code: output.status.code().unwrap(), out: text(&output.stdout), errors: text(&output.stderr) }
+    CommandOutput { code: output.status.code().unwrap(), out: text(&output.stdout), errors: text(&output.stderr) }
 }
 
 #[tokio::test]

@@ -10,17 +10,17 @@ use crate::harness::process::{ORLOP, command};
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 
 /// Its output, and its exit code.
-struct Said {
+struct CommandOutput {
     code: i32,
     out: String,
     errors: String,
 }
 
-fn run(program: &str, dir: &Path, args: &[&str], variables: &[(&str, &str)]) -> Said {
+fn run(program: &str, dir: &Path, args: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
     let mut command = command(program, dir);
     let output = command.args(args).envs(variables.iter().copied()).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Said { code: output.status.code().unwrap(), out: text(&output.stdout), errors: text(&output.stderr) }
+    CommandOutput { code: output.status.code().unwrap(), out: text(&output.stdout), errors: text(&output.stderr) }
 }
 
 fn class(name: &str) -> Value {
@@ -36,7 +36,7 @@ async fn objects_are_shown_as_of_any_revision() {
     let two = http.create(CLASSES, &class("two")).await;
     let then = two["metadata"]["resourceVersion"].as_str().unwrap();
     http.delete(&format!("{CLASSES}/two")).await.expect(200);
-    let names = |said: &Said| {
+    let names = |said: &CommandOutput| {
         let lines = said.out.lines().skip(1).filter_map(|line| line.split_whitespace().next());
         lines.map(str::to_owned).collect::<Vec<_>>()
     };

@@ -117,7 +117,7 @@ impl Drop for Swept {
 }
 
 /// A control plane, a driver, and this machine as node n1 in a separate process.
-pub(crate) struct Ground {
+pub(crate) struct NodeSetup {
     pub(crate) agent: Option<Process>,
     /// Environment variables and flags for the agent, from its next start on.
     pub(crate) variables: Vec<(&'static str, String)>,
@@ -130,7 +130,7 @@ pub(crate) struct Ground {
     _dir: tempfile::TempDir,
 }
 
-impl Ground {
+impl NodeSetup {
     /// `None` without root, with a message.
     pub(crate) async fn start() -> Option<Self> {
         if !crate::harness::privileges::has_root("mounts of a node") {
@@ -141,7 +141,7 @@ impl Ground {
         let driver = Hostpath::start(&base, &[]).await;
         let plane = Plane::of(Layout::OneProcess).controller_flags(&[&driver.flag()]).start().await;
         let root = base.join("node");
-        let mut ground = Ground {
+        let mut ground = NodeSetup {
             agent: None,
             variables: Vec::new(),
             flags: Vec::new(),
@@ -242,7 +242,7 @@ fn claimed() -> Value {
 
 #[tokio::test]
 async fn volume_lives_from_claim_to_deletion_on_one_machine() {
-    let Some(mut ground) = Ground::start().await else { return };
+    let Some(mut ground) = NodeSetup::start().await else { return };
     let http = ground.plane.http();
     ground.claim().await;
     http.create(PODS, &pod("web", "n1", &claimed())).await;
@@ -278,7 +278,7 @@ async fn volume_lives_from_claim_to_deletion_on_one_machine() {
 
 #[tokio::test]
 async fn drain_ends_when_everything_is_unmounted_and_detached() {
-    let Some(ground) = Ground::start().await else { return };
+    let Some(ground) = NodeSetup::start().await else { return };
     let http = ground.plane.http();
     ground.claim().await;
     ground
@@ -304,7 +304,7 @@ async fn drain_ends_when_everything_is_unmounted_and_detached() {
 
 #[tokio::test]
 async fn agent_is_killed_during_pod_setup_and_teardown() {
-    let Some(mut ground) = Ground::start().await else { return };
+    let Some(mut ground) = NodeSetup::start().await else { return };
     let http = ground.plane.http();
     ground.claim().await;
     // Slow enough for a kill in the middle.

@@ -26,7 +26,7 @@ const KILLED: i32 = 137;
 const WRITTEN: &[u8] = b"written by the pod";
 
 /// A volume of the pod.
-struct Kept {
+struct VolumeCase {
     name: &'static str,
     source: Value,
     use_: Use,
@@ -45,11 +45,11 @@ enum Use {
     Reads(&'static str),
 }
 
-fn claimed(name: &'static str, use_: Use) -> Kept {
-    Kept { name, source: json!({"persistentVolumeClaim": {"claimName": name}}), use_ }
+fn claimed(name: &'static str, use_: Use) -> VolumeCase {
+    VolumeCase { name, source: json!({"persistentVolumeClaim": {"claimName": name}}), use_ }
 }
 
-fn pod(name: &str, volumes: &[Kept]) -> Value {
+fn pod(name: &str, volumes: &[VolumeCase]) -> Value {
     let (mut mounts, mut devices, mut listed) = (Vec::new(), Vec::new(), Vec::new());
     for volume in volumes {
         match volume.use_ {
@@ -70,7 +70,7 @@ fn pod(name: &str, volumes: &[Kept]) -> Value {
 }
 
 /// The path at which a pod finds a volume.
-fn seen(root: &Path, pod: &str, volume: &Kept) -> PathBuf {
+fn seen(root: &Path, pod: &str, volume: &VolumeCase) -> PathBuf {
     let path = root.join("by-name/default").join(pod).join(volume.name);
     match volume.use_ {
         Use::Files | Use::Scratch => path.join("written"),
@@ -79,7 +79,7 @@ fn seen(root: &Path, pod: &str, volume: &Kept) -> PathBuf {
     }
 }
 
-fn write(root: &Path, pod: &str, volumes: &[Kept]) {
+fn write(root: &Path, pod: &str, volumes: &[VolumeCase]) {
     for volume in volumes {
         let path = seen(root, pod, volume);
         match volume.use_ {
@@ -101,7 +101,7 @@ fn content(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// Checks that the pod finds the data that it, or the previous pod, has written.
-fn finds(root: &Path, pod: &str, volumes: &[Kept], is_next: bool) -> Result<(), String> {
+fn finds(root: &Path, pod: &str, volumes: &[VolumeCase], is_next: bool) -> Result<(), String> {
     for volume in volumes.iter().filter(|volume| !(is_next && volume.use_ == Use::Scratch)) {
         let path = seen(root, pod, volume);
         let found = content(&path)?;
@@ -255,7 +255,7 @@ impl Deadly {
     }
 
     /// The whole life of a pod with deaths, and then of one without.
-    async fn lives(&mut self, volumes: &[Kept]) {
+    async fn lives(&mut self, volumes: &[VolumeCase]) {
         self.dies_at_every_step().await;
         self.http.create(PODS, &pod("web", volumes)).await;
         self.through("the pod runs", async |http, _| runs(http, "web").await).await;
@@ -273,7 +273,7 @@ impl Deadly {
     }
 
     /// Another pod finds the data, and then everything can be deleted.
-    async fn next_one(&mut self, volumes: &[Kept]) {
+    async fn next_one(&mut self, volumes: &[VolumeCase]) {
         self.ground.variables.clear();
         self.ground.kill_agent().await;
         self.http.create(PODS, &pod("next", volumes)).await;
@@ -375,7 +375,7 @@ async fn agent_is_killed_at_every_step_of_local_volumes() {
         .http
         .create(&format!("{path}/secrets"), &json!({"metadata": {"name": "s"}, "stringData": {"k": text}}))
         .await;
-    let volume = |name, source, use_| Kept { name, source, use_ };
+    let volume = |name, source, use_| VolumeCase { name, source, use_ };
     let parts = json!([{"configMap": {"name": "c", "items": [{"key": "k", "path": "a/k"}]}}, {"secret": {"name": "s"}}]);
     deadly
         .lives(&[
@@ -436,7 +436,7 @@ async fn agent_is_killed_at_every_step_while_the_pod_is_deleted() {
     let Some(mut deadly) = Deadly::start().await else { return };
     let volumes = [
         claimed("files", Use::Files),
-        Kept { name: "memory", source: json!({"emptyDir": {"medium": "Memory"}}), use_: Use::Scratch },
+        VolumeCase { name: "memory", source: json!({"emptyDir": {"medium": "Memory"}}), use_: Use::Scratch },
     ];
     deadly.class().await;
     deadly.claim("files", "Filesystem").await;
@@ -469,7 +469,7 @@ async fn agent_is_killed_at_every_step_while_the_pod_is_deleted() {
 }
 
 /// A pod writes data, and the next one finds it.
-async fn write_through(deadly: &mut Deadly, volumes: &[Kept]) {
+async fn write_through(deadly: &mut Deadly, volumes: &[VolumeCase]) {
     deadly.http.create(PODS, &pod("web", volumes)).await;
     deadly.through("the pod runs", async |http, _| runs(http, "web").await).await;
     write(&deadly.ground.root, "web", volumes);
@@ -528,7 +528,7 @@ async fn agent_is_killed_at_random_times() {
     let volumes = [
         claimed("files", Use::Files),
         claimed("device", Use::Device),
-        Kept { name: "memory", source: json!({"emptyDir": {"medium": "Memory"}}), use_: Use::Scratch },
+        VolumeCase { name: "memory", source: json!({"emptyDir": {"medium": "Memory"}}), use_: Use::Scratch },
     ];
     deadly.class().await;
     deadly.claim("files", "Filesystem").await;

@@ -83,7 +83,7 @@ fn claim_spec() -> Value {
 }
 
 /// The server, the driver, and the machines with their agents.
-struct Ground {
+struct NetworkSetup {
     _agents: Vec<Process>,
     machines: Vec<Machine>,
     driver: Hostpath,
@@ -97,7 +97,7 @@ struct Ground {
     _dir: tempfile::TempDir,
 }
 
-impl Ground {
+impl NetworkSetup {
     /// `None` where this machine cannot run it, with a message.
     async fn start() -> Option<Self> {
         let mut machines = Vec::new();
@@ -131,7 +131,7 @@ impl Ground {
             .zip(&machines)
             .map(|(name, machine)| agent(&base, name, machine, port, &sockets(name)))
             .collect();
-        let ground = Ground {
+        let ground = NetworkSetup {
             _agents: agents,
             machines,
             driver,
@@ -382,7 +382,7 @@ fn attached_once(mut events: Vec<Value>, volumes: &BTreeMap<String, String>) -> 
 }
 
 /// The cable is out for less than the grace period: nothing changes.
-async fn a_short_cut(ground: &Ground, node: &str) {
+async fn a_short_cut(ground: &NetworkSetup, node: &str) {
     let before = ground.now().await;
     ground.machine(node).cut();
     ground.missed_renewals(node).await;
@@ -398,7 +398,7 @@ async fn a_short_cut(ground: &Ground, node: &str) {
 }
 
 /// The cable is out while a volume is being mounted, until the mount is done.
-async fn a_cut_while_mounting(ground: &Ground, node: &str) {
+async fn a_cut_while_mounting(ground: &NetworkSetup, node: &str) {
     ground.driver.faults(&json!([{"rpc": "NodePublishVolume", "fault": "hold"}]));
     ground.bare("slow", "slow", node).await;
     wait::until("it is being published, and the agent has asked the server all that it has to", async || {
@@ -423,7 +423,7 @@ async fn a_cut_while_mounting(ground: &Ground, node: &str) {
 
 /// A pod waits for a volume that is attached to a lost node. The old pod is deleted by force, and the volume
 /// moves after the detach has been announced for long enough.
-async fn announced(ground: &Ground, lost: &str, other: &str) {
+async fn announced(ground: &NetworkSetup, lost: &str, other: &str) {
     let (volume, handle) = ground.volume("lone").await;
     let before = ground.now().await;
     ground.bare("heir", "lone", other).await;
@@ -443,7 +443,7 @@ async fn announced(ground: &Ground, lost: &str, other: &str) {
 
 #[tokio::test]
 async fn disconnected_node_is_lost_and_recovers() {
-    let Some(ground) = Ground::start().await else { return };
+    let Some(ground) = NetworkSetup::start().await else { return };
     let http = &ground.http;
     let template = json!({"metadata": {"labels": {"app": "db"}}, "spec": pod_spec(None, json!({}))});
     let claim = json!({"metadata": {"name": "data"}, "spec": claim_spec()});
@@ -528,7 +528,7 @@ async fn disconnected_node_is_lost_and_recovers() {
 }
 
 /// Checks the whole history.
-async fn what_happened(ground: &Ground, lost: &str, calm: u64) {
+async fn what_happened(ground: &NetworkSetup, lost: &str, calm: u64) {
     let mut volumes = BTreeMap::new();
     let mut taken = BTreeSet::new();
     for claim in ["data-db-0", "lone", "slow", "again"] {

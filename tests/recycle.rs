@@ -40,7 +40,7 @@ enum Where {
 }
 
 /// A control plane, and this machine as its only node.
-struct Ground {
+struct RecycleSetup {
     agent: Option<Process>,
     agent_args: Vec<String>,
     plane: Plane,
@@ -50,7 +50,7 @@ struct Ground {
     _dir: tempfile::TempDir,
 }
 
-impl Ground {
+impl RecycleSetup {
     /// `None` without root, with a message.
     async fn start(place: Where, runtime: &str, flags: &[&str]) -> Option<Self> {
         if !crate::harness::privileges::has_root("recycling on a node") {
@@ -78,7 +78,7 @@ impl Ground {
             vec!["node".to_owned(), "--name=n1".to_owned(), format!("--server={}", plane.url())];
         agent_args.extend(machine);
         let http = plane.http();
-        let mut ground = Ground {
+        let mut ground = RecycleSetup {
             agent: None,
             agent_args,
             plane,
@@ -249,7 +249,7 @@ const SHORT: [&str; 2] = ["--pv-recycler-minimum-timeout-nfs=3", "--pv-recycler-
 /// The export's server does not exist: the pod waits for its volume until its deadline, the volume fails with a
 /// reason, and an administrator frees it.
 async fn out_of_reach(place: Where, runtime: &str) {
-    let Some(mut ground) = Ground::start(place, runtime, &SHORT).await else { return };
+    let Some(mut ground) = RecycleSetup::start(place, runtime, &SHORT).await else { return };
     ground.released(nfs("172.16.51.58.1", "/")).await;
     let pod = ground.http.until(RECYCLER, "on the node", |pod| pod["spec"]["nodeName"] == "n1").await;
     assert_eq!(pod["spec"]["volumes"][0]["nfs"], json!({"server": "172.16.51.58.1", "path": "/"}));
@@ -293,7 +293,7 @@ async fn unreachable_export_fails_with_processes() {
 
 #[tokio::test]
 async fn export_is_emptied_by_the_script() {
-    let Some(ground) = Ground::start(Where::Alone, "process", &[]).await else { return };
+    let Some(ground) = RecycleSetup::start(Where::Alone, "process", &[]).await else { return };
     let export = ground.base.join("exports/v1");
     fill(&export, &ground.base.join("stays"));
     let volume = ground.released(nfs(NAS, "/v1")).await;
@@ -305,7 +305,7 @@ async fn export_is_emptied_by_the_script() {
 /// The mount is really a directory of this machine: the scrubber detects that, and deletes nothing.
 #[tokio::test]
 async fn scrubber_refuses_a_mount_that_is_not_nfs() {
-    let Some(ground) = Ground::start(Where::Alone, "none", &[]).await else { return };
+    let Some(ground) = RecycleSetup::start(Where::Alone, "none", &[]).await else { return };
     let export = ground.base.join("exports/v1");
     fill(&export, &ground.base.join("stays"));
     ground.released(nfs(NAS, "/v1")).await;
@@ -321,7 +321,7 @@ async fn scrubber_refuses_a_mount_that_is_not_nfs() {
 #[tokio::test]
 async fn directory_is_emptied_by_the_scrubber() {
     let flags = ["--pvclaimbinder-sync-period=1s"];
-    let Some(ground) = Ground::start(Where::Server, "none", &flags).await else { return };
+    let Some(ground) = RecycleSetup::start(Where::Server, "none", &flags).await else { return };
     let data = ground.base.join("data");
     fill(&data, &ground.base.join("stays"));
     let (theirs, below) = (ground.base.join("theirs"), data.join("a/b"));
@@ -348,7 +348,7 @@ async fn directory_is_emptied_by_the_scrubber() {
 /// The agent dies while the scrubber works; at any point, the next agent finishes the work.
 #[tokio::test]
 async fn scrubbing_is_finished_after_the_agent_dies() {
-    let Some(mut ground) = Ground::start(Where::Alone, "none", &[]).await else { return };
+    let Some(mut ground) = RecycleSetup::start(Where::Alone, "none", &[]).await else { return };
     let data = ground.base.join("data");
     fill(&data, &ground.base.join("stays"));
     for file in 0..5000 {
@@ -390,7 +390,7 @@ async fn script_failure_is_reported_and_script_survives_the_agent() {
     std::fs::write(file.path(), template.to_string()).unwrap();
     std::fs::write(&ill, "").unwrap();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let Some(mut ground) = Ground::start(Where::Alone, "process", &flags).await else { return };
+    let Some(mut ground) = RecycleSetup::start(Where::Alone, "process", &flags).await else { return };
     let data = ground.base.join("data");
     fill(&data, &ground.base.join("stays"));
     ground.released(json!({"hostPath": {"path": data}})).await;

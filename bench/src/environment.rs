@@ -31,7 +31,7 @@ pub(crate) struct Server {
 
 /// Data that one row leaves for another row.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct SharedData {
     pub(crate) data: PathBuf,
     pub(crate) volumes: usize,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Environment {
     knows_disk: bool,
     /// The binary of the servers that bench starts.
     program: PathBuf,
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<SharedData>>,
     directories: AtomicUsize,
     dir: TempDir,
 }
@@ -160,12 +160,12 @@ impl Environment {
     }
 
     /// Stores data of a stopped server for another row.
-    pub(crate) fn keep(&self, kept: Kept) {
+    pub(crate) fn keep(&self, kept: SharedData) {
         *self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(kept);
     }
 
     /// Takes the data that another row stored.
-    pub(crate) fn kept(&self) -> Option<Kept> {
+    pub(crate) fn kept(&self) -> Option<SharedData> {
         self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
     }
 }

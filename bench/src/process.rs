@@ -12,7 +12,7 @@ pub(crate) fn resident(pid: u32) -> Option<u64> {
 
 /// Memory of a process by kind, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Memory {
+pub(crate) struct ProcessMemory {
     /// Resident memory.
     pub(crate) resident: u64,
     /// Proportional set size: resident memory, with shared pages divided among the processes that share them.
@@ -21,11 +21,11 @@ pub(crate) struct Memory {
     pub(crate) anonymous: u64,
 }
 
-impl Memory {
+impl ProcessMemory {
     /// Reads the memory of a process.
-    pub(crate) fn of(pid: u32) -> Option<Memory> {
+    pub(crate) fn of(pid: u32) -> Option<ProcessMemory> {
         let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-        Some(Memory {
+        Some(ProcessMemory {
             resident: status_bytes(&text, "Rss:")?,
             proportional: status_bytes(&text, "Pss:")?,
             anonymous: status_bytes(&text, "Anonymous:")?,
@@ -198,7 +198,7 @@ mod tests {
         assert!(sum > 0 && spent < Duration::from_secs(60), "{spent:?}");
         assert_eq!(resident(u32::MAX), None);
         assert_eq!(Cpu::of(u32::MAX), None);
-        let memory = Memory::of(pid).expect("this process");
+        let memory = ProcessMemory::of(pid).expect("this process");
         assert!(memory.anonymous > 0 && memory.of_files() > 0, "{memory:?}");
         assert!(memory.proportional <= memory.resident, "{memory:?}");
         let wakeups = Wakeups::of(pid).expect("this process");

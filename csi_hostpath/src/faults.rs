@@ -187,7 +187,7 @@ impl Faults {
 
     /// Waits for a new script.
     async fn hold(&self, rpc: &str) {
-        let held = Held::begin(self, rpc);
+        let held = HeldCall::begin(self, rpc);
         while self.script().number == held.number {
             tokio::time::sleep(HOLD_LOOK).await;
             if let Err(error) = self.refresh() {
@@ -218,22 +218,22 @@ impl Faults {
 }
 
 /// A held call, until it continues or its caller disconnects.
-struct Held<'a> {
+struct HeldCall<'a> {
     faults: &'a Faults,
     rpc: &'a str,
     number: u64,
 }
 
-impl<'a> Held<'a> {
+impl<'a> HeldCall<'a> {
     fn begin(faults: &'a Faults, rpc: &'a str) -> Self {
         let mut script = faults.script();
         script.held.push(rpc.to_owned());
         faults.list(&script.held);
-        Held { faults, rpc, number: script.number }
+        HeldCall { faults, rpc, number: script.number }
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldCall<'_> {
     fn drop(&mut self) {
         let mut script = self.faults.script();
         if let Some(at) = script.held.iter().position(|rpc| rpc == self.rpc) {

@@ -131,7 +131,7 @@ pub(crate) struct Records {
 }
 
 /// A lock on one volume: the holder alone changes the volume.
-pub(crate) type Turn = OwnedMutexGuard<()>;
+pub(crate) type VolumeLock = OwnedMutexGuard<()>;
 
 /// With more locks than this, unused ones are dropped.
 const TURNS: usize = 1024;
@@ -150,7 +150,7 @@ impl Records {
     }
 
     /// Waits until no other call changes this volume, and locks it.
-    pub(crate) async fn turn(&self, id: &str) -> Turn {
+    pub(crate) async fn turn(&self, id: &str) -> VolumeLock {
         let turn = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             if turns.len() > TURNS {
@@ -165,7 +165,7 @@ impl Records {
     /// immediately, so that limits are enforced. When this method returns, the change is on disk.
     pub(crate) async fn change(
         self: &Arc<Self>,
-        turn: Turn,
+        turn: VolumeLock,
         plan: impl FnOnce(&RecordState) -> Result<Option<Volume>, Status>,
     ) -> Result<(), Status> {
         let (before, volume) = {

@@ -12,10 +12,10 @@ use orlop_volume::fit::{self, Misfit, Wanted};
 use orlop_volume::object;
 
 use super::cluster_view::ClusterView;
-use super::facts::{Against, ClaimRequest, Facts, Memory, Near};
+use super::facts::{Against, ClaimRequest, Facts, SelectorCache, Near};
 use super::fix;
 use super::model::{Candidate, Candidates, Rule, RuleCount, RuleVerdict};
-use super::places::Places;
+use super::places::AllowedNodes;
 use super::words;
 
 /// Number of volumes that are reported in full.
@@ -96,9 +96,9 @@ impl Survey {
 pub fn judge(
     world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
-    places: Option<&Places>,
+    places: Option<&AllowedNodes>,
 ) -> FoundVolumes {
-    let (asked, mut memory) = (ClaimRequest::of(claim), Memory::new());
+    let (asked, mut memory) = (ClaimRequest::of(claim), SelectorCache::new());
     let mut survey = Survey::default();
     world.facts(&mut |facts| {
         let mut against = facts.against(&asked, &mut memory);
@@ -136,7 +136,7 @@ pub fn candidate(
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
     wanted: &Wanted,
-    places: Option<&Places>,
+    places: Option<&AllowedNodes>,
 ) -> Candidate {
     let verdicts = verdicts(volume, claim, wanted, places);
     let first = verdicts.iter().find(|verdict| !verdict.ok).map(|verdict| verdict.rule);
@@ -152,7 +152,7 @@ pub fn verdicts(
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
     wanted: &Wanted,
-    places: Option<&Places>,
+    places: Option<&AllowedNodes>,
 ) -> Vec<RuleVerdict> {
     let ours = object::points_to(volume, claim);
     let mut all = Vec::with_capacity(10);

@@ -114,10 +114,10 @@ impl Against {
 
 /// Selector results for sets of labels, keyed by the address of the shared string: each set is evaluated once.
 /// Lives for one query.
-pub type Memory = HashMap<*const u8, bool>;
+pub type SelectorCache = HashMap<*const u8, bool>;
 
 /// The labels of nodes: the values of each key.
-pub type Held = HashMap<String, HashSet<String>>;
+pub type NodeLabels = HashMap<String, HashSet<String>>;
 
 impl Facts {
     /// Whether the volume's claimRef is this claim.
@@ -128,7 +128,7 @@ impl Facts {
     }
 
     /// The failed rules, except node affinity. The same rules as in `pv/fit.rs`; a test compares them.
-    pub fn against(&self, asked: &ClaimRequest, memory: &mut Memory) -> Against {
+    pub fn against(&self, asked: &ClaimRequest, memory: &mut SelectorCache) -> Against {
         let mut against = Against::default();
         let ours = self.points_to(asked);
         let mut rule = |holds: bool, rule: Rule| {
@@ -150,7 +150,7 @@ impl Facts {
         against
     }
 
-    fn has_labels(&self, wanted: &Wanted, memory: &mut Memory) -> bool {
+    fn has_labels(&self, wanted: &Wanted, memory: &mut SelectorCache) -> bool {
         match wanted {
             Wanted::Anything => true,
             Wanted::Unreadable => false,
@@ -168,7 +168,7 @@ impl Facts {
     }
 
     /// Whether the volume can be used on one of some nodes, judged by the nodes' labels.
-    pub fn near(&self, held: &Held) -> Near {
+    pub fn near(&self, held: &NodeLabels) -> Near {
         match &self.reach {
             FactReach::Everywhere => Near::Yes,
             FactReach::Elsewhere => Near::Ask,

@@ -17,7 +17,7 @@ use orlop_volume::object::{self, VolumeMode, VolumePhase};
 
 use super::cluster_view::ClusterView;
 use super::model::{Fix, Reference, Rule};
-use super::places::{Places, may_run};
+use super::places::{AllowedNodes, may_run};
 use super::words;
 
 /// The change that resolves all of these rules. `places`: where the claim's pod may run, if that matters.
@@ -26,7 +26,7 @@ pub fn of_candidate(
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
     against: &[Rule],
-    places: Option<&Places>,
+    places: Option<&AllowedNodes>,
 ) -> Option<Fix> {
     let mut change = Change::default();
     if against.iter().all(|rule| change.take_away(world, volume, claim, *rule).is_some()) {

@@ -207,14 +207,14 @@ fn living(pods: &[Arc<Pod>]) -> Vec<&Arc<Pod>> {
 }
 
 #[derive(Default)]
-struct Room {
+struct VolumeLimit {
     limit: Option<usize>,
     used: BTreeSet<String>,
 }
 
 /// The volumes of every driver on a node: attached to it, or used by its pods.
-fn rooms(world: &dyn ClusterView, node: &str) -> BTreeMap<String, Room> {
-    let mut rooms: BTreeMap<String, Room> = BTreeMap::new();
+fn rooms(world: &dyn ClusterView, node: &str) -> BTreeMap<String, VolumeLimit> {
+    let mut rooms: BTreeMap<String, VolumeLimit> = BTreeMap::new();
     if let Some(node) = world.csi_node(node) {
         for driver in &node.spec.drivers {
             let limit = driver.allocatable.as_ref().and_then(|room| room.count);

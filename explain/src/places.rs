@@ -11,27 +11,27 @@ use orlop_volume::affinity::{accepts_node, term_matches};
 use orlop_volume::object::{self, annotation};
 
 use super::cluster_view::ClusterView;
-use super::facts::Held;
+use super::facts::NodeLabels;
 
 /// The labels of nodes.
 pub type Labels = BTreeMap<String, String>;
 
 /// The nodes where the pod of a claim may run.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct AllowedNodes {
     /// The names of the nodes.
     pub nodes: Vec<String>,
     /// The labels of the nodes.
     pub labels: Vec<Labels>,
     /// The union of the labels of the nodes.
-    pub held: Held,
+    pub held: NodeLabels,
     /// The owner of the nodes, for messages.
     pub whose: String,
     /// The pod, if it has no node yet.
     pub pod: Option<Arc<Pod>>,
 }
 
-impl Places {
+impl AllowedNodes {
     /// Where a claim must be usable if its class waits for a pod: on the node that the scheduler chose, else where
     /// its pod may run. `None` if there is no pod yet.
     pub fn of(world: &dyn ClusterView, claim: &PersistentVolumeClaim) -> Option<Self> {
@@ -50,7 +50,7 @@ impl Places {
     fn among(nodes: &[Arc<Node>], whose: String) -> Self {
         let name = |node: &Arc<Node>| node.metadata.name.clone().unwrap_or_default();
         let labels = |node: &Arc<Node>| node.metadata.labels.clone().unwrap_or_default();
-        let mut held = Held::new();
+        let mut held = NodeLabels::new();
         for (key, value) in nodes.iter().flat_map(|node| node.metadata.labels.iter().flatten()) {
             held.entry(key.clone()).or_default().insert(value.clone());
         }

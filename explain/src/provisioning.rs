@@ -12,7 +12,7 @@ use orlop_volume::object;
 
 use super::cluster_view::{ClusterView, seen};
 use super::model::{Cause, Code, Reference, Severity, Why};
-use super::places::{Places, chosen_node};
+use super::places::{AllowedNodes, chosen_node};
 use super::words;
 
 /// The provisioner of classes without dynamic provisioning.
@@ -144,7 +144,7 @@ pub(super) fn room(
     world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
-    places: &Places,
+    places: &AllowedNodes,
     why: &mut Why,
 ) {
     let driver = class.provisioner.as_str();

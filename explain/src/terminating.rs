@@ -25,7 +25,7 @@ pub fn explain(world: &dyn ClusterView, subject: &Subject, why: &mut Why) {
     let finalizers = subject.meta().finalizers.clone().unwrap_or_default();
     let mut said = Vec::new();
     for finalizer in &finalizers {
-        let Held { owner, message, objects, severity, fix } = held(world, subject, finalizer);
+        let FinalizerBlock { owner, message, objects, severity, fix } = held(world, subject, finalizer);
         why.severity = why.severity.max(severity);
         said.push(message.clone());
         why.blocked_by.push(Blocker { finalizer: finalizer.clone(), owner, message, objects, fix });
@@ -49,7 +49,7 @@ pub fn explain(world: &dyn ClusterView, subject: &Subject, why: &mut Why) {
     }
 }
 
-struct Held {
+struct FinalizerBlock {
     owner: String,
     message: String,
     objects: Vec<Reference>,
@@ -57,7 +57,7 @@ struct Held {
     fix: Option<Fix>,
 }
 
-impl Held {
+impl FinalizerBlock {
     fn waiting(owner: &str, message: impl Into<String>, objects: Vec<Reference>) -> Self {
         Self {
             owner: owner.to_owned(),
@@ -77,7 +77,7 @@ impl Held {
     }
 }
 
-fn held(world: &dyn ClusterView, subject: &Subject, finalizer: &str) -> Held {
+fn held(world: &dyn ClusterView, subject: &Subject, finalizer: &str) -> FinalizerBlock {
     if let Some(driver) = finalizer.strip_prefix(names::FINALIZER_EXTERNAL_ATTACHER_PREFIX) {
         return by_attacher(world, subject, driver);
     }
@@ -87,36 +87,36 @@ fn held(world: &dyn ClusterView, subject: &Subject, finalizer: &str) -> Held {
         (names::FINALIZER_PV_CONTROLLER | names::FINALIZER_EXTERNAL_PROVISIONER, Subject::Volume(volume)) => {
             by_asset(world, volume, finalizer)
         }
-        (names::FINALIZER_PROVISIONING, Subject::Claim(_)) => Held::waiting(
+        (names::FINALIZER_PROVISIONING, Subject::Claim(_)) => FinalizerBlock::waiting(
             controller::CSI_PROVISIONER,
             "A driver was called to create the volume of this claim. The outcome must be known before the claim is removed.",
             Vec::new(),
         ),
         (names::FINALIZER_CLONING, Subject::Claim(_)) => {
-            Held::waiting("the provisioner", "Clones of this claim are being created.", Vec::new())
+            FinalizerBlock::waiting("the provisioner", "Clones of this claim are being created.", Vec::new())
         }
         (names::FINALIZER_SNAPSHOT_CLAIM, Subject::Claim(_)) => {
-            Held::waiting(controller::SNAPSHOT, "A snapshot of this claim is being taken.", Vec::new())
+            FinalizerBlock::waiting(controller::SNAPSHOT, "A snapshot of this claim is being taken.", Vec::new())
         }
         (names::FINALIZER_VAC_PROTECTION, _) => {
-            Held::waiting(controller::VAC_PROTECTION, "A volume or claim still uses this class.", Vec::new())
+            FinalizerBlock::waiting(controller::VAC_PROTECTION, "A volume or claim still uses this class.", Vec::new())
         }
         (names::FINALIZER_SNAPSHOT_SOURCE | names::FINALIZER_SNAPSHOT_AS_SOURCE, _) => {
-            Held::waiting(controller::SNAPSHOT, "Volumes are being created from this snapshot.", Vec::new())
+            FinalizerBlock::waiting(controller::SNAPSHOT, "Volumes are being created from this snapshot.", Vec::new())
         }
         (names::FINALIZER_SNAPSHOT_BOUND, _) => {
-            Held::waiting(controller::SNAPSHOT, "The content of this snapshot still exists.", Vec::new())
+            FinalizerBlock::waiting(controller::SNAPSHOT, "The content of this snapshot still exists.", Vec::new())
         }
         (names::FINALIZER_SNAPSHOT_CONTENT, _) => {
-            Held::waiting(controller::SNAPSHOT, "The snapshot in the storage is being deleted.", Vec::new())
+            FinalizerBlock::waiting(controller::SNAPSHOT, "The snapshot in the storage is being deleted.", Vec::new())
         }
         (names::FINALIZER_FOREGROUND, _) => {
-            Held::waiting(controller::GARBAGE_COLLECTOR, "Its dependents are deleted first.", Vec::new())
+            FinalizerBlock::waiting(controller::GARBAGE_COLLECTOR, "Its dependents are deleted first.", Vec::new())
         }
         (names::FINALIZER_ORPHAN, _) => {
-            Held::waiting(controller::GARBAGE_COLLECTOR, "Its dependents are orphaned first.", Vec::new())
+            FinalizerBlock::waiting(controller::GARBAGE_COLLECTOR, "Its dependents are orphaned first.", Vec::new())
         }
-        (finalizer, _) => Held::attention(
+        (finalizer, _) => FinalizerBlock::attention(
             "unknown",
             format!(
                 "Finalizer {finalizer} must be removed by the component that added it. If that is gone for good, remove the finalizer by \
@@ -127,13 +127,13 @@ fn held(world: &dyn ClusterView, subject: &Subject, finalizer: &str) -> Held {
     }
 }
 
-fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Held {
+fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> FinalizerBlock {
     let pods: Vec<_> =
         world.pods_of_claim(&object::claim_key(claim)).into_iter().filter(|pod| uses(pod, claim)).collect();
     let objects: Vec<Reference> = pods.iter().map(|pod| Reference::to(pod.as_ref())).collect();
     let owner = controller::PVC_PROTECTION;
     if pods.is_empty() {
-        return Held::waiting(owner, "No pod uses the claim any more: it will be deleted soon.", objects);
+        return FinalizerBlock::waiting(owner, "No pod uses the claim any more: it will be deleted soon.", objects);
     }
     let told: Vec<String> = pods
         .iter()
@@ -158,7 +158,7 @@ fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Held 
     };
     let message = format!("The claim is still used by {}. {next}", words::list(&told));
     if leaving {
-        return Held::waiting(owner, message, objects);
+        return FinalizerBlock::waiting(owner, message, objects);
     }
     // A single pod without an owner would not be recreated, so deleting it is sufficient.
     let fix = match pods.as_slice() {
@@ -172,20 +172,20 @@ fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Held 
         }
         _ => None,
     };
-    Held::attention(owner, message, objects).fixed_by(fix)
+    FinalizerBlock::attention(owner, message, objects).fixed_by(fix)
 }
 
-fn by_claim(world: &dyn ClusterView, volume: &Arc<PersistentVolume>) -> Held {
+fn by_claim(world: &dyn ClusterView, volume: &Arc<PersistentVolume>) -> FinalizerBlock {
     let owner = controller::PV_PROTECTION;
     if VolumePhase::of(volume) != VolumePhase::Bound {
-        return Held::waiting(
+        return FinalizerBlock::waiting(
             owner,
             "The volume is not bound any more: the finalizer will be removed soon.",
             Vec::new(),
         );
     }
     let Some(reference) = object::claim_ref(volume) else {
-        return Held::waiting(
+        return FinalizerBlock::waiting(
             owner,
             "The volume is Bound without a claimRef; the binder corrects that.",
             Vec::new(),
@@ -203,9 +203,9 @@ fn by_claim(world: &dyn ClusterView, volume: &Arc<PersistentVolume>) -> Held {
                     object::reclaim_policy(volume)
                 ),
             );
-            Held::attention(owner, message, vec![object]).fixed_by(Some(fix))
+            FinalizerBlock::attention(owner, message, vec![object]).fixed_by(Some(fix))
         }
-        None => Held::waiting(
+        None => FinalizerBlock::waiting(
             owner,
             format!("Claim {key} was deleted; the volume will be released soon."),
             Vec::new(),
@@ -213,7 +213,7 @@ fn by_claim(world: &dyn ClusterView, volume: &Arc<PersistentVolume>) -> Held {
     }
 }
 
-fn by_asset(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, finalizer: &str) -> Held {
+fn by_asset(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, finalizer: &str) -> FinalizerBlock {
     let (who, there) = volume::deleter(world, volume);
     let owner = match finalizer {
         names::FINALIZER_PV_CONTROLLER => controller::PV_BINDER.to_owned(),
@@ -223,7 +223,7 @@ fn by_asset(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, finalizer: 
     let objects: Vec<Reference> = attached.iter().map(|one| Reference::to(one.as_ref())).collect();
     if VolumePhase::of(volume) == VolumePhase::Bound {
         let key = object::claim_ref(volume).map(object::reference_key).unwrap_or_default();
-        return Held::waiting(
+        return FinalizerBlock::waiting(
             &owner,
             format!("{who} deletes the storage after claim {key} is deleted."),
             objects,
@@ -232,7 +232,7 @@ fn by_asset(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, finalizer: 
     if !there {
         let message =
             format!("{who} must delete the storage, and no driver of that name is registered: install it.");
-        return Held::attention(&owner, message, objects);
+        return FinalizerBlock::attention(&owner, message, objects);
     }
     let nodes: Vec<String> = attached.iter().map(|one| one.spec.node_name.clone()).collect();
     let waits = if nodes.is_empty() {
@@ -240,10 +240,10 @@ fn by_asset(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, finalizer: 
     } else {
         format!(" after it is detached from {}", words::list(&nodes))
     };
-    Held::waiting(&owner, format!("{who} deletes the storage{waits}."), objects)
+    FinalizerBlock::waiting(&owner, format!("{who} deletes the storage{waits}."), objects)
 }
 
-fn by_attacher(world: &dyn ClusterView, subject: &Subject, name: &str) -> Held {
+fn by_attacher(world: &dyn ClusterView, subject: &Subject, name: &str) -> FinalizerBlock {
     match subject {
         Subject::Attachment(attachment) => detaching(world, attachment),
         Subject::Volume(volume) => {
@@ -259,9 +259,9 @@ fn by_attacher(world: &dyn ClusterView, subject: &Subject, name: &str) -> Held {
                     )
                 }
             };
-            Held::waiting(&format!("the attacher of {name}"), message, objects)
+            FinalizerBlock::waiting(&format!("the attacher of {name}"), message, objects)
         }
-        Subject::Claim(_) | Subject::Pod(_) | Subject::Node(_) | Subject::Other(_) => Held::attention(
+        Subject::Claim(_) | Subject::Pod(_) | Subject::Node(_) | Subject::Other(_) => FinalizerBlock::attention(
             &format!("the attacher of {name}"),
             "Objects of this kind are not attached.",
             Vec::new(),
@@ -269,7 +269,7 @@ fn by_attacher(world: &dyn ClusterView, subject: &Subject, name: &str) -> Held {
     }
 }
 
-fn detaching(world: &dyn ClusterView, attachment: &VolumeAttachment) -> Held {
+fn detaching(world: &dyn ClusterView, attachment: &VolumeAttachment) -> FinalizerBlock {
     let driver = attachment.spec.attacher.as_str();
     let owner = format!("the attacher of {driver}");
     if !world.has_driver(driver) {
@@ -278,9 +278,9 @@ fn detaching(world: &dyn ClusterView, attachment: &VolumeAttachment) -> Held {
             "Driver {driver} is not installed, so the volume cannot be detached. Install the driver; if it was removed permanently and the node can no longer write to the storage, remove the attachment with `orlop attachment release {} --force`.",
             attachment.metadata.name.as_deref().unwrap_or_default()
         );
-        return Held::attention(&owner, message, Vec::new());
+        return FinalizerBlock::attention(&owner, message, Vec::new());
     }
-    Held::waiting(
+    FinalizerBlock::waiting(
         &owner,
         format!("{driver} detaches the volume from node {}.", attachment.spec.node_name),
         Vec::new(),

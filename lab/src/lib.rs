@@ -24,7 +24,7 @@ use self::environment::{Environment, connect};
 use self::error::LabError;
 use self::output::say;
 pub use self::plane::{Plane, Ready};
-use self::play::Pace;
+use self::play::StepPace;
 use self::step::Scenario;
 
 /// Runs `orlop lab`. The story goes to stdout; logs and errors go to stderr.
@@ -80,7 +80,7 @@ async fn story(plane: &'static dyn Plane, run: &LabRunArgs) -> Result<(), LabErr
     let scenario = scenarios::all().into_iter().find(|one| one.name == run.name);
     let scenario =
         scenario.ok_or_else(|| LabError::NoScenario { name: run.name.clone(), names: scenarios::names() })?;
-    let pace = if run.step { Pace::Step } else { Pace::Seconds(run.pace) };
+    let pace = if run.step { StepPace::Step } else { StepPace::Seconds(run.pace) };
     if let Some(url) = &run.server {
         return Ok(play::play(&connect(url).await?, url, &scenario, pace, run.patience).await?);
     }

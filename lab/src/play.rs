@@ -31,7 +31,7 @@ const SHOWN_MAX: usize = 2000;
 
 /// When the next step starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum StepPace {
     /// After this many seconds.
     Seconds(u64),
     /// When the user presses Enter.
@@ -63,7 +63,7 @@ pub(crate) async fn play(
     api: &Api,
     url: &str,
     scenario: &Scenario,
-    pace: Pace,
+    pace: StepPace,
     patience: Duration,
 ) -> Result<(), PlayError> {
     let lab = api.get(LAB).await?.ok_or(PlayError::NoLab)?;
@@ -86,11 +86,11 @@ pub(crate) async fn play(
     Ok(())
 }
 
-async fn wait(pace: Pace, is_last: bool) {
+async fn wait(pace: StepPace, is_last: bool) {
     match pace {
-        Pace::Seconds(_) if is_last => {}
-        Pace::Seconds(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
-        Pace::Step => {
+        StepPace::Seconds(_) if is_last => {}
+        StepPace::Seconds(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+        StepPace::Step => {
             say(if is_last { "   Press Enter to finish." } else { "   Press Enter to continue." });
             // Continues at the end of the input.
             let line = || std::io::stdin().read_line(&mut String::new());

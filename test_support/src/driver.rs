@@ -22,7 +22,7 @@ use tower::{BoxError, ServiceExt};
 /// The driver. Clones share its state.
 #[derive(Clone)]
 pub struct TestDriver {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DriverState>>,
 }
 
 /// The way in which a call fails.
@@ -69,7 +69,7 @@ pub struct DriverVolume {
 type Lie<T> = Box<dyn Fn(&mut T) + Send>;
 
 /// The state and configuration of the driver. Tests change it through [`TestDriver::state`].
-pub struct State {
+pub struct DriverState {
     name: String,
     rpcs: Vec<Rpc>,
     services: Vec<PluginService>,
@@ -105,7 +105,7 @@ pub struct State {
 impl TestDriver {
     /// A driver that creates and deletes volumes. `rpcs` and `services` are its additional capabilities.
     pub fn new(name: &str, rpcs: &[Rpc], services: &[PluginService]) -> Self {
-        let state = State {
+        let state = DriverState {
             name: name.to_owned(),
             rpcs: [&[Rpc::CreateDeleteVolume], rpcs].concat(),
             services: [&[PluginService::ControllerService], services].concat(),
@@ -148,7 +148,7 @@ impl TestDriver {
     }
 
     /// The state and configuration of the driver.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, DriverState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -245,14 +245,14 @@ impl TestDriver {
     }
 
     /// Records a request and returns the state.
-    pub(super) fn take<T: Clone + Send + 'static>(&self, request: &Request<T>) -> MutexGuard<'_, State> {
+    pub(super) fn take<T: Clone + Send + 'static>(&self, request: &Request<T>) -> MutexGuard<'_, DriverState> {
         let mut state = self.state();
         state.requests.push(Box::new(request.get_ref().clone()));
         state
     }
 }
 
-impl State {
+impl DriverState {
     fn id(&mut self, prefix: &str) -> String {
         self.ids += 1;
         format!("{prefix}-{}", self.ids)

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::http_side;
-use super::store::{KINDS, Kind, Refusal, Store};
+use super::store::{KINDS, FakeResource, ErrorStatus, Store};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::recorder::EventSink;
 
@@ -22,7 +22,7 @@ pub struct FakeApi {
 }
 
 pub(super) struct Shared {
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<FakeApiState>,
     /// The current revision of the store, for watchers.
     pub(super) revision: watch::Sender<u64>,
     /// Incremented to end all watches.
@@ -31,7 +31,7 @@ pub(super) struct Shared {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct FakeApiState {
     pub(super) store: Store,
     pub(super) faults: Vec<Fault>,
     pub(super) writes: Vec<Write>,
@@ -263,7 +263,7 @@ impl FakeApi {
         }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, FakeApiState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -283,17 +283,17 @@ impl FakeApi {
     }
 }
 
-pub(super) fn kind_by(plural: &str) -> &'static Kind {
+pub(super) fn kind_by(plural: &str) -> &'static FakeResource {
     KINDS.iter().find(|k| k.plural == plural).unwrap_or_else(|| panic!("the fake does not serve {plural}"))
 }
 
-fn kind_of(object: &Value) -> &'static Kind {
+fn kind_of(object: &Value) -> &'static FakeResource {
     let name = object["kind"].as_str().unwrap_or_default();
     KINDS.iter().find(|k| k.kind == name).unwrap_or_else(|| panic!("the fake does not serve {name:?}"))
 }
 
-pub(super) fn broken() -> Refusal {
-    Refusal(0, "", "connection reset by peer".into())
+pub(super) fn broken() -> ErrorStatus {
+    ErrorStatus(0, "", "connection reset by peer".into())
 }
 
 fn without_incidentals(mut object: Value) -> Value {

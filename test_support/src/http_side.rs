@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use tower::BoxError;
 
 use super::fake_api::{FakeApi, FaultKind, Write, broken};
-use super::store::{Answer, Change, KINDS, Kind, Refusal, text};
+use super::store::{Answer, Change, KINDS, FakeResource, ErrorStatus, text};
 
 type Reply = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
 struct Call {
-    kind: &'static Kind,
+    kind: &'static FakeResource,
     namespace: String,
     name: String,
     sub: String,
@@ -44,7 +44,7 @@ pub(super) async fn answer(api: FakeApi, request: Request<Body>) -> Result<Reply
             .map_or_else(|| Ok(reply(200, &document)), |kind| refuse(&kind));
     }
     let Some(mut call) = parse(&parts.method, &path, parts.uri.query().unwrap_or_default()) else {
-        return Ok(status(&Refusal(
+        return Ok(status(&ErrorStatus(
             404,
             "NotFound",
             "the server could not find the requested resource".into(),
@@ -75,7 +75,7 @@ pub(super) async fn answer(api: FakeApi, request: Request<Body>) -> Result<Reply
 fn refuse(kind: &FaultKind) -> Result<Reply, BoxError> {
     match kind {
         FaultKind::Status(code, reason, message) => {
-            Ok(status(&Refusal(*code, reason, (*message).to_owned())))
+            Ok(status(&ErrorStatus(*code, reason, (*message).to_owned())))
         }
         FaultKind::Broken | FaultKind::AnswerLost => Err(broken().2.into()),
     }
@@ -229,7 +229,7 @@ fn shown(call: &Call, object: Value) -> Value {
 fn watch(api: &FakeApi, call: Call) -> Reply {
     let from: u64 = call.query.get("resourceVersion").and_then(|v| v.parse().ok()).unwrap_or(0);
     if from < api.state().compacted {
-        return status(&Refusal(410, "Expired", "too old resource version".into()));
+        return status(&ErrorStatus(410, "Expired", "too old resource version".into()));
     }
     let body = StreamBody::new(changes(api.clone(), call, from).map(|line| Ok(http_body::Frame::data(line))));
     Response::new(BodyExt::map_err(body, |e: Infallible| match e {}).boxed_unsync())
@@ -309,8 +309,8 @@ fn reply(code: u16, body: &Value) -> Reply {
     response
 }
 
-fn status(refusal: &Refusal) -> Reply {
-    let Refusal(code, reason, message) = refusal;
+fn status(refusal: &ErrorStatus) -> Reply {
+    let ErrorStatus(code, reason, message) = refusal;
     let body = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "code": code,
         "reason": reason, "message": message});
     reply(*code, &body)

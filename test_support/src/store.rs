@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// A resource that the fake API server serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct FakeResource {
     pub(super) group: &'static str,
     pub(super) version: &'static str,
     pub(super) plural: &'static str,
@@ -17,7 +17,7 @@ pub(super) struct Kind {
     pub(super) status: bool,
 }
 
-impl Kind {
+impl FakeResource {
     /// Whether every change of the spec increments the generation.
     fn has_generation(&self) -> bool {
         self.group == "apps" || self.kind == "ReplicationController"
@@ -30,12 +30,12 @@ const fn kind(
     kind: &'static str,
     namespaced: bool,
     status: bool,
-) -> Kind {
-    Kind { group, version: "v1", plural, kind, namespaced, status }
+) -> FakeResource {
+    FakeResource { group, version: "v1", plural, kind, namespaced, status }
 }
 
 /// All resources that the fake API server serves.
-pub(super) const KINDS: [Kind; 26] = [
+pub(super) const KINDS: [FakeResource; 26] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -66,9 +66,9 @@ pub(super) const KINDS: [Kind; 26] = [
 
 /// An error Status: code, reason, message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal(pub(crate) u16, pub(crate) &'static str, pub(crate) String);
+pub(super) struct ErrorStatus(pub(crate) u16, pub(crate) &'static str, pub(crate) String);
 
-pub(super) type Answer = Result<Value, Refusal>;
+pub(super) type Answer = Result<Value, ErrorStatus>;
 
 /// A change that watchers receive.
 #[derive(Debug, Clone)]
@@ -103,32 +103,32 @@ fn has_items(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).and_then(Value::as_array).is_some_and(|list| !list.is_empty())
 }
 
-fn not_found(kind: &Kind, name: &str) -> Refusal {
+fn not_found(kind: &FakeResource, name: &str) -> ErrorStatus {
     let dot = if kind.group.is_empty() { "" } else { "." };
-    Refusal(404, "NotFound", format!("{}{dot}{} \"{name}\" not found", kind.plural, kind.group))
+    ErrorStatus(404, "NotFound", format!("{}{dot}{} \"{name}\" not found", kind.plural, kind.group))
 }
 
-fn conflict(kind: &Kind, name: &str, why: &str) -> Refusal {
-    Refusal(409, "Conflict", format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.plural))
+fn conflict(kind: &FakeResource, name: &str, why: &str) -> ErrorStatus {
+    ErrorStatus(409, "Conflict", format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.plural))
 }
 
 impl Store {
-    fn key(kind: &Kind, namespace: &str, name: &str) -> (&'static str, String, String) {
+    fn key(kind: &FakeResource, namespace: &str, name: &str) -> (&'static str, String, String) {
         (kind.plural, if kind.namespaced { namespace.to_owned() } else { String::new() }, name.to_owned())
     }
 
-    pub(super) fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Answer {
+    pub(super) fn get(&self, kind: &FakeResource, namespace: &str, name: &str) -> Answer {
         self.objects.get(&Self::key(kind, namespace, name)).cloned().ok_or_else(|| not_found(kind, name))
     }
 
     /// Objects of a kind; an empty namespace stands for all namespaces.
-    pub(super) fn list(&self, kind: &Kind, namespace: &str) -> Vec<Value> {
+    pub(super) fn list(&self, kind: &FakeResource, namespace: &str) -> Vec<Value> {
         let wanted =
             |k: &(&str, String, String)| k.0 == kind.plural && (namespace.is_empty() || k.1 == namespace);
         self.objects.iter().filter(|(k, _)| wanted(k)).map(|(_, v)| v.clone()).collect()
     }
 
-    fn commit(&mut self, kind: &Kind, type_: &'static str, mut object: Value) -> Value {
+    fn commit(&mut self, kind: &FakeResource, type_: &'static str, mut object: Value) -> Value {
         self.revision += 1;
         set(&mut object, "resourceVersion", json!(self.revision.to_string()));
         let key = Self::key(kind, text(&object, "/metadata/namespace"), text(&object, "/metadata/name"));
@@ -145,7 +145,7 @@ impl Store {
     /// objects.
     pub(super) fn create(
         &mut self,
-        kind: &Kind,
+        kind: &FakeResource,
         namespace: &str,
         mut object: Value,
         verbatim: bool,
@@ -169,16 +169,16 @@ impl Store {
         }
         let name = text(&object, "/metadata/name").to_owned();
         if self.objects.contains_key(&Self::key(kind, &namespace, &name)) {
-            return Err(Refusal(409, "AlreadyExists", format!("{} \"{name}\" already exists", kind.plural)));
+            return Err(ErrorStatus(409, "AlreadyExists", format!("{} \"{name}\" already exists", kind.plural)));
         }
         let home = self.objects.get(&("namespaces", String::new(), namespace.clone()));
         if !verbatim && home.is_some_and(|ns| ns["metadata"].get("deletionTimestamp").is_some()) {
             let why =
                 format!("{} \"{name}\" is forbidden: namespace {namespace} is being terminated", kind.plural);
-            return Err(Refusal(403, "Forbidden", why));
+            return Err(ErrorStatus(403, "Forbidden", why));
         }
         if !verbatim && !text(&object, "/metadata/resourceVersion").is_empty() {
-            return Err(Refusal(
+            return Err(ErrorStatus(
                 400,
                 "BadRequest",
                 "resourceVersion should not be set on objects to be created".into(),
@@ -193,7 +193,7 @@ impl Store {
         }
         if kind.status && !verbatim {
             let Value::Object(map) = &mut object else {
-                return Err(Refusal(400, "BadRequest", "no object".into()));
+                return Err(ErrorStatus(400, "BadRequest", "no object".into()));
             };
             map.remove("status");
         }
@@ -214,7 +214,7 @@ impl Store {
     /// Replaces the object, or only the fields of the subresource (`status`, `finalize`).
     pub(super) fn replace(
         &mut self,
-        kind: &Kind,
+        kind: &FakeResource,
         namespace: &str,
         name: &str,
         sub: &str,
@@ -295,7 +295,7 @@ impl Store {
     }
 
     /// Assigns a pod to a node.
-    pub(super) fn bind(&mut self, kind: &Kind, namespace: &str, name: &str, binding: &Value) -> Answer {
+    pub(super) fn bind(&mut self, kind: &FakeResource, namespace: &str, name: &str, binding: &Value) -> Answer {
         let mut pod = self.get(kind, namespace, name)?;
         let uid = text(binding, "/metadata/uid");
         if !uid.is_empty() && uid != text(&pod, "/metadata/uid") {
@@ -311,7 +311,7 @@ impl Store {
         Ok(json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "code": 201}))
     }
 
-    fn may_go(kind: &Kind, object: &Value) -> bool {
+    fn may_go(kind: &FakeResource, object: &Value) -> bool {
         let marked = object["metadata"].get("deletionTimestamp").is_some();
         let held = kind.kind == "Namespace" && has_items(object, "/spec/finalizers");
         let grace =
@@ -321,7 +321,7 @@ impl Store {
 
     pub(super) fn merge(
         &mut self,
-        kind: &Kind,
+        kind: &FakeResource,
         namespace: &str,
         name: &str,
         sub: &str,
@@ -337,7 +337,7 @@ impl Store {
 
     pub(super) fn delete(
         &mut self,
-        kind: &Kind,
+        kind: &FakeResource,
         namespace: &str,
         name: &str,
         options: &Value,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The state of an object as known to its writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownState {
     pub(crate) revision: u64,
     pub(crate) value: String,
 }
@@ -31,7 +31,7 @@ struct Happened {
 /// The history of one name.
 #[derive(Debug, Default)]
 struct Item {
-    now: Option<Known>,
+    now: Option<KnownState>,
     /// Sent, but the server died before it answered.
     open: Option<Wish>,
     happened: Vec<Happened>,
@@ -49,7 +49,7 @@ pub(crate) struct Ledger {
 
 /// The fields of a watch event that are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct SeenEvent {
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) value: Option<String>,
@@ -67,24 +67,24 @@ pub(crate) fn value(object: &Value) -> String {
     object["data"]["value"].as_str().unwrap_or_default().to_owned()
 }
 
-impl Known {
-    pub(crate) fn of(object: &Value) -> Known {
-        Known { revision: revision(object), value: value(object) }
+impl KnownState {
+    pub(crate) fn of(object: &Value) -> KnownState {
+        KnownState { revision: revision(object), value: value(object) }
     }
 }
 
-impl Seen {
-    pub(crate) fn of(event: &Value) -> Seen {
+impl SeenEvent {
+    pub(crate) fn of(event: &Value) -> SeenEvent {
         let (kind, object) = (event["type"].as_str().unwrap_or_default().to_owned(), &event["object"]);
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let value = (kind != "DELETED").then(|| value(object));
-        Seen { kind, name, value, revision: revision(object) }
+        SeenEvent { kind, name, value, revision: revision(object) }
     }
 }
 
 impl Ledger {
     /// The current object with this name, and its pending write.
-    pub(crate) fn at(&self, name: &str) -> (Option<Known>, Option<Wish>) {
+    pub(crate) fn at(&self, name: &str) -> (Option<KnownState>, Option<Wish>) {
         self.items.get(name).map_or((None, None), |item| (item.now.clone(), item.open.clone()))
     }
 
@@ -95,7 +95,7 @@ impl Ledger {
 
     /// Records an acknowledged write and the new state. `floor` is the highest revision that was known when the write
     /// was sent; the new one is above it (I11).
-    pub(crate) fn acknowledged(&mut self, name: &str, now: Option<Known>, floor: u64) {
+    pub(crate) fn acknowledged(&mut self, name: &str, now: Option<KnownState>, floor: u64) {
         self.acknowledged += 1;
         if let Some(now) = &now {
             assert!(now.revision > floor, "{name}: revision {} after {floor}", now.revision);
@@ -109,7 +109,7 @@ impl Ledger {
     }
 
     /// Records the server's state of a name with a pending write: either that write, or the state before it.
-    pub(crate) fn resolved(&mut self, name: &str, now: Option<Known>) {
+    pub(crate) fn resolved(&mut self, name: &str, now: Option<KnownState>) {
         let item = &self.items[name];
         if item.shows_wish(&now) {
             self.settle(name, now);
@@ -122,7 +122,7 @@ impl Ledger {
         }
     }
 
-    fn settle(&mut self, name: &str, now: Option<Known>) {
+    fn settle(&mut self, name: &str, now: Option<KnownState>) {
         self.highest = self.highest.max(now.as_ref().map_or(0, |now| now.revision));
         let item = self.items.entry(name.to_owned()).or_default();
         let kind = match (&item.now, &now) {
@@ -140,9 +140,9 @@ impl Ledger {
     /// A list after a restart: no acknowledged write is lost, and no object appears that was not written (I4).
     pub(crate) fn check_list(&mut self, list: &Value) {
         assert!(revision(list) >= self.highest, "{} was seen, now it is {}", self.highest, revision(list));
-        let mut listed: BTreeMap<&str, Known> = BTreeMap::new();
+        let mut listed: BTreeMap<&str, KnownState> = BTreeMap::new();
         for object in list["items"].as_array().expect("a list has items") {
-            listed.insert(object["metadata"]["name"].as_str().unwrap_or_default(), Known::of(object));
+            listed.insert(object["metadata"]["name"].as_str().unwrap_or_default(), KnownState::of(object));
         }
         for (name, item) in &self.items {
             let found = listed.remove(name.as_str());
@@ -153,15 +153,15 @@ impl Ledger {
     }
 
     /// The whole history: for every name exactly the recorded writes, in this order, and nothing else.
-    pub(crate) fn check_history(&self, history: &[Seen]) {
-        let mut by_name: BTreeMap<&str, Vec<&Seen>> = BTreeMap::new();
+    pub(crate) fn check_history(&self, history: &[SeenEvent]) {
+        let mut by_name: BTreeMap<&str, Vec<&SeenEvent>> = BTreeMap::new();
         for event in history {
             by_name.entry(&event.name).or_default().push(event);
         }
         for (name, item) in &self.items {
             assert_eq!(item.open, None, "{name} is settled");
             let seen = by_name.remove(name.as_str()).unwrap_or_default();
-            let same = |seen: &&Seen, happened: &Happened| {
+            let same = |seen: &&SeenEvent, happened: &Happened| {
                 seen.kind == happened.kind
                     && seen.value == happened.value
                     && happened.revision.is_none_or(|revision| revision == seen.revision)
@@ -175,7 +175,7 @@ impl Ledger {
 }
 
 impl Item {
-    fn shows_wish(&self, found: &Option<Known>) -> bool {
+    fn shows_wish(&self, found: &Option<KnownState>) -> bool {
         match (&self.open, found) {
             (Some(Wish::Put(value)), Some(found)) => {
                 found.value == *value && self.now.as_ref().is_none_or(|now| found.revision > now.revision)
@@ -188,7 +188,7 @@ impl Item {
 
 #[test]
 fn ledger_accepts_only_possible_states() {
-    let known = |revision, value: &str| Some(Known { revision, value: value.to_owned() });
+    let known = |revision, value: &str| Some(KnownState { revision, value: value.to_owned() });
     let item = |now, open| Item { now, open, happened: Vec::new() };
     let put = |value: &str| Some(Wish::Put(value.to_owned()));
     let cases = [

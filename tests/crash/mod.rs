@@ -23,7 +23,7 @@ use tokio::sync::RwLock;
 use crate::harness::http::{Answer, Http};
 use crate::harness::plane::{Layout, Plane};
 use crate::harness::wait;
-use ledger::{Known, Ledger, Seen, Wish, revision};
+use ledger::{KnownState, Ledger, SeenEvent, Wish, revision};
 
 const MAPS: &str = "/api/v1/namespaces/load/configmaps";
 const CLAIMS: &str = "/api/v1/namespaces/load/persistentvolumeclaims";
@@ -105,7 +105,7 @@ impl Load {
         let answer = self.send(method.clone(), &path, body).await?;
         assert_eq!(answer.code, wanted, "{method} {path}: {}", answer.text());
         let now = match wish {
-            Wish::Put(_) => Some(Known::of(&answer.json())),
+            Wish::Put(_) => Some(KnownState::of(&answer.json())),
             Wish::Delete => None,
         };
         self.ledger().acknowledged(name, now, floor);
@@ -117,7 +117,7 @@ impl Load {
         let answer = self.send(Method::GET, &format!("{MAPS}/{name}"), Vec::new()).await?;
         let now = match answer.code {
             404 => None,
-            200 => Some(Known::of(&answer.json())),
+            200 => Some(KnownState::of(&answer.json())),
             code => panic!("{name}: {code} {}", answer.text()),
         };
         self.ledger().resolved(name, now);
@@ -132,7 +132,7 @@ impl Load {
 
 /// Follows a collection across all restarts, from the last revision that it saw.
 struct Follower {
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<SeenEvent>>>,
     /// The last revision received, bookmarks included.
     last: Arc<AtomicU64>,
     task: tokio::task::JoinHandle<()>,
@@ -154,7 +154,7 @@ impl Follower {
                     // A broken stream and one that ended are treated alike: resume from the last revision.
                     while let Ok(Some(event)) = watch.try_next().await {
                         assert_ne!(event["type"], "ERROR", "{path} from {from}: {event}");
-                        let event = Seen::of(&event);
+                        let event = SeenEvent::of(&event);
                         let before = last.load(Ordering::SeqCst);
                         if event.kind == "BOOKMARK" {
                             assert!(
@@ -175,7 +175,7 @@ impl Follower {
     }
 
     /// I3: the watch has seen exactly the history.
-    async fn check(&self, history: &[Seen]) {
+    async fn check(&self, history: &[SeenEvent]) {
         let wanted = history.last().map_or(0, |event| event.revision);
         wait::until("the resumed watch has seen everything", async || {
             assert!(!self.task.is_finished(), "the resumed watch has failed");
@@ -202,14 +202,14 @@ impl Drop for Follower {
 }
 
 /// All changes to a collection from a revision until now.
-async fn history(http: &Http, path: &str, from: u64) -> Vec<Seen> {
+async fn history(http: &Http, path: &str, from: u64) -> Vec<SeenEvent> {
     let now = revision(&http.get(path).await.expect(200));
     let query = format!("{path}?watch=1&timeoutSeconds=2&resourceVersion={from}");
     let mut watch = http.watch(&query).await;
     let mut events = Vec::new();
     while let Some(event) = watch.next().await {
         assert_ne!(event["type"], "ERROR", "{path} from {from}: {event}");
-        events.push(Seen::of(&event));
+        events.push(SeenEvent::of(&event));
     }
     events.retain(|event| event.revision <= now);
     events

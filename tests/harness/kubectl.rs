@@ -19,13 +19,13 @@ pub(crate) struct Kubectl {
 
 /// Its output.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct KubectlOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Said {
+impl KubectlOutput {
     /// Its output, if it succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
@@ -93,19 +93,19 @@ impl Kubectl {
     }
 
     /// `kubectl ARGS`.
-    pub(crate) async fn run(&self, args: &[&str]) -> Said {
+    pub(crate) async fn run(&self, args: &[&str]) -> KubectlOutput {
         self.run_with(args, "").await
     }
 
     /// `kubectl ARGS` with this input.
-    pub(crate) async fn run_with(&self, args: &[&str], input: &str) -> Said {
+    pub(crate) async fn run_with(&self, args: &[&str], input: &str) -> KubectlOutput {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self::finish(command, input).await
     }
 
     /// `kubectl edit ARGS` with a shell script as the editor: `$1` is the file that it changes.
-    pub(crate) async fn edit(&self, args: &[&str], script: &str) -> Said {
+    pub(crate) async fn edit(&self, args: &[&str], script: &str) -> KubectlOutput {
         let editor = self.home.join("editor");
         std::fs::write(&editor, script).unwrap();
         let mut command = self.command(&[&["edit"], args].concat());
@@ -147,7 +147,7 @@ impl Kubectl {
         command
     }
 
-    async fn finish(mut command: Command, input: &str) -> Said {
+    async fn finish(mut command: Command, input: &str) -> KubectlOutput {
         let input = input.to_owned();
         let mut child = command.spawn().unwrap_or_else(|error| {
             panic!("kubectl does not start ({error}): apt-get install -y kubernetes-client")
@@ -171,7 +171,7 @@ impl Kubectl {
                 panic!("{command:?} takes too long; it said:\n{}", String::from_utf8_lossy(&said));
             }
         };
-        Said {
+        KubectlOutput {
             code: output.status.code(),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 
 use super::check::check;
-use super::history::{Ask, Change, From, Heard, History, Outcome, What};
+use super::history::{Ask, Change, From, StreamLine, History, Outcome, What};
 use super::{Round, judge, number, play, random};
 
 /// Breaks one thing, if possible; returns a description of it.
@@ -19,7 +19,7 @@ fn place(history: &History, random: &mut StdRng) -> Option<(usize, usize)> {
             continue;
         }
         // A stream that was cut off during its initial events does not miss the rest of them.
-        let whole = |heard: &Heard| matches!(heard.what, What::Bookmark { initial_end: true, .. });
+        let whole = |heard: &StreamLine| matches!(heard.what, What::Bookmark { initial_end: true, .. });
         if matches!(stream.from, From::Initial(_)) && !stream.heard.iter().any(whole) {
             continue;
         }
@@ -73,7 +73,7 @@ fn bold_bookmark(history: &mut History, random: &mut StdRng) -> Option<String> {
     let (next, at_time) =
         (history.streams[stream].heard[at + 1].revision()?, history.streams[stream].heard[at].at);
     let what = What::Bookmark { revision: next, initial_end: false };
-    history.streams[stream].heard.insert(at + 1, Heard { at: at_time, what });
+    history.streams[stream].heard.insert(at + 1, StreamLine { at: at_time, what });
     Some(format!("a bookmark of {next} in stream {stream}"))
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{Ask, At, History, Operation, Outcome, Revision, State};
 use super::log::{Entry, Faults, Log};
-use super::revisions::Known;
+use super::revisions::KnownRevisions;
 
 /// The causes of the revisions.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Causes {
     }
 
     /// The revision of a write is above every revision known when it was sent, acknowledged or not.
-    pub(crate) fn check_known(&self, known: &Known, faults: &mut Faults) {
+    pub(crate) fn check_known(&self, known: &KnownRevisions, faults: &mut Faults) {
         for (revision, sent) in &self.sent {
             let before = known.before(*sent);
             faults.unless(before < *revision, "order", || {

@@ -281,12 +281,12 @@ pub(crate) enum What {
 
 /// One line of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Heard {
+pub(crate) struct StreamLine {
     pub(crate) at: At,
     pub(crate) what: What,
 }
 
-impl Heard {
+impl StreamLine {
     /// The revision that this line reveals.
     pub(crate) fn revision(&self) -> Option<Revision> {
         match &self.what {
@@ -311,7 +311,7 @@ pub(crate) struct Stream {
     pub(crate) selector: Selector,
     pub(crate) from: From,
     pub(crate) bookmarks: bool,
-    pub(crate) heard: Vec<Heard>,
+    pub(crate) heard: Vec<StreamLine>,
 }
 
 /// The whole history.

@@ -92,7 +92,7 @@ impl Drop for Recorder {
 
 #[test]
 fn history_is_read_as_written() {
-    use super::history::{Ask, Change, From, Heard, Outcome, Selector, What};
+    use super::history::{Ask, Change, From, StreamLine, Outcome, Selector, What};
     let object = serde_json::json!({"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "hot",
         "resourceVersion": "7", "uid": "u", "annotations": {"value": "v"}, "labels": {"color": "red"}}});
     let recorder = Recorder::new("unused", 3, 100);
@@ -115,7 +115,7 @@ fn history_is_read_as_written() {
         ask,
         outcome,
     });
-    let heard = vec![Heard { at: 3, what: What::Event(Change::Added, state) }];
+    let heard = vec![StreamLine { at: 3, what: What::Event(Change::Added, state) }];
     let (prefix, selector) = ("configmaps/".to_owned(), Selector::Color("red".to_owned()));
     let (from, request) = (From::After(3), "GET".to_owned());
     let (watcher, resumed, opened, answered, bookmarks) = (1, false, 1, 2, true);

@@ -12,9 +12,9 @@ use super::log::{Entry, Faults, Log, Span};
 
 /// The highest known revision at each instant.
 #[derive(Debug, Default)]
-pub(crate) struct Known(BTreeMap<At, Revision>);
+pub(crate) struct KnownRevisions(BTreeMap<At, Revision>);
 
-impl Known {
+impl KnownRevisions {
     /// Records that a client knows a revision at this instant.
     pub(crate) fn add(&mut self, at: At, revision: Revision) {
         if self.0.range(..=at).next_back().is_some_and(|(_, known)| *known >= revision) {
@@ -46,8 +46,8 @@ struct Judge<'a> {
 }
 
 /// Checks all operations; returns the known revisions for the check of the streams.
-pub(crate) fn check(history: &History, log: &Log, causes: &Causes, faults: &mut Faults) -> Known {
-    let mut known = Known::default();
+pub(crate) fn check(history: &History, log: &Log, causes: &Causes, faults: &mut Faults) -> KnownRevisions {
+    let mut known = KnownRevisions::default();
     known.add(0, log.begin());
     for stream in &history.streams {
         for heard in &stream.heard {

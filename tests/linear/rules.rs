@@ -2,7 +2,7 @@
 
 use super::check::check;
 use super::history::{
-    Ask, Change, Form, From, Heard, History, Operation, Outcome, Selector, State, Stream, Wants, What,
+    Ask, Change, Form, From, StreamLine, History, Operation, Outcome, Selector, State, Stream, Wants, What,
 };
 
 const A: &str = "configmaps/hot/a";
@@ -63,15 +63,15 @@ fn refused(code: u16) -> Outcome {
     Outcome::Refused { code, reason: String::new() }
 }
 
-fn lines(from: u64, events: &[(Change, State)]) -> Vec<Heard> {
-    let line = |(n, (change, state)): (usize, &(Change, State))| Heard {
+fn lines(from: u64, events: &[(Change, State)]) -> Vec<StreamLine> {
+    let line = |(n, (change, state)): (usize, &(Change, State))| StreamLine {
         at: from + n as u64,
         what: What::Event(*change, state.clone()),
     };
     events.iter().enumerate().map(line).collect()
 }
 
-fn stream(watcher: u32, from: From, heard: Vec<Heard>) -> Stream {
+fn stream(watcher: u32, from: From, heard: Vec<StreamLine>) -> Stream {
     let (prefix, selector) = ("configmaps/".to_owned(), Selector::Everything);
     let (opened, answered, request) = (950, 960, String::new());
     Stream {
@@ -88,8 +88,8 @@ fn stream(watcher: u32, from: From, heard: Vec<Heard>) -> Stream {
     }
 }
 
-fn bookmark(at: u64, revision: u64, initial_end: bool) -> Heard {
-    Heard { at, what: What::Bookmark { revision, initial_end } }
+fn bookmark(at: u64, revision: u64, initial_end: bool) -> StreamLine {
+    StreamLine { at, what: What::Bookmark { revision, initial_end } }
 }
 
 use Change::{Added, Deleted, Modified};
@@ -124,7 +124,7 @@ fn push(history: &mut History, start: u64, end: u64, ask: Ask, outcome: Outcome)
     history.operations.push(operation(start, end, ask, outcome));
 }
 
-fn heard(history: &mut History) -> &mut Vec<Heard> {
+fn heard(history: &mut History) -> &mut Vec<StreamLine> {
     &mut history.streams[1].heard
 }
 
@@ -192,7 +192,7 @@ fn invalid_writes_are_detected() {
         ("16 a revision is missing", &["dense"], |h| drop(h.streams[0].heard.remove(1))),
         ("17 a revision of two keys", &["dense"], |h| {
             let what = What::Event(Added, State { revision: 12, ..b1() });
-            h.streams[0].heard.push(Heard { at: 2000, what });
+            h.streams[0].heard.push(StreamLine { at: 2000, what });
         }),
         ("18 deleted by a collection that had listed it", &[], |h| {
             h.operations[4].ask =
@@ -301,7 +301,7 @@ fn invalid_watches_are_detected() {
         ("2 filter: not selected", &["filter"], |h| h.streams[1].selector = Selector::Name("b".into())),
         ("3 filter: what is nothing to it", &["filter"], |h| {
             let what = What::Event(Modified, State { revision: 16, ..b1() });
-            heard(h).push(Heard { at: 1010, what });
+            heard(h).push(StreamLine { at: 1010, what });
         }),
         ("4 ordered", &["ordered"], |h| heard(h).swap(1, 2)),
         ("5 unique: twice", &["unique"], |h| {
@@ -315,7 +315,7 @@ fn invalid_watches_are_detected() {
         }),
         ("7 atomic: a revision of two objects", &["atomic"], |h| {
             let what = What::Event(Added, State { revision: 12, ..b1() });
-            heard(h).insert(2, Heard { at: 1001, what });
+            heard(h).insert(2, StreamLine { at: 1001, what });
         }),
         ("8 atomic: initial events of one revision", &[], |h| {
             let mut heard = lines(1010, &[(Added, b1())]);
@@ -410,6 +410,6 @@ fn red(history: &mut History, out: Change, shown: State, back: Change) {
 }
 
 fn fail(history: &mut History, after: u64, code: u64) {
-    let heard = vec![Heard { at: 1010, what: What::Failed(code) }];
+    let heard = vec![StreamLine { at: 1010, what: What::Failed(code) }];
     history.streams.push(stream(3, From::After(after), heard));
 }

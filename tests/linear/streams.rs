@@ -17,7 +17,7 @@
 use super::causes::Causes;
 use super::history::{Change, From, History, Revision, State, Stream, What};
 use super::log::{Entry, Fault, Faults, Log};
-use super::revisions::Known;
+use super::revisions::KnownRevisions;
 
 /// The event that a watcher receives for an entry of the log.
 fn to_watcher<'a>(stream: &Stream, entry: &'a Entry) -> Option<(Change, &'a State)> {
@@ -35,7 +35,7 @@ fn to_watcher<'a>(stream: &Stream, entry: &'a Entry) -> Option<(Change, &'a Stat
 }
 
 /// Checks all streams.
-pub(crate) fn check(history: &History, log: &Log, causes: &Causes, known: &Known, faults: &mut Faults) {
+pub(crate) fn check(history: &History, log: &Log, causes: &Causes, known: &KnownRevisions, faults: &mut Faults) {
     let mut last_of = std::collections::BTreeMap::new();
     for stream in &history.streams {
         let judge = Judge { stream, log, causes, known, retention: history.retention };
@@ -47,7 +47,7 @@ pub(crate) fn check(history: &History, log: &Log, causes: &Causes, known: &Known
             what: format!("{what}\n  watcher {}, {}", stream.watcher, stream.request),
         });
         faults.0.extend(told);
-        let last = stream.heard.iter().rev().find_map(super::history::Heard::revision);
+        let last = stream.heard.iter().rev().find_map(super::history::StreamLine::revision);
         if let Some(last) = last.or(before) {
             last_of.insert(stream.watcher, last);
         }
@@ -58,7 +58,7 @@ struct Judge<'a> {
     stream: &'a Stream,
     log: &'a Log,
     causes: &'a Causes,
-    known: &'a Known,
+    known: &'a KnownRevisions,
     retention: Revision,
 }
 
@@ -135,9 +135,9 @@ impl Judge<'_> {
             let state =
                 self.log.below(&self.stream.prefix, at).filter(|state| self.stream.selector.takes(state));
             let state: Vec<&State> = state.collect();
-            let told = |(line, wanted): (&super::history::Heard, &&State)| matches!(&line.what, What::Event(Change::Added, state) if state == *wanted);
+            let told = |(line, wanted): (&super::history::StreamLine, &&State)| matches!(&line.what, What::Event(Change::Added, state) if state == *wanted);
             let all = heard.iter().zip(&state).all(told);
-            let next = heard.get(state.len()).and_then(super::history::Heard::revision);
+            let next = heard.get(state.len()).and_then(super::history::StreamLine::revision);
             if all && next.is_none_or(|next| next > at) {
                 let begin = (Some(at), state.len().min(heard.len()));
                 if next.is_none() || !self.stream.bookmarks {
@@ -187,7 +187,7 @@ impl Judge<'_> {
     /// Checks reliable, resumable, previous value and is-create.
     fn contents(&self, start: Option<Revision>, live: usize, faults: &mut Faults) {
         let heard = self.stream.heard.get(live..).unwrap_or_default();
-        let Some(end) = heard.iter().filter_map(super::history::Heard::revision).max() else { return };
+        let Some(end) = heard.iter().filter_map(super::history::StreamLine::revision).max() else { return };
         // "Now" was some instant between the request and its answer.
         let (from, surely) = match start {
             Some(start) => (start, start),

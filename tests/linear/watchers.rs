@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::clients::Traffic;
-use super::history::{Change, From, Heard, Revision, Selector, State, Stream, What, revision};
+use super::history::{Change, From, StreamLine, Revision, Selector, State, Stream, What, revision};
 use super::requests::{PREFIXES, collection, one, selector};
 use crate::harness::wait;
 
@@ -215,7 +215,7 @@ impl Watcher {
                 let line: Vec<u8> = rest.drain(..=end).collect();
                 let event: Value = serde_json::from_slice(&line).expect("a watch is lines of JSON");
                 let what = self.what(resource, &event);
-                let line = Heard { at: recorder.now(), what };
+                let line = StreamLine { at: recorder.now(), what };
                 last = line.revision().or(last);
                 let (lost, bookmark) =
                     (matches!(line.what, What::Failed(_)), matches!(line.what, What::Bookmark { .. }));

@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::json;
 
-use super::raw::{Heard, Raw, get};
+use super::raw::{PartialAnswer, Raw, get};
 use super::{CONFIG_MAPS, server};
 use crate::harness::http::Answer;
 use crate::harness::plane::Plane;
@@ -17,7 +17,7 @@ async fn is_well(plane: &Plane, case: &str) {
     assert_eq!(plane.http().get("/healthz").await.text(), "ok", "after {case}");
 }
 
-async fn say(plane: &Plane, bytes: impl AsRef<[u8]>) -> Heard {
+async fn say(plane: &Plane, bytes: impl AsRef<[u8]>) -> PartialAnswer {
     let mut client = Raw::connect(plane).await;
     client.send(bytes).await;
     client.answer().await

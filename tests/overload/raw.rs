@@ -17,7 +17,7 @@ pub(super) struct Raw {
 
 /// The received part of an answer.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct PartialAnswer {
     /// 0 if there was none.
     pub(super) code: u16,
     pub(super) text: String,
@@ -27,7 +27,7 @@ pub(super) fn address(plane: &Plane) -> SocketAddr {
     plane.url().strip_prefix("http://").unwrap().parse().unwrap()
 }
 
-impl Heard {
+impl PartialAnswer {
     /// Asserts that it is upstream's answer to an excess request.
     #[track_caller]
     pub(super) fn is_one_too_many(&self) {
@@ -77,7 +77,7 @@ impl Raw {
     }
 
     /// Reads until one answer is complete, or the connection ends.
-    pub(super) async fn answer(&mut self) -> Heard {
+    pub(super) async fn answer(&mut self) -> PartialAnswer {
         let mut heard = Vec::new();
         let mut buffer = vec![0; 1 << 16];
         let mut body = None;
@@ -95,7 +95,7 @@ impl Raw {
         }
         let text = String::from_utf8_lossy(&heard).into_owned();
         let code = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
-        Heard { code, text }
+        PartialAnswer { code, text }
     }
 
     /// Reads until the connection ends, and returns all bytes.
@@ -144,7 +144,7 @@ impl Length {
 
 /// The answer to a GET on a new connection. The usual client retries rejected
 /// requests, so this one is used to test rejections.
-pub(super) async fn get(plane: &Plane, path: &str) -> Heard {
+pub(super) async fn get(plane: &Plane, path: &str) -> PartialAnswer {
     let mut client = Raw::connect(plane).await;
     client.get(path).await;
     client.answer().await

@@ -149,7 +149,7 @@ pub fn requested_modes(claim: &PersistentVolumeClaim) -> &[String] {
 
 /// The labels that a claim requires of a volume. Built once per search.
 #[derive(Debug)]
-pub enum Wanted {
+pub enum RequiredLabels {
     /// No selector, or an empty one: every volume matches.
     Anything,
     /// A selector.
@@ -158,7 +158,7 @@ pub enum Wanted {
     Unreadable,
 }
 
-impl Wanted {
+impl RequiredLabels {
     /// The selector of `claim`.
     pub fn of(claim: &PersistentVolumeClaim) -> Self {
         match claim.spec.as_ref().and_then(|spec| spec.selector.clone()).map(Selector::try_from) {
@@ -245,7 +245,7 @@ pub fn not_available(volume: &PersistentVolume) -> Option<Misfit> {
 }
 
 /// The volume's labels do not match the claim's selector.
-pub fn labels_differ(volume: &PersistentVolume, wanted: &Wanted) -> Option<Misfit> {
+pub fn labels_differ(volume: &PersistentVolume, wanted: &RequiredLabels) -> Option<Misfit> {
     (!wanted.matches(volume)).then_some(Misfit::Selector)
 }
 
@@ -268,7 +268,7 @@ pub fn named_misfit(volume: &PersistentVolume, claim: &PersistentVolumeClaim) ->
 pub fn search_misfit(
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
-    wanted: &Wanted,
+    wanted: &RequiredLabels,
     delayed: bool,
 ) -> Option<Misfit> {
     if let Some(misfit) = reserved_for_other(volume, claim) {

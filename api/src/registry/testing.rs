@@ -18,21 +18,21 @@ pub(super) fn kind_now() -> Timestamp {
 
 /// A cause that can be compared with a row of reason, path and message.
 #[derive(Debug)]
-pub(super) struct Found(String, String, String);
+pub(super) struct ReportedCause(String, String, String);
 
-impl PartialEq<(&str, &str, &str)> for Found {
+impl PartialEq<(&str, &str, &str)> for ReportedCause {
     fn eq(&self, other: &(&str, &str, &str)) -> bool {
         (self.0.as_str(), self.1.as_str(), self.2.as_str()) == *other
     }
 }
 
 /// The errors of a rule: reason, path and message of each cause.
-pub(super) fn causes(rule: impl FnOnce(&mut FieldErrors)) -> Vec<Found> {
+pub(super) fn causes(rule: impl FnOnce(&mut FieldErrors)) -> Vec<ReportedCause> {
     let mut errors = FieldErrors::new();
     rule(&mut errors);
     errors
         .causes()
         .iter()
-        .map(|cause| Found(cause.reason.to_owned(), cause.field.clone(), cause.message.clone()))
+        .map(|cause| ReportedCause(cause.reason.to_owned(), cause.field.clone(), cause.message.clone()))
         .collect()
 }

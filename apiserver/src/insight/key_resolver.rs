@@ -40,7 +40,7 @@ pub(super) fn resource_name(kind: &KindRef) -> String {
 }
 
 /// The key prefix of a kind.
-pub(super) struct Place {
+pub(super) struct KindPrefix {
     pub(super) kind: KindRef,
     /// The resource name in output lines.
     pub(super) resource: String,
@@ -52,7 +52,7 @@ pub(super) struct KeyResolver {
     served: Arc<Served>,
     /// The selected prefixes; empty for all.
     only: Vec<&'static str>,
-    list: Vec<Place>,
+    list: Vec<KindPrefix>,
     /// Indexes into `list`, by topic.
     by_topic: HashMap<String, Vec<usize>>,
 }
@@ -62,10 +62,10 @@ impl KeyResolver {
     pub(super) fn now(kinds: &Kinds, only: Vec<&'static str>) -> Self {
         let served = kinds.now();
         let is_asked = |kind: &KindRef| only.is_empty() || only.contains(&kind.storage_prefix());
-        let list: Vec<Place> = self::kinds(&served)
+        let list: Vec<KindPrefix> = self::kinds(&served)
             .into_iter()
             .filter(|kind| !kind.is_view() && is_asked(kind))
-            .map(|kind| Place { resource: resource_name(&kind), prefix: kind.storage_prefix(), kind })
+            .map(|kind| KindPrefix { resource: resource_name(&kind), prefix: kind.storage_prefix(), kind })
             .collect();
         let mut by_topic: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, place) in list.iter().enumerate() {
@@ -91,17 +91,17 @@ impl KeyResolver {
     }
 
     /// All places, in a fixed order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Place> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &KindPrefix> {
         self.list.iter()
     }
 
     /// The place at an index in that order.
-    pub(super) fn get(&self, at: usize) -> Option<&Place> {
+    pub(super) fn get(&self, at: usize) -> Option<&KindPrefix> {
         self.list.get(at)
     }
 
     /// The place that contains a key.
-    pub(super) fn of_key(&self, key: &str) -> Option<&Place> {
+    pub(super) fn of_key(&self, key: &str) -> Option<&KindPrefix> {
         let candidates = self.by_topic.get(topic_of(key))?;
         candidates.iter().filter_map(|at| self.list.get(*at)).find(|place| key.starts_with(place.prefix))
     }

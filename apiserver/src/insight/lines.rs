@@ -3,7 +3,7 @@
 use orlop_store::{Event, Record, Revision};
 use serde_json::{Map, Value, json};
 
-use super::key_resolver::Place;
+use super::key_resolver::KindPrefix;
 use super::past::time_text;
 use super::redact;
 use crate::encode::{shape, stored};
@@ -81,7 +81,7 @@ pub(super) fn error(out: &mut Vec<u8>, error: &ApiError) {
 /// Writes an object and its change.
 pub(super) fn object(
     out: &mut Vec<u8>,
-    place: &Place,
+    place: &KindPrefix,
     ty: Type,
     record: &Record<Projection>,
     (revision, time_ms): (Revision, i64),
@@ -102,7 +102,7 @@ pub(super) fn object(
 
 fn write_object(
     out: &mut Vec<u8>,
-    place: &Place,
+    place: &KindPrefix,
     record: &Record<Projection>,
     revision: Revision,
     managed_fields: bool,
@@ -155,7 +155,7 @@ fn managed_member(bytes: &[u8]) -> Option<std::ops::Range<usize>> {
 }
 
 /// Writes one line per write, without the object.
-pub(super) fn write(out: &mut Vec<u8>, place: &Place, event: &Event<Projection>) {
+pub(super) fn write(out: &mut Vec<u8>, place: &KindPrefix, event: &Event<Projection>) {
     let Some((ty, record)) = Type::of(event) else { return };
     let (namespace, name) = crate::dispatch::key_names(&*place.kind, event.key.as_str());
     let mut line = Map::new();

@@ -50,8 +50,8 @@ pub(crate) async fn commit(
         old: old.as_ref(),
         now: request.now(),
     };
-    let look = |head: &Snapshot<Projection>| -> Result<Look, ApiError> {
-        let look = Look::of(quotas(head, kind, namespace), &counted);
+    let look = |head: &Snapshot<Projection>| -> Result<QuotaView, ApiError> {
+        let look = QuotaView::of(quotas(head, kind, namespace), &counted);
         look.map_err(|why| ApiError::forbidden(names, object.name(), &why))
     };
     // Most writes use no limited resource and need no lock.
@@ -80,17 +80,17 @@ pub(crate) async fn commit(
 }
 
 /// The quotas of a namespace in a snapshot, and the charges of a write.
-struct Look {
+struct QuotaView {
     records: Vec<Arc<Record<Projection>>>,
     objects: Vec<Object>,
     charges: Vec<Charge>,
 }
 
-impl Look {
+impl QuotaView {
     fn of(records: Vec<Arc<Record<Projection>>>, write: &Counted<'_>) -> Result<Self, String> {
         let objects: Vec<Object> = records.iter().map(|record| stored::decode(record)).collect();
         let charges = charges(&objects, write)?;
-        Ok(Look { records, objects, charges })
+        Ok(QuotaView { records, objects, charges })
     }
 
     fn writes(&self, request: &Request, kind: &'static dyn Kind) -> Vec<Write<Projection>> {
@@ -129,7 +129,7 @@ async fn touch_late(request: &Request, kind: &'static dyn Kind, seen: Revision, 
         let late = quotas(&request.head(), kind, &request.resource.namespace).into_iter();
         let touches: Vec<Write<Projection>> = late
             .filter(|record| record.mod_revision > seen)
-            .filter(|record| !Look::of(vec![record.clone()], write).is_ok_and(|look| look.charges.is_empty()))
+            .filter(|record| !QuotaView::of(vec![record.clone()], write).is_ok_and(|look| look.charges.is_empty()))
             .map(|record| {
                 let (value, view) = stored::encode(kind, &bare(stored::decode(&record)));
                 let expect = Expect::Revision(record.mod_revision);
@@ -164,7 +164,7 @@ pub(crate) fn charged_writes(
         old: None,
         now: request.now(),
     };
-    let look = Look::of(quotas(head, kind, namespace), &counted)
+    let look = QuotaView::of(quotas(head, kind, namespace), &counted)
         .map_err(|why| ApiError::forbidden(names, object.name(), &why))?;
     let guard = Guard::range(head, &dispatch::prefix(kind, namespace));
     Ok((look.writes(request, kind), Some(guard)))

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::child::{Child, Role};
 use crate::client::Draft;
-use crate::environment::{Environment, Kept, Server};
+use crate::environment::{Environment, SharedData, Server};
 use crate::error::BenchError;
 use crate::follow::Follower;
 use crate::objects::{self, Claim, VOLUMES};
@@ -37,7 +37,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
     }
     if let (Some(child), Some(data)) = (server.child.take(), server.data()) {
         child.stop().await?;
-        environment.keep(Kept { data: data.to_owned(), volumes: made });
+        environment.keep(SharedData { data: data.to_owned(), volumes: made });
     }
     let mut problems = Vec::new();
     if cases.iter().any(|case| case.server.len() < 3) {

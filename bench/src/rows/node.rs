@@ -15,7 +15,7 @@ use crate::error::BenchError;
 use crate::follow::Follower;
 use crate::load::Work;
 use crate::objects::{self, NAMESPACES, VOLUMES};
-use crate::process::{self, Cpu, Memory, Wakeups};
+use crate::process::{self, Cpu, ProcessMemory, Wakeups};
 use crate::progress::progress;
 use crate::report::{Case, Figure};
 
@@ -100,7 +100,7 @@ struct Bed<'g> {
 }
 
 /// Counters of an agent at one point in time.
-struct Look {
+struct AgentCounters {
     at: Instant,
     cpu: Cpu,
     whole: Duration,
@@ -288,12 +288,12 @@ impl<'g> Bed<'g> {
         }
     }
 
-    async fn look(&self) -> Result<Option<Look>, BenchError> {
+    async fn look(&self) -> Result<Option<AgentCounters>, BenchError> {
         let text = self.server.once(&Draft::of("GET", "/metrics"), &[200]).await?;
         let requests = requests(&String::from_utf8_lossy(&text));
         let pid = self.agent.pid();
         let whole = process::whole_cpu(pid);
-        Ok((Cpu::of(pid).zip(whole).zip(Wakeups::of(pid))).map(|((cpu, whole), wakeups)| Look {
+        Ok((Cpu::of(pid).zip(whole).zip(Wakeups::of(pid))).map(|((cpu, whole), wakeups)| AgentCounters {
             at: Instant::now(),
             cpu,
             whole,
@@ -306,7 +306,7 @@ impl<'g> Bed<'g> {
     async fn idle(&self) -> Result<Option<Vec<Figure>>, BenchError> {
         let before = self.look().await?;
         tokio::time::sleep(Duration::from_secs(self.environment.plan.agent_idle_seconds)).await;
-        let memory = Memory::of(self.agent.pid());
+        let memory = ProcessMemory::of(self.agent.pid());
         let after = self.look().await?;
         let (Some(before), Some(after), Some(memory)) = (before, after, memory) else { return Ok(None) };
         let seconds = (after.at - before.at).as_secs_f64();

@@ -2,7 +2,7 @@
 //! that leaves thousands of writes in the journal.
 
 use crate::child::Role;
-use crate::environment::{Environment, Kept, Server};
+use crate::environment::{Environment, SharedData, Server};
 use crate::error::BenchError;
 use crate::objects::{self, Claim, VOLUMES};
 use crate::report::{Case, Figure};
@@ -20,7 +20,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
     }
     cases.push(case("empty".to_owned(), 0, empty));
 
-    let Kept { data, volumes } = match environment.kept() {
+    let SharedData { data, volumes } = match environment.kept() {
         Some(kept) => kept,
         None => filled(environment).await?,
     };
@@ -51,7 +51,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
 }
 
 /// Data with many volumes of a server that has shut down cleanly.
-async fn filled(environment: &Environment) -> Result<Kept, BenchError> {
+async fn filled(environment: &Environment) -> Result<SharedData, BenchError> {
     let volumes = environment.plan.kept.last().copied().unwrap_or_default();
     let mut server = environment.own(Role::Serve, &[]).await?;
     memory::fill(environment, &server, &environment.prefix("s"), 0, volumes).await?;
@@ -59,7 +59,7 @@ async fn filled(environment: &Environment) -> Result<Kept, BenchError> {
     if let Some(child) = server.child.take() {
         child.stop().await?;
     }
-    Ok(Kept { data, volumes })
+    Ok(SharedData { data, volumes })
 }
 
 fn case(name: String, volumes: usize, mut seconds: Vec<f64>) -> Case {

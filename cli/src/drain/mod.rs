@@ -288,8 +288,8 @@ impl Round<'_> {
     }
 
     /// The volumes of pods that stay.
-    async fn kept(&self, staying: &[Pod]) -> Result<Kept, DrainError> {
-        let mut kept = Kept::default();
+    async fn kept(&self, staying: &[Pod]) -> Result<StayingVolumes, DrainError> {
+        let mut kept = StayingVolumes::default();
         for pod in staying {
             let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
             let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
@@ -309,7 +309,7 @@ impl Round<'_> {
 
 /// Volumes of pods that stay.
 #[derive(Default)]
-struct Kept {
+struct StayingVolumes {
     /// Names of PersistentVolumes.
     names: BTreeSet<String>,
     /// Unique names, as in the status of the node.

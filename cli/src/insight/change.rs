@@ -8,7 +8,7 @@ use super::error::InsightError;
 use super::kinds::Object;
 use super::names::{Named, Point};
 use super::outcome::Ended;
-use super::render::{self, Look};
+use super::render::{self, Style};
 use super::session::Session;
 use crate::args::TextOrJson;
 
@@ -46,12 +46,12 @@ pub(crate) enum Verb {
 }
 
 /// The user at the terminal.
-pub(super) struct Person<'a> {
+pub(super) struct Terminal<'a> {
     /// Both stdin and the output are terminals.
     pub(super) is_there: bool,
     pub(super) answers: &'a mut dyn BufRead,
     pub(super) out: &'a mut dyn Write,
-    pub(super) look: Look,
+    pub(super) look: Style,
 }
 
 impl Verb {
@@ -94,8 +94,8 @@ impl Verb {
 pub(super) async fn change(
     session: &Session,
     change: &Change,
-    person: Person<'_>,
-    look: Look,
+    person: Terminal<'_>,
+    look: Style,
 ) -> Result<(String, Ended), InsightError> {
     let object = session.object(&change.object)?;
     let options = change.verb.options(session).await?;
@@ -127,7 +127,7 @@ fn held_to(mut options: Value, plan: &Value) -> Value {
 }
 
 /// Shows the plan and asks for confirmation. With `--yes`, prints only the summary.
-fn is_wanted(plan: &Value, yes: bool, person: Person<'_>) -> Result<bool, InsightError> {
+fn is_wanted(plan: &Value, yes: bool, person: Terminal<'_>) -> Result<bool, InsightError> {
     let mut say = |text: &str| -> Result<(), InsightError> {
         person
             .out

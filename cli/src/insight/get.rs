@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::error::{AskError, InsightError};
 use super::kinds::{Object, ResourceKind, escaped};
-use super::look::{Told, absent};
+use super::look::{Outcome, absent};
 use super::names::Point;
 use super::outcome::Ended;
-use super::render::{self, Look};
+use super::render::{self, Style};
 use super::session::{JSON, Session, TABLE, failed};
 use crate::args::ObjectOutput;
 
@@ -25,7 +25,7 @@ pub(crate) struct Get {
     pub(crate) output: ObjectOutput,
 }
 
-pub(super) async fn get(session: &Session, get: &Get, look: Look) -> Told {
+pub(super) async fn get(session: &Session, get: &Get, look: Style) -> Outcome {
     let kind = session.kind(&get.kind)?;
     let is_of_all = get.all_namespaces && kind.is_namespaced();
     if is_of_all && get.name.is_some() {

@@ -8,13 +8,13 @@ use super::error::InsightError;
 use super::kinds::{Object, escaped};
 use super::names::{Named, Point};
 use super::outcome::Ended;
-use super::render::{self, Look, short};
+use super::render::{self, Style, short};
 use super::session::{JSON, Session};
 use crate::args::TextOrJson;
 
-pub(super) type Told = Result<(String, Ended), InsightError>;
+pub(super) type Outcome = Result<(String, Ended), InsightError>;
 
-pub(super) async fn why(session: &Session, named: &Named, output: TextOrJson, look: Look) -> Told {
+pub(super) async fn why(session: &Session, named: &Named, output: TextOrJson, look: Style) -> Outcome {
     let object = session.object(named)?;
     let told = of_object(session, &object, "why", "explain").await?;
     let ended = match told["severity"].as_str() {
@@ -30,7 +30,7 @@ pub(super) async fn why(session: &Session, named: &Named, output: TextOrJson, lo
 }
 
 /// Shows the plan of a deletion without carrying it out.
-pub(super) async fn impact(session: &Session, named: &Named, output: TextOrJson, look: Look) -> Told {
+pub(super) async fn impact(session: &Session, named: &Named, output: TextOrJson, look: Style) -> Outcome {
     let object = session.object(named)?;
     let told = of_object(session, &object, "impact", "show the impact of deleting").await?;
     let text = match output {
@@ -85,8 +85,8 @@ pub(super) async fn history(
     limit: u32,
     token: Option<&str>,
     output: TextOrJson,
-    look: Look,
-) -> Told {
+    look: Style,
+) -> Outcome {
     let object = session.object(named)?;
     let mut path = object.insight(&format!("history?limit={limit}"));
     if let Some(token) = token {
@@ -106,8 +106,8 @@ pub(super) async fn diff(
     from: &Point,
     to: Option<&Point>,
     output: TextOrJson,
-    look: Look,
-) -> Told {
+    look: Style,
+) -> Outcome {
     let object = session.object(named)?;
     let mut path = object.insight(&format!("diff?from={}", session.revision(from).await?));
     if let Some(to) = to {

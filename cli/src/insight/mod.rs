@@ -30,7 +30,7 @@ use self::error::{AskError, InsightError};
 pub(crate) use self::get::Get;
 use self::names::{Named, Point};
 use self::outcome::Ended;
-use self::render::{Look, visible};
+use self::render::{Style, visible};
 use self::session::Session;
 use crate::args::TextOrJson;
 
@@ -118,7 +118,7 @@ async fn perform(client: Client, namespace: Option<&str>, deed: &Deed) -> Result
         }
         Deed::Change(change) => {
             let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-            let person = change::Person {
+            let person = change::Terminal {
                 is_there: is_terminal,
                 answers: &mut std::io::stdin().lock(),
                 out: &mut std::io::stderr(),
@@ -133,10 +133,10 @@ async fn perform(client: Client, namespace: Option<&str>, deed: &Deed) -> Result
 }
 
 /// Colours are used on terminals, unless NO_COLOR is set (no-color.org).
-fn on(is_terminal: bool) -> Look {
+fn on(is_terminal: bool) -> Style {
     let without = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-    Look { colour: is_terminal && !without && !is_dumb, now: Timestamp::now() }
+    Style { colour: is_terminal && !without && !is_dumb, now: Timestamp::now() }
 }
 
 #[cfg(test)]

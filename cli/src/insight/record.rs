@@ -25,7 +25,7 @@ pub(super) async fn run(
     let opened = session.open(&path).await;
     let response = opened.map_err(|cause| session.explained("record the past".to_owned(), cause))?;
     let mut body = response.into_body();
-    let mut kept = Kept::open(file)?;
+    let mut kept = Destination::open(file)?;
     let mut lines = Lines::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| RecordError::BrokenOff(error.to_string()))?;
@@ -42,7 +42,7 @@ pub(super) async fn run(
 }
 
 /// The destination of the lines.
-enum Kept {
+enum Destination {
     Stdout,
     /// A temporary file that only its owner can read. It is renamed when it is complete.
     File {
@@ -51,33 +51,33 @@ enum Kept {
     },
 }
 
-impl Kept {
+impl Destination {
     fn open(path: &Path) -> Result<Self, RecordError> {
         if path == Path::new("-") {
-            return Ok(Kept::Stdout);
+            return Ok(Destination::Stdout);
         }
         let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
             return Err(RecordError::NoFolder { path: path.to_owned(), folder: folder.to_owned() });
         }
         match tempfile::NamedTempFile::new_in(folder) {
-            Ok(file) => Ok(Kept::File { path: path.to_owned(), file }),
+            Ok(file) => Ok(Destination::File { path: path.to_owned(), file }),
             Err(cause) => Err(RecordError::Write { path: path.to_owned(), cause }),
         }
     }
 
     fn write(&mut self, part: &[u8]) -> Result<(), RecordError> {
         let (path, written) = match self {
-            Kept::Stdout => (Path::new("-"), io::stdout().write_all(part)),
-            Kept::File { path, file } => (path.as_path(), file.write_all(part)),
+            Destination::Stdout => (Path::new("-"), io::stdout().write_all(part)),
+            Destination::File { path, file } => (path.as_path(), file.write_all(part)),
         };
         written.map_err(|cause| RecordError::Write { path: path.to_owned(), cause })
     }
 
     fn keep(self) -> Result<(), RecordError> {
         match self {
-            Kept::Stdout => Ok(()),
-            Kept::File { path, file } => {
+            Destination::Stdout => Ok(()),
+            Destination::File { path, file } => {
                 let kept =
                     file.as_file().sync_all().and_then(|()| file.persist(&path).map_err(|error| error.error));
                 kept.map(drop).map_err(|cause| RecordError::Write { path, cause })
@@ -206,11 +206,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("past");
         std::fs::write(&file, "good").expect("a file");
-        let mut kept = Kept::open(&file).expect("it opens");
+        let mut kept = Destination::open(&file).expect("it opens");
         kept.write(b"half").expect("it is written");
         drop(kept);
         assert_eq!(std::fs::read(&file).expect("it is there"), b"good");
-        let mut kept = Kept::open(&file).expect("it opens");
+        let mut kept = Destination::open(&file).expect("it opens");
         kept.write(b"whole").expect("it is written");
         kept.keep().expect("the file is saved");
         assert_eq!(std::fs::read(&file).expect("it is there"), b"whole");

@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use super::change::Person;
+use super::change::Terminal;
 use super::*;
 use crate::args::ObjectOutput;
 
@@ -75,8 +75,8 @@ fn plan(steps: usize) -> Value {
     json!({"kind": "Plan", "verb": "reclaim", "revision": "123", "summary": "it is free again", "steps": vec![step; steps]})
 }
 
-fn look() -> Look {
-    Look { colour: false, now: Timestamp::UNIX_EPOCH }
+fn look() -> Style {
+    Style { colour: false, now: Timestamp::UNIX_EPOCH }
 }
 
 fn volume(name: &str) -> Named {
@@ -92,7 +92,7 @@ async fn reclaim(
     let verb = Verb::KeepData { claim: Some(("ns".to_owned(), "data".to_owned())) };
     let change = Change { object: volume("a"), verb, dry_run, yes, output: TextOrJson::Text };
     let (mut answers, mut out) = (answer.as_bytes(), Vec::new());
-    let person = Person { is_there, answers: &mut answers, out: &mut out, look: look() };
+    let person = Terminal { is_there, answers: &mut answers, out: &mut out, look: look() };
     let ended = change::change(&session, &change, person, look()).await;
     (String::from_utf8(out).unwrap(), ended)
 }

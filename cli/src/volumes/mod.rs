@@ -27,7 +27,7 @@ use orlop_csi::v1::list_volumes_response::Entry;
 use serde_json::Value;
 
 use self::adopt::Use;
-use self::compare::{Listed, Lists, Row, Thing, What, compare, is_amiss};
+use self::compare::{Listed, Lists, Row, RowKind, What, compare, is_amiss};
 use self::prompt::Deed;
 use crate::args::{AuditArgs, Output};
 
@@ -199,14 +199,14 @@ async fn identify(at: &Endpoint, timeout: Duration) -> Result<Driver, AuditError
 
 /// Whether a row can be adopted or deleted.
 fn is_offered(row: &Row) -> bool {
-    row.thing == Thing::Volume && row.what == What::Unknown
+    row.thing == RowKind::Volume && row.what == What::Unknown
 }
 
 /// The unknown volume with this handle.
 fn offered<'a>(rows: &'a [Row], handle: &str) -> Result<&'a Row, AuditError> {
     let no = |why: String| AuditError::NotUnknown { handle: report::plain(handle), why };
     let named: Vec<&Row> =
-        rows.iter().filter(|row| row.thing == Thing::Volume && row.handle == handle).collect();
+        rows.iter().filter(|row| row.thing == RowKind::Volume && row.handle == handle).collect();
     match named.as_slice() {
         [] => Err(no("no driver has such a volume".to_owned())),
         [row] if is_offered(row) => Ok(row),
@@ -245,14 +245,14 @@ fn failed(driver: &str, cause: CallError) -> AuditError {
 }
 
 /// The result of one comparison.
-struct Found {
+struct Comparison {
     rows: Vec<Row>,
     /// Volumes as listed by their drivers, by driver and handle.
     entries: BTreeMap<(String, String), Entry>,
 }
 
 /// Reads the API, the drivers, and the API again.
-async fn look(client: &Client, drivers: &[Driver]) -> Result<Found, AuditError> {
+async fn look(client: &Client, drivers: &[Driver]) -> Result<Comparison, AuditError> {
     let names: Vec<&str> = drivers.iter().map(Driver::name).collect();
     let before = inventory::look(client, &names).await?;
     let mut entries = BTreeMap::new();
@@ -285,5 +285,5 @@ async fn look(client: &Client, drivers: &[Driver]) -> Result<Found, AuditError> 
             rows.extend(compare(name, before, list, after));
         }
     }
-    Ok(Found { rows, entries })
+    Ok(Comparison { rows, entries })
 }

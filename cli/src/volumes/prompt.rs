@@ -79,14 +79,14 @@ fn ask(
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::super::compare::{Thing, What};
+    use super::super::compare::{RowKind, What};
     use super::*;
 
     fn row(handle: &str) -> Row {
         let (driver, object) = ("d".to_owned(), String::new());
         Row {
             driver,
-            thing: Thing::Volume,
+            thing: RowKind::Volume,
             handle: handle.to_owned(),
             bytes: 1024,
             what: What::Unknown,

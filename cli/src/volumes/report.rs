@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::compare::{Row, Thing, What, is_amiss};
+use super::compare::{Row, RowKind, What, is_amiss};
 use crate::args::Output;
 
 const HEADS: [&str; 6] = ["DRIVER", "KIND", "HANDLE", "SIZE", "WHAT", "OBJECT"];
@@ -40,10 +40,10 @@ pub(super) fn words(what: What) -> &'static str {
     }
 }
 
-fn thing(thing: Thing) -> &'static str {
+fn thing(thing: RowKind) -> &'static str {
     match thing {
-        Thing::Volume => "volume",
-        Thing::Snapshot => "snapshot",
+        RowKind::Volume => "volume",
+        RowKind::Snapshot => "snapshot",
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
 
     fn row(handle: &str, bytes: i64, what: What) -> Row {
         let (driver, object) = ("d".to_owned(), String::new());
-        Row { driver, thing: Thing::Volume, handle: handle.to_owned(), bytes, what, object }
+        Row { driver, thing: RowKind::Volume, handle: handle.to_owned(), bytes, what, object }
     }
 
     #[test]

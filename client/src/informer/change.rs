@@ -4,19 +4,19 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use crate::api::Object;
-use crate::packed_object::Kept;
+use crate::packed_object::PackedObject;
 use crate::uid::Uid;
 
 /// What happened to one object: what the cache held (on a deletion: the last state there was), and what it holds now. Under
 /// one key the UIDs may differ, when a deletion and a creation were seen as one step.
 pub struct Change<K> {
     key: Arc<str>,
-    pub(super) old: Option<Kept<K>>,
+    pub(super) old: Option<PackedObject<K>>,
     /// `old`, decoded by the first handler that asks.
     decoded: OnceCell<Arc<K>>,
     /// After; none for a deleted object.
     pub new: Option<Arc<K>>,
-    pub(super) kept: Option<Kept<K>>,
+    pub(super) kept: Option<PackedObject<K>>,
     pub(super) left: Vec<(&'static str, Box<str>)>,
 }
 
@@ -46,11 +46,11 @@ impl<K> Change<K> {
 
     /// The UID of an object that is there no more: deleted, or another one has its name.
     pub fn gone_uid(&self) -> Option<&Uid> {
-        self.old.as_ref().map(Kept::uid).filter(|_| self.is_gone() || self.replaced())
+        self.old.as_ref().map(PackedObject::uid).filter(|_| self.is_gone() || self.replaced())
     }
 
     /// After, as it is kept; none for a deleted object.
-    pub fn kept(&self) -> Option<&Kept<K>> {
+    pub fn kept(&self) -> Option<&PackedObject<K>> {
         self.kept.as_ref()
     }
 
@@ -67,11 +67,11 @@ impl<K: Object> Change<K> {
         Some(self.decoded.get_or_init(|| old.get()))
     }
 
-    pub(super) fn of(key: Arc<str>, old: Option<Kept<K>>) -> Self {
+    pub(super) fn of(key: Arc<str>, old: Option<PackedObject<K>>) -> Self {
         Self { key, old, decoded: OnceCell::new(), new: None, kept: None, left: Vec::new() }
     }
 
-    pub(super) fn added(kept: &Kept<K>, object: Arc<K>) -> Self {
+    pub(super) fn added(kept: &PackedObject<K>, object: Arc<K>) -> Self {
         let (new, kept_too) = (Some(object), Some(kept.clone()));
         Self { new, kept: kept_too, ..Self::of(Arc::clone(kept.key()), None) }
     }

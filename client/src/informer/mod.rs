@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, Object};
 pub use crate::object_key::{key_of, split_key};
-use crate::packed_object::Kept;
+use crate::packed_object::PackedObject;
 use crate::watcher::{Event, Selection, WatcherError, watcher};
 use crate::worker::panic_text;
 use orlop_apimachinery::clock::Backoff;
@@ -140,17 +140,17 @@ impl<K: Object> Informer<K> {
     }
 
     /// The same as it is kept.
-    pub fn get_kept(&self, key: &str) -> Option<Kept<K>> {
+    pub fn get_kept(&self, key: &str) -> Option<PackedObject<K>> {
         self.read().objects.get(key).map(|slot| slot.kept.clone())
     }
 
     /// Everything cached, by key. All of it decoded is many times larger than the cache; see [`kept`](Self::kept).
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.kept().iter().map(Kept::get).collect()
+        self.kept().iter().map(PackedObject::get).collect()
     }
 
     /// Everything cached as it is kept, by key.
-    pub fn kept(&self) -> Vec<Kept<K>> {
+    pub fn kept(&self) -> Vec<PackedObject<K>> {
         self.read().objects.values().map(|slot| slot.kept.clone()).collect()
     }
 
@@ -166,12 +166,12 @@ impl<K: Object> Informer<K> {
 
     /// The objects with this value in the index `name`, by key. An index that was never added is empty.
     pub fn by_index(&self, name: &str, value: &str) -> Vec<Arc<K>> {
-        let found: Vec<Kept<K>> = {
+        let found: Vec<PackedObject<K>> = {
             let store = self.read();
             let keys = store.keys(name, value);
             keys.filter_map(|key| store.objects.get(key)).map(|slot| slot.kept.clone()).collect()
         };
-        found.iter().map(Kept::get).collect()
+        found.iter().map(PackedObject::get).collect()
     }
 
     /// Whether there is an object with this value in the index `name`.
@@ -198,7 +198,7 @@ impl<K: Object> Informer<K> {
         self.apply_kept(kept, object);
     }
 
-    fn apply_kept(&self, kept: Kept<K>, object: Arc<K>) {
+    fn apply_kept(&self, kept: PackedObject<K>, object: Arc<K>) {
         let handlers = self.handlers();
         let (change, cold) = {
             let mut store = self.write();
@@ -206,7 +206,7 @@ impl<K: Object> Informer<K> {
         };
         deliver_all(&handlers, &change);
         drop((change, handlers));
-        cold.iter().filter(|kept| !kept.is_last()).for_each(Kept::pack);
+        cold.iter().filter(|kept| !kept.is_last()).for_each(PackedObject::pack);
     }
 
     /// Takes an object out of the cache and tells the handlers. `last` is its final state.
@@ -261,13 +261,13 @@ impl<K: Object> Informer<K> {
     }
 
     /// The object trimmed, and with the key that is in the cache if there is one.
-    fn keep(&self, mut object: K) -> Kept<K> {
+    fn keep(&self, mut object: K) -> PackedObject<K> {
         if let Some(trim) = self.shared.trim {
             trim(&mut object);
         }
         let key = key_of(&object);
         let known = self.read().objects.get_key_value(key.as_str()).map(|(key, _)| Arc::clone(key));
-        Kept::with_key(known.unwrap_or_else(|| key.into()), Arc::new(object))
+        PackedObject::with_key(known.unwrap_or_else(|| key.into()), Arc::new(object))
     }
 
     fn handlers(&self) -> MutexGuard<'_, Handlers<K>> {
@@ -355,7 +355,7 @@ struct Listed<K> {
     /// Cached in this version.
     same: HashSet<Arc<str>>,
     /// New or changed.
-    changed: BTreeMap<Arc<str>, Kept<K>>,
+    changed: BTreeMap<Arc<str>, PackedObject<K>>,
 }
 
 impl<K> Default for Listed<K> {

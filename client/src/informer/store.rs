@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::change::Change;
 use crate::api::Object;
-use crate::packed_object::Kept;
+use crate::packed_object::PackedObject;
 use crate::small_set::Few;
 
 /// Index values of an object.
@@ -19,11 +19,11 @@ pub(super) struct Store<K> {
     pub(super) objects: BTreeMap<Arc<str>, Slot<K>>,
     indexes: Vec<Index<K>>,
     /// Not packed yet, the oldest first.
-    pub(super) recent: VecDeque<Kept<K>>,
+    pub(super) recent: VecDeque<PackedObject<K>>,
 }
 
 pub(super) struct Slot<K> {
-    pub(super) kept: Kept<K>,
+    pub(super) kept: PackedObject<K>,
     /// Values in the indexes, by the index's position: so that the object need not be decoded to be taken out.
     values: Box<[(usize, Box<str>)]>,
 }
@@ -63,7 +63,7 @@ impl<K: Object> Store<K> {
             .flatten()
     }
 
-    pub(super) fn put(&mut self, kept: Kept<K>, object: Arc<K>) -> Change<K> {
+    pub(super) fn put(&mut self, kept: PackedObject<K>, object: Arc<K>) -> Change<K> {
         let key = Arc::clone(kept.key());
         let values = self.enter(&key, &object);
         let shared = kept.clone();
@@ -78,7 +78,7 @@ impl<K: Object> Store<K> {
     }
 
     /// Takes an object out. `last` is its final state, if it is known.
-    pub(super) fn take(&mut self, key: &Arc<str>, last: Option<&Kept<K>>) -> Option<Change<K>> {
+    pub(super) fn take(&mut self, key: &Arc<str>, last: Option<&PackedObject<K>>) -> Option<Change<K>> {
         let old = self.objects.remove(key)?;
         let mut change = self.left(key, old);
         if let Some(last) = last {
@@ -88,7 +88,7 @@ impl<K: Object> Store<K> {
     }
 
     /// What is not recent any more. Some of it is nobody's any more.
-    pub(super) fn cold(&mut self) -> Vec<Kept<K>> {
+    pub(super) fn cold(&mut self) -> Vec<PackedObject<K>> {
         let surplus = self.recent.len().saturating_sub(RECENT);
         self.recent.drain(..surplus).collect()
     }

@@ -36,7 +36,7 @@ thread_local! {
 }
 
 /// One version of one object. Clones share it, packed or not.
-pub struct Kept<K>(Arc<Inner<K>>);
+pub struct PackedObject<K>(Arc<Inner<K>>);
 
 struct Inner<K> {
     key: Arc<str>,
@@ -50,19 +50,19 @@ enum Form<K> {
     Packed(Packed),
 }
 
-impl<K> Clone for Kept<K> {
+impl<K> Clone for PackedObject<K> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<K> fmt::Debug for Kept<K> {
+impl<K> fmt::Debug for PackedObject<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?} {:?}", self.0.key, self.0.uid, self.0.version)
     }
 }
 
-impl<K> Kept<K> {
+impl<K> PackedObject<K> {
     /// See [`key_of`].
     pub fn key(&self) -> &Arc<str> {
         &self.0.key
@@ -93,7 +93,7 @@ impl<K> Kept<K> {
     }
 }
 
-impl<K: Object> Kept<K> {
+impl<K: Object> PackedObject<K> {
     /// An object, not packed yet.
     pub fn new(object: Arc<K>) -> Self {
         let key = key_of(object.as_ref()).into();

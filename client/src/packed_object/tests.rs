@@ -9,7 +9,7 @@ use kube::core::PartialObjectMeta;
 
 fn packed<K: Object + PartialEq + fmt::Debug>(value: Value) -> usize {
     let object: Arc<K> = Arc::new(K::decode(value.to_string().as_bytes()).unwrap());
-    let kept = Kept::new(Arc::clone(&object));
+    let kept = PackedObject::new(Arc::clone(&object));
     let other = kept.clone();
     kept.pack();
     assert_eq!(other.get(), object, "packed for all clones");
@@ -54,7 +54,7 @@ fn what_is_not_typical_comes_back_too() {
 fn metadata_alone_too() {
     let value = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {"namespace": "ns", "name": "a",
         "uid": "u", "resourceVersion": "7", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "v"}]}});
-    let kept = Kept::new(Arc::new(
+    let kept = PackedObject::new(Arc::new(
         serde_json::from_value::<PartialObjectMeta<kube::core::DynamicObject>>(value).unwrap(),
     ));
     let before = kept.get();
@@ -73,7 +73,7 @@ fn metadata_alone_too() {
 fn same_is_one_version_of_one_object() {
     let kept = |uid: &str, version: &str| {
         let value = json!({"metadata": {"name": "a", "uid": uid, "resourceVersion": version}});
-        Kept::new(Arc::new(serde_json::from_value::<ConfigMap>(value).unwrap()))
+        PackedObject::new(Arc::new(serde_json::from_value::<ConfigMap>(value).unwrap()))
     };
     let table = [
         ("equal", kept("u", "1"), kept("u", "1"), true),

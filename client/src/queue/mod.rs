@@ -61,11 +61,11 @@ const SPARE: usize = 1024;
 
 struct Shared<K> {
     limit: RateLimit,
-    state: Mutex<State<K>>,
+    state: Mutex<QueueState<K>>,
     changed: Notify,
 }
 
-struct State<K> {
+struct QueueState<K> {
     ready: VecDeque<K>,
     /// Everything that has to run (again).
     dirty: HashSet<K>,
@@ -89,7 +89,7 @@ impl<K: Hash + Eq + Clone> Default for WorkQueue<K> {
 impl<K: Hash + Eq + Clone> WorkQueue<K> {
     /// An empty queue.
     pub fn new(limit: RateLimit) -> Self {
-        let state = State {
+        let state = QueueState {
             ready: VecDeque::new(),
             dirty: HashSet::new(),
             processing: HashSet::new(),
@@ -207,12 +207,12 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         self.shared.changed.notify_waiters();
     }
 
-    fn state(&self) -> MutexGuard<'_, State<K>> {
+    fn state(&self) -> MutexGuard<'_, QueueState<K>> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Hash + Eq + Clone> State<K> {
+impl<K: Hash + Eq + Clone> QueueState<K> {
     /// True if a worker has something new to do.
     fn add(&mut self, key: K) -> bool {
         if self.closed || !self.dirty.insert(key.clone()) {

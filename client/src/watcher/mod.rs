@@ -138,7 +138,7 @@ fn raw_events(
     selection: Selection,
 ) -> BoxStream<'static, Step> {
     let source = Source { client, request, metadata_only, selection };
-    let steps = futures::stream::unfold((source, State::Empty), |(source, mut state)| async move {
+    let steps = futures::stream::unfold((source, WatchState::Empty), |(source, mut state)| async move {
         loop {
             let (step, next) = source.step(state).await;
             state = next;
@@ -158,11 +158,11 @@ struct Source {
     selection: Selection,
 }
 
-enum State {
+enum WatchState {
     /// Nothing is listed yet.
     Empty,
     /// A list is being read: the rest of a page, then the next page or the watch.
-    Listing { items: VecDeque<Json>, next: Next },
+    Listing { items: VecDeque<Json>, next: AfterPage },
     /// The list is read, or a watch has ended.
     Listed { version: String },
     /// A watch is open.
@@ -170,44 +170,44 @@ enum State {
 }
 
 /// What follows a page.
-enum Next {
+enum AfterPage {
     Page(Option<String>),
     Watch { version: String },
 }
 
 impl Source {
-    async fn step(&self, state: State) -> (Option<Step>, State) {
+    async fn step(&self, state: WatchState) -> (Option<Step>, WatchState) {
         match state {
-            State::Empty => {
-                (Some(Ok(Event::Init)), State::Listing { items: VecDeque::new(), next: Next::Page(None) })
+            WatchState::Empty => {
+                (Some(Ok(Event::Init)), WatchState::Listing { items: VecDeque::new(), next: AfterPage::Page(None) })
             }
-            State::Listing { mut items, next } => match (items.pop_front(), next) {
-                (Some(item), next) => (Some(Ok(Event::InitApply(item))), State::Listing { items, next }),
-                (None, Next::Watch { version }) => (Some(Ok(Event::InitDone)), State::Listed { version }),
-                (None, Next::Page(token)) => self.list(token).await,
+            WatchState::Listing { mut items, next } => match (items.pop_front(), next) {
+                (Some(item), next) => (Some(Ok(Event::InitApply(item))), WatchState::Listing { items, next }),
+                (None, AfterPage::Watch { version }) => (Some(Ok(Event::InitDone)), WatchState::Listed { version }),
+                (None, AfterPage::Page(token)) => self.list(token).await,
             },
-            State::Listed { version } => match self.open(&version).await {
-                Ok(lines) => (None, State::Watching { version, lines }),
+            WatchState::Listed { version } => match self.open(&version).await {
+                Ok(lines) => (None, WatchState::Watching { version, lines }),
                 Err(error) => {
                     let error = WatcherError::Start(error);
-                    let state = if error.is_expired() { State::Empty } else { State::Listed { version } };
+                    let state = if error.is_expired() { WatchState::Empty } else { WatchState::Listed { version } };
                     (Some(Err(error)), state)
                 }
             },
-            State::Watching { version, mut lines } => {
+            WatchState::Watching { version, mut lines } => {
                 let line = match tokio::time::timeout(IDLE, lines.next()).await {
                     Ok(Some(line)) => line,
-                    Ok(None) | Err(_) => return (None, State::Listed { version }),
+                    Ok(None) | Err(_) => return (None, WatchState::Listed { version }),
                 };
                 match line {
                     Ok(line) => event(&line, version, lines),
-                    Err(error) => (Some(Err(WatcherError::Broken(error))), State::Listed { version }),
+                    Err(error) => (Some(Err(WatcherError::Broken(error))), WatchState::Listed { version }),
                 }
             }
         }
     }
 
-    async fn list(&self, token: Option<String>) -> (Option<Step>, State) {
+    async fn list(&self, token: Option<String>) -> (Option<Step>, WatchState) {
         let parameters = ListParams {
             field_selector: self.selection.fields.clone(),
             limit: Some(PAGE),
@@ -216,16 +216,16 @@ impl Source {
         };
         let page = match page(&self.client, &self.request, self.metadata_only, &parameters).await {
             Ok(page) => page,
-            Err(error) => return (Some(Err(WatcherError::List(error))), State::Empty),
+            Err(error) => return (Some(Err(WatcherError::List(error))), WatchState::Empty),
         };
         let token = page.metadata.continue_.clone().filter(|token| !token.is_empty());
         let version = page.metadata.resource_version.clone().filter(|version| !version.is_empty());
         let next = match (token, version) {
-            (Some(token), _) => Next::Page(Some(token)),
-            (None, Some(version)) => Next::Watch { version },
-            (None, None) => return (Some(Err(WatcherError::NoVersion)), State::Empty),
+            (Some(token), _) => AfterPage::Page(Some(token)),
+            (None, Some(version)) => AfterPage::Watch { version },
+            (None, None) => return (Some(Err(WatcherError::NoVersion)), WatchState::Empty),
         };
-        (None, State::Listing { items: page.into_items().into(), next })
+        (None, WatchState::Listing { items: page.into_items().into(), next })
     }
 
     async fn open(&self, version: &str) -> kube::Result<BoxStream<'static, io::Result<String>>> {
@@ -273,31 +273,31 @@ fn event(
     line: &str,
     version: String,
     lines: BoxStream<'static, io::Result<String>>,
-) -> (Option<Step>, State) {
+) -> (Option<Step>, WatchState) {
     let line: Line<'_> = match serde_json::from_str(line) {
         Ok(line) => line,
         // The connection ended within the line.
-        Err(error) if error.is_eof() => return (None, State::Watching { version, lines }),
+        Err(error) if error.is_eof() => return (None, WatchState::Watching { version, lines }),
         Err(error) => match serde_json::from_str::<Status>(line) {
             Ok(status) => return ended(status, version, lines),
             Err(_) => {
-                return (Some(Err(WatcherError::Event(error))), State::Watching { version, lines });
+                return (Some(Err(WatcherError::Event(error))), WatchState::Watching { version, lines });
             }
         },
     };
     if line.type_ == "ERROR" {
         return match serde_json::from_str(line.object.get()) {
             Ok(status) => ended(status, version, lines),
-            Err(error) => (Some(Err(WatcherError::Event(error))), State::Watching { version, lines }),
+            Err(error) => (Some(Err(WatcherError::Event(error))), WatchState::Watching { version, lines }),
         };
     }
     let new: Versioned = match serde_json::from_str(line.object.get()) {
         Ok(new) => new,
-        Err(error) => return (Some(Err(WatcherError::Event(error))), State::Watching { version, lines }),
+        Err(error) => return (Some(Err(WatcherError::Event(error))), WatchState::Watching { version, lines }),
     };
     let version = new.metadata.resource_version;
     if version.is_empty() {
-        return (Some(Err(WatcherError::NoVersion)), State::Empty);
+        return (Some(Err(WatcherError::NoVersion)), WatchState::Empty);
     }
     let object = line.object.to_owned();
     let step = match line.type_ {
@@ -306,17 +306,17 @@ fn event(
         // A bookmark only has a version. Types that do not exist yet are skipped in the same way.
         _ => None,
     };
-    (step, State::Watching { version, lines })
+    (step, WatchState::Watching { version, lines })
 }
 
 fn ended(
     status: Status,
     version: String,
     lines: BoxStream<'static, io::Result<String>>,
-) -> (Option<Step>, State) {
+) -> (Option<Step>, WatchState) {
     let state = match status.code {
-        410 => State::Empty,
-        _ => State::Watching { version, lines },
+        410 => WatchState::Empty,
+        _ => WatchState::Watching { version, lines },
     };
     (Some(Err(WatcherError::Ended(Box::new(status)))), state)
 }

@@ -39,7 +39,7 @@ pub enum Endpoint {
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestedEncoding {
     /// The text form.
     pub media: Media,
     /// What becomes of the object.
@@ -50,10 +50,10 @@ pub struct Wanted {
     pub pretty: bool,
 }
 
-impl Wanted {
+impl RequestedEncoding {
     /// Compact JSON of the object itself.
-    pub const JSON: Wanted =
-        Wanted { media: Media::Json, transform: Transform::Object, stream: false, pretty: false };
+    pub const JSON: RequestedEncoding =
+        RequestedEncoding { media: Media::Json, transform: Transform::Object, stream: false, pretty: false };
 
     /// The `Content-Type` of the answer.
     pub fn content_type(&self) -> &'static str {
@@ -103,11 +103,11 @@ const ALL: &str = "application/json, application/yaml, application/vnd.kubernete
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Chooses the form of an answer, or says what could have been had (406).
-pub fn negotiate(accept: Option<&str>, endpoint: Endpoint, list_route: bool) -> Result<Wanted, ApiError> {
+pub fn negotiate(accept: Option<&str>, endpoint: Endpoint, list_route: bool) -> Result<RequestedEncoding, ApiError> {
     let accept = accept.unwrap_or_default();
     let clauses = clauses(accept);
     if clauses.is_empty() {
-        return Ok(Wanted::JSON);
+        return Ok(RequestedEncoding::JSON);
     }
     let mut known_base = false;
     for clause in &clauses {
@@ -138,8 +138,8 @@ pub fn negotiate(accept: Option<&str>, endpoint: Endpoint, list_route: bool) -> 
 }
 
 /// The form a clause asks for, `None` when it cannot be had from this endpoint.
-fn clause_form(clause: &Clause<'_>, media: Media, endpoint: Endpoint) -> Option<Wanted> {
-    let mut wanted = Wanted { media, transform: Transform::Object, stream: false, pretty: false };
+fn clause_form(clause: &Clause<'_>, media: Media, endpoint: Endpoint) -> Option<RequestedEncoding> {
+    let mut wanted = RequestedEncoding { media, transform: Transform::Object, stream: false, pretty: false };
     let (mut target, mut version, mut group) = ("", "", "");
     for (key, value) in &clause.params {
         match *key {

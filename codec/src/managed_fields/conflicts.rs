@@ -3,7 +3,7 @@
 use orlop_api::status::ApiError;
 use orlop_api::validate::Cause;
 
-use super::entries::{Owner, identity};
+use super::entries::{EntryOwner, identity};
 use super::update::Conflict;
 
 /// 409 with a cause for each path. The conflicts are sorted by their owners.
@@ -21,7 +21,7 @@ fn message(conflicts: &[Conflict]) -> String {
         return format!("Apply failed with 1 conflict: conflict with {}: {}", one.owner.shown(), one.path);
     }
     let mut lines: Vec<String> = Vec::new();
-    let mut current: Option<&Owner> = None;
+    let mut current: Option<&EntryOwner> = None;
     for conflict in conflicts {
         if current.is_none_or(|owner| identity(owner) != identity(&conflict.owner)) {
             lines.push(format!("conflicts with {}:", conflict.owner.shown()));

@@ -17,7 +17,7 @@ pub(super) struct PodRef {
 
 /// A volume that pods of a node want.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct DesiredVolume {
     /// The volume as the first of the pods names it.
     pub(super) spec: Arc<Spec>,
     /// Who wants it.
@@ -40,7 +40,7 @@ pub(super) struct Desired {
     /// Managed nodes that are there.
     managed: HashSet<Arc<str>>,
     /// Nodes with wanted volumes; some may be gone.
-    nodes: HashMap<Arc<str>, HashMap<Arc<str>, Wanted>>,
+    nodes: HashMap<Arc<str>, HashMap<Arc<str>, DesiredVolume>>,
     by_volume: HashMap<Arc<str>, Few<Arc<str>>>,
     pods: HashMap<Arc<str>, Taken>,
 }
@@ -85,7 +85,7 @@ impl Desired {
         let volume = known.unwrap_or_else(|| Arc::clone(&spec.unique));
         let volumes = self.nodes.entry(Arc::clone(&node)).or_default();
         let is_new = !volumes.contains_key(&volume);
-        let wanted = volumes.entry(Arc::clone(&volume)).or_insert_with(|| Wanted {
+        let wanted = volumes.entry(Arc::clone(&volume)).or_insert_with(|| DesiredVolume {
             spec,
             pods: Vec::new(),
             refusal_told: false,
@@ -148,12 +148,12 @@ impl Desired {
     }
 
     /// The volume on the node, if it is wanted there.
-    pub(super) fn get(&self, key: &Key) -> Option<&Wanted> {
+    pub(super) fn get(&self, key: &Key) -> Option<&DesiredVolume> {
         self.nodes.get(&key.node)?.get(&key.volume)
     }
 
     /// The same, to note that pods were told.
-    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut Wanted> {
+    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut DesiredVolume> {
         self.nodes.get_mut(&key.node)?.get_mut(&key.volume)
     }
 

@@ -71,7 +71,7 @@ fn names<'a>(namespace: &str, users: &'a [Arc<PodRef>]) -> (Vec<&'a str>, usize)
 
 /// A node that has a volume which another one was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct CurrentUser {
     pub(super) node: Arc<str>,
     /// Pods there that want it.
     pub(super) pods: Vec<Arc<PodRef>>,
@@ -97,12 +97,12 @@ pub(super) enum Ends {
 
 /// Who has it.
 // Tests: NEW-AD-HELD
-pub(super) fn held(volume: &str, namespace: &str, holders: &[Held]) -> String {
+pub(super) fn held(volume: &str, namespace: &str, holders: &[CurrentUser]) -> String {
     let told: Vec<String> = holders.iter().map(|held| one_held(namespace, held)).collect();
     format!("Multi-Attach error for volume \"{volume}\": {}", told.join("; "))
 }
 
-fn one_held(namespace: &str, held: &Held) -> String {
+fn one_held(namespace: &str, held: &CurrentUser) -> String {
     let (here, elsewhere) = names(namespace, &held.pods);
     let mut users: Vec<String> = here.iter().map(|name| format!("pod {namespace}/{name}")).collect();
     if elsewhere > 0 {

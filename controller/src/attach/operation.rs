@@ -54,7 +54,7 @@ pub(super) struct Operation {
 
 /// Why a try failed, as far as it decides when the next one is worth it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum FailureCause {
     /// A request to the API server failed, or the node says no.
     Request,
     /// The attacher said so, or nothing in time.
@@ -67,7 +67,7 @@ pub(super) enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) kind: OperationKind,
-    pub(super) cause: Cause,
+    pub(super) cause: FailureCause,
     /// No try of this kind before.
     pub(super) until: Instant,
     delay: Duration,
@@ -121,14 +121,14 @@ impl Operations {
     }
 
     /// It failed.
-    pub(super) fn fail(&mut self, key: &Key, cause: Cause, now: Instant) -> Option<Operation> {
+    pub(super) fn fail(&mut self, key: &Key, cause: FailureCause, now: Instant) -> Option<Operation> {
         let operation = self.end(key)?;
         self.delay(key, operation.kind, cause, now);
         Some(operation)
     }
 
     /// Nothing of this kind for a while.
-    pub(super) fn delay(&mut self, key: &Key, kind: OperationKind, cause: Cause, now: Instant) {
+    pub(super) fn delay(&mut self, key: &Key, kind: OperationKind, cause: FailureCause, now: Instant) {
         let last = self.failures.get(key).filter(|failure| failure.kind == kind);
         let delay = last.map_or(FIRST, |failure| (failure.delay * 2).min(LONGEST));
         self.failures.insert(key.clone(), Failure { kind, cause, until: now + delay, delay });

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::actual::{Actual, Attached, Since};
 use super::attachment::View;
 use super::desired::{Desired, PodRef};
-use super::events::{Ends, Held};
+use super::events::{Ends, CurrentUser};
 use super::force_detach_timeout;
 use super::operation::Operations;
 use super::reconcile::{self, Decision, Facts, Holder, Presence, Running};
@@ -282,7 +282,7 @@ impl AttachState {
     }
 
     /// What is told about a holder.
-    pub(super) fn held(&self, key: &Key, caches: &Caches, settings: &Settings, now: Instant) -> Held {
+    pub(super) fn held(&self, key: &Key, caches: &Caches, settings: &Settings, now: Instant) -> CurrentUser {
         let pods = self.pods_on(std::slice::from_ref(key));
         let attachment = caches.attachment(key).map(|attachment| {
             let since = attachment.metadata.creation_timestamp.as_ref();
@@ -299,7 +299,7 @@ impl AttachState {
             Decision::WaitForNode { deadline: None } => Ends::Unmounted,
             _ => Ends::Detached,
         };
-        Held { node: Arc::clone(&key.node), pods, attachment, ends }
+        CurrentUser { node: Arc::clone(&key.node), pods, attachment, ends }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use super::retry_state::Memory;
+use super::retry_state::RetryState;
 use orlop_client::informer::{Change, Informer, Registration};
 use orlop_client::queue::WorkQueue;
 use orlop_volume::csi::handle;
@@ -13,7 +13,7 @@ use orlop_volume::csi::handle;
 pub(super) fn claims(
     claims: &Informer<PersistentVolumeClaim>,
     queue: &WorkQueue<String>,
-    memory: &Arc<Memory>,
+    memory: &Arc<RetryState>,
     matters: fn(&Change<PersistentVolumeClaim>) -> bool,
 ) -> Registration {
     let (queue, memory) = (queue.clone(), Arc::clone(memory));

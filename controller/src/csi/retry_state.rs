@@ -12,7 +12,7 @@ pub const SLOW: Duration = Duration::from_secs(300);
 
 /// The state by object key.
 #[derive(Default)]
-pub struct Memory(Mutex<Inner>);
+pub struct RetryState(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -24,7 +24,7 @@ struct Inner {
     in_use: HashSet<String>,
 }
 
-impl Memory {
+impl RetryState {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

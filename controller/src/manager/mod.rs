@@ -27,7 +27,7 @@ use orlop_client::worker::panic_text;
 use orlop_csi::drivers::Drivers;
 
 /// A controller that can be started.
-pub struct Known {
+pub struct ControllerEntry {
     /// The name for `--controllers`.
     pub name: &'static str,
     /// The older name, which upstream accepts too.
@@ -37,45 +37,45 @@ pub struct Known {
 }
 
 /// All controllers.
-pub const CONTROLLERS: &[Known] = &[
-    Known { name: controller::PV_BINDER, alias: Some("persistentvolume-binder"), run: pv::run },
-    Known { name: controller::PV_PROTECTION, alias: Some("pv-protection"), run: protection::volume::run },
-    Known { name: controller::PVC_PROTECTION, alias: Some("pvc-protection"), run: protection::claim::run },
-    Known { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },
-    Known { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
-    Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
-    Known { name: controller::ATTACH_DETACH, alias: Some("attachdetach"), run: attach::run },
-    Known { name: controller::CSI_PROVISIONER, alias: Some("csi-provisioner"), run: provisioner::run },
-    Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
-    Known { name: controller::NODE_LIFECYCLE, alias: Some("nodelifecycle"), run: node_lifecycle::run },
-    Known { name: controller::TAINT_EVICTION, alias: None, run: node_lifecycle::eviction::run },
-    Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
-    Known {
+pub const CONTROLLERS: &[ControllerEntry] = &[
+    ControllerEntry { name: controller::PV_BINDER, alias: Some("persistentvolume-binder"), run: pv::run },
+    ControllerEntry { name: controller::PV_PROTECTION, alias: Some("pv-protection"), run: protection::volume::run },
+    ControllerEntry { name: controller::PVC_PROTECTION, alias: Some("pvc-protection"), run: protection::claim::run },
+    ControllerEntry { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },
+    ControllerEntry { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
+    ControllerEntry { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
+    ControllerEntry { name: controller::ATTACH_DETACH, alias: Some("attachdetach"), run: attach::run },
+    ControllerEntry { name: controller::CSI_PROVISIONER, alias: Some("csi-provisioner"), run: provisioner::run },
+    ControllerEntry { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
+    ControllerEntry { name: controller::NODE_LIFECYCLE, alias: Some("nodelifecycle"), run: node_lifecycle::run },
+    ControllerEntry { name: controller::TAINT_EVICTION, alias: None, run: node_lifecycle::eviction::run },
+    ControllerEntry { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
+    ControllerEntry {
         name: controller::REPLICATION,
         alias: Some("replicationcontroller"),
         run: replicas::replication_controllers,
     },
-    Known { name: controller::REPLICA_SET, alias: Some("replicaset"), run: replicas::replica_sets },
-    Known { name: controller::DEPLOYMENT, alias: Some("deployment"), run: deployment::run },
-    Known { name: controller::STATEFUL_SET, alias: Some("statefulset"), run: stateful_set::run },
-    Known { name: controller::SCHEDULER, alias: Some("kube-scheduler"), run: scheduler::run },
-    Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
-    Known { name: controller::RESOURCE_QUOTA, alias: Some("resourcequota"), run: quota::run },
-    Known {
+    ControllerEntry { name: controller::REPLICA_SET, alias: Some("replicaset"), run: replicas::replica_sets },
+    ControllerEntry { name: controller::DEPLOYMENT, alias: Some("deployment"), run: deployment::run },
+    ControllerEntry { name: controller::STATEFUL_SET, alias: Some("statefulset"), run: stateful_set::run },
+    ControllerEntry { name: controller::SCHEDULER, alias: Some("kube-scheduler"), run: scheduler::run },
+    ControllerEntry { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
+    ControllerEntry { name: controller::RESOURCE_QUOTA, alias: Some("resourcequota"), run: quota::run },
+    ControllerEntry {
         name: controller::SERVICE_ACCOUNT,
         alias: Some("serviceaccount"),
         run: namespace_defaults::accounts::run,
     },
-    Known {
+    ControllerEntry {
         name: controller::ROOT_CA_PUBLISHER,
         alias: Some("root-ca-cert-publisher"),
         run: namespace_defaults::root_ca::run,
     },
-    Known { name: controller::CSI_ATTACHER, alias: None, run: attacher::run },
-    Known { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },
-    Known { name: controller::CSI_MODIFIER, alias: None, run: csi::modifier::run },
-    Known { name: controller::SNAPSHOT, alias: None, run: csi::snapshotter::common::run },
-    Known { name: controller::CSI_SNAPSHOTTER, alias: None, run: csi::snapshotter::driver_queue::run },
+    ControllerEntry { name: controller::CSI_ATTACHER, alias: None, run: attacher::run },
+    ControllerEntry { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },
+    ControllerEntry { name: controller::CSI_MODIFIER, alias: None, run: csi::modifier::run },
+    ControllerEntry { name: controller::SNAPSHOT, alias: None, run: csi::snapshotter::common::run },
+    ControllerEntry { name: controller::CSI_SNAPSHOTTER, alias: None, run: csi::snapshotter::driver_queue::run },
 ];
 
 /// Why the controllers were not started.
@@ -122,7 +122,7 @@ pub fn run_with(
 }
 
 async fn run_known(
-    known: &[Known],
+    known: &[ControllerEntry],
     client: Client,
     options: Options,
     shutdown: CancellationToken,
@@ -132,7 +132,7 @@ async fn run_known(
 }
 
 async fn run_sharing(
-    known: &[Known],
+    known: &[ControllerEntry],
     client: Client,
     informers: Informers,
     options: Options,
@@ -215,7 +215,7 @@ async fn supervise(name: &'static str, run: Run, context: Context) {
 
 /// The controllers that the options select. The first mention of a name decides; `*` stands for all names not
 /// mentioned.
-fn enabled<'a>(known: &'a [Known], options: &Options) -> Result<Vec<&'a Known>, ManagerError> {
+fn enabled<'a>(known: &'a [ControllerEntry], options: &Options) -> Result<Vec<&'a ControllerEntry>, ManagerError> {
     let resolve = |name: &str| known.iter().find(|k| k.name == name || k.alias == Some(name)).map(|k| k.name);
     let (mut on, mut off, mut star) = (BTreeSet::new(), BTreeSet::new(), false);
     for entry in &options.controllers {
@@ -238,7 +238,7 @@ fn enabled<'a>(known: &'a [Known], options: &Options) -> Result<Vec<&'a Known>, 
             }
         }
     }
-    let wanted = |k: &&Known| {
+    let wanted = |k: &&ControllerEntry| {
         let allowed = options.enable_garbage_collector || k.name != controller::GARBAGE_COLLECTOR;
         allowed && (on.contains(k.name) || star && !off.contains(k.name))
     };

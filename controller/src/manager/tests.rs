@@ -15,10 +15,10 @@ fn idle(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     })
 }
 
-const KNOWN: [Known; 3] = [
-    Known { name: "a-controller", alias: Some("a"), run: idle },
-    Known { name: "b-controller", alias: None, run: idle },
-    Known { name: "garbage-collector-controller", alias: Some("garbagecollector"), run: idle },
+const KNOWN: [ControllerEntry; 3] = [
+    ControllerEntry { name: "a-controller", alias: Some("a"), run: idle },
+    ControllerEntry { name: "b-controller", alias: None, run: idle },
+    ControllerEntry { name: "garbage-collector-controller", alias: Some("garbagecollector"), run: idle },
 ];
 
 #[test]
@@ -72,8 +72,8 @@ fn counts(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
 
 #[tokio::test(start_paused = true)]
 async fn i12_failed_controller_is_restarted_without_affecting_the_others() {
-    const BOTH: [Known; 2] =
-        [Known { name: "dies", alias: None, run: dies }, Known { name: "counts", alias: None, run: counts }];
+    const BOTH: [ControllerEntry; 2] =
+        [ControllerEntry { name: "dies", alias: None, run: dies }, ControllerEntry { name: "counts", alias: None, run: counts }];
     let shutdown = CancellationToken::new();
     let api = FakeApi::new();
     let running = tokio::spawn(run_known(&BOTH, api.client(), Options::default(), shutdown.clone()));

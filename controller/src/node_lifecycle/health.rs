@@ -52,13 +52,13 @@ type Beat = Option<Option<Timestamp>>;
 
 /// The last heartbeat of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct Heartbeat {
     beat: Beat,
     renewed: Option<Timestamp>,
     at: Instant,
 }
 
-impl Heard {
+impl Heartbeat {
     /// Counts a newly seen node as heard now, regardless of its age: a controller that just started does not know the
     /// node's past.
     pub fn first(node: &Node, now: Instant) -> Self {
@@ -132,7 +132,7 @@ mod tests {
     fn status_changes_and_lease_renewals_restart_the_grace_period() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
-        type Step = fn(&mut Heard, Instant);
+        type Step = fn(&mut Heartbeat, Instant);
         // The event at second 30, and the seconds left after it.
         let table: [(&str, Option<u32>, Step, u64); 9] = [
             ("nothing", Some(1), |_, _| {}, 20),
@@ -151,7 +151,7 @@ mod tests {
             ),
         ];
         for (name, beat, step, left) in table {
-            let mut heard = Heard::first(&node(beat), began);
+            let mut heard = Heartbeat::first(&node(beat), began);
             heard.renewed(second(5), began);
             step(&mut heard, at(30));
             assert_eq!(heard.left(GRACE, at(30)), Some(Duration::from_secs(left)), "{name}");
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn lease_without_a_renew_time_is_not_a_renewal() {
         let began = Instant::now();
-        let mut heard = Heard::first(&node(None), began);
+        let mut heard = Heartbeat::first(&node(None), began);
         assert!(!heard.renewed(None, began + Duration::from_secs(9)));
         assert!(!heard.has_renewed());
     }

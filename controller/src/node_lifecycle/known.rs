@@ -10,13 +10,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use tokio::time::Instant;
 
-use super::health::{Grace, Heard, Readiness};
+use super::health::{Grace, Heartbeat, Readiness};
 use super::wanted::Eviction;
-use super::zones::{self, Turn, Turnstile, Zones};
+use super::zones::{self, ZoneChange, Turnstile, Zones};
 use orlop_client::uid::Uid;
 
 /// The state of all nodes.
-pub struct Known {
+pub struct NodeStates {
     grace: Grace,
     inner: Mutex<Inner>,
 }
@@ -28,7 +28,7 @@ struct Inner {
 
 struct Entry {
     uid: Uid,
-    heard: Heard,
+    heard: Heartbeat,
     zone: String,
     /// Whether the node counts as ready; `None` if it is not counted.
     counted: Option<bool>,
@@ -63,7 +63,7 @@ pub struct Permit {
     pub again: Option<Duration>,
 }
 
-impl Known {
+impl NodeStates {
     /// Starts without nodes.
     pub fn new(grace: Grace, zones: Zones) -> Self {
         Self { grace, inner: Mutex::new(Inner { nodes: HashMap::new(), zones }) }
@@ -97,7 +97,7 @@ impl Known {
             }
             Some(_) | None => {
                 is_new = true;
-                let heard = Heard::first(node, now);
+                let heard = Heartbeat::first(node, now);
                 let entry = Entry { uid, heard, zone: zone.clone(), counted, readiness, granted: false };
                 if let Some(old) = inner.nodes.insert(name.to_owned(), entry) {
                     turns.push((old.zone.clone(), inner.zones.count(&old.zone, old.counted, None)));
@@ -169,21 +169,21 @@ impl Known {
 }
 
 impl Inner {
-    fn turned(&mut self, turns: Vec<(String, Turn)>, now: Instant) -> Wake {
+    fn turned(&mut self, turns: Vec<(String, ZoneChange)>, now: Instant) -> Wake {
         let mut wake = Wake::One;
         for (zone, turn) in turns {
             match turn {
-                Turn::None => {}
-                Turn::Zone => {
+                ZoneChange::None => {}
+                ZoneChange::Zone => {
                     let of_zone = self.nodes.iter().filter(|(_, entry)| entry.zone == zone);
                     wake.add(of_zone.map(|(name, _)| name.clone()).collect());
                 }
-                Turn::AllLost => {
+                ZoneChange::AllLost => {
                     tracing::info!("no node is ready: evictions stop until one is ready");
                     self.nodes.values_mut().for_each(|entry| entry.granted = false);
                     wake = Wake::These(self.nodes.keys().cloned().collect());
                 }
-                Turn::SomeBack => {
+                ZoneChange::SomeBack => {
                     tracing::info!("some nodes are ready");
                     // The other nodes may recover as well.
                     self.nodes.values_mut().for_each(|entry| entry.heard.forgive(now));
@@ -209,12 +209,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
-    use super::super::zones::Pace;
+    use super::super::zones::EvictionRates;
     use super::*;
 
-    fn known() -> Known {
+    fn known() -> NodeStates {
         let grace = Grace { monitor: Duration::from_secs(50), startup: Duration::from_secs(60) };
-        Known::new(grace, Zones::new(Pace { rate: 0.1, secondary_rate: 0.01, large: 50, threshold: 0.55 }))
+        NodeStates::new(grace, Zones::new(EvictionRates { rate: 0.1, secondary_rate: 0.01, large: 50, threshold: 0.55 }))
     }
 
     fn node(name: &str, uid: &str, ready: &str) -> Node {

@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 
-use super::known::Known;
+use super::known::NodeStates;
 use super::pulse::Pulse;
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::Informer;
@@ -59,7 +59,7 @@ pub struct Lifecycle {
     pub(super) pods: Informer<Pod>,
     /// Leases of nodes only.
     pub(super) leases: Informer<Lease>,
-    pub(super) known: Known,
+    pub(super) known: NodeStates,
     pub(super) pulse: Pulse,
     /// Whether nodes without a Lease are never declared lost.
     pub(super) only_with_lease: bool,

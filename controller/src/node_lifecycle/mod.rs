@@ -36,10 +36,10 @@ use orlop_client::api::Api;
 use tokio::time::Instant;
 
 use self::health::Grace;
-use self::known::{Known, Wake};
+use self::known::{NodeStates, Wake};
 use self::lifecycle::Lifecycle;
 use self::pulse::Pulse;
-use self::zones::{Pace, Zones};
+use self::zones::{EvictionRates, Zones};
 use crate::context::{Context, ControllerError};
 use orlop_client::informer::{Change, Informer, Registration};
 use orlop_client::names::{COMPONENT_NODE, NAMESPACE_NODE_LEASE, controller};
@@ -57,7 +57,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let options = &context.options;
         let grace =
             Grace { monitor: options.node_monitor_grace_period, startup: options.node_startup_grace_period };
-        let pace = Pace {
+        let pace = EvictionRates {
             rate: options.node_eviction_rate,
             secondary_rate: options.secondary_node_eviction_rate,
             large: options.large_cluster_size_threshold,
@@ -74,7 +74,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             nodes: context.informers.nodes(),
             pods: context.informers.pods(),
             leases,
-            known: Known::new(grace, Zones::new(pace)),
+            known: NodeStates::new(grace, Zones::new(pace)),
             pulse: Pulse::new(options.node_monitor_period),
             only_with_lease: !options.monitor_nodes_without_lease,
             queue: WorkQueue::new(options.rate_limit),

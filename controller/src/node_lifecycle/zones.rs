@@ -15,7 +15,7 @@ const ZONE: [&str; 2] = ["topology.kubernetes.io/zone", "failure-domain.beta.kub
 
 /// The values of upstream's flags.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
+pub struct EvictionRates {
     /// `--node-eviction-rate`: nodes per second and zone.
     pub rate: f32,
     /// `--secondary-node-eviction-rate`: the same in a large, partially disrupted zone.
@@ -55,7 +55,7 @@ pub fn counts(node: &Node) -> bool {
 
 /// The change that an update of the counts caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum ZoneChange {
     /// No change.
     None,
     /// The state of that zone changed.
@@ -88,20 +88,20 @@ struct Zone {
 /// All zones.
 #[derive(Debug)]
 pub struct Zones {
-    pace: Pace,
+    pace: EvictionRates,
     zones: BTreeMap<String, Zone>,
     all_lost: bool,
 }
 
 impl Zones {
     /// Starts without nodes.
-    pub fn new(pace: Pace) -> Self {
+    pub fn new(pace: EvictionRates) -> Self {
         Self { pace, zones: BTreeMap::new(), all_lost: false }
     }
 
     /// Updates the counts for a node of this zone. `gone` is the readiness of a node to remove, `come` that of a node
     /// to add; a changed node has both.
-    pub fn count(&mut self, zone: &str, gone: Option<bool>, come: Option<bool>) -> Turn {
+    pub fn count(&mut self, zone: &str, gone: Option<bool>, come: Option<bool>) -> ZoneChange {
         let entry = self.zones.entry(zone.to_owned()).or_insert(Zone {
             ready: 0,
             lost: 0,
@@ -126,10 +126,10 @@ impl Zones {
         let all_lost =
             !self.zones.is_empty() && self.zones.values().all(|zone| zone.state == ZoneState::Full);
         match (std::mem::replace(&mut self.all_lost, all_lost), all_lost) {
-            (false, true) => Turn::AllLost,
-            (true, false) => Turn::SomeBack,
-            (false, false) | (true, true) if turned => Turn::Zone,
-            (false, false) | (true, true) => Turn::None,
+            (false, true) => ZoneChange::AllLost,
+            (true, false) => ZoneChange::SomeBack,
+            (false, false) | (true, true) if turned => ZoneChange::Zone,
+            (false, false) | (true, true) => ZoneChange::None,
         }
     }
 
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    const PACE: Pace = Pace { rate: 0.1, secondary_rate: 0.01, large: 50, threshold: 0.55 };
+    const PACE: EvictionRates = EvictionRates { rate: 0.1, secondary_rate: 0.01, large: 50, threshold: 0.55 };
 
     fn zones(counts: &[(&str, usize, usize)]) -> Zones {
         let mut zones = Zones::new(PACE);
@@ -240,15 +240,15 @@ mod tests {
     fn count_reports_changed_zones_and_loss_of_all_nodes() {
         let mut zones = Zones::new(PACE);
         let steps = [
-            ("a", None, Some(true), Turn::None),
-            ("b", None, Some(true), Turn::None),
-            ("a", Some(true), Some(false), Turn::Zone),
-            ("b", Some(true), Some(false), Turn::AllLost),
-            ("b", None, Some(false), Turn::None),
-            ("b", Some(false), Some(true), Turn::SomeBack),
-            ("b", Some(true), None, Turn::AllLost),
-            ("b", Some(false), None, Turn::Zone),
-            ("a", Some(false), None, Turn::SomeBack),
+            ("a", None, Some(true), ZoneChange::None),
+            ("b", None, Some(true), ZoneChange::None),
+            ("a", Some(true), Some(false), ZoneChange::Zone),
+            ("b", Some(true), Some(false), ZoneChange::AllLost),
+            ("b", None, Some(false), ZoneChange::None),
+            ("b", Some(false), Some(true), ZoneChange::SomeBack),
+            ("b", Some(true), None, ZoneChange::AllLost),
+            ("b", Some(false), None, ZoneChange::Zone),
+            ("a", Some(false), None, ZoneChange::SomeBack),
         ];
         for (step, (zone, gone, come, wanted)) in steps.into_iter().enumerate() {
             assert_eq!(zones.count(zone, gone, come), wanted, "step {step}");

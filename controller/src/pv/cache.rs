@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::index::VolumeIndex;
-use super::resync_skip::Settled;
-use super::waiting::{Turn, WaitingIndex};
+use super::resync_skip::SyncOutcome;
+use super::waiting::{OfferPosition, WaitingIndex};
 use orlop_client::api::Object;
 use orlop_client::packed_object::Kept;
 use orlop_volume::fit::{self, Wanted};
@@ -121,12 +121,12 @@ impl VolumeStore {
     }
 
     /// The result of the last sync of this version of the volume.
-    pub fn settled(&self, name: &str) -> Settled {
+    pub fn settled(&self, name: &str) -> SyncOutcome {
         self.index.settled(name)
     }
 
     /// Records the result of a sync of the volume.
-    pub fn settle(&mut self, name: &str, settled: Settled) {
+    pub fn settle(&mut self, name: &str, settled: SyncOutcome) {
         self.index.settle(name, settled);
     }
 
@@ -148,7 +148,7 @@ struct StoredClaim {
     kept: Kept<PersistentVolumeClaim>,
     /// The access modes that a volume must offer; `None` if no volume can.
     modes: Option<ModeSet>,
-    settled: Settled,
+    settled: SyncOutcome,
 }
 
 impl StoredClaim {
@@ -185,7 +185,7 @@ impl ClaimStore {
             self.waiting.rest(&key, claim);
         }
         let modes = ModeSet::requested(fit::requested_modes(claim));
-        self.claims.insert(key, StoredClaim { kept, modes, settled: Settled::No });
+        self.claims.insert(key, StoredClaim { kept, modes, settled: SyncOutcome::No });
         Ok(Offer::Stored(old))
     }
 
@@ -219,12 +219,12 @@ impl ClaimStore {
     }
 
     /// The result of the last sync of this version of the claim.
-    pub fn settled(&self, key: &str) -> Settled {
-        self.claims.get(key).map_or(Settled::No, |claim| claim.settled)
+    pub fn settled(&self, key: &str) -> SyncOutcome {
+        self.claims.get(key).map_or(SyncOutcome::No, |claim| claim.settled)
     }
 
     /// Records the result of a sync of the claim.
-    pub fn settle(&mut self, key: &str, settled: Settled) {
+    pub fn settle(&mut self, key: &str, settled: SyncOutcome) {
         if let Some(claim) = self.claims.get_mut(key) {
             claim.settled = settled;
         }
@@ -237,7 +237,7 @@ impl ClaimStore {
     }
 
     /// Returns a waiting claim that could use this volume, the next one after `after` if that is given.
-    pub fn call(&mut self, volume: &PersistentVolume, after: Option<&Turn>) -> Option<String> {
+    pub fn call(&mut self, volume: &PersistentVolume, after: Option<&OfferPosition>) -> Option<String> {
         let offered = ModeSet::offered(fit::offered_modes(volume));
         let fits = |key: &str| self.claims.get(key).is_some_and(|claim| claim.may_take(offered, volume));
         self.waiting.call(volume, after, fits)

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use orlop_apimachinery::quantity::Quantity;
 
-use super::resync_skip::Settled;
+use super::resync_skip::SyncOutcome;
 use orlop_client::packed_object::Kept;
 use orlop_client::small_set::Few;
 use orlop_volume::affinity::{self, Reach, accepts_node};
@@ -80,7 +80,7 @@ impl Free {
 struct Stored {
     kept: Kept<PersistentVolume>,
     labels: Option<Box<str>>,
-    settled: Settled,
+    settled: SyncOutcome,
     /// Whether the volume accepts every node under whose labels it is indexed.
     accepts: bool,
 }
@@ -89,7 +89,7 @@ impl Stored {
     fn new(kept: Kept<PersistentVolume>, volume: &PersistentVolume) -> Self {
         let labels = volume.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
         let labels = labels.and_then(|labels| serde_json::to_string(labels).ok()).map(String::into);
-        Self { kept, labels, settled: Settled::No, accepts: false }
+        Self { kept, labels, settled: SyncOutcome::No, accepts: false }
     }
 
     fn has_labels(&self, wanted: &Wanted) -> bool {
@@ -271,12 +271,12 @@ impl VolumeIndex {
     }
 
     /// The result of the last sync of this version of the volume.
-    pub fn settled(&self, name: &str) -> Settled {
-        self.by_name.get(name).map_or(Settled::No, |stored| stored.settled)
+    pub fn settled(&self, name: &str) -> SyncOutcome {
+        self.by_name.get(name).map_or(SyncOutcome::No, |stored| stored.settled)
     }
 
     /// Records the result of a sync of the volume.
-    pub fn settle(&mut self, name: &str, settled: Settled) {
+    pub fn settle(&mut self, name: &str, settled: SyncOutcome) {
         if let Some(stored) = self.by_name.get_mut(name) {
             stored.settled = settled;
         }

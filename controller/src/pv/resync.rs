@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::binder::Binder;
-use super::resync_skip::Settled;
+use super::resync_skip::SyncOutcome;
 use super::stores::Stores;
 use orlop_client::api::Object;
 use orlop_client::names;
@@ -28,39 +28,39 @@ pub(super) fn volume_version(stores: &Stores, claim: &PersistentVolumeClaim) -> 
 
 /// The result of a sync of this volume that wrote nothing. `claim` is the version of its claim before and after
 /// the sync.
-fn of_volume(stores: &Stores, volume: &PersistentVolume, claim: Option<u64>) -> Settled {
+fn of_volume(stores: &Stores, volume: &PersistentVolume, claim: Option<u64>) -> SyncOutcome {
     match (VolumePhase::of(volume), claim_ref(volume), claim) {
-        (VolumePhase::Available, None, _) if !object::is_terminating(&volume.metadata) => Settled::Alone,
+        (VolumePhase::Available, None, _) if !object::is_terminating(&volume.metadata) => SyncOutcome::Alone,
         (VolumePhase::Bound, Some(reference), Some(version)) => {
             let key = reference_key(reference);
             let names_it =
                 stores.claims.waiting().naming(object::name(&volume.metadata)).any(|by| **by == *key);
-            if names_it { Settled::With(version) } else { Settled::No }
+            if names_it { SyncOutcome::With(version) } else { SyncOutcome::No }
         }
-        (_, _, _) => Settled::No,
+        (_, _, _) => SyncOutcome::No,
     }
 }
 
 /// The result of a sync of this claim that wrote nothing. `volume` is the version of its volume before and after
 /// the sync.
-fn of_claim(stores: &Stores, claim: &PersistentVolumeClaim, volume: Option<u64>) -> Settled {
+fn of_claim(stores: &Stores, claim: &PersistentVolumeClaim, volume: Option<u64>) -> SyncOutcome {
     let is_bound = ClaimPhase::of(claim) == ClaimPhase::Bound
         && has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED);
     let key = object::claim_key(claim);
     let points_back =
         || stores.volumes.index().names_pointing_to(&key).any(|name| **name == *volume_name(claim));
     match volume {
-        Some(version) if is_bound && points_back() => Settled::With(version),
-        Some(_) | None => Settled::No,
+        Some(version) if is_bound && points_back() => SyncOutcome::With(version),
+        Some(_) | None => SyncOutcome::No,
     }
 }
 
 impl Stores {
     fn is_volume_settled(&self, name: &str) -> bool {
         match self.volumes.settled(name) {
-            Settled::No => false,
-            Settled::Alone => true,
-            Settled::With(version) => {
+            SyncOutcome::No => false,
+            SyncOutcome::Alone => true,
+            SyncOutcome::With(version) => {
                 let mut claims = self.claims.waiting().naming(name);
                 claims.any(|key| {
                     self.claims.get_kept(key).is_some_and(|claim| claim.version() == Some(version))
@@ -71,9 +71,9 @@ impl Stores {
 
     fn is_claim_settled(&self, key: &str) -> bool {
         match self.claims.settled(key) {
-            Settled::No => false,
-            Settled::Alone => true,
-            Settled::With(version) => {
+            SyncOutcome::No => false,
+            SyncOutcome::Alone => true,
+            SyncOutcome::With(version) => {
                 let mut names = self.volumes.index().names_pointing_to(key);
                 names.any(|name| {
                     self.volumes.get_kept(name).is_some_and(|volume| volume.version() == Some(version))

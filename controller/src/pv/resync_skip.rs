@@ -7,7 +7,7 @@
 
 /// The result of the last sync of an object in this version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Settled {
+pub enum SyncOutcome {
     /// The sync had something to do, or has not run.
     #[default]
     No,

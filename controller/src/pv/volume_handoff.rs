@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 use super::binder::Binder;
 use super::requeue;
 use super::stores::Stores;
-use super::waiting::Turn;
+use super::waiting::OfferPosition;
 use orlop_volume::class;
 use orlop_volume::object::name;
 
@@ -22,7 +22,7 @@ impl Binder {
         &self,
         stores: &mut Stores,
         volume: &PersistentVolume,
-        after: Option<&Turn>,
+        after: Option<&OfferPosition>,
     ) -> Option<String> {
         stores.offers.made += 1;
         // A claim that waits for a pod cannot use the volume yet.
@@ -54,7 +54,7 @@ impl Binder {
             let offered = stores.offers.by_claim.remove(key).unwrap_or_default();
             if !offered.is_empty() {
                 let claim = stores.claims.get(key).filter(|_| searches);
-                let turn = claim.map(|claim| Turn::of(key, &claim));
+                let turn = claim.map(|claim| OfferPosition::of(key, &claim));
                 let free = |name: &String| {
                     let volume = stores.volumes.get(name).filter(|volume| requeue::is_free(volume))?;
                     // The end of the reservation makes a new offer if the volume is still free.

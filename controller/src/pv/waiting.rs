@@ -56,12 +56,12 @@ impl Searching {
 
 /// The position of the claim that was last offered a volume: the next offer goes to the claim after it.
 #[derive(Debug)]
-pub struct Turn {
+pub struct OfferPosition {
     size: Quantity,
     key: String,
 }
 
-impl Turn {
+impl OfferPosition {
     /// The position of this claim.
     pub fn of(key: &str, claim: &PersistentVolumeClaim) -> Self {
         Self { size: size_of(claim), key: key.to_owned() }
@@ -149,7 +149,7 @@ impl WaitingIndex {
     pub fn call(
         &mut self,
         volume: &PersistentVolume,
-        after: Option<&Turn>,
+        after: Option<&OfferPosition>,
         fits: impl Fn(&str) -> bool,
     ) -> Option<String> {
         let modes = self.searching.get_mut(class::volume_class(volume))?;
@@ -230,7 +230,7 @@ mod tests {
     fn next_call_continues_after_the_given_turn() {
         let mut index = resting(&[("a", "1Gi"), ("b", "2Gi"), ("c", "2Gi"), ("d", "1Gi")]);
         let mut next = |key: &str, size: &str| {
-            let turn = Turn::of(key, &claim(size));
+            let turn = OfferPosition::of(key, &claim(size));
             let found = index.call(&volume("5Gi"), Some(&turn), |key| key != "d")?;
             let size = if ["a", "d"].contains(&found.as_str()) { "1Gi" } else { "2Gi" };
             assert!(index.rest(&found.as_str().into(), &claim(size)));

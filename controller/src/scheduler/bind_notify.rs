@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 /// An object to listen to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Bell {
+pub enum BindWait {
     /// A pod, by key.
     Pod(String),
     /// A node.
@@ -18,7 +18,7 @@ pub enum Bell {
     Volume(String),
 }
 
-type Waiting = Arc<Mutex<HashMap<Bell, Vec<Arc<Notify>>>>>;
+type Waiting = Arc<Mutex<HashMap<BindWait, Vec<Arc<Notify>>>>>;
 
 /// All bind_notify. Clones share them.
 #[derive(Clone, Default)]
@@ -29,13 +29,13 @@ pub struct Bells {
 /// Waits for some bind_notify; dropping it ends that.
 pub struct Listener {
     waiting: Waiting,
-    bind_notify: Vec<Bell>,
+    bind_notify: Vec<BindWait>,
     notify: Arc<Notify>,
 }
 
 impl Bells {
     /// Starts to listen to these objects. No later change is missed.
-    pub fn listen(&self, bind_notify: Vec<Bell>) -> Listener {
+    pub fn listen(&self, bind_notify: Vec<BindWait>) -> Listener {
         let notify = Arc::new(Notify::new());
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         for bell in &bind_notify {
@@ -45,7 +45,7 @@ impl Bells {
     }
 
     /// Notifies the listeners of an object that it changed.
-    pub fn ring(&self, bell: &Bell) {
+    pub fn ring(&self, bell: &BindWait) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.get(bell).into_iter().flatten().for_each(|notify| notify.notify_one());
     }
@@ -81,9 +81,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn change_wakes_exactly_its_listeners_and_is_never_missed() {
         let bind_notify = Bells::default();
-        let node = Bell::Node("n".to_owned());
-        let listener = bind_notify.listen(vec![node.clone(), Bell::Pod("p".to_owned())]);
-        bind_notify.ring(&Bell::Node("m".to_owned()));
+        let node = BindWait::Node("n".to_owned());
+        let listener = bind_notify.listen(vec![node.clone(), BindWait::Pod("p".to_owned())]);
+        bind_notify.ring(&BindWait::Node("m".to_owned()));
         let second = Duration::from_secs(1);
         assert!(tokio::time::timeout(second, listener.rung()).await.is_err());
         bind_notify.ring(&node);

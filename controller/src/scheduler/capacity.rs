@@ -11,7 +11,7 @@ use super::terms::{Labels, Selects};
 
 /// The capacity of one object.
 #[derive(Debug)]
-struct Room {
+struct ObjectCapacity {
     /// The largest volume.
     size: Quantity,
     /// The nodes that can access it; none without a topology.
@@ -19,7 +19,7 @@ struct Room {
 }
 
 /// By the key of the object.
-type Rooms = BTreeMap<String, Room>;
+type Rooms = BTreeMap<String, ObjectCapacity>;
 
 /// The capacities of one class.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ struct OfClass {
 
 /// Where an object's capacity is stored.
 #[derive(Debug)]
-struct Place {
+struct CapacityKey {
     class: String,
     label: Option<(String, String)>,
 }
@@ -41,7 +41,7 @@ struct Place {
 #[derive(Debug, Default)]
 pub struct Capacities {
     classes: HashMap<String, OfClass>,
-    places: HashMap<String, Place>,
+    places: HashMap<String, CapacityKey>,
 }
 
 impl Capacities {
@@ -60,12 +60,12 @@ impl Capacities {
             Some((key, value)) => of.labelled.entry(key).or_default().entry(value).or_default(),
             None => &mut of.others,
         };
-        rooms.insert(key.to_owned(), Room { size, nodes: Selects::read(topology) });
-        self.places.insert(key.to_owned(), Place { class, label });
+        rooms.insert(key.to_owned(), ObjectCapacity { size, nodes: Selects::read(topology) });
+        self.places.insert(key.to_owned(), CapacityKey { class, label });
     }
 
     fn remove(&mut self, key: &str) {
-        let Some(Place { class, label }) = self.places.remove(key) else { return };
+        let Some(CapacityKey { class, label }) = self.places.remove(key) else { return };
         let Some(of) = self.classes.get_mut(&class) else { return };
         match label {
             None => {

@@ -12,7 +12,7 @@ use super::filter::{Broken, Rules};
 use super::pod::waits_for_us;
 use super::queue::{Moves, Ticket};
 use super::report::Why;
-use super::state::{Known, Scheduler};
+use super::state::{SchedulerState, Scheduler};
 use crate::context::{Context, ControllerError};
 use orlop_client::worker::panic_text;
 
@@ -95,7 +95,7 @@ impl Scheduler {
         let facts = decide::facts_of(pod);
         let seen = self.queue.look(ticket, &facts.claims);
         let mut known = self.lock();
-        let Known { cluster, volumes } = &mut *known;
+        let SchedulerState { cluster, volumes } = &mut *known;
         Ok(match decide::decide(pod, &facts, cluster, volumes)? {
             Decision::Place { node, volumes } => {
                 Outcome::Place(Box::new(Work::reserve(ticket, pod, &facts, &node, volumes, &mut known)))

@@ -5,12 +5,12 @@ use std::sync::{Arc, Weak};
 
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 
-use super::bind_notify::Bell;
+use super::bind_notify::BindWait;
 use super::cluster::{News, NodeFacts};
 use super::decide::may_suit;
 use super::filter::{Rule, Rules};
 use super::pod::{PodFacts, waits_for_us};
-use super::state::{Known, Scheduler};
+use super::state::{SchedulerState, Scheduler};
 use orlop_client::api::Object;
 use orlop_client::informer::{Change, Informer, Registration};
 use orlop_client::pods;
@@ -83,10 +83,10 @@ impl Scheduler {
     }
 
     /// Changes the state, and updates the counts derived from it.
-    fn take_up<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
+    fn take_up<T>(&self, change: impl FnOnce(&mut SchedulerState) -> T) -> T {
         let mut known = self.lock();
         let said = change(&mut known);
-        let Known { cluster, volumes } = &mut *known;
+        let SchedulerState { cluster, volumes } = &mut *known;
         cluster.settle_disks(volumes);
         said
     }
@@ -104,7 +104,7 @@ impl Scheduler {
     }
 
     fn node_changed(&self, change: &Change<Node>) {
-        self.bind_notify.ring(&Bell::Node(change.key().to_string()));
+        self.bind_notify.ring(&BindWait::Node(change.key().to_string()));
         let Some(node) = change.new.as_deref() else {
             self.lock().cluster.remove_node(change.key());
             return self.wake(&CAME);
@@ -123,7 +123,7 @@ impl Scheduler {
 
     fn pod_changed(&self, change: &Change<Pod>) {
         let key = change.key();
-        self.bind_notify.ring(&Bell::Pod(key.to_string()));
+        self.bind_notify.ring(&BindWait::Pod(key.to_string()));
         if change.is_gone() || change.replaced() {
             self.pod_left(key);
         }
@@ -166,7 +166,7 @@ impl Scheduler {
 
     fn claim_changed(&self, change: &Change<PersistentVolumeClaim>) {
         self.take_up(|known| known.volumes.claim_changed(change.key(), change.kept()));
-        self.bind_notify.ring(&Bell::Claim(change.key().to_string()));
+        self.bind_notify.ring(&BindWait::Claim(change.key().to_string()));
         self.queue.wake_claim(change.key());
     }
 
@@ -175,7 +175,7 @@ impl Scheduler {
             (Some(kept), Some(volume)) => known.volumes.put_volume(kept, volume),
             (_, None) | (None, _) => known.volumes.remove_volume(change.key()),
         });
-        self.bind_notify.ring(&Bell::Volume(change.key().to_string()));
+        self.bind_notify.ring(&BindWait::Volume(change.key().to_string()));
         let Some(volume) = change.new.as_deref() else { return };
         if let Some(reference) = object::claim_ref(volume) {
             return self.queue.wake_claim(&object::reference_key(reference));
@@ -193,7 +193,7 @@ impl Scheduler {
     }
 
     /// Drops the assumptions about a pod, and wakes the pods that this may help.
-    pub(super) fn undo(&self, undo: impl FnOnce(&mut Known)) {
+    pub(super) fn undo(&self, undo: impl FnOnce(&mut SchedulerState)) {
         undo(&mut self.lock());
         self.wake(&[
             Rule::Ports,

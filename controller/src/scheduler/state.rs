@@ -22,7 +22,7 @@ use orlop_client::recorder::Recorder;
 const WRITES: usize = 32;
 
 /// The scheduler's state, including assumptions: nodes, pods and storage.
-pub struct Known {
+pub struct SchedulerState {
     /// Nodes and the pods on them.
     pub cluster: Cluster,
     /// Storage.
@@ -36,7 +36,7 @@ pub struct Scheduler {
     pub(super) nodes: Informer<Node>,
     pub(super) namespaces: Informer<Namespace>,
     pub(super) caches: Caches,
-    pub(super) known: Mutex<Known>,
+    pub(super) known: Mutex<SchedulerState>,
     pub(super) queue: PodQueue,
     pub(super) bind_notify: Bells,
     pub(super) writes: Semaphore,
@@ -58,7 +58,7 @@ impl Scheduler {
             nodes: informers.nodes(),
             namespaces: informers.namespaces(),
             caches,
-            known: Mutex::new(Known { cluster: Cluster::default(), volumes }),
+            known: Mutex::new(SchedulerState { cluster: Cluster::default(), volumes }),
             queue: PodQueue::default(),
             bind_notify: Bells::default(),
             writes: Semaphore::new(WRITES),
@@ -70,7 +70,7 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, SchedulerState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

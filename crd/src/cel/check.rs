@@ -85,19 +85,19 @@ fn depth(expr: &IdedExpr) -> usize {
 
 /// What is known about a value before there is one.
 #[derive(Clone, Copy)]
-enum Known<'s> {
+enum KnownType<'s> {
     Nothing,
     Schema(&'s Schema),
 }
 
 struct Check<'s> {
-    bound: Vec<(String, Known<'s>)>,
+    bound: Vec<(String, KnownType<'s>)>,
     uses_old: bool,
     schema: Option<&'s Schema>,
 }
 
 impl<'s> Check<'s> {
-    fn expr(&mut self, expr: &IdedExpr) -> Result<Known<'s>, String> {
+    fn expr(&mut self, expr: &IdedExpr) -> Result<KnownType<'s>, String> {
         match &expr.expr {
             Expr::Unspecified | Expr::Literal(_) => {}
             Expr::Ident(name) => return self.ident(name),
@@ -125,9 +125,9 @@ impl<'s> Check<'s> {
                 let depth = self.bound.len();
                 self.bound.push((all.iter_var.clone(), item(range)));
                 if let Some(second) = &all.iter_var2 {
-                    self.bound.push((second.clone(), Known::Nothing));
+                    self.bound.push((second.clone(), KnownType::Nothing));
                 }
-                self.bound.push((all.accu_var.clone(), Known::Nothing));
+                self.bound.push((all.accu_var.clone(), KnownType::Nothing));
                 for part in [&all.loop_cond, &all.loop_step, &all.result] {
                     self.expr(part)?;
                 }
@@ -149,7 +149,7 @@ impl<'s> Check<'s> {
                 if !known {
                     return Err(format!("undeclared reference to '{name}' (in container '')"));
                 }
-                let mut target = Known::Nothing;
+                let mut target = KnownType::Nothing;
                 if let (Some(expr), None) = (&call.target, space) {
                     target = self.expr(expr)?;
                 }
@@ -160,69 +160,69 @@ impl<'s> Check<'s> {
                 let _ = target;
                 return Ok(match (name, args.as_slice()) {
                     ("_[_]", [range, _]) => element(*range),
-                    ("_?._", _) | ("_[?_]", _) => Known::Nothing,
+                    ("_?._", _) | ("_[?_]", _) => KnownType::Nothing,
                     ("_?_:_", [_, yes, _]) => *yes,
-                    _ => Known::Nothing,
+                    _ => KnownType::Nothing,
                 });
             }
         }
-        Ok(Known::Nothing)
+        Ok(KnownType::Nothing)
     }
 
     fn is_bound(&self, name: &str) -> bool {
         self.bound.iter().any(|(bound, _)| bound == name)
     }
 
-    fn ident(&mut self, name: &str) -> Result<Known<'s>, String> {
+    fn ident(&mut self, name: &str) -> Result<KnownType<'s>, String> {
         if let Some((_, known)) = self.bound.iter().rev().find(|(bound, _)| bound == name) {
             return Ok(*known);
         }
-        let known = self.schema.map_or(Known::Nothing, Known::Schema);
+        let known = self.schema.map_or(KnownType::Nothing, KnownType::Schema);
         match name {
             "self" => Ok(known),
             "oldSelf" => {
                 self.uses_old = true;
                 // With optionalOldSelf it is an optional, of which nothing is known.
-                Ok(Known::Nothing)
+                Ok(KnownType::Nothing)
             }
             "int" | "uint" | "double" | "bool" | "string" | "bytes" | "list" | "map" | "null_type"
-            | "type" => Ok(Known::Nothing),
+            | "type" => Ok(KnownType::Nothing),
             _ => Err(format!("undeclared reference to '{name}' (in container '')")),
         }
     }
 }
 
-fn field<'s>(operand: Known<'s>, name: &str, _is_test: bool) -> Result<Known<'s>, String> {
-    let Known::Schema(schema) = operand else { return Ok(Known::Nothing) };
+fn field<'s>(operand: KnownType<'s>, name: &str, _is_test: bool) -> Result<KnownType<'s>, String> {
+    let KnownType::Schema(schema) = operand else { return Ok(KnownType::Nothing) };
     if schema.int_or_string || schema.ty == Type::Any {
-        return Ok(Known::Nothing);
+        return Ok(KnownType::Nothing);
     }
     if schema.ty != Type::Object {
         return Err(format!("type '{}' does not support field selection", schema.ty.text()));
     }
     if let Some(values) = &schema.additional {
-        return Ok(Known::Schema(values));
+        return Ok(KnownType::Schema(values));
     }
     if let Some(property) = schema.properties.get(&unescape(name)) {
-        return Ok(Known::Schema(property));
+        return Ok(KnownType::Schema(property));
     }
     // What every object has is there without being declared.
     if schema.preserve || schema.embedded || matches!(name, "apiVersion" | "kind" | "metadata") {
-        return Ok(Known::Nothing);
+        return Ok(KnownType::Nothing);
     }
     Err(format!("undefined field '{name}'"))
 }
 
 /// What a macro's variable stands for: items of a list, keys of a map.
-fn item(range: Known<'_>) -> Known<'_> {
+fn item(range: KnownType<'_>) -> KnownType<'_> {
     match range {
-        Known::Schema(schema) if schema.ty == Type::Array => element(range),
-        Known::Schema(_) | Known::Nothing => Known::Nothing,
+        KnownType::Schema(schema) if schema.ty == Type::Array => element(range),
+        KnownType::Schema(_) | KnownType::Nothing => KnownType::Nothing,
     }
 }
 
-fn element(range: Known<'_>) -> Known<'_> {
-    let Known::Schema(schema) = range else { return Known::Nothing };
+fn element(range: KnownType<'_>) -> KnownType<'_> {
+    let KnownType::Schema(schema) = range else { return KnownType::Nothing };
     let inner = schema.items.as_deref().or(schema.additional.as_deref());
-    inner.map_or(Known::Nothing, Known::Schema)
+    inner.map_or(KnownType::Nothing, KnownType::Schema)
 }

@@ -21,7 +21,7 @@ const COMPILED: usize = 20;
 
 /// Where a schema stands.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum SchemaPosition {
     Root,
     Field,
     Item,
@@ -34,7 +34,7 @@ pub(crate) fn validate(schema: &Value, path: &Path, errors: &mut FieldErrors) {
         return errors.forbidden(path, &why);
     }
     let mut check = Check { errors, in_metadata: false, is_traceable: true };
-    check.schema(schema, path, Place::Root);
+    check.schema(schema, path, SchemaPosition::Root);
 }
 
 fn measure(schema: &Value, depth: usize, nodes: &mut usize) -> Result<(), String> {
@@ -72,16 +72,16 @@ struct Check<'e> {
 }
 
 impl Check<'_> {
-    fn schema(&mut self, schema: &Value, path: &Path, place: Place) {
+    fn schema(&mut self, schema: &Value, path: &Path, place: SchemaPosition) {
         self.plain(schema, path);
         self.form(schema, path, place);
-        let is_root_like = place == Place::Root || schema["x-kubernetes-embedded-resource"] == true;
+        let is_root_like = place == SchemaPosition::Root || schema["x-kubernetes-embedded-resource"] == true;
         for (name, property) in members(&schema["properties"]) {
             let path = path.child("properties").key(name);
             if is_root_like && name == "metadata" {
                 self.metadata(property, &path);
                 let outer = std::mem::replace(&mut self.in_metadata, true);
-                self.schema(property, &path, Place::Field);
+                self.schema(property, &path, SchemaPosition::Field);
                 self.in_metadata = outer;
                 continue;
             }
@@ -90,16 +90,16 @@ impl Check<'_> {
                 let given = property["type"].as_str().unwrap_or_default();
                 self.errors.invalid(&path.child("type"), given, "must be string");
             }
-            self.schema(property, &path, Place::Field);
+            self.schema(property, &path, SchemaPosition::Field);
         }
         if schema["items"].is_object() {
             let traceable = self.is_traceable && schema["x-kubernetes-list-type"] == "map";
             let outer = std::mem::replace(&mut self.is_traceable, traceable);
-            self.schema(&schema["items"], &path.child("items"), Place::Item);
+            self.schema(&schema["items"], &path.child("items"), SchemaPosition::Item);
             self.is_traceable = outer;
         }
         if schema["additionalProperties"].is_object() {
-            self.schema(&schema["additionalProperties"], &path.child("additionalProperties"), Place::Field);
+            self.schema(&schema["additionalProperties"], &path.child("additionalProperties"), SchemaPosition::Field);
         }
         self.combinations(schema, schema, path);
         self.default(schema, path);
@@ -268,7 +268,7 @@ impl Check<'_> {
     }
 
     /// What a schema of a value's form must say.
-    fn form(&mut self, schema: &Value, path: &Path, place: Place) {
+    fn form(&mut self, schema: &Value, path: &Path, place: SchemaPosition) {
         let errors = &mut *self.errors;
         let flag = |name: &str| schema[name] == true;
         let (either, keeps, embeds) = (
@@ -280,7 +280,7 @@ impl Check<'_> {
         if given == "array" && !schema["items"].is_object() && !schema["items"].is_array() {
             errors.required(&path.child("items"), "must be specified");
         }
-        if place == Place::Root && !schema["additionalProperties"].is_null() {
+        if place == SchemaPosition::Root && !schema["additionalProperties"].is_null() {
             errors.forbidden(&path.child("additionalProperties"), "must not be used at the root");
         }
         if either {
@@ -292,16 +292,16 @@ impl Check<'_> {
             }
         } else if embeds && given != "object" {
             wrong_type(errors, path, given, "must be object if x-kubernetes-embedded-resource is true");
-        } else if place == Place::Root && given != "object" {
+        } else if place == SchemaPosition::Root && given != "object" {
             match given {
                 "" => errors.required(&path.child("type"), "must not be empty at the root"),
                 other => errors.invalid(&path.child("type"), other, "must be object at the root"),
             }
         } else if given.is_empty() && !keeps {
             let why = match place {
-                Place::Root => "must not be empty at the root",
-                Place::Field => "must not be empty for specified object fields",
-                Place::Item => "must not be empty for specified array items",
+                SchemaPosition::Root => "must not be empty at the root",
+                SchemaPosition::Field => "must not be empty for specified object fields",
+                SchemaPosition::Item => "must not be empty for specified array items",
             };
             errors.required(&path.child("type"), why);
         }

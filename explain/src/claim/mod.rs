@@ -22,7 +22,7 @@ use super::candidates::{self, FoundVolumes};
 use super::cluster_view::ClusterView;
 use super::fix;
 use super::model::{Cause, Code, Fix, Reference, Rule, Severity, Why};
-use super::places::Places;
+use super::places::AllowedNodes;
 use super::provisioning;
 use super::words;
 
@@ -42,7 +42,7 @@ pub fn explain(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, why:
     };
     let searches =
         volume_name(claim).is_empty() && !object::has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED);
-    let places = if searches && delayed { Places::of(world, claim) } else { None };
+    let places = if searches && delayed { AllowedNodes::of(world, claim) } else { None };
     let FoundVolumes { candidates, fitting, ours } = match searches {
         true => candidates::judge(world, claim, places.as_ref()),
         false => FoundVolumes::default(),
@@ -164,7 +164,7 @@ impl Asking<'_> {
         &self,
         why: &mut Why,
         ours: Option<&(Arc<PersistentVolume>, bool)>,
-        places: Option<&Places>,
+        places: Option<&AllowedNodes>,
         fitting: Option<&Arc<PersistentVolume>>,
     ) {
         self.unfit_reservation(why, ours);

@@ -80,9 +80,9 @@ pub(crate) fn explain(
     }
 }
 
-type Said = Option<(Severity, Cause)>;
+type SourceProblem = Option<(Severity, Cause)>;
 
-fn attention(code: Code, message: String, objects: Vec<Reference>) -> Said {
+fn attention(code: Code, message: String, objects: Vec<Reference>) -> SourceProblem {
     Some((Severity::Attention, Cause::new(code, message, objects)))
 }
 
@@ -92,7 +92,7 @@ fn of_snapshot(
     class: Option<&StorageClass>,
     namespace: &str,
     name: &str,
-) -> Said {
+) -> SourceProblem {
     let key = format!("{namespace}/{name}");
     let Some(snapshot) = world.snapshot(namespace, name) else {
         let message = format!(
@@ -166,7 +166,7 @@ fn of_claim(
     class: Option<&StorageClass>,
     namespace: &str,
     name: &str,
-) -> Said {
+) -> SourceProblem {
     let key = format!("{namespace}/{name}");
     let Some(source) = world.claim(&key) else {
         let message = format!(

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{ask, claim, volume, with, world};
 use crate::candidates::{NEAREST, Survey, verdicts};
-use crate::facts::{ClaimRequest, FactTable, Memory};
+use crate::facts::{ClaimRequest, FactTable, SelectorCache};
 use orlop_volume::fit::{self, Wanted};
 
 fn pick(rng: &mut StdRng, from: &[Value]) -> Value {
@@ -74,7 +74,7 @@ fn facts_agree_with_the_predicates() {
         let mut table = FactTable::default();
         let name: Arc<str> = "v".into();
         table.put(&name, &volume);
-        let against = table.all().next().unwrap().against(&asked, &mut Memory::new());
+        let against = table.all().next().unwrap().against(&asked, &mut SelectorCache::new());
         let verdicts = verdicts(&volume, &claim, &wanted, None);
         let told: Vec<_> = verdicts.iter().filter(|verdict| !verdict.ok).collect();
         assert_eq!(against.first, told.first().map(|verdict| verdict.rule), "seed {seed}, {n}");
@@ -121,7 +121,7 @@ fn equal_volumes_are_compared_once() {
     let selecting = with(claim(), json!({"spec": {"selector": {"matchLabels": {"tier": "slow"}}}}));
     let claim: PersistentVolumeClaim = serde_json::from_value(selecting).unwrap();
     let asked = ClaimRequest::of(&claim);
-    let mut memory = Memory::new();
+    let mut memory = SelectorCache::new();
     let mut survey = Survey::default();
     table.all().for_each(|facts| survey.add(facts, &asked, facts.against(&asked, &mut memory)));
     assert_eq!((survey.counts(), memory.len()), ((100_000, 0), 1));

@@ -47,7 +47,7 @@ pub use self::volume_manager::VolumeManager;
 use self::worker::Worker;
 use crate::host::Host;
 use crate::runtime::Runtime;
-use crate::volumes::{Fate, Finding};
+use crate::volumes::{OrphanOutcome, Finding};
 
 /// How often directories of unknown pods are looked for, in addition to the end of every pod.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
@@ -208,18 +208,18 @@ fn log(findings: &[Finding]) {
     for Finding { uid, path, fate } in findings {
         let path = path.display();
         match fate {
-            Fate::Removed => tracing::debug!(uid, "removed the directory of a deleted pod: {path}"),
-            Fate::Mounted(mounts) => {
+            OrphanOutcome::Removed => tracing::debug!(uid, "removed the directory of a deleted pod: {path}"),
+            OrphanOutcome::Mounted(mounts) => {
                 tracing::warn!(uid, ?mounts, "the pod of {path} is unknown, and something is mounted in it");
             }
-            Fate::Quarantined(place) => {
+            OrphanOutcome::Quarantined(place) => {
                 tracing::warn!(
                     uid,
                     "the pod of {path} is unknown; its content was moved to {}",
                     place.display()
                 );
             }
-            Fate::Kept(why) => {
+            OrphanOutcome::Kept(why) => {
                 tracing::debug!(
                     uid,
                     why,

@@ -44,11 +44,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use fs_group::{OwnershipRequest, VolumeOwnership};
-pub use orphans::{Fate, Finding};
+pub use orphans::{OrphanOutcome, Finding};
 pub use pod_volumes::{Pending, PodVolumes, Waiting, left_words};
 pub use quarantine::{Quarantined, list as quarantined, purge};
 pub use reconstruct::ReconstructError;
-pub use survey::{Left, LeftVolume, Survey};
+pub use survey::{Remains, LeftVolume, Survey};
 
 use crate::host::Host;
 use crate::plugin::{Place, Plugins};

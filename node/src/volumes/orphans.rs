@@ -21,7 +21,7 @@ const DEEPEST: usize = 64;
 
 /// The result for a directory of an unknown pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum OrphanOutcome {
     /// It was empty and is removed.
     Removed,
     /// It contains these mounts and is left unchanged.
@@ -40,7 +40,7 @@ pub struct Finding {
     /// The directory.
     pub path: PathBuf,
     /// The result.
-    pub fate: Fate,
+    pub fate: OrphanOutcome,
 }
 
 /// The extent of a cleanup.
@@ -61,38 +61,38 @@ pub(super) async fn treat(host: &Host, uid: &str, zeal: CleanupMode) -> Option<F
     Some(Finding { uid: uid.to_owned(), path, fate })
 }
 
-async fn fate(host: &Host, uid: &str, path: &Path, zeal: CleanupMode) -> Option<Fate> {
+async fn fate(host: &Host, uid: &str, path: &Path, zeal: CleanupMode) -> Option<OrphanOutcome> {
     let mounted = match mounted_below(host, path) {
         Ok(mounted) => mounted,
-        Err(why) => return Some(Fate::Kept(why)),
+        Err(why) => return Some(OrphanOutcome::Kept(why)),
     };
     if !mounted.is_empty() {
-        return Some(Fate::Mounted(mounted));
+        return Some(OrphanOutcome::Mounted(mounted));
     }
     let looked_at = path.to_owned();
     let empty = blocking(move || holds_only_directories(&looked_at)).await;
     let fate = match empty {
         Ok(None) => return None,
-        Ok(Some(true)) if zeal == CleanupMode::Look => Fate::Removed,
+        Ok(Some(true)) if zeal == CleanupMode::Look => OrphanOutcome::Removed,
         Ok(Some(true)) => {
             let removed = path.to_owned();
             match blocking(move || remove(&removed)).await {
-                Ok(()) => Fate::Removed,
-                Err(error) => Fate::Kept(error.to_string()),
+                Ok(()) => OrphanOutcome::Removed,
+                Err(error) => OrphanOutcome::Kept(error.to_string()),
             }
         }
         Ok(Some(false)) => put_away(host, uid, path, zeal).await,
-        Err(error) => Fate::Kept(error.to_string()),
+        Err(error) => OrphanOutcome::Kept(error.to_string()),
     };
     Some(fate)
 }
 
-async fn put_away(host: &Host, uid: &str, path: &Path, zeal: CleanupMode) -> Fate {
+async fn put_away(host: &Host, uid: &str, path: &Path, zeal: CleanupMode) -> OrphanOutcome {
     let room = host.paths.quarantine();
     let name = quarantine::name(host.clock.now(), uid);
     match zeal {
-        CleanupMode::Look => return Fate::Quarantined(room.join(name)),
-        CleanupMode::Tidy => return Fate::Kept("it is not empty".to_owned()),
+        CleanupMode::Look => return OrphanOutcome::Quarantined(room.join(name)),
+        CleanupMode::Tidy => return OrphanOutcome::Kept("it is not empty".to_owned()),
         CleanupMode::Quarantine => {}
     }
     let from = path.to_owned();
@@ -103,21 +103,21 @@ async fn put_away(host: &Host, uid: &str, path: &Path, zeal: CleanupMode) -> Fat
                 return fate;
             }
             tell(host, uid, path, &to);
-            Fate::Quarantined(to)
+            OrphanOutcome::Quarantined(to)
         }
-        Err(error) => Fate::Kept(format!("it cannot be moved into quarantine: {error}")),
+        Err(error) => OrphanOutcome::Kept(format!("it cannot be moved into quarantine: {error}")),
     }
 }
 
 /// Moves a directory back if something was mounted in it between the check and the move, so that its mounts are
 /// found.
-async fn taken_back(host: &Host, path: &Path, moved: &Path) -> Option<Fate> {
+async fn taken_back(host: &Host, path: &Path, moved: &Path) -> Option<OrphanOutcome> {
     let mounted = match mounted_below(host, moved) {
         Ok(mounted) if mounted.is_empty() => return None,
         Ok(mounted) => mounted,
         Err(why) => {
             let moved = moved.display();
-            return Some(Fate::Kept(format!(
+            return Some(OrphanOutcome::Kept(format!(
                 "it was moved to {moved}, and the mounts in it cannot be determined: {why}"
             )));
         }
@@ -127,12 +127,12 @@ async fn taken_back(host: &Host, path: &Path, moved: &Path) -> Option<Fate> {
     host.mounts.renamed();
     if let Err(error) = back {
         let moved = moved.display();
-        return Some(Fate::Kept(format!(
+        return Some(OrphanOutcome::Kept(format!(
             "it was moved to {moved}, where something is mounted in it, and cannot be moved back: {error}"
         )));
     }
     let here = mounted.iter().filter_map(|target| Some(path.join(target.strip_prefix(moved).ok()?)));
-    Some(Fate::Mounted(here.collect()))
+    Some(OrphanOutcome::Mounted(here.collect()))
 }
 
 fn tell(host: &Host, uid: &str, from: &Path, to: &Path) {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::orphans::{self, CleanupMode, Fate, Finding};
+use super::orphans::{self, CleanupMode, OrphanOutcome, Finding};
 use super::reconstruct::{self, ReconstructError, ReconstructedState};
 use crate::host::Host;
 use crate::plugin::Plugins;
@@ -20,7 +20,7 @@ pub struct LeftVolume {
 
 /// The remains on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct Remains {
     /// Volumes that the agent will unmount.
     pub volumes: Vec<LeftVolume>,
     /// Directories of unknown pods, without volumes.
@@ -43,8 +43,8 @@ impl Survey {
     /// Everything that belongs to none of these pods. With `tidy`, provably empty and unmounted directories are
     /// removed and others are moved into quarantine; otherwise nothing is changed, and the findings describe what
     /// would be done.
-    pub async fn left(&self, host: &Host, known: &BTreeSet<String>, tidy: bool) -> Left {
-        let mut left = Left::default();
+    pub async fn left(&self, host: &Host, known: &BTreeSet<String>, tidy: bool) -> Remains {
+        let mut left = Remains::default();
         for (unique, volume) in &self.0.actual.volumes {
             let unknown = volume.mounts.iter().filter(|(uid, _)| !known.contains(&***uid));
             let own: Vec<LeftVolume> = unknown
@@ -70,7 +70,7 @@ impl Survey {
             let finding = match self.runs(host, uid).await {
                 Some(why) => {
                     let path = host.paths.pod(uid);
-                    Some(Finding { uid: uid.to_string(), path, fate: Fate::Kept(why) })
+                    Some(Finding { uid: uid.to_string(), path, fate: OrphanOutcome::Kept(why) })
                 }
                 None => orphans::treat(host, uid, zeal).await,
             };

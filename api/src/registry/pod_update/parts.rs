@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{ephemeral, resize};
 use crate::object::Object;
-use crate::registry::testing::{Found, causes, object};
+use crate::registry::testing::{ReportedCause, causes, object};
 
 fn pod(change: Value) -> Object {
     let mut value = json!({
@@ -30,13 +30,13 @@ fn changed(
     old: &Object,
     take: fn(&Object, &mut Object),
     validate: fn(&Object, &Object, &mut crate::validate::FieldErrors),
-) -> (Vec<Found>, Object) {
+) -> (Vec<ReportedCause>, Object) {
     let mut pod = old.clone();
     take(given, &mut pod);
     (causes(|errors| validate(&pod, old, errors)), pod)
 }
 
-fn resized(given: &Object, old: &Object) -> (Vec<Found>, Object) {
+fn resized(given: &Object, old: &Object) -> (Vec<ReportedCause>, Object) {
     changed(given, old, resize::take, resize::validate)
 }
 

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use super::super::testing::{Found, causes, kind_now, object};
+use super::super::testing::{ReportedCause, causes, kind_now, object};
 use super::*;
 
 fn stateful_set(spec: Value) -> Object {
@@ -28,7 +28,7 @@ fn claims() -> Value {
     }])
 }
 
-fn new(set: &Object) -> Vec<Found> {
+fn new(set: &Object) -> Vec<ReportedCause> {
     causes(|errors| StatefulSet.validate_create(set, errors))
 }
 

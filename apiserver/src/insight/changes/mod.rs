@@ -41,7 +41,7 @@ pub(crate) struct Change {
 pub(crate) fn changes(kind: KindRef, from: &Value, to: &Value) -> Vec<Change> {
     let ty = kind.struct_type();
     let known = ty.as_deref().map_or(KnownShape::Nothing, KnownShape::Struct);
-    let mut found = Found { path: Vec::new(), changes: Vec::new() };
+    let mut found = ChangeCollector { path: Vec::new(), changes: Vec::new() };
     found.compare(known, None, from, to);
     found.changes
 }
@@ -104,12 +104,12 @@ fn items(merge: Option<&Merge>) -> Items {
     }
 }
 
-struct Found {
+struct ChangeCollector {
     path: Vec<String>,
     changes: Vec<Change>,
 }
 
-impl Found {
+impl ChangeCollector {
     fn push(&mut self, from: Option<&Value>, to: Option<&Value>) {
         let op = match (from, to) {
             (None, _) => Op::Add,

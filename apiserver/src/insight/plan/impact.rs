@@ -31,7 +31,7 @@ const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
 /// The effects found so far.
 #[derive(Default)]
-struct Found {
+struct Effects {
     /// The first [`MOST`] steps.
     steps: Vec<PlanStep>,
     /// The number of all steps.
@@ -70,7 +70,7 @@ pub(super) fn plan(
     custom: &[KindRef],
 ) -> Result<Plan, PlanRefusal> {
     let object = view.target(target)?;
-    let mut found = Found::default();
+    let mut found = Effects::default();
     tell(view, &target.kind, &object, "the object", custom, &mut found);
     owned(view, object.uid(), custom, &mut found);
     let held = held(&*target.kind, &object);
@@ -100,7 +100,7 @@ fn tell(
     object: &Object,
     because: &str,
     custom: &[KindRef],
-    found: &mut Found,
+    found: &mut Effects,
 ) {
     let names = kind.names();
     match (names.group, names.plural) {
@@ -117,7 +117,7 @@ fn tell(
     }
 }
 
-fn attachment(view: &ClusterView<'_>, attachment: &Object, found: &mut Found) {
+fn attachment(view: &ClusterView<'_>, attachment: &Object, found: &mut Effects) {
     let node = attachment.str_at(&["spec", "nodeName"]).to_owned();
     let volume = attachment.str_at(&["spec", "source", "persistentVolumeName"]).to_owned();
     if view.get(nodes(), "", &node).is_some() {
@@ -130,7 +130,7 @@ fn attachment(view: &ClusterView<'_>, attachment: &Object, found: &mut Found) {
     found.step(attachments(), attachment, message);
 }
 
-fn class(view: &ClusterView<'_>, kind: &KindRef, class: &Object, found: &mut Found) {
+fn class(view: &ClusterView<'_>, kind: &KindRef, class: &Object, found: &mut Effects) {
     let name = class.name();
     found.step(kind.clone(), class, "the class");
     let waiting: Vec<String> = view
@@ -161,7 +161,7 @@ fn held(kind: &dyn Kind, object: &Object) -> Vec<String> {
     object.finalizers().filter(|&held| !is_told(held)).map(str::to_owned).collect()
 }
 
-impl Found {
+impl Effects {
     fn step(&mut self, kind: impl Into<KindRef>, object: &Object, message: impl Into<String>) {
         let (kind, mut message) = (kind.into(), message.into());
         let held = held(&*kind, object);
@@ -234,7 +234,7 @@ impl Found {
 }
 
 /// `using` are the pods that name the claim.
-fn claim(view: &ClusterView<'_>, claim: &Object, using: &[&Object], found: &mut Found) {
+fn claim(view: &ClusterView<'_>, claim: &Object, using: &[&Object], found: &mut Effects) {
     // As the protection controller counts: all pods with a node, ended or not.
     let mut holding: Vec<String> = Vec::new();
     for pod in using {
@@ -261,7 +261,7 @@ fn claim(view: &ClusterView<'_>, claim: &Object, using: &[&Object], found: &mut 
 }
 
 /// Adds the effects on a volume whose claim is deleted.
-fn released(volume: &Object, found: &mut Found) {
+fn released(volume: &Object, found: &mut Effects) {
     // The volume is deleted itself and has its own step.
     if found.going.contains(volume.uid()) {
         return;
@@ -285,7 +285,7 @@ fn released(volume: &Object, found: &mut Found) {
     }
 }
 
-fn volume(view: &ClusterView<'_>, volume: &Object, found: &mut Found) {
+fn volume(view: &ClusterView<'_>, volume: &Object, found: &mut Effects) {
     let reference = claim_ref(volume);
     let claim = reference.as_ref().and_then(|at| view.get(claims(), &at.namespace, &at.name));
     let bound = claim.as_ref().filter(|claim| volume_name(claim) == volume.name());
@@ -315,7 +315,7 @@ fn volume(view: &ClusterView<'_>, volume: &Object, found: &mut Found) {
     }
 }
 
-fn namespace(view: &ClusterView<'_>, namespace: &Object, custom: &[KindRef], found: &mut Found) {
+fn namespace(view: &ClusterView<'_>, namespace: &Object, custom: &[KindRef], found: &mut Effects) {
     found.step(super::cluster_view::kind("", "namespaces"), namespace, "deleted last, when it is empty");
     // Groups the pods by claim, because there may be many of both.
     let all = view.glance(pods(), namespace.name(), |_| true);
@@ -337,7 +337,7 @@ fn namespace(view: &ClusterView<'_>, namespace: &Object, custom: &[KindRef], fou
     }
 }
 
-fn node(view: &ClusterView<'_>, node: &Object, found: &mut Found) {
+fn node(view: &ClusterView<'_>, node: &Object, found: &mut Effects) {
     let name = node.name();
     found.step(nodes(), node, "the object; what runs there is not stopped by that");
     for pod in view.glance(pods(), "", |record| mentions(record, name)) {
@@ -361,7 +361,7 @@ fn stored(custom: &[KindRef]) -> impl Iterator<Item = KindRef> {
 
 /// Adds the objects that the garbage collector deletes with their last owner, and the effects of that. `first` is
 /// the uid of the target.
-fn owned(view: &ClusterView<'_>, first: &str, custom: &[KindRef], found: &mut Found) {
+fn owned(view: &ClusterView<'_>, first: &str, custom: &[KindRef], found: &mut Effects) {
     for _ in 0..DEEPEST {
         let level = std::mem::take(&mut found.fresh);
         if level.is_empty() {
@@ -393,7 +393,7 @@ fn dependants(
     view: &ClusterView<'_>,
     level: &HashSet<String>,
     custom: &[KindRef],
-    found: &mut Found,
+    found: &mut Effects,
 ) -> Vec<(KindRef, Object)> {
     let mut list = Vec::new();
     for kind in stored(custom) {

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::changes::changes;
 use super::fields::{count, items, text};
-use super::look::Look;
+use super::look::Style;
 use super::page::{Page, Paint};
 use super::time::short;
 
 /// Formats all writes of an answer, the newest first.
 ///
 /// `goes_on`: the request continues an earlier one.
-pub(crate) fn history(told: &Value, object: &str, goes_on: bool, look: Look) -> String {
+pub(crate) fn history(told: &Value, object: &str, goes_on: bool, look: Style) -> String {
     let mut page = Page::new(look);
     let writes = items(told, "items");
     if writes.is_empty() {
@@ -98,7 +98,7 @@ fn asks_for_deletion(write: &Value) -> bool {
 }
 
 /// Formats a difference.
-pub(crate) fn diff(told: &Value, object: &str, look: Look) -> String {
+pub(crate) fn diff(told: &Value, object: &str, look: Style) -> String {
     let mut page = Page::new(look);
     let moment = |side: &Value| match side {
         Value::Object(_) => {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 /// The appearance of text.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Style {
     /// Use colours.
     pub(crate) colour: bool,
     /// The reference of relative times such as "in 4 min".

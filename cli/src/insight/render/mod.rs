@@ -1,4 +1,4 @@
-//! Formats the server's answers as text or as JSON and YAML. Pure: an answer and a [`Look`] in, text out.
+//! Formats the server's answers as text or as JSON and YAML. Pure: an answer and a [`Style`] in, text out.
 //!
 //! `page` wraps lines at 80 columns and colours them, `characters` escapes what a terminal would interpret; every
 //! string of the API passes through both. Missing fields are skipped: a newer server may send more or fewer
@@ -22,7 +22,7 @@ mod tests;
 pub(super) use self::characters::visible;
 pub(super) use self::format::{json, yaml};
 pub(super) use self::history::{diff, history};
-pub(super) use self::look::Look;
+pub(super) use self::look::Style;
 pub(super) use self::plan::{brief, done, nothing_changed, plan};
 pub(super) use self::table::table;
 pub(super) use self::time::short;

@@ -2,7 +2,7 @@
 //! whole, and so does a command in backticks, so that names and commands can be copied.
 
 use super::characters::{visible, width, width_of};
-use super::look::Look;
+use super::look::Style;
 
 /// The number of columns of a line.
 pub(super) const COLUMNS: usize = 80;
@@ -42,16 +42,16 @@ pub(super) type Piece<'a> = (Paint, &'a str);
 
 /// Text that is built line by line.
 pub(super) struct Page {
-    look: Look,
+    look: Style,
     out: String,
 }
 
 impl Page {
-    pub(super) fn new(look: Look) -> Self {
+    pub(super) fn new(look: Style) -> Self {
         Page { look, out: String::new() }
     }
 
-    pub(super) fn look(&self) -> Look {
+    pub(super) fn look(&self) -> Style {
         self.look
     }
 

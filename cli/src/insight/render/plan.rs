@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::changes::changes;
 use super::fields::{count, items, reference, text};
-use super::look::Look;
+use super::look::Style;
 use super::page::{Page, Paint};
 
 /// Formats a plan.
-pub(crate) fn plan(told: &Value, look: Look) -> String {
+pub(crate) fn plan(told: &Value, look: Style) -> String {
     let mut page = Page::new(look);
     head(&mut page, told);
     for step in items(told, "steps") {
@@ -29,7 +29,7 @@ pub(crate) fn plan(told: &Value, look: Look) -> String {
 }
 
 /// The summary and the warnings of a plan.
-pub(crate) fn brief(told: &Value, look: Look) -> String {
+pub(crate) fn brief(told: &Value, look: Style) -> String {
     let mut page = Page::new(look);
     head(&mut page, told);
     page.text()
@@ -60,7 +60,7 @@ pub(crate) fn nothing_changed(is_empty: bool) -> &'static str {
 }
 
 /// Formats the result of a plan.
-pub(crate) fn done(told: &Value, look: Look) -> String {
+pub(crate) fn done(told: &Value, look: Style) -> String {
     let mut page = Page::new(look);
     for (index, step) in items(told, "steps").iter().enumerate() {
         let action = text(step, "action");

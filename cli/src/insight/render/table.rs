@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::characters::{visible, width_of};
 use super::fields::{items, text};
-use super::look::Look;
+use super::look::Style;
 use super::page::{Page, Paint, padded};
 
 /// Formats a table; `with_namespaces` adds a column with the namespaces.
-pub(crate) fn table(told: &Value, with_namespaces: bool, look: Look) -> String {
+pub(crate) fn table(told: &Value, with_namespaces: bool, look: Style) -> String {
     let shown: Vec<(usize, String)> = items(told, "columnDefinitions")
         .iter()
         .enumerate()

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn look() -> Look {
-    Look { colour: false, now: "2026-01-31T12:00:00Z".parse().unwrap() }
+fn look() -> Style {
+    Style { colour: false, now: "2026-01-31T12:00:00Z".parse().unwrap() }
 }
 
 fn reference_to(kind: &str, namespace: &str, name: &str) -> Value {
@@ -98,7 +98,7 @@ fn incomplete_answers_are_formatted() {
 
 #[test]
 fn colours_are_used_only_on_request() {
-    let coloured = why(&pending(), Look { colour: true, ..look() });
+    let coloured = why(&pending(), Style { colour: true, ..look() });
     assert!(coloured.contains("\x1b[31mit needs attention\x1b[0m"), "{coloured:?}");
     let mut plain = String::new();
     let mut rest = coloured.as_str();

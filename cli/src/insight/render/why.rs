@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::fields::{count, items, reference, text};
-use super::look::Look;
+use super::look::Style;
 use super::page::{Page, Paint};
 use super::time::moment;
 
@@ -15,7 +15,7 @@ const NEAREST: usize = 3;
 const SEARCHES: [&str; 4] = ["NoVolumeFits", "ReservedUnfit", "NoProvisioner", "ClassMissing"];
 
 /// The answer as text.
-pub(crate) fn why(told: &Value, look: Look) -> String {
+pub(crate) fn why(told: &Value, look: Style) -> String {
     let mut page = Page::new(look);
     let (paint, words) = severity(text(told, "severity"));
     let object = reference(&told["object"]);

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The objects of one driver in the API at one point in time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ApiObjects {
     /// Volumes by handle.
-    pub(super) volumes: BTreeMap<String, Held>,
+    pub(super) volumes: BTreeMap<String, HandleObject>,
     /// Identifiers of in-tree volumes that were migrated to the driver, with the object that names them. The driver's
     /// handle contains the identifier, or is a part of it.
     pub(super) in_tree: Vec<(String, String)>,
@@ -18,14 +18,14 @@ pub(super) struct Known {
     /// Volumes being provisioned, by claim (`namespace/name`).
     pub(super) making: BTreeMap<String, Making>,
     /// Snapshots by handle; `None` if the API does not serve snapshots.
-    pub(super) snapshots: Option<BTreeMap<String, Held>>,
+    pub(super) snapshots: Option<BTreeMap<String, HandleObject>>,
     /// VolumeSnapshotContents whose snapshot is being created.
     pub(super) taking: BTreeSet<String>,
 }
 
 /// The object of a handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct HandleObject {
     /// The object, as shown in reports.
     pub(super) object: String,
     /// The object is being deleted, and the driver may have deleted its volume already.
@@ -61,7 +61,7 @@ pub(super) struct Lists {
 
 /// The type of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Thing {
+pub(super) enum RowKind {
     Volume,
     Snapshot,
 }
@@ -70,7 +70,7 @@ pub(super) enum Thing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
     /// Both the driver and the API have it.
-    Known,
+    ApiObjects,
     /// It is being provisioned, or may be.
     BeingMade,
     /// Only the API has it.
@@ -83,7 +83,7 @@ pub(super) enum What {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) driver: String,
-    pub(super) thing: Thing,
+    pub(super) thing: RowKind,
     /// Empty if there is no handle yet.
     pub(super) handle: String,
     pub(super) bytes: i64,
@@ -93,7 +93,7 @@ pub(super) struct Row {
 }
 
 /// Compares the lists of a driver; the rows are sorted by handle.
-pub(super) fn compare(driver: &str, before: &Known, lists: &Lists, after: &Known) -> Vec<Row> {
+pub(super) fn compare(driver: &str, before: &ApiObjects, lists: &Lists, after: &ApiObjects) -> Vec<Row> {
     let row = |thing, handle: &str, bytes, what, object: String| Row {
         driver: driver.to_owned(),
         thing,
@@ -109,32 +109,32 @@ pub(super) fn compare(driver: &str, before: &Known, lists: &Lists, after: &Known
         let known = after.owner(handle).or_else(|| before.owner(handle));
         let fits = |making: &Making| it.bytes == 0 || it.bytes >= making.bytes;
         let (what, object) = match (known, open.iter().find(|(_, making)| fits(making))) {
-            (Some(owner), _) => (What::Known, owner),
+            (Some(owner), _) => (What::ApiObjects, owner),
             (None, Some((claim, _))) => (What::BeingMade, format!("perhaps for claim {claim}")),
             (None, None) => (What::Unknown, String::new()),
         };
-        rows.push(row(Thing::Volume, handle, it.bytes, what, object));
+        rows.push(row(RowKind::Volume, handle, it.bytes, what, object));
     }
     rows.extend(
         missing(&before.volumes, &after.volumes, &listed)
-            .map(|(handle, held)| row(Thing::Volume, handle, held.bytes, What::Missing, held.object.clone())),
+            .map(|(handle, held)| row(RowKind::Volume, handle, held.bytes, What::Missing, held.object.clone())),
     );
     rows.extend(open.iter().map(|(claim, making)| {
-        row(Thing::Volume, "", making.bytes, What::BeingMade, format!("claim {claim}"))
+        row(RowKind::Volume, "", making.bytes, What::BeingMade, format!("claim {claim}"))
     }));
     if let (Some(list), Some(first), Some(second)) = (&lists.snapshots, &before.snapshots, &after.snapshots) {
         let listed: BTreeMap<&str, &Listed> = list.iter().map(|it| (it.handle.as_str(), it)).collect();
         let taking = before.taking.union(&after.taking).next();
         for (handle, it) in &listed {
             let (what, object) = match (second.get(*handle).or_else(|| first.get(*handle)), taking) {
-                (Some(held), _) => (What::Known, held.object.clone()),
+                (Some(held), _) => (What::ApiObjects, held.object.clone()),
                 (None, Some(content)) => (What::BeingMade, format!("perhaps for {content}")),
                 (None, None) => (What::Unknown, String::new()),
             };
-            rows.push(row(Thing::Snapshot, handle, it.bytes, what, object));
+            rows.push(row(RowKind::Snapshot, handle, it.bytes, what, object));
         }
         rows.extend(missing(first, second, &listed).map(|(handle, held)| {
-            row(Thing::Snapshot, handle, held.bytes, What::Missing, held.object.clone())
+            row(RowKind::Snapshot, handle, held.bytes, What::Missing, held.object.clone())
         }));
     }
     rows.sort_by(|a, b| (a.thing, &a.handle, &a.object).cmp(&(b.thing, &b.handle, &b.object)));
@@ -144,7 +144,7 @@ pub(super) fn compare(driver: &str, before: &Known, lists: &Lists, after: &Known
 /// Whether any row is a problem. If more volumes may be in provisioning than claims wait for one, the surplus is
 /// a problem too, although the volume cannot be identified.
 pub(super) fn is_amiss(rows: &[Row]) -> bool {
-    let making = |row: &&Row| row.what == What::BeingMade && row.thing == Thing::Volume;
+    let making = |row: &&Row| row.what == What::BeingMade && row.thing == RowKind::Volume;
     let (claims, candidates): (Vec<&Row>, Vec<&Row>) =
         rows.iter().filter(making).partition(|row| row.handle.is_empty());
     rows.iter().any(|row| matches!(row.what, What::Unknown | What::Missing))
@@ -153,24 +153,24 @@ pub(super) fn is_amiss(rows: &[Row]) -> bool {
 
 /// Objects in both reads that are not being deleted and that the driver does not list.
 fn missing<'a>(
-    first: &'a BTreeMap<String, Held>,
-    second: &'a BTreeMap<String, Held>,
+    first: &'a BTreeMap<String, HandleObject>,
+    second: &'a BTreeMap<String, HandleObject>,
     listed: &'a BTreeMap<&str, &Listed>,
-) -> impl Iterator<Item = (&'a str, &'a Held)> {
+) -> impl Iterator<Item = (&'a str, &'a HandleObject)> {
     let both = second.iter().filter(|(handle, _)| first.contains_key(*handle));
     both.filter(|(handle, held)| !held.going && !listed.contains_key(handle.as_str()))
         .map(|(handle, held)| (handle.as_str(), held))
 }
 
 /// Provisioning seen in one of the reads, without a volume in the second read.
-fn open<'a>(before: &'a Known, after: &'a Known) -> BTreeMap<&'a str, &'a Making> {
+fn open<'a>(before: &'a ApiObjects, after: &'a ApiObjects) -> BTreeMap<&'a str, &'a Making> {
     let both = before.making.iter().chain(&after.making);
     both.filter(|(_, making)| !after.names.contains(&making.name))
         .map(|(claim, making)| (claim.as_str(), making))
         .collect()
 }
 
-impl Known {
+impl ApiObjects {
     /// The object of a handle.
     fn owner(&self, handle: &str) -> Option<String> {
         if let Some(held) = self.volumes.get(handle) {

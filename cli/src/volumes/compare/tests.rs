@@ -3,11 +3,11 @@
 use super::*;
 
 #[derive(Clone, Default)]
-struct Look(Known);
+struct Look(ApiObjects);
 
 impl Look {
     fn volume(mut self, handle: &str, name: &str, going: bool) -> Self {
-        let held = Held { object: format!("persistentvolume/{name}"), going, bytes: 5 };
+        let held = HandleObject { object: format!("persistentvolume/{name}"), going, bytes: 5 };
         self.0.volumes.insert(handle.to_owned(), held);
         self.0.names.insert(name.to_owned());
         self
@@ -24,7 +24,7 @@ impl Look {
     }
 
     fn snapshots(mut self, handles: &[&str], taking: &[&str]) -> Self {
-        let held = |handle: &str| Held { object: format!("content/{handle}"), going: false, bytes: 5 };
+        let held = |handle: &str| HandleObject { object: format!("content/{handle}"), going: false, bytes: 5 };
         self.0.snapshots = Some(handles.iter().map(|handle| ((*handle).to_owned(), held(handle))).collect());
         self.0.taking = taking.iter().map(|content| (*content).to_owned()).collect();
         self

@@ -69,7 +69,7 @@ pub fn apply(
             "failed to create typed patch object ({shown}): {text}"
         )));
     }
-    let job = Job { writer, ty, live, config: &config, shown: &shown };
+    let job = ApplyContext { writer, ty, live, config: &config, shown: &shown };
     let mut result = job.run(force);
     if let Err(Refused::Conflicts(found)) = result {
         // What the old way of applying wrote is the same person's.
@@ -103,7 +103,7 @@ fn shown_name(config: &Map<String, Value>, kind: &str) -> String {
 }
 
 /// One apply.
-struct Job<'a> {
+struct ApplyContext<'a> {
     writer: &'a Writer<'a>,
     ty: &'a StructType,
     live: Option<&'a Object>,
@@ -111,7 +111,7 @@ struct Job<'a> {
     shown: &'a str,
 }
 
-impl Job<'_> {
+impl ApplyContext<'_> {
     fn run(&self, force: bool) -> Result<Object, Refused> {
         let (writer, ty) = (self.writer, self.ty);
         let mut live = self.live.map_or_else(|| empty_object(ty), |live| live.0.clone());

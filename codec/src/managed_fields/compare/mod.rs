@@ -45,7 +45,7 @@ pub(crate) fn compare(ty: &StructType, old: &Map<String, Value>, new: &Map<Strin
 
 /// What became of one path.
 #[derive(Clone, Copy, PartialEq)]
-enum Mark {
+enum PathChange {
     Same,
     Written,
     Removed,
@@ -65,10 +65,10 @@ impl Level {
 
     /// Hangs what was found at an element, and below it, on this level. Nothing is made for what
     /// is the same, which is most of an object.
-    fn hang(&mut self, element: impl Fn() -> Element, mark: Mark, below: Level) {
+    fn hang(&mut self, element: impl Fn() -> Element, mark: PathChange, below: Level) {
         for (nodes, below, own) in [
-            (&mut self.written, below.written, Mark::Written),
-            (&mut self.removed, below.removed, Mark::Removed),
+            (&mut self.written, below.written, PathChange::Written),
+            (&mut self.removed, below.removed, PathChange::Removed),
         ] {
             if mark == own || !below.is_empty() {
                 nodes.push(Node { element: element(), member: mark == own, below: Set::from_nodes(below) });
@@ -78,18 +78,18 @@ impl Level {
 }
 
 /// What becomes of a path when its value is looked at as a whole.
-fn whole(old: Option<&Value>, new: Option<&Value>) -> Mark {
+fn whole(old: Option<&Value>, new: Option<&Value>) -> PathChange {
     match (old, new) {
-        (None, None) => Mark::Same,
-        (None, Some(_)) => Mark::Written,
-        (Some(_), None) => Mark::Removed,
-        (Some(old), Some(new)) if old == new => Mark::Same,
-        (Some(_), Some(_)) => Mark::Written,
+        (None, None) => PathChange::Same,
+        (None, Some(_)) => PathChange::Written,
+        (Some(_), None) => PathChange::Removed,
+        (Some(old), Some(new)) if old == new => PathChange::Same,
+        (Some(_), Some(_)) => PathChange::Written,
     }
 }
 
 /// Compares two values, of which at least one is there.
-fn value(ty: Ty, old: Option<&Value>, new: Option<&Value>, below: &mut Level) -> Mark {
+fn value(ty: Ty, old: Option<&Value>, new: Option<&Value>, below: &mut Level) -> PathChange {
     let owned = ty.owned();
     if matches!(owned, Owned::Whole) || (is_hollow(old) && is_hollow(new)) {
         return whole(old, new);
@@ -111,9 +111,9 @@ fn value(ty: Ty, old: Option<&Value>, new: Option<&Value>, below: &mut Level) ->
         Owned::Whole | Owned::Struct(_) | Owned::Map(_) | Owned::List(_) => return whole(old, new),
     }
     match (old, new) {
-        (None, _) => Mark::Written,
-        (_, None) => Mark::Removed,
-        (Some(_), Some(_)) => Mark::Same,
+        (None, _) => PathChange::Written,
+        (_, None) => PathChange::Removed,
+        (Some(_), Some(_)) => PathChange::Same,
     }
 }
 
@@ -180,21 +180,21 @@ fn items(kind: Items, old: Option<&Vec<Value>>, new: Option<&Vec<Value>>, level:
             // Items that stand twice are one thing, owned as a whole.
             ([_, _, ..], [_, _, ..]) => {
                 let same = before.iter().map(|i| i.1).eq(after.iter().map(|i| i.1));
-                if same { Mark::Same } else { Mark::Written }
+                if same { PathChange::Same } else { PathChange::Written }
             }
             ([_, _, ..], _) => {
                 if let [(_, one)] = after {
                     let mark = value(kind.ty(), None, Some(one), &mut below);
                     level.hang(|| first.clone(), mark, std::mem::take(&mut below));
                 }
-                Mark::Removed
+                PathChange::Removed
             }
             (_, [_, _, ..]) => {
                 if let [(_, one)] = before {
                     let mark = value(kind.ty(), Some(one), None, &mut below);
                     level.hang(|| first.clone(), mark, std::mem::take(&mut below));
                 }
-                Mark::Written
+                PathChange::Written
             }
         };
         level.hang(|| first.clone(), mark, below);

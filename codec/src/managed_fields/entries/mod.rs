@@ -30,15 +30,15 @@ impl Operation {
 
 /// Whose an entry is. Appliers have one entry whatever version they apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct EntryOwner {
     pub manager: String,
     pub operation: Operation,
     pub api_version: String,
     pub subresource: String,
 }
 
-impl Owner {
-    fn is(&self, other: &Owner) -> bool {
+impl EntryOwner {
+    fn is(&self, other: &EntryOwner) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
@@ -61,7 +61,7 @@ impl Owner {
 /// What an owner owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
-    pub owner: Owner,
+    pub owner: EntryOwner,
     /// When the owner last changed something, as objects show times. An apply that changes nothing
     /// leaves none.
     pub time: Option<String>,
@@ -96,12 +96,12 @@ impl Entries {
     }
 
     /// Where an owner's entry is.
-    pub(crate) fn find(&self, owner: &Owner) -> Option<usize> {
+    pub(crate) fn find(&self, owner: &EntryOwner) -> Option<usize> {
         self.0.iter().position(|entry| entry.owner.is(owner))
     }
 
     /// Removes and gives back an owner's entry.
-    pub(crate) fn take(&mut self, owner: &Owner) -> Option<Entry> {
+    pub(crate) fn take(&mut self, owner: &EntryOwner) -> Option<Entry> {
         self.find(owner).map(|at| self.0.remove(at))
     }
 
@@ -109,7 +109,7 @@ impl Entries {
     /// of one version meet in one bucket, and the first of a version is only joined when a second
     /// one must be.
     pub(crate) fn cap(&mut self) {
-        let mut updaters: Vec<(String, Owner)> = self
+        let mut updaters: Vec<(String, EntryOwner)> = self
             .0
             .iter()
             .filter(|entry| entry.owner.operation == Operation::Update)
@@ -117,12 +117,12 @@ impl Entries {
             .collect();
         let mut count = updaters.len();
         updaters.sort_by(|a, b| (&a.0, identity(&a.1)).cmp(&(&b.0, identity(&b.1))));
-        let mut first: Vec<Owner> = Vec::new();
+        let mut first: Vec<EntryOwner> = Vec::new();
         for (_, owner) in updaters {
             if count <= MAX_UPDATERS {
                 return;
             }
-            let bucket = Owner { manager: ANCIENT.to_owned(), subresource: String::new(), ..owner.clone() };
+            let bucket = EntryOwner { manager: ANCIENT.to_owned(), subresource: String::new(), ..owner.clone() };
             let Some(oldest) = first.iter().find(|oldest| oldest.api_version == owner.api_version) else {
                 first.push(owner);
                 continue;
@@ -147,7 +147,7 @@ impl Entries {
 }
 
 /// The order of owners wherever upstream goes by their identifiers.
-pub(crate) fn identity(owner: &Owner) -> (&str, Operation, &str, &str) {
+pub(crate) fn identity(owner: &EntryOwner) -> (&str, Operation, &str, &str) {
     let version = match owner.operation {
         Operation::Apply => "",
         Operation::Update => owner.api_version.as_str(),
@@ -171,7 +171,7 @@ fn decode_entry(item: &Value) -> Option<Entry> {
     if text("apiVersion").is_empty() || text("fieldsType") != "FieldsV1" {
         return None;
     }
-    let owner = Owner {
+    let owner = EntryOwner {
         manager: text("manager").to_owned(),
         operation,
         api_version: text("apiVersion").to_owned(),
@@ -184,7 +184,7 @@ fn decode_entry(item: &Value) -> Option<Entry> {
 
 fn encode_entry(entry: Entry) -> Value {
     let mut map = Map::new();
-    let Owner { manager, operation, api_version, subresource } = entry.owner;
+    let EntryOwner { manager, operation, api_version, subresource } = entry.owner;
     for (name, text) in [("manager", manager), ("apiVersion", api_version), ("subresource", subresource)] {
         if !text.is_empty() {
             map.insert(name.to_owned(), text.into());

@@ -90,7 +90,7 @@ fn owners_as_conflicts_name_them() {
         (Operation::Update, "status", "\"m\\\"n\" with subresource \"status\" using v1"),
         (Operation::Apply, "status", "\"m\\\"n\" with subresource \"status\""),
     ] {
-        let owner = Owner {
+        let owner = EntryOwner {
             manager: "m\"n".to_owned(),
             operation,
             api_version: "v1".to_owned(),

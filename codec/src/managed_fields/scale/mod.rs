@@ -7,7 +7,7 @@
 use orlop_api::object::Object;
 use orlop_api::registry::{Kind, scale};
 
-use super::entries::{Entries, Entry, Owner};
+use super::entries::{Entries, Entry, EntryOwner};
 use super::set::{Element, Set};
 use super::update::{list, set_list};
 
@@ -15,7 +15,7 @@ use super::update::{list, set_list};
 pub fn to_scale(kind: &dyn Kind, object: &Object, replicas: &[&str], scale: &mut Object) {
     let path = elements(replicas);
     let of_scale = |entry: Entry| Entry {
-        owner: Owner { api_version: scale::NAMES.api_version(), ..entry.owner },
+        owner: EntryOwner { api_version: scale::NAMES.api_version(), ..entry.owner },
         fields: Set::of_fields(&[&scale::REPLICAS]),
         ..entry
     };
@@ -50,7 +50,7 @@ pub fn to_object(kind: &dyn Kind, object: &mut Object, replicas: &[&str], scale:
         let replaced = Entries(std::mem::take(&mut after));
         let at = replaced.find(&entry.owner);
         after = replaced.0;
-        let owner = Owner { api_version: kind.names().api_version(), ..entry.owner };
+        let owner = EntryOwner { api_version: kind.names().api_version(), ..entry.owner };
         let new = Entry { owner, time, fields: own.clone() };
         match at {
             Some(at) => after[at] = new,

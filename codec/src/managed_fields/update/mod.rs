@@ -13,7 +13,7 @@ use orlop_openapi::StructType;
 use serde_json::{Map, Value};
 
 use super::compare::{Changes, compare};
-use super::entries::{Entries, Entry, Operation, Owner, identity};
+use super::entries::{Entries, Entry, Operation, EntryOwner, identity};
 use super::fields_v1::path_text;
 use super::set::{Element, Set};
 use crate::decode::zero_object;
@@ -31,8 +31,8 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    pub(super) fn owner(&self, operation: Operation) -> Owner {
-        Owner {
+    pub(super) fn owner(&self, operation: Operation) -> EntryOwner {
+        EntryOwner {
             manager: self.manager.to_owned(),
             operation,
             api_version: self.kind.names().api_version(),
@@ -171,7 +171,7 @@ pub(super) fn update(
 /// A path that somebody else owns and that would get another value.
 #[derive(Debug)]
 pub(crate) struct Conflict {
-    pub owner: Owner,
+    pub owner: EntryOwner,
     /// The path as messages show it.
     pub path: String,
     /// The path itself.
@@ -186,7 +186,7 @@ pub(super) fn disown(
     new: &Map<String, Value>,
     changes: &Changes,
     entries: &mut Entries,
-    keep: Option<&Owner>,
+    keep: Option<&EntryOwner>,
     force: bool,
 ) -> Result<(), Vec<Conflict>> {
     let version = writer.kind.names().api_version();

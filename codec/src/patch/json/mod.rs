@@ -70,33 +70,33 @@ impl Work {
         match text("op")? {
             "add" => {
                 let depth = depth(&value);
-                Place::find(document, text("path")?)?.add(value)?;
+                Location::find(document, text("path")?)?.add(value)?;
                 self.grown(text("path")?, depth)
             }
-            "remove" => Place::find(document, text("path")?)?.remove().map(drop),
+            "remove" => Location::find(document, text("path")?)?.remove().map(drop),
             "replace" => {
                 let depth = depth(&value);
-                Place::find(document, text("path")?)?.replace(value)?;
+                Location::find(document, text("path")?)?.replace(value)?;
                 self.grown(text("path")?, depth)
             }
             "move" => {
-                let value = Place::find(document, text("from")?)?.remove()?;
-                Place::find(document, text("path")?)?.add(value)?;
+                let value = Location::find(document, text("from")?)?.remove()?;
+                Location::find(document, text("path")?)?.add(value)?;
                 self.grown(text("path")?, self.deepest.saturating_sub(steps(text("from")?)))
             }
             "copy" => {
-                let value = Place::find(document, text("from")?)?.get()?.cloned().unwrap_or_default();
+                let value = Location::find(document, text("from")?)?.get()?.cloned().unwrap_or_default();
                 self.copied += value.to_string().len();
                 if self.copied > COPIED_MAX {
                     return Err(Impossible);
                 }
-                Place::find(document, text("path")?)?.add(value)?;
+                Location::find(document, text("path")?)?.add(value)?;
                 self.grown(text("path")?, self.deepest.saturating_sub(steps(text("from")?)))
             }
             "test" => {
                 let found = match text("path")? {
                     "" => Some(&*document),
-                    path => Place::find(document, path)?.get()?,
+                    path => Location::find(document, path)?.get()?,
                 };
                 // What is missing equals null.
                 if found.unwrap_or(&Value::Null) == &value { Ok(()) } else { Err(Impossible) }
@@ -157,12 +157,12 @@ fn check(i: usize, operation: &Value, warnings: &mut Vec<String>) -> Result<(), 
 }
 
 /// A place in a document, which may be empty.
-enum Place<'a> {
+enum Location<'a> {
     Member(&'a mut Map<String, Value>, String),
     Item(&'a mut Vec<Value>, String),
 }
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     /// The place that a pointer names. What stands before the first slash does not count; without
     /// any slash it names nothing.
     fn find(document: &'a mut Value, pointer: &str) -> Result<Self, Impossible> {
@@ -182,8 +182,8 @@ impl<'a> Place<'a> {
             key = next;
         }
         match container {
-            Value::Object(members) => Ok(Place::Member(members, key)),
-            Value::Array(items) => Ok(Place::Item(items, key)),
+            Value::Object(members) => Ok(Location::Member(members, key)),
+            Value::Array(items) => Ok(Location::Item(items, key)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Err(Impossible),
         }
     }
@@ -191,8 +191,8 @@ impl<'a> Place<'a> {
     /// What is there; a missing member is none, a missing item an error.
     fn get(self) -> Result<Option<&'a Value>, Impossible> {
         match self {
-            Place::Member(members, key) => Ok(members.get(&key)),
-            Place::Item(items, key) => {
+            Location::Member(members, key) => Ok(members.get(&key)),
+            Location::Item(items, key) => {
                 let at = index(&key, items.len())?;
                 items.get(at).map(Some).ok_or(Impossible)
             }
@@ -201,11 +201,11 @@ impl<'a> Place<'a> {
 
     fn add(self, value: Value) -> Result<(), Impossible> {
         match self {
-            Place::Member(members, key) => {
+            Location::Member(members, key) => {
                 members.insert(key, value);
             }
-            Place::Item(items, key) if key == "-" => items.push(value),
-            Place::Item(items, key) => {
+            Location::Item(items, key) if key == "-" => items.push(value),
+            Location::Item(items, key) => {
                 // One more place than there are items, also when counted from the end.
                 let at = index(&key, items.len() + 1)?;
                 items.insert(at, value);
@@ -216,10 +216,10 @@ impl<'a> Place<'a> {
 
     fn replace(self, value: Value) -> Result<(), Impossible> {
         match self {
-            Place::Member(members, key) => {
+            Location::Member(members, key) => {
                 members.insert(key, value);
             }
-            Place::Item(items, key) => {
+            Location::Item(items, key) => {
                 let at = index(&key, items.len())?;
                 items[at] = value;
             }
@@ -229,8 +229,8 @@ impl<'a> Place<'a> {
 
     fn remove(self) -> Result<Value, Impossible> {
         match self {
-            Place::Member(members, key) => members.remove(&key).ok_or(Impossible),
-            Place::Item(items, key) => {
+            Location::Member(members, key) => members.remove(&key).ok_or(Impossible),
+            Location::Item(items, key) => {
                 let at = index(&key, items.len())?;
                 Ok(items.remove(at))
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::attach::desired::PodRef;
-use crate::attach::events::{Ends, Held, held, refused};
+use crate::attach::events::{Ends, CurrentUser, held, refused};
 use crate::attach::force_detach_timeout::force_after;
 use crate::attach::volume::{Key, Spec, digest, digest_of_name};
 use orlop_volume::attachment::name_of_digest;
@@ -106,7 +106,7 @@ fn refusals() {
 #[test]
 fn who_has_it_is_told_without_names_of_other_namespaces() {
     let attachment = || Some(("csi-1".to_owned(), Some("2026-01-01T00:00:00Z".to_owned())));
-    let holder = |users: &[(&str, &str)], attachment, ends| Held {
+    let holder = |users: &[(&str, &str)], attachment, ends| CurrentUser {
         node: "n".into(),
         pods: pods(users),
         attachment,

@@ -45,7 +45,7 @@ struct SyncInput {
 }
 
 /// What follows a step.
-enum Next {
+enum AfterStep {
     /// Decide again.
     Again,
     /// The sync is finished.
@@ -107,8 +107,8 @@ impl Attacher {
                 Step::LetGo => self.release(seen).await?,
             };
             match next {
-                Next::Again => {}
-                Next::End => return Ok(()),
+                AfterStep::Again => {}
+                AfterStep::End => return Ok(()),
             }
         }
         Err(Failure::Busy)
@@ -124,20 +124,20 @@ impl Attacher {
         Ok(())
     }
 
-    async fn say_attached(&self, seen: &mut SyncInput) -> Result<Next, Failure> {
+    async fn say_attached(&self, seen: &mut SyncInput) -> Result<AfterStep, Failure> {
         let status = |now: &VolumeAttachment| writes::attached(now, &Default::default(), None);
         let written = self.writer.status(&seen.attachment, status).await?;
-        Ok(self.take(seen, written, Next::End))
+        Ok(self.take(seen, written, AfterStep::End))
     }
 
-    async fn hold_volume(&self, seen: &mut SyncInput) -> Result<Next, Failure> {
+    async fn hold_volume(&self, seen: &mut SyncInput) -> Result<AfterStep, Failure> {
         // The decision was about a volume, so one is expected here.
-        let Some(volume) = &seen.volume else { return Ok(Next::Again) };
+        let Some(volume) = &seen.volume else { return Ok(AfterStep::Again) };
         seen.volume = match self.writer.hold(volume, &seen.attachment.spec.attacher).await? {
             Written::Done(now) | Written::Changed(now) => Some(Arc::from(now)),
             Written::Gone => None,
         };
-        Ok(Next::Again)
+        Ok(AfterStep::Again)
     }
 
     async fn publish(
@@ -146,14 +146,14 @@ impl Attacher {
         call: Publish,
         doubt: Option<String>,
         seen: &mut SyncInput,
-    ) -> Result<Next, Failure> {
+    ) -> Result<AfterStep, Failure> {
         // Read before the attachment is marked: without a call there is nothing to undo.
         let secrets = secrets::read(self.writer.client(), call.secret.as_ref()).await?;
         if !call.written {
             match self.writer.prepare(&seen.attachment, &call.node_id).await? {
                 // Recorded before the call: the call below may be lost or interrupted, and the next sync repeats it (I9).
                 Written::Done(now) => self.remember(seen, *now),
-                other => return Ok(self.take(seen, other, Next::Again)),
+                other => return Ok(self.take(seen, other, AfterStep::Again)),
             }
         }
         let answer = driver.controller_publish_volume(call.request(secrets)).await?;
@@ -162,7 +162,7 @@ impl Attacher {
         let doubt = doubt.map(|message| writes::error(&RecordedError { message, code: None }, at));
         let status = |now: &VolumeAttachment| writes::attached(now, &context, doubt.clone());
         let written = self.writer.status(&seen.attachment, status).await?;
-        Ok(self.take(seen, written, Next::End))
+        Ok(self.take(seen, written, AfterStep::End))
     }
 
     async fn unpublish(
@@ -170,7 +170,7 @@ impl Attacher {
         driver: &Driver,
         call: Unpublish,
         seen: &mut SyncInput,
-    ) -> Result<Next, Failure> {
+    ) -> Result<AfterStep, Failure> {
         let secrets = secrets::read(self.writer.client(), call.secret.as_ref()).await?;
         let unlisted = call.unlisted;
         match driver.controller_unpublish_volume(call.request(secrets)).await {
@@ -184,28 +184,28 @@ impl Attacher {
 
     /// The driver has detached the volume. The finalizer is removed before the status is written: in the other order, a crash
     /// in between would repeat the call.
-    async fn release(&self, seen: &mut SyncInput) -> Result<Next, Failure> {
+    async fn release(&self, seen: &mut SyncInput) -> Result<AfterStep, Failure> {
         if is_ours(&seen.attachment) {
             match self.writer.let_go(&seen.attachment).await? {
                 Written::Done(now) => self.remember(seen, *now),
                 Written::Changed(now) => {
                     self.remember(seen, *now);
-                    return Ok(Next::Again);
+                    return Ok(AfterStep::Again);
                 }
-                Written::Gone => return Ok(Next::End),
+                Written::Gone => return Ok(AfterStep::End),
             }
         }
         // The response to the write that removes the last finalizer may still show that finalizer.
         let own = attacher_finalizer(&seen.attachment.spec.attacher);
         if !seen.attachment.metadata.finalizers.iter().flatten().any(|finalizer| *finalizer != own) {
-            return Ok(Next::End);
+            return Ok(AfterStep::End);
         }
         let written = self.writer.status(&seen.attachment, |_| writes::detached()).await?;
-        Ok(self.take(seen, written, Next::End))
+        Ok(self.take(seen, written, AfterStep::End))
     }
 
     /// Continues with the result of a write.
-    fn take(&self, seen: &mut SyncInput, written: Written<VolumeAttachment>, when_done: Next) -> Next {
+    fn take(&self, seen: &mut SyncInput, written: Written<VolumeAttachment>, when_done: AfterStep) -> AfterStep {
         match written {
             Written::Done(now) => {
                 self.remember(seen, *now);
@@ -213,9 +213,9 @@ impl Attacher {
             }
             Written::Changed(now) => {
                 self.remember(seen, *now);
-                Next::Again
+                AfterStep::Again
             }
-            Written::Gone => Next::End,
+            Written::Gone => AfterStep::End,
         }
     }
 

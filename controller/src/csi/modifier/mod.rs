@@ -20,7 +20,7 @@ use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::Driver;
 
 use crate::context::{Context, ControllerError};
-use crate::csi::retry_state::Memory;
+use crate::csi::retry_state::RetryState;
 use crate::csi::{driver_queue, live, requeue};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::{Change, Informer};
@@ -80,7 +80,7 @@ async fn serve(
         clock: context.clock,
         // Upstream, resizer and modifier are the same process.
         recorder: context.recorder(format!("external-resizer {name}")),
-        memory: Arc::new(Memory::default()),
+        memory: Arc::new(RetryState::default()),
         queue: queue.clone(),
         name,
         claims,
@@ -123,7 +123,7 @@ struct Modifier {
     drivers: Drivers,
     clock: Clock,
     recorder: Recorder,
-    memory: Arc<Memory>,
+    memory: Arc<RetryState>,
     queue: WorkQueue<String>,
     /// The driver's name.
     name: String,

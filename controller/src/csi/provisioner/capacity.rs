@@ -40,7 +40,7 @@ const NAMESPACE: &str = "kube-system";
 
 /// The capacity published for one segment and class.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Room {
+pub(super) struct SegmentCapacity {
     pub(super) class: String,
     /// None for a driver without topology.
     pub(super) segment: Option<Term>,
@@ -49,7 +49,7 @@ pub(super) struct Room {
 }
 
 /// The object for a capacity. Its name is derived from segment and class, so that it can be found again.
-pub(super) fn object(driver: &str, room: &Room) -> CSIStorageCapacity {
+pub(super) fn object(driver: &str, room: &SegmentCapacity) -> CSIStorageCapacity {
     let about = format!("{driver}\n{}\n{:?}", room.class, room.segment);
     // Two hashes: 32 bits are too few for names. They differ at the beginning, not at the end: with a suffix, both would
     // collide together.
@@ -193,7 +193,7 @@ impl Provisioner {
             .map(|(class, segment)| (class_name(class), segment.clone()))
             .filter(|question| !known.contains(question))
             .map(|(class, segment)| {
-                object(driver.name(), &Room { class, segment, bytes: 0, largest: None }).metadata.name
+                object(driver.name(), &SegmentCapacity { class, segment, bytes: 0, largest: None }).metadata.name
             })
             .collect();
         let api: Api<CSIStorageCapacity> = Api::namespaced(self.client.clone(), NAMESPACE);
@@ -230,7 +230,7 @@ fn class_name(class: &StorageClass) -> String {
 }
 
 /// Asks a driver for one capacity.
-async fn room(driver: &Driver, class: &StorageClass, term: Option<Term>) -> Result<Room, CallError> {
+async fn room(driver: &Driver, class: &StorageClass, term: Option<Term>) -> Result<SegmentCapacity, CallError> {
     let parameters = class.parameters.iter().flatten().filter(|(key, _)| !key.starts_with(PREFIX));
     let request = v1::GetCapacityRequest {
         volume_capabilities: Vec::new(),
@@ -239,7 +239,7 @@ async fn room(driver: &Driver, class: &StorageClass, term: Option<Term>) -> Resu
     };
     let class = class_name(class);
     match driver.get_capacity(request).await {
-        Ok(answer) => Ok(Room {
+        Ok(answer) => Ok(SegmentCapacity {
             class,
             segment: term,
             bytes: answer.available_capacity,

@@ -14,17 +14,17 @@ use orlop_client::informer::{Change, Informer, Registration};
 pub(super) struct Segments {
     nodes: Informer<Node>,
     csi_nodes: Informer<CSINode>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownNodes>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownNodes {
     terms: HashMap<Vec<String>, BTreeSet<Term>>,
     /// Topology keys by driver.
     keys: HashMap<String, Option<Vec<String>>>,
 }
 
-fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+fn lock(known: &Mutex<KnownNodes>) -> MutexGuard<'_, KnownNodes> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

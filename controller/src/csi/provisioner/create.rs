@@ -13,12 +13,12 @@ use orlop_csi::v1;
 use tokio::time::Instant;
 
 use super::attempts::Fingerprint;
-use super::decide::{self, Around, ClaimSituation, Idle};
+use super::decide::{self, ClaimContext, ClaimSituation, Idle};
 use super::intent::{self, Intent};
 use super::prepare::Secrets;
 use super::save::in_use;
 use super::volume::{self, Flaw};
-use super::{AGAIN, ProvisionError, Provisioner, Turn, carries, class_name, size, version};
+use super::{AGAIN, ProvisionError, Provisioner, DriverCall, carries, class_name, size, version};
 use orlop_client::client::{is_conflict, is_not_found, message_of};
 use orlop_client::informer::split_key;
 use orlop_client::names::{ANN_SELECTED_NODE, reason};
@@ -55,7 +55,7 @@ impl Provisioner {
         // A claim whose driver is not served here takes no permit; work that needs no driver is still done.
         let driver = decide::driver_of(&claim).filter(|driver| self.serves(driver));
         let _turn = match &driver {
-            Some(driver) => self.turn(Turn::Create, driver).await,
+            Some(driver) => self.turn(DriverCall::Create, driver).await,
             None => None,
         };
         // The claim may have changed during the wait.
@@ -67,7 +67,7 @@ impl Provisioner {
         let volume = self.volumes.get(&intent::volume_name(&claim));
         let class = self.classes.get(class_name(&claim));
         let saved = self.memory().saved.get(uid).copied();
-        let around = Around { volume: volume.as_deref(), saved: saved.is_some(), class: class.as_deref() };
+        let around = ClaimContext { volume: volume.as_deref(), saved: saved.is_some(), class: class.as_deref() };
         let situation = decide::claim(&claim, &around, |driver| self.serves(driver));
         if situation.asks().is_some_and(|asked| driver.as_deref() != Some(asked)) {
             // The claim now has another driver, and this permit belongs to the old one.

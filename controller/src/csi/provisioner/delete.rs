@@ -14,7 +14,7 @@ use orlop_csi::v1;
 use super::attempts::Fingerprint;
 use super::decide::{self, VolumeSituation};
 use super::request::ProvisionRefusal;
-use super::{AGAIN, ATTACHED, ProvisionError, Provisioner, Turn, finalizers};
+use super::{AGAIN, ATTACHED, ProvisionError, Provisioner, DriverCall, finalizers};
 use orlop_client::client::{is_conflict, is_not_found};
 use orlop_client::meta::{annotation, has_finalizer};
 use orlop_client::names::{
@@ -28,7 +28,7 @@ impl Provisioner {
         let Some(volume) = self.volumes.get(&name) else { return Ok(()) };
         // A volume whose driver is not served here takes no permit.
         let Some(driver) = decide::owner(&volume).filter(|driver| self.serves(driver)) else { return Ok(()) };
-        let _turn = self.turn(Turn::Delete, driver).await;
+        let _turn = self.turn(DriverCall::Delete, driver).await;
         // The volume may have changed during the wait.
         let Some(volume) = self.volumes.get(&name) else { return Ok(()) };
         match decide::volume(&volume, |driver| self.serves(driver)) {

@@ -127,20 +127,20 @@ struct Provisioner {
     seals: Seals,
     /// `--csi-worker-threads` permits for each driver, separately for creation and deletion.
     turns: [Mutex<HashMap<String, Arc<Semaphore>>>; 2],
-    memory: Mutex<Memory>,
+    memory: Mutex<RecentActions>,
     recorders: Mutex<HashMap<String, Recorder>>,
 }
 
 /// The kind of call to a driver.
 #[derive(Clone, Copy)]
-enum Turn {
+enum DriverCall {
     Create,
     Delete,
 }
 
 /// Actions of this process that the caches may not show yet.
 #[derive(Default)]
-struct Memory {
+struct RecentActions {
     /// Version of the last write, by claim key: an older one in the cache is stale.
     written: HashMap<String, u64>,
     /// Claims whose volume is saved, by UID.
@@ -358,7 +358,7 @@ impl Provisioner {
     }
 
     /// Waits for a permit to call a driver once more. The permit is released when the returned value is dropped.
-    async fn turn(&self, what: Turn, driver: &str) -> Option<OwnedSemaphorePermit> {
+    async fn turn(&self, what: DriverCall, driver: &str) -> Option<OwnedSemaphorePermit> {
         let semaphore = {
             let mut turns = self.turns[what as usize].lock().unwrap_or_else(PoisonError::into_inner);
             let new = || Arc::new(Semaphore::new(self.options.csi_worker_threads.max(1)));
@@ -374,7 +374,7 @@ impl Provisioner {
         recorders.entry(driver.to_owned()).or_insert_with(|| self.events.recorder(driver)).clone()
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, RecentActions> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -21,7 +21,7 @@ use orlop_csi::v1::node_service_capability::Type as NodeCapability;
 use orlop_csi::v1::node_service_capability::rpc::Type as NodeRpc;
 
 use crate::context::{Context, ControllerError};
-use crate::csi::retry_state::Memory;
+use crate::csi::retry_state::RetryState;
 use crate::csi::{driver_queue, live, requeue};
 use orlop_apimachinery::clock::{Backoff, Clock};
 use orlop_client::informer::{Change, Informer};
@@ -83,7 +83,7 @@ async fn serve(
         drivers: context.drivers.clone(),
         clock: context.clock,
         recorder: context.recorder(format!("external-resizer {name}")),
-        memory: Arc::new(Memory::default()),
+        memory: Arc::new(RetryState::default()),
         queue: queue.clone(),
         name,
         means,
@@ -158,7 +158,7 @@ struct Resizer {
     drivers: Drivers,
     clock: Clock,
     recorder: Recorder,
-    memory: Arc<Memory>,
+    memory: Arc<RetryState>,
     queue: WorkQueue<String>,
     /// The driver's name.
     name: String,

@@ -16,9 +16,9 @@ pub fn apply(status: &mut NamespaceStatus, outcome: &Outcome, now: Timestamp) {
     }
 }
 
-type Wanted = (&'static str, bool, (&'static str, String));
+type DesiredCondition = (&'static str, bool, (&'static str, String));
 
-fn wanted(outcome: &Outcome) -> [Wanted; 5] {
+fn wanted(outcome: &Outcome) -> [DesiredCondition; 5] {
     let discovery = &outcome.discovery_failures;
     let content = &outcome.content_failures;
     let remaining: Vec<String> =

@@ -9,7 +9,7 @@ use crate::scheduler::filter::taints::covers;
 
 /// The decision on a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum EvictionDecision {
     /// The pod may stay.
     Stays,
     /// Evict the pod once it has been on the tainted node for this long; immediately if the duration is zero.
@@ -22,17 +22,17 @@ pub fn driving_off(node: &Node) -> Vec<&Taint> {
 }
 
 /// Every taint must be tolerated. For each taint the first matching toleration counts; the shortest time decides.
-pub fn of(taints: &[&Taint], tolerations: &[Toleration]) -> Fate {
+pub fn of(taints: &[&Taint], tolerations: &[Toleration]) -> EvictionDecision {
     let mut shortest = None;
     for taint in taints {
         let Some(toleration) = tolerations.iter().find(|toleration| covers(toleration, taint)) else {
-            return Fate::Goes(Duration::ZERO);
+            return EvictionDecision::Goes(Duration::ZERO);
         };
         let Some(seconds) = toleration.toleration_seconds else { continue };
         let time = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         shortest = Some(shortest.map_or(time, |known: Duration| known.min(time)));
     }
-    shortest.map_or(Fate::Stays, Fate::Goes)
+    shortest.map_or(EvictionDecision::Stays, EvictionDecision::Goes)
 }
 
 #[cfg(test)]
@@ -44,17 +44,17 @@ mod tests {
 
     #[test]
     fn shortest_toleration_decides_the_eviction_time() {
-        let goes = |seconds| Fate::Goes(Duration::from_secs(seconds));
+        let goes = |seconds| EvictionDecision::Goes(Duration::from_secs(seconds));
         let (a, b) = (json!({"key": "a", "effect": "NoExecute"}), json!({"key": "b", "effect": "NoExecute"}));
         let closed = json!({"key": "c", "effect": "NoSchedule"});
         let for_ever = |key: &str| json!({"key": key, "operator": "Exists"});
         let seconds = |key: &str, seconds: i64| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds});
-        let table: [(&str, Vec<&Value>, Vec<Value>, Fate); 13] = [
-            ("no taint", vec![], vec![], Fate::Stays),
-            ("only closed for new ones", vec![&closed], vec![], Fate::Stays),
+        let table: [(&str, Vec<&Value>, Vec<Value>, EvictionDecision); 13] = [
+            ("no taint", vec![], vec![], EvictionDecision::Stays),
+            ("only closed for new ones", vec![&closed], vec![], EvictionDecision::Stays),
             ("not tolerated", vec![&a], vec![], goes(0)),
-            ("for ever", vec![&a], vec![for_ever("a")], Fate::Stays),
-            ("everything for ever", vec![&a, &b], vec![json!({"operator": "Exists"})], Fate::Stays),
+            ("for ever", vec![&a], vec![for_ever("a")], EvictionDecision::Stays),
+            ("everything for ever", vec![&a, &b], vec![json!({"operator": "Exists"})], EvictionDecision::Stays),
             ("one of two", vec![&a, &b], vec![for_ever("a")], goes(0)),
             ("tolerated for 300 s", vec![&a], vec![seconds("a", 300)], goes(300)),
             ("the shorter of two", vec![&a, &b], vec![seconds("a", 300), seconds("b", 9)], goes(9)),

@@ -17,7 +17,7 @@ use orlop_client::api::Api;
 use serde_json::json;
 use tokio::time::Instant;
 
-use self::fate::Fate;
+use self::fate::EvictionDecision;
 use super::wanted::whole_seconds;
 use crate::context::{Context, ControllerError};
 use orlop_apimachinery::clock::Clock;
@@ -152,7 +152,7 @@ impl Evictor {
         let node = node_name(&pod).and_then(|name| self.nodes.get(name));
         let taints = node.as_deref().map(fate::driving_off).unwrap_or_default();
         let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
-        let Fate::Goes(after) = fate::of(&taints, tolerations) else {
+        let EvictionDecision::Goes(after) = fate::of(&taints, tolerations) else {
             self.cancel(key, Some(&pod));
             return Ok(());
         };

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 
-use super::super::bind_notify::Bell;
+use super::super::bind_notify::BindWait;
 use super::super::filter::volume_binding::{PodVolumes, selected_node};
 use super::super::pod::PodFacts;
 use super::super::queue::Ticket;
 use super::super::report::Why;
-use super::super::state::{Known, Scheduler};
+use super::super::state::{SchedulerState, Scheduler};
 use super::wait::{Awaited, Progress, progress};
 use crate::pv::bind::volume_with_claim;
 use orlop_client::client::message_of;
@@ -73,7 +73,7 @@ impl Work {
         facts: &Arc<PodFacts>,
         node: &str,
         volumes: PodVolumes,
-        known: &mut Known,
+        known: &mut SchedulerState,
     ) -> Self {
         known.cluster.assume(Arc::clone(facts), node);
         let mut work = Self {
@@ -110,7 +110,7 @@ impl Work {
     }
 
     /// Drops the assumptions. Completed writes stay.
-    fn undo(&self, known: &mut Known) {
+    fn undo(&self, known: &mut SchedulerState) {
         known.cluster.forget(&self.ticket.key, &self.facts.uid);
         for volume in &self.volumes {
             known.volumes.restore_volume(object::name(&volume.metadata));
@@ -120,11 +120,11 @@ impl Work {
         }
     }
 
-    fn bind_notify(&self) -> Vec<Bell> {
-        let mut bind_notify = vec![Bell::Pod(self.ticket.key.to_string()), Bell::Node(self.node.clone())];
+    fn bind_notify(&self) -> Vec<BindWait> {
+        let mut bind_notify = vec![BindWait::Pod(self.ticket.key.to_string()), BindWait::Node(self.node.clone())];
         for awaited in &self.awaited {
-            bind_notify.push(Bell::Claim(awaited.claim.clone()));
-            bind_notify.extend(awaited.volume.clone().map(Bell::Volume));
+            bind_notify.push(BindWait::Claim(awaited.claim.clone()));
+            bind_notify.extend(awaited.volume.clone().map(BindWait::Volume));
         }
         bind_notify
     }
@@ -187,7 +187,7 @@ impl Scheduler {
             for awaited in &work.awaited {
                 let claim = self.lock().volumes.claim(&awaited.claim);
                 let volume = claim.map(|claim| object::volume_name(&claim).to_owned());
-                bind_notify.extend(volume.filter(|name| !name.is_empty()).map(Bell::Volume));
+                bind_notify.extend(volume.filter(|name| !name.is_empty()).map(BindWait::Volume));
             }
             let listener = self.bind_notify.listen(bind_notify);
             let here = self.pods.get(&work.ticket.key).is_some_and(|pod| {

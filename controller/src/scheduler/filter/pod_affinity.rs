@@ -16,7 +16,7 @@ type Values = BTreeMap<String, BTreeSet<String>>;
 
 /// The domains that a pod has to be in and must not be in.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct AffinityDomains {
     /// The topology keys of its affinity terms.
     wanted: Vec<String>,
     /// Domains of pods that match all terms of its affinity.
@@ -30,11 +30,11 @@ pub struct Places {
 }
 
 /// Computes the domains for one pod.
-pub fn places(pod: &PodFacts, cluster: &Cluster) -> Places {
-    let mut places = Places {
+pub fn places(pod: &PodFacts, cluster: &Cluster) -> AffinityDomains {
+    let mut places = AffinityDomains {
         wanted: pod.affinity.iter().map(|term| term.topology_key.clone()).collect(),
         may_be_first: meets_all(&pod.affinity, pod, cluster),
-        ..Places::default()
+        ..AffinityDomains::default()
     };
     for (other, node) in cluster.repelling() {
         let terms = other.anti_affinity.iter().filter(|term| meets(term, pod, cluster));
@@ -77,7 +77,7 @@ fn is_in(node: &NodeFacts, places: &Values) -> bool {
     places.iter().any(|(key, values)| node.labels.get(key).is_some_and(|value| values.contains(value)))
 }
 
-impl Places {
+impl AffinityDomains {
     /// The rule.
     pub fn check(&self, node: &NodeFacts) -> Result<(), Misfit> {
         if self.wanted.is_empty() && self.avoided.is_empty() && self.forbidden.is_empty() {

@@ -44,7 +44,7 @@ struct Shared {
 #[derive(Default)]
 struct QueueState {
     pods: HashMap<Key, Entry>,
-    ready: BTreeSet<Turn>,
+    ready: BTreeSet<QueueOrder>,
     /// Pods that become ready at a time.
     timed: BTreeMap<(Instant, u64), Key>,
     /// Parked pods, and pods being scheduled, by the claims that they name.
@@ -58,7 +58,7 @@ struct QueueState {
 }
 
 /// Priority, then order of arrival.
-type Turn = (Reverse<i32>, u64, Key);
+type QueueOrder = (Reverse<i32>, u64, Key);
 
 struct Entry {
     priority: i32,
@@ -66,10 +66,10 @@ struct Entry {
     failures: u32,
     /// The end of its delay.
     rested: Option<Instant>,
-    place: Place,
+    place: QueuePlace,
 }
 
-enum Place {
+enum QueuePlace {
     Ready,
     Rests {
         at: (Instant, u64),
@@ -101,17 +101,17 @@ impl PodQueue {
         let arrived = state.sequence;
         match state.pods.get_mut(key) {
             None => {
-                let entry = Entry { priority, arrived, failures: 0, rested: None, place: Place::Ready };
+                let entry = Entry { priority, arrived, failures: 0, rested: None, place: QueuePlace::Ready };
                 state.pods.insert(Arc::clone(key), entry);
                 state.ready.insert((Reverse(priority), arrived, Arc::clone(key)));
             }
             Some(entry) => match &mut entry.place {
-                Place::Taken { again, .. } => {
+                QueuePlace::Taken { again, .. } => {
                     entry.priority = priority;
                     *again = true;
                 }
-                Place::Ready | Place::Rests { .. } => {}
-                Place::Parked { .. } => {
+                QueuePlace::Ready | QueuePlace::Rests { .. } => {}
+                QueuePlace::Parked { .. } => {
                     entry.priority = priority;
                     state.wake(key);
                 }
@@ -152,7 +152,7 @@ impl PodQueue {
                 state.ripen(Instant::now());
                 if let Some((_, arrived, key)) = state.ready.pop_first() {
                     if let Some(entry) = state.pods.get_mut(&key) {
-                        entry.place = Place::Taken { again: false, claims: Vec::new() };
+                        entry.place = QueuePlace::Taken { again: false, claims: Vec::new() };
                     }
                     return Some(Ticket { key, arrived });
                 }
@@ -177,7 +177,7 @@ impl PodQueue {
             return moves;
         }
         state.leave(&ticket.key);
-        if let Some(Entry { place: Place::Taken { claims: listened, .. }, .. }) = state.taken(ticket) {
+        if let Some(Entry { place: QueuePlace::Taken { claims: listened, .. }, .. }) = state.taken(ticket) {
             *listened = claims.to_vec();
         }
         for claim in claims {
@@ -194,11 +194,11 @@ impl PodQueue {
         let moved = rules.numbers().any(|rule| state.moves[rule] != seen.0[rule]);
         let at = state.next_time(now + PARKED);
         let Some(entry) = state.taken(ticket) else { return };
-        let again = matches!(entry.place, Place::Taken { again: true, .. });
+        let again = matches!(entry.place, QueuePlace::Taken { again: true, .. });
         entry.fail(now);
         state.leave(key);
         if let Some(entry) = state.taken(ticket) {
-            entry.place = Place::Parked { at, rules, claims: claims.to_vec() };
+            entry.place = QueuePlace::Parked { at, rules, claims: claims.to_vec() };
         }
         state.timed.insert(at, Arc::clone(key));
         for rule in rules.numbers() {
@@ -246,8 +246,8 @@ impl PodQueue {
         let keys: Vec<Key> = state.by_claim.get(claim).into_iter().flatten().cloned().collect();
         for key in &keys {
             match state.pods.get_mut(key).map(|entry| &mut entry.place) {
-                Some(Place::Taken { again, .. }) => *again = true,
-                Some(Place::Ready | Place::Rests { .. } | Place::Parked { .. }) | None => state.wake(key),
+                Some(QueuePlace::Taken { again, .. }) => *again = true,
+                Some(QueuePlace::Ready | QueuePlace::Rests { .. } | QueuePlace::Parked { .. }) | None => state.wake(key),
             }
         }
         drop(state);
@@ -286,28 +286,28 @@ impl QueueState {
     /// The pod of a ticket, if the ticket is current.
     fn taken(&mut self, ticket: &Ticket) -> Option<&mut Entry> {
         let entry = self.pods.get_mut(&ticket.key)?;
-        (entry.arrived == ticket.arrived && matches!(entry.place, Place::Taken { .. })).then_some(entry)
+        (entry.arrived == ticket.arrived && matches!(entry.place, QueuePlace::Taken { .. })).then_some(entry)
     }
 
     /// Removes a pod from the index of its state.
     fn leave(&mut self, key: &str) {
         let Some(entry) = self.pods.get(key) else { return };
         match &entry.place {
-            Place::Ready => {
+            QueuePlace::Ready => {
                 let turn = (Reverse(entry.priority), entry.arrived, Key::from(key));
                 self.ready.remove(&turn);
             }
-            Place::Rests { at } => {
+            QueuePlace::Rests { at } => {
                 self.timed.remove(at);
             }
-            Place::Parked { at, rules, claims } => {
+            QueuePlace::Parked { at, rules, claims } => {
                 self.timed.remove(at);
                 for rule in rules.numbers() {
                     self.by_rule[rule].remove(key);
                 }
                 unlist(&mut self.by_claim, claims, key);
             }
-            Place::Taken { claims, .. } => unlist(&mut self.by_claim, claims, key),
+            QueuePlace::Taken { claims, .. } => unlist(&mut self.by_claim, claims, key),
         }
     }
 
@@ -323,11 +323,11 @@ impl QueueState {
         let Some(entry) = self.pods.get_mut(key) else { return };
         match at {
             Some(at) => {
-                entry.place = Place::Rests { at };
+                entry.place = QueuePlace::Rests { at };
                 self.timed.insert(at, Arc::clone(key));
             }
             None => {
-                entry.place = Place::Ready;
+                entry.place = QueuePlace::Ready;
                 self.ready.insert((Reverse(entry.priority), entry.arrived, Arc::clone(key)));
             }
         }

@@ -39,7 +39,7 @@ use orlop_client::worker;
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let queue = WorkQueue::new(context.options.rate_limit);
-        let this = Keeper {
+        let this = RevisionKeeper {
             client: context.client.clone(),
             sets: context.informers.of(),
             revisions: context.informers.of(),
@@ -111,7 +111,7 @@ fn claim_left(
     }
 }
 
-struct Keeper {
+struct RevisionKeeper {
     client: Client,
     sets: Informer<StatefulSet>,
     revisions: Informer<ControllerRevision>,
@@ -122,7 +122,7 @@ struct Keeper {
     clock: Clock,
 }
 
-impl Keeper {
+impl RevisionKeeper {
     async fn sync(&self, key: String) -> Result<(), WorkloadError> {
         let Some(set) = self.sets.get(&key) else { return Ok(()) };
         let Some(spec) = &set.spec else { return Ok(()) };

@@ -121,14 +121,14 @@ pub fn decide(seen: &SetInput<'_>) -> Plan {
 }
 
 /// A pod by its position, if it is there.
-type Place = Option<Arc<Pod>>;
+type PodSlot = Option<Arc<Pod>>;
 /// A pod with its ordinal.
 type Numbered = (i32, Arc<Pod>);
 
 /// The pods that are wanted, missing ones too; and those that are not, the highest ordinal first.
-fn sorted(seen: &SetInput<'_>) -> (Vec<Place>, Vec<Numbered>) {
+fn sorted(seen: &SetInput<'_>) -> (Vec<PodSlot>, Vec<Numbered>) {
     let range = ordinals(seen.set);
-    let mut replicas: Vec<Place> = vec![None; range.len()];
+    let mut replicas: Vec<PodSlot> = vec![None; range.len()];
     let mut condemned = Vec::new();
     for pod in seen.pods {
         let Some(ordinal) = ordinal(seen.set, pod) else { continue };
@@ -146,7 +146,7 @@ fn is_running_and_available(seen: &SetInput<'_>, pod: &Pod) -> bool {
 }
 
 /// Steps for the pods that are wanted. False: what comes after has to wait.
-fn keep(seen: &SetInput<'_>, replicas: &[Place], is_parallel: bool) -> (Vec<Step>, bool) {
+fn keep(seen: &SetInput<'_>, replicas: &[PodSlot], is_parallel: bool) -> (Vec<Step>, bool) {
     let mut steps = Vec::new();
     let start = ordinals(seen.set).start;
     for (ordinal, pod) in (start..).zip(replicas) {
@@ -231,7 +231,7 @@ fn remove(seen: &SetInput<'_>, condemned: &[Numbered], is_parallel: bool) -> (Ve
 }
 
 /// Pods of other revisions to delete: those that do not work anyway, then as many of the others as may be missing.
-fn update(seen: &SetInput<'_>, replicas: &[Place]) -> Vec<Step> {
+fn update(seen: &SetInput<'_>, replicas: &[PodSlot]) -> Vec<Step> {
     let Some(rolling) = rolling(seen.set) else { return Vec::new() };
     let works = |pod: &Arc<Pod>| !is_terminating(pod.as_ref()) && is_running_and_available(seen, pod);
     let missing = replicas.iter().filter(|pod| !pod.as_ref().is_some_and(works)).count();

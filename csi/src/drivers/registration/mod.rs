@@ -30,14 +30,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Distinguishes a socket from a later one with the same name. File systems reuse inode numbers, so the time of the last change
 /// is compared as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct SocketId {
     inode: u64,
     changed: (i64, i64),
 }
 
-impl Mark {
+impl SocketId {
     fn of(meta: &std::fs::Metadata) -> Self {
-        Mark { inode: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()) }
+        SocketId { inode: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()) }
     }
 }
 
@@ -45,7 +45,7 @@ impl Mark {
 struct SeenSocket {
     at: Endpoint,
     stop: CancellationToken,
-    mark: Mark,
+    mark: SocketId,
 }
 
 /// Follows a directory until `shutdown`. Drivers in `named` are never removed from here.
@@ -179,13 +179,13 @@ impl<'a> Follower<'a> {
 }
 
 /// The sockets of a directory by name, each with the mark that distinguishes a new socket of the same name.
-fn sockets(dir: &Path) -> std::io::Result<BTreeMap<OsString, Mark>> {
+fn sockets(dir: &Path) -> std::io::Result<BTreeMap<OsString, SocketId>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
         let Ok(meta) = entry.metadata() else { continue };
         if meta.file_type().is_socket() {
-            found.insert(entry.file_name(), Mark::of(&meta));
+            found.insert(entry.file_name(), SocketId::of(&meta));
         }
     }
     Ok(found)

@@ -3,7 +3,7 @@
 
 use super::admin::{AdminError, NOTHING_FOUND, SESSION_EXISTS};
 use super::record::DiskRecord;
-use super::source::{Disk, Words};
+use super::source::{Disk, SecretData};
 use super::{Admin, IscsiPlugin};
 use crate::host::Host;
 use crate::plugin::PluginError;
@@ -48,7 +48,7 @@ impl Portal<'_> {
     }
 
     /// Logs in, or rescans an existing session for new disks.
-    async fn log_in(&self, disk: &Disk, secret: &Words) -> Result<(), AdminError> {
+    async fn log_in(&self, disk: &Disk, secret: &SecretData) -> Result<(), AdminError> {
         if self.has_session().await? {
             return self.admin.run(&["-m", "node", "-p", self.portal, "-T", self.iqn, "-R"]).await.map(drop);
         }
@@ -105,7 +105,7 @@ impl Portal<'_> {
 }
 
 /// The settings of names and passwords, CHAP first.
-fn chap(prefix: &str, secret: &Words) -> Vec<[String; 2]> {
+fn chap(prefix: &str, secret: &SecretData) -> Vec<[String; 2]> {
     let mut all = vec![[format!("{prefix}authmethod"), "CHAP".to_owned()]];
     all.extend(KEYS.iter().filter_map(|key| {
         let name = format!("{prefix}{key}");
@@ -130,7 +130,7 @@ impl IscsiPlugin {
         queue: &VolumeQueue<'_>,
         disk: &Disk,
         record: &DiskRecord,
-        secret: &Words,
+        secret: &SecretData,
     ) -> Result<std::path::PathBuf, PluginError> {
         if let (Some(name), Some(from)) = (&disk.initiator, &record.copied_from) {
             self.copy_iface(from, &record.iface, name).await.map_err(told)?;

@@ -39,7 +39,7 @@ pub(super) struct Disk {
 type SecretName = (String, Option<String>);
 
 /// The data of the secret.
-pub(super) type Words = BTreeMap<String, String>;
+pub(super) type SecretData = BTreeMap<String, String>;
 
 impl Disk {
     pub(super) fn is_in(source: &Source) -> bool {
@@ -131,9 +131,9 @@ impl Disk {
     }
 
     /// Reads the names and passwords, when a login needs them.
-    pub(super) async fn secret(&self, host: &Host, namespace: Option<&str>) -> Result<Words, PluginError> {
+    pub(super) async fn secret(&self, host: &Host, namespace: Option<&str>) -> Result<SecretData, PluginError> {
         if !self.chap_discovery && !self.chap_session {
-            return Ok(Words::new());
+            return Ok(SecretData::new());
         }
         let plain = |why: String| PluginError::plain(format!("iSCSI disk {}: {why}", self.name));
         let Some((name, own)) = &self.secret else {
@@ -146,7 +146,7 @@ impl Disk {
         let secret = secrets.get(name).await.map_err(|error| {
             PluginError::plain(format!("couldn't get secret {namespace}/{name} error: {error}")).caused(error)
         })?;
-        let mut words = Words::new();
+        let mut words = SecretData::new();
         for (key, value) in secret.data.unwrap_or_default() {
             let value = String::from_utf8(value.0)
                 .map_err(|_| plain(format!("{key} in secret {namespace}/{name} is no text")))?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::fixture::{Bench, pod, tell};
-use crate::volumes::{Fate, Left, LeftVolume, PodVolumes, Survey, purge, quarantined};
+use crate::volumes::{OrphanOutcome, Remains, LeftVolume, PodVolumes, Survey, purge, quarantined};
 
 /// An agent that has mounted a disk and an own directory for a pod, and crashed.
 async fn leave(bench: &Bench) {
@@ -94,11 +94,11 @@ async fn unknown_directories_are_removed_or_quarantined() {
     bench.machine.mount_at(&mounted);
     let agent = bench.quiet_agent().await;
     let fates = |findings: Vec<crate::volumes::Finding>| -> Vec<(String, &'static str)> {
-        let fate = |fate: &Fate| match fate {
-            Fate::Removed => "removed",
-            Fate::Mounted(_) => "mounted",
-            Fate::Quarantined(_) => "quarantined",
-            Fate::Kept(_) => "kept",
+        let fate = |fate: &OrphanOutcome| match fate {
+            OrphanOutcome::Removed => "removed",
+            OrphanOutcome::Mounted(_) => "mounted",
+            OrphanOutcome::Quarantined(_) => "quarantined",
+            OrphanOutcome::Kept(_) => "kept",
         };
         findings.iter().map(|finding| (finding.uid.clone(), fate(&finding.fate))).collect()
     };
@@ -144,7 +144,7 @@ async fn directory_with_a_new_mount_is_moved_back() {
     assert_eq!(bench.events("OrphanedPodVolume"), Vec::<String>::new());
     // No mount is left in it.
     let findings = agent.volumes.gc(false).await;
-    assert!(matches!(&findings[..], [one] if matches!(one.fate, Fate::Quarantined(_))), "{findings:?}");
+    assert!(matches!(&findings[..], [one] if matches!(one.fate, OrphanOutcome::Quarantined(_))), "{findings:?}");
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn survey_leaves_volumes_to_the_agent() {
     let (host, plugins) = (bench.host(), bench.plugins());
     let survey = Survey::new(&host, &plugins).await.unwrap();
     let left = survey.left(&host, &known(&["u", "empty", "full", "runs"]), true).await;
-    assert_eq!(left, Left::default());
+    assert_eq!(left, Remains::default());
     for tidy in [false, true] {
         let left = survey.left(&host, &known(&[]), tidy).await;
         let volume = |volume: &str, uid: Option<&str>| LeftVolume {
@@ -206,12 +206,12 @@ async fn survey_leaves_volumes_to_the_agent() {
         let mut volumes = left.volumes;
         volumes.sort_by(|a, b| (&a.volume, &a.uid).cmp(&(&b.volume, &b.uid)));
         assert_eq!(volumes, expected);
-        let fates: Vec<(&str, &Fate)> =
+        let fates: Vec<(&str, &OrphanOutcome)> =
             left.findings.iter().map(|finding| (finding.uid.as_str(), &finding.fate)).collect();
         assert!(
             matches!(
                 fates[..],
-                [("empty", Fate::Removed), ("full", Fate::Quarantined(_)), ("runs", Fate::Kept(_))]
+                [("empty", OrphanOutcome::Removed), ("full", OrphanOutcome::Quarantined(_)), ("runs", OrphanOutcome::Kept(_))]
             ),
             "{fates:?}"
         );

@@ -69,7 +69,7 @@ pub(super) enum Idle {
 }
 
 /// The objects around a claim.
-pub(super) struct Around<'a> {
+pub(super) struct ClaimContext<'a> {
     /// The volume with the name that the claim's volume would have.
     pub(super) volume: Option<&'a PersistentVolume>,
     /// This process has just saved it, even if the cache does not show it yet.
@@ -110,7 +110,7 @@ pub(super) fn named_volume(claim: &PersistentVolumeClaim) -> &str {
 /// Decides the situation of a claim. `served` returns which drivers are called from here.
 pub(super) fn claim(
     claim: &PersistentVolumeClaim,
-    around: &Around<'_>,
+    around: &ClaimContext<'_>,
     served: impl Fn(&str) -> bool,
 ) -> ClaimSituation {
     use ClaimSituation::{Asked, FinalizerAlone, Nothing, Saved, Unreadable, Wanted};

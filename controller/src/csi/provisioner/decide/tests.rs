@@ -70,13 +70,13 @@ fn situation_of_claims_without_a_note() {
         ("an unneeded node", node, Some(&immediate), wanted(Some("n"))),
     ];
     for (name, more, class, expected) in table {
-        let around = Around { volume: None, saved: false, class };
+        let around = ClaimContext { volume: None, saved: false, class };
         assert_eq!(claim(&claim_of(more), &around, |driver| driver == DRIVER), expected, "{name}");
     }
     let volume = volume_of(json!({}));
-    let around = Around { volume: Some(&volume), saved: false, class: Some(&immediate) };
+    let around = ClaimContext { volume: Some(&volume), saved: false, class: Some(&immediate) };
     assert_eq!(claim(&claim_of(json!({})), &around, |_| true), Nothing(Idle::HasVolume), "it is there");
-    let around = Around { volume: None, saved: true, class: Some(&immediate) };
+    let around = ClaimContext { volume: None, saved: true, class: Some(&immediate) };
     assert_eq!(
         claim(&claim_of(json!({})), &around, |_| true),
         Nothing(Idle::HasVolume),
@@ -103,9 +103,9 @@ fn responsible_driver_of_a_claim() {
 
 #[test]
 fn situation_of_claims_with_a_note() {
-    let none = Around { volume: None, saved: false, class: None };
+    let none = ClaimContext { volume: None, saved: false, class: None };
     let decide =
-        |more: &Value, around: &Around<'_>| claim(&claim_of(more.clone()), around, |driver| driver == DRIVER);
+        |more: &Value, around: &ClaimContext<'_>| claim(&claim_of(more.clone()), around, |driver| driver == DRIVER);
     let ours = note("pvc-1", DRIVER);
     assert!(matches!(decide(&ours, &none), ClaimSituation::Asked(_)), "whatever the class says");
     let mut going = ours.clone();
@@ -118,11 +118,11 @@ fn situation_of_claims_with_a_note() {
     let alone = json!({"metadata": {"finalizers": ["csi.orlop.dev/provisioning"]}});
     assert_eq!(decide(&alone, &none), ClaimSituation::FinalizerAlone);
     let volume = volume_of(json!({}));
-    let there = Around { volume: Some(&volume), saved: false, class: None };
+    let there = ClaimContext { volume: Some(&volume), saved: false, class: None };
     assert_eq!(decide(&ours, &there), ClaimSituation::Saved { at_once: false });
     assert_eq!(decide(&going, &there), ClaimSituation::Saved { at_once: true });
     let stranger = volume_of(json!({"spec": {"csi": {"driver": "other.example"}}}));
-    let there = Around { volume: Some(&stranger), saved: false, class: None };
+    let there = ClaimContext { volume: Some(&stranger), saved: false, class: None };
     assert!(matches!(decide(&ours, &there), ClaimSituation::Asked(_)), "a stranger's volume of that name");
 }
 

@@ -104,7 +104,7 @@ pub(super) struct Common {
 }
 
 /// The objects after the last step.
-pub(super) struct Held {
+pub(super) struct SnapshotObjects {
     pub(super) snapshot: VolumeSnapshot,
     pub(super) content: Option<VolumeSnapshotContent>,
     pub(super) claim: Option<Arc<PersistentVolumeClaim>>,
@@ -205,7 +205,7 @@ impl Common {
 
     async fn sync_snapshot(&self, key: &str) -> Result<(), SnapshotError> {
         let Some(cached) = self.snapshots.get(key) else { return Ok(()) };
-        let mut held = Held { snapshot: (*cached).clone(), content: None, claim: None };
+        let mut held = SnapshotObjects { snapshot: (*cached).clone(), content: None, claim: None };
         held.content = self.find_content(&held.snapshot).await?;
         for _ in 0..STEPS {
             let facts = self.facts(key, &held);
@@ -234,7 +234,7 @@ impl Common {
         self.live_content(&name).await
     }
 
-    fn facts<'a>(&self, key: &str, held: &'a Held) -> Facts<'a> {
+    fn facts<'a>(&self, key: &str, held: &'a SnapshotObjects) -> Facts<'a> {
         let snapshot = &held.snapshot;
         let class =
             snapshot.spec.volume_snapshot_class_name.as_deref().and_then(|name| self.classes.get(name));
