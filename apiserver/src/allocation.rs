@@ -1,8 +1,8 @@
-//! What an object has for itself alone: the writes that take it and give it back, for the commit that
-//! writes the object.
+//! Exclusive allocations of objects: the writes that allocate and release them, for the commit that writes the
+//! object.
 //!
-//! A reservation is a record at a key of its own that names its owner. Taking one expects the key to be
-//! absent, so of two commits that want it one fails as a whole.
+//! An allocation is a record at a key of its own that names its owner. The write expects the key to be absent, so
+//! of two commits that allocate the same key, one fails as a whole.
 
 use orlop_store::{Expect, Key, Op, Snapshot, Write};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::projection::Projection;
 use crate::registry::Kind;
 use orlop_api::object::Object;
 
-/// The writes beside that of the object at `owner`, which was `old` and becomes `new`.
+/// Returns the writes that accompany the write of the object at `owner`, which changes from `old` to `new`.
 pub(crate) fn writes(
     kind: &dyn Kind,
     owner: &str,
@@ -25,7 +25,7 @@ pub(crate) fn writes(
     let keys = |object: Option<&Object>| object.map(|object| kind.reserved(object)).unwrap_or_default();
     let (before, after) = (keys(old), keys(new));
     let mine = |key: &str| head.get(key).filter(|record| owner_of(&record.value) == Some(owner.to_owned()));
-    // What an earlier version of the object has taken is its own, whatever that version says.
+    // Keys that an earlier version of the object allocated belong to it, whatever that version contains.
     let taken = after.iter().filter(|key| mine(key).is_none()).map(|key| Write {
         key: Key::from(key.as_str()),
         expect: Expect::Absent,

@@ -1,5 +1,4 @@
-//! What runs beside requests: the namespaces and priority classes that every cluster has, and the
-//! expiry of Events.
+//! Background tasks: creating the system namespaces and priority classes, and expiring Events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +17,10 @@ use orlop_api::object::{Object, show_time};
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 const EXPIRE_EVERY: Duration = Duration::from_secs(30);
-/// Events that one commit removes at the most.
+/// Maximum number of Events that one commit removes.
 const EXPIRE_AT_ONCE: usize = 500;
 
-/// Creates the system namespaces that are missing.
+/// Creates missing system namespaces.
 pub(crate) async fn create_system_namespaces(server: &Inner) -> Result<(), String> {
     let Some(kind) = by_resource("", "v1", "namespaces") else { return Ok(()) };
     for name in SYSTEM_NAMESPACES {
@@ -32,7 +31,7 @@ pub(crate) async fn create_system_namespaces(server: &Inner) -> Result<(), Strin
     Ok(())
 }
 
-/// Creates the priority classes of the system that are missing.
+/// Creates missing system priority classes.
 pub(crate) async fn create_system_priority_classes(server: &Inner) -> Result<(), String> {
     let Some(kind) = by_resource("scheduling.k8s.io", "v1", "priorityclasses") else { return Ok(()) };
     for class in &SYSTEM_CLASSES {
@@ -41,7 +40,7 @@ pub(crate) async fn create_system_priority_classes(server: &Inner) -> Result<(),
     Ok(())
 }
 
-/// Creates an object of the server's own, unless there is one of that name.
+/// Creates an object of the server, unless an object with that name exists.
 async fn create_missing(
     server: &Inner,
     kind: &'static dyn Kind,
@@ -63,20 +62,20 @@ async fn create_missing(
     let (value, view) = stored::encode(kind, &object);
     let write = Write { key, expect: Expect::Absent, op: Op::Put { value, view } };
     match server.store.commit(vec![write]).await {
-        // Somebody else was faster, which is as good.
+        // On a conflict, another writer has created the object.
         Ok(_) | Err(CommitError::Conflict { .. }) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Keeps the service that leads to this server. What hinders it is told and is no reason not to serve.
+/// Maintains the Service that points to this server. Errors are only logged.
 pub(crate) async fn keep_kubernetes_service(server: &Inner) {
     if let Err(error) = kubernetes_service::keep(server).await {
         tracing::warn!(error, "cannot keep the service of this server");
     }
 }
 
-/// Brings system namespaces back that somebody has removed, and the service of this server.
+/// Restores the system namespaces and the Service of this server.
 pub(crate) async fn keep_system_objects(server: Arc<Inner>) {
     loop {
         tokio::select! {
@@ -90,7 +89,7 @@ pub(crate) async fn keep_system_objects(server: Arc<Inner>) {
     }
 }
 
-/// Removes Events that nobody has written to for the configured time.
+/// Removes Events after the configured time without a write.
 pub(crate) async fn expire_events(server: Arc<Inner>) {
     loop {
         tokio::select! {
@@ -115,7 +114,7 @@ async fn expire_once(server: &Inner) {
         });
         match server.store.commit(writes.collect()).await {
             Ok(_) => {}
-            // One of them was written meanwhile; the others go next time.
+            // One of the Events was written in the meantime; the next round removes the others.
             Err(CommitError::Conflict { .. }) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot remove expired Events");

@@ -1,11 +1,11 @@
-//! From a path to what it means (upstream: RequestInfo).
+//! Parses request paths (upstream: RequestInfo).
 
 use percent_encoding::percent_decode_str;
 
 use crate::custom::Kinds;
 use crate::registry::{self, Kind, KindRef, Scope};
 
-/// What a path below `/api` or `/apis` stands for.
+/// The target of a path below `/api` or `/apis`.
 pub(crate) enum PathTarget {
     /// A resource: a collection, an item, or a subresource of an item.
     Resource(Resource),
@@ -14,9 +14,9 @@ pub(crate) enum PathTarget {
         /// The namespace.
         namespace: String,
     },
-    /// A path that names no namespace where one belongs.
+    /// A path with an empty namespace.
     NoNamespace,
-    /// A name that can be no object's: `.` or `..`.
+    /// A name that no object can have: `.` or `..`.
     BadName(String),
     /// A group that is not served: upstream answers in plain text.
     UnknownGroup,
@@ -24,7 +24,7 @@ pub(crate) enum PathTarget {
     UnknownResource,
 }
 
-/// A resource that is served.
+/// A served resource.
 #[derive(Clone)]
 pub(crate) struct Resource {
     pub(crate) kind: KindRef,
@@ -44,23 +44,23 @@ impl Resource {
         self.kind.scope() == Scope::Namespaced && self.namespace.is_empty()
     }
 
-    /// Where an object of that name lies in the store.
+    /// Returns the store key of the object with that name.
     pub(crate) fn key(&self, name: &str) -> String {
         key(&*self.kind, &self.namespace, name)
     }
 
-    /// Where the collection lies in the store.
+    /// Returns the store prefix of the collection.
     pub(crate) fn prefix(&self) -> String {
         prefix(&*self.kind, &self.namespace)
     }
 }
 
-/// Where an object lies in the store.
+/// Returns the store key of an object.
 pub(crate) fn key(kind: &dyn Kind, namespace: &str, name: &str) -> String {
     format!("{}{name}", prefix(kind, namespace))
 }
 
-/// Where the objects of a namespace (or, with `""`, of all) lie in the store.
+/// Returns the store prefix of the objects in a namespace or, with `""`, in all namespaces.
 pub(crate) fn prefix(kind: &dyn Kind, namespace: &str) -> String {
     match namespace {
         "" => kind.storage_prefix().to_owned(),
@@ -68,7 +68,7 @@ pub(crate) fn prefix(kind: &dyn Kind, namespace: &str) -> String {
     }
 }
 
-/// Namespace and name of a key of a kind.
+/// Splits a store key of a kind into namespace and name.
 pub(crate) fn key_names<'k>(kind: &dyn Kind, key: &'k str) -> (&'k str, &'k str) {
     let rest = key.strip_prefix(kind.storage_prefix()).unwrap_or(key);
     match kind.scope() {
@@ -77,7 +77,7 @@ pub(crate) fn key_names<'k>(kind: &dyn Kind, key: &'k str) -> (&'k str, &'k str)
     }
 }
 
-/// Takes a path apart. The path is decoded before it is split, so an encoded slash separates.
+/// Parses a path. The path is decoded before it is split, so an encoded slash separates segments.
 pub(crate) fn target(kinds: &Kinds, path: &str) -> PathTarget {
     let decoded = percent_decode_str(path).decode_utf8_lossy();
     let mut parts: Vec<&str> = decoded.trim_start_matches('/').split('/').collect();
@@ -105,7 +105,7 @@ pub(crate) fn target(kinds: &Kinds, path: &str) -> PathTarget {
     resource(kinds, group, version, rest).unwrap_or(PathTarget::UnknownResource)
 }
 
-/// The kind at a path: given kinds first.
+/// Returns the kind at a path. Built-in kinds take precedence.
 fn kind_at(kinds: &Kinds, group: &str, version: &str, plural: &str) -> Option<KindRef> {
     let given = registry::by_resource(group, version, plural).map(KindRef::Builtin);
     given.or_else(|| kinds.by_resource(group, version, plural))
@@ -117,7 +117,7 @@ fn resource(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Option<
         rest => (false, rest),
     };
     let (namespace, rest) = match rest {
-        // What follows a namespace's name is one of its subresources, or a resource inside.
+        // The segment after the name of a namespace is one of its subresources, or a resource in it.
         ["namespaces", name, sub @ ("status" | "finalize")] if group.is_empty() => {
             let kind = KindRef::Builtin(registry::by_resource(group, version, "namespaces")?);
             return item(kind, "", name, sub, watch_path);
@@ -143,7 +143,7 @@ fn resource(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Option<
         [] => item(kind, namespace, "", "", watch_path),
         [name] => item(kind, namespace, name, "", watch_path),
         [name, sub] => item(kind, namespace, name, sub, watch_path),
-        // What follows is a path on another server.
+        // The rest of the path belongs to another server.
         [name, "proxy", ..] => item(kind, namespace, name, "proxy", watch_path),
         _ => None,
     }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn paths_resolve_to_their_targets() {
         for (path, expected) in [
             ("/api/v1/pods", "pods ns= name= watch=false"),
             ("/api/v1/pods/", "pods ns= name= watch=false"),

@@ -1,4 +1,4 @@
-//! Bodies and headers of requests and answers.
+//! Bodies and headers of requests and responses.
 
 use std::time::Duration;
 
@@ -11,21 +11,23 @@ use crate::metrics::OpenWatch;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
-/// The largest body that is read, bytes.
+/// Maximum size of a request body, bytes.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
-/// So much of a body that is too large is read for the answer's sake, bytes; nothing of it is kept.
+/// Maximum number of bytes that are read from a body that is too large and discarded, so that the client receives
+/// the response.
 const DISCARD_LIMIT: u64 = 16 * 1024 * 1024;
-/// The longest that a write may take, as upstream has it.
+/// Maximum duration of a write, as upstream.
 pub(crate) const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
 
-/// After an answer to a body that was not read the rest of it stands where the next request would.
+/// Closes the connection after the response if the body was not read: the rest of the body would precede the next
+/// request.
 pub(crate) fn close_where_body_is_left(error: &ApiError, version: http::Version, headers: &mut HeaderMap) {
     if matches!(error.code, 413 | 504) && version < http::Version::HTTP_2 {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
 }
 
-/// Keeps a watch counted until its body ends.
+/// Counts a watch as open until its body ends.
 pub(crate) fn hold(response: Response, open_watch: OpenWatch) -> Response {
     response.map(|body| {
         axum::body::Body::new(body.map_frame(move |frame| {
@@ -36,12 +38,12 @@ pub(crate) fn hold(response: Response, open_watch: OpenWatch) -> Response {
 }
 
 pub(crate) fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
-    // Several lines of one header count as one list.
+    // Several lines of one header form one list.
     let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
     (!values.is_empty()).then(|| values.join(","))
 }
 
-/// Whether a person reads the answer.
+/// Whether to indent the response: on request, or for curl, Wget and browsers.
 pub(crate) fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if query.has("pretty") {
         return query.flag("pretty");
@@ -50,10 +52,10 @@ pub(crate) fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     ["curl/", "Wget/", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person.as_bytes()))
 }
 
-/// The body of a request that writes.
+/// Reads the body of a write request.
 ///
 /// # Errors
-/// 413 when it is too large, 400 when it cannot be read.
+/// 413 if the body is too large, 400 if it cannot be read.
 pub(crate) async fn read(mut body: axum::body::Body) -> Result<Bytes, ApiError> {
     let too_large = || ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}"));
     if http_body::Body::size_hint(&body).lower() > DISCARD_LIMIT {
@@ -69,8 +71,8 @@ pub(crate) async fn read(mut body: axum::body::Body) -> Result<Bytes, ApiError> 
     }
 }
 
-/// Takes what is left of a body that is too large, if it is not too large for that as well. A client
-/// that writes does not read, and would see a broken connection and never the answer.
+/// Reads and discards the rest of a body that is too large, up to a limit. A client that writes does not read,
+/// and would report a broken connection instead of the response.
 async fn discard(mut body: axum::body::Body) {
     let mut left = DISCARD_LIMIT;
     while let Some(Ok(frame)) = body.frame().await {

@@ -1,12 +1,12 @@
-//! The interface to explanations. The server knows no reasons itself; the process that has the rules of the controllers provides
-//! an [`Explainer`] (docs/why.md).
+//! The interface to explanations. The server does not explain objects itself; the process with the rules of the
+//! controllers provides an [`Explainer`] (docs/why.md).
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-/// Which object is asked about.
+/// The object to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainTarget {
     /// `v1`, `storage.k8s.io/v1`.
@@ -15,32 +15,32 @@ pub struct ExplainTarget {
     pub kind: String,
     /// Plural without its group, such as `persistentvolumeclaims`.
     pub resource: String,
-    /// None for an object of the cluster.
+    /// `None` for cluster-scoped objects.
     pub namespace: Option<String>,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
 }
 
-/// Why there is no answer.
+/// The reason why there is no explanation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
-    /// The object is not there.
+    /// The object does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// It cannot be said now; ask again.
+    /// The explanation is not available yet; retry later.
     #[error("{0}")]
     NotYet(String),
-    /// A fault.
+    /// An internal error.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Somebody who knows why objects are as they are.
+/// Explains the state of objects.
 pub trait Explainer: Send + Sync {
-    /// The `Why` of an object, as docs/insight.md shows it.
+    /// Returns the `Why` of an object, as described in docs/insight.md.
     fn explain(&self, what: ExplainTarget) -> BoxFuture<'_, Result<Value, ExplainError>>;
 }
 
-/// How an explainer is given to a server.
+/// The explainer of a server, if it has one.
 #[derive(Clone, Default)]
 pub struct Explains(pub Option<Arc<dyn Explainer>>);

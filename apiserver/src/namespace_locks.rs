@@ -17,7 +17,7 @@ impl Default for NamespaceLocks {
 }
 
 impl NamespaceLocks {
-    /// The lock of a namespace.
+    /// Returns the lock of a namespace.
     pub(crate) fn of(&self, namespace: &str) -> &Mutex<()> {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(namespace);
         let place = usize::try_from(hash % PLACES as u64).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The kinds that the server serves without a CustomResourceDefinition: the built-in ones and the definitions' own.
+//! The kinds that the server serves without a CustomResourceDefinition: the built-in kinds and
+//! `CustomResourceDefinition` itself.
 
 use orlop_crd::CustomResourceDefinition;
 
@@ -9,12 +10,12 @@ pub use orlop_api::registry::{
 };
 pub use orlop_api::registry::{BUILTIN_KINDS, priority_class, scale, service, storage_class};
 
-/// Every kind that is compiled in. Those of CustomResourceDefinitions are in [`crate::custom::Kinds`].
+/// All compiled-in kinds. The kinds of CustomResourceDefinitions are in [`crate::custom::Kinds`].
 pub const KINDS: &[&dyn Kind] = &all();
 
 const LENGTH: usize = BUILTIN_KINDS.len() + 1;
 
-/// Where the definitions' own kind stands: behind VolumeAttachment.
+/// The position of `CustomResourceDefinition`: after VolumeAttachment.
 const AT: usize = 33;
 
 const fn all() -> [&'static dyn Kind; LENGTH] {

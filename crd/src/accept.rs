@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::definition::{APPROVED, is_established, is_protected, set_condition};
 
-/// Decides on the names of a definition against those that others have, and on whether it is served.
+/// Checks the names of a definition for conflicts with `others`, and decides whether its kind is served.
 pub fn accept(object: &mut Object, others: &[&Object], now: &Value) {
     let group = object.str_at(&["spec", "group"]).to_owned();
     let names = object.at(&["spec", "names"]).cloned().unwrap_or_default();
@@ -62,7 +62,7 @@ pub fn accept(object: &mut Object, others: &[&Object], now: &Value) {
     set_condition(object, "NamesAccepted", status, reason, &message, now);
     if !is_established(object) {
         match conflict {
-            // The kind is served from the time on that its own controller has seen to it.
+            // The CRD controller serves the kind before it stores this condition.
             None => set_condition(
                 object,
                 "Established",
@@ -99,7 +99,7 @@ fn shown(errors: &[String]) -> String {
     }
 }
 
-/// Whether somebody has approved a definition in one of Kubernetes' own groups.
+/// Sets the approval condition of a definition in one of Kubernetes' own groups.
 fn approve(object: &mut Object, group: &str, now: &Value) {
     if !is_protected(group) {
         return;
@@ -125,7 +125,7 @@ struct Taken {
     kinds: HashSet<String>,
 }
 
-/// The names that others have in a group.
+/// Returns the names that other definitions use in a group.
 fn taken(group: &str, others: &[&Object]) -> Taken {
     let mut taken = Taken::default();
     for other in others.iter().filter(|other| other.str_at(&["spec", "group"]) == group) {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_accepted_once() {
+    fn names_in_use_are_not_accepted() {
         let now = json!("2026-01-02T03:04:05Z");
         let mut first = definition("as.example.com", json!({"shortNames": ["s"]}));
         accept(&mut first, &[], &now);
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(first.0["status"]["acceptedNames"], accepted);
         let before = first.clone();
         accept(&mut first, &[], &json!("later"));
-        assert_eq!(first, before, "what is settled stays as it is");
+        assert_eq!(first, before, "accepting again changes nothing");
 
         for (case, name, names, want) in [
             ("1 no conflict", "bs.example.com", json!({}), established.to_vec()),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_established_kind_stays_so() {
+    fn established_kind_stays_established_despite_name_conflicts() {
         let now = json!("2026-01-02T03:04:05Z");
         let mut first = definition("as.example.com", json!({}));
         accept(&mut first, &[], &now);

@@ -1,4 +1,4 @@
-//! Columns of custom kinds: JSONPath, as far as definitions may use it, and cells.
+//! Table columns of custom kinds: the subset of JSONPath that definitions support, and the cells.
 //!
 //! Upstream: client-go `util/jsonpath`, apiextensions-apiserver `pkg/registry/customresource/tableconvertor`.
 
@@ -13,7 +13,7 @@ pub(crate) struct Column {
     kind: String,
 }
 
-/// The columns of a version, and how a table shows them.
+/// The columns of a version, and their descriptions in a table.
 #[derive(Debug)]
 pub(crate) struct Columns {
     columns: Vec<Column>,
@@ -24,7 +24,7 @@ const NAME: &str = "The name of the object, unique within its namespace and kind
 const AGE: &str = "When the object was created, by the clock of the server.";
 
 impl Columns {
-    /// Those of a version of a definition; without any, the age.
+    /// Reads the columns of a version of a definition; the default is the age.
     pub(crate) fn of(version: &Value) -> Self {
         let own = version["additionalPrinterColumns"].as_array().filter(|columns| !columns.is_empty());
         let age = json!([{"name": "Age", "type": "date", "description": AGE, "jsonPath": ".metadata.creationTimestamp"}]);
@@ -49,7 +49,7 @@ impl Columns {
         Columns { columns, shown: shown.into() }
     }
 
-    /// The cells of an object's row, the name first.
+    /// Returns the cells of an object's row, starting with the name.
     pub(crate) fn cells(&self, name: &str, object: &Value, now: Timestamp) -> Vec<Value> {
         let cells = self.columns.iter().map(|column| {
             column.path.first(object).map(|value| cell(&column.kind, value, now)).unwrap_or_default()
@@ -84,16 +84,16 @@ pub(crate) struct JsonPath(Vec<Step>);
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     Member(String),
-    /// Counted from the end when negative.
+    /// An index, counted from the end if negative.
     Item(i64),
-    /// From, to, each counted from the end when negative.
+    /// Start and end, each counted from the end if negative.
     Range(i64, Option<i64>),
     Every,
-    /// Any depth below.
+    /// All descendants, at any depth.
     Anywhere,
-    /// Items whose value at a path compares so.
+    /// Items with a value at the path that satisfies the comparison.
     Where(Vec<String>, Compare, Value),
-    /// Items that have something at a path.
+    /// Items with a value at the path.
     Has(Vec<String>),
 }
 
@@ -108,7 +108,7 @@ enum Compare {
 }
 
 impl JsonPath {
-    /// Reads a path, with or without braces around it.
+    /// Parses a path, with or without surrounding braces.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
@@ -137,7 +137,7 @@ impl JsonPath {
         Ok(JsonPath(steps))
     }
 
-    /// The first value at the path.
+    /// Returns the first value at the path.
     pub(crate) fn first<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         let mut found = Vec::new();
         collect(&self.0, value, &mut found, 1);
@@ -145,7 +145,7 @@ impl JsonPath {
     }
 }
 
-/// Reads a member's name, in which a backslash makes a dot part of it.
+/// Parses the name of a member. A backslash escapes a dot.
 fn name<'t>(text: &'t str, steps: &mut Vec<Step>) -> Result<&'t str, String> {
     let mut name = String::new();
     let mut chars = text.char_indices();
@@ -168,7 +168,7 @@ fn name<'t>(text: &'t str, steps: &mut Vec<Step>) -> Result<&'t str, String> {
     Ok(&text[end..])
 }
 
-/// Where the bracket that is open ends, with regard to texts in it.
+/// Returns the position of the bracket that closes the open one, ignoring brackets in quotes.
 fn closing(text: &str) -> Option<usize> {
     let (mut quote, mut depth) = (None, 0);
     for (at, c) in text.char_indices() {
@@ -234,7 +234,7 @@ fn filter_step(text: &str) -> Result<Step, String> {
     path(text).map(Step::Has)
 }
 
-/// Members that follow each other: `.spec.replicas`, `.spec['a.b']`. `None` for any other path.
+/// Parses a path that consists of member names: `.spec.replicas`, `.spec['a.b']`. `None` for any other path.
 pub(crate) fn simple_path(text: &str) -> Option<Vec<String>> {
     if !text.starts_with('.') {
         return None;
@@ -255,7 +255,7 @@ pub(crate) fn simple_path(text: &str) -> Option<Vec<String>> {
     names.filter(|names| !names.is_empty())
 }
 
-/// Appends what is at a path, no more than `most`.
+/// Appends the values at a path, up to a total of `most`.
 fn collect<'v>(steps: &[Step], value: &'v Value, found: &mut Vec<&'v Value>, most: usize) {
     if found.len() >= most {
         return;
@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_values() {
+    fn json_paths_select_values() {
         let object = json!({
             "spec": {"n": 3, "list": [{"k": "a", "v": 1}, {"k": "b", "v": 2}], "a.b": "dot"},
             "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Busy", "status": "False"}]},
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn simple_paths() {
+    fn simple_path_accepts_only_member_names() {
         assert_eq!(simple_path(".spec.replicas"), Some(vec!["spec".to_owned(), "replicas".to_owned()]));
         for other in ["", ".", "spec.x", ".spec[0]", ".spec.*", "..x"] {
             assert_eq!(simple_path(other), None, "{other}");
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_follow_their_types() {
+    fn cells_are_formatted_by_column_type() {
         let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
         for (kind, value, want) in [
             ("string", json!("x"), json!("x")),

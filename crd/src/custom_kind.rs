@@ -1,4 +1,4 @@
-//! The kind that a definition defines: one of its versions, as the verbs see it.
+//! The kind of a custom resource: one version of a definition, in the form that the verbs use.
 
 use std::sync::{Arc, OnceLock};
 
@@ -31,7 +31,7 @@ const SCALE: &[Subresource] = &[Subresource {
     verbs: &["get", "patch", "update"],
 }];
 
-/// Where the numbers of a scale are.
+/// Paths of the fields that a scale shows.
 #[derive(Debug)]
 pub(crate) struct ScaleMembers {
     pub(crate) spec_replicas: Vec<String>,
@@ -44,28 +44,28 @@ pub(crate) struct ScaleMembers {
 pub(crate) struct Version {
     names: Names,
     pub(crate) served: bool,
-    /// Its schema and the type for ownership, made when they are first asked for: patterns and rules take a
-    /// millisecond to compile, and a server that starts may have hundreds of definitions.
+    /// The schema and the type for field ownership, compiled on first use: patterns and rules take a
+    /// millisecond to compile, and a starting server may have hundreds of definitions.
     compiled: OnceLock<(Schema, Arc<StructType>)>,
     has_status: bool,
     scale: Option<ScaleMembers>,
     columns: Columns,
-    /// Names of selectable fields, and the paths they stand for.
+    /// Names of the selectable fields; the next field has their paths.
     selectable: Vec<&'static str>,
     selectable_paths: Vec<Vec<String>>,
     deprecation: Option<String>,
-    /// The schema as the definition gives it, as JSON: only documents need it, and as a value it is ten
-    /// times as large.
+    /// The schema of the definition as JSON text: only documents need it, and a parsed value is ten times as
+    /// large.
     raw: Box<[u8]>,
 }
 
-/// A definition that is served.
+/// A served definition.
 #[derive(Debug)]
 pub struct Definition {
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) generation: i64,
-    /// A digest of the versions as the definition gives them.
+    /// Digest of the versions as written in the definition.
     shown: [u8; 32],
     pub(crate) accepted: Value,
     /// Whether the definition is being deleted.
@@ -128,7 +128,7 @@ impl Definition {
         Some(made)
     }
 
-    /// Whether another reading of the definition would make the same.
+    /// Whether compiling the definition `object` would have the same result.
     pub fn is_same(&self, object: &Object) -> bool {
         let generation = object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
         let terminating = object.is_terminating() || condition(object, "Terminating") == "True";
@@ -139,17 +139,17 @@ impl Definition {
             && object.at(&["status", "acceptedNames"]) == Some(&self.accepted)
     }
 
-    /// Whether both show objects in the same form.
+    /// Whether both definitions show objects in the same form.
     pub fn is_version_of(&self, other: &Self) -> bool {
         self.uid == other.uid && self.shown == other.shown
     }
 
-    /// Its name, its UID and the digest of its versions.
+    /// Returns the name, the UID and the digest of the versions.
     pub fn id(&self) -> DefinitionId<'_> {
         DefinitionId { name: &self.name, uid: &self.uid, versions: &self.shown }
     }
 
-    /// Where its objects lie in the store.
+    /// Returns the store prefix of its objects.
     pub fn prefix(&self) -> &'static str {
         self.prefix
     }
@@ -201,7 +201,7 @@ impl Version {
 }
 
 impl Version {
-    /// The schema as the definition gives it.
+    /// Returns the schema as written in the definition.
     pub(crate) fn raw(&self) -> Value {
         serde_json::from_slice(&self.raw).unwrap_or_default()
     }
@@ -215,13 +215,13 @@ pub struct CustomKind {
 }
 
 impl CustomKind {
-    /// The kinds of the versions that are served.
+    /// Returns the kinds of the served versions.
     pub fn all(definition: &Arc<Definition>) -> impl Iterator<Item = Self> {
         let served = definition.versions.iter().enumerate().filter(|(_, version)| version.served);
         served.map(|(at, _)| CustomKind { definition: definition.clone(), at })
     }
 
-    /// The kind of the first version. A definition has at least one.
+    /// Returns the kind of the first version. A definition has at least one.
     pub fn first(definition: &Arc<Definition>) -> Self {
         CustomKind { definition: definition.clone(), at: 0 }
     }
@@ -230,7 +230,7 @@ impl CustomKind {
         &self.definition.versions[self.at]
     }
 
-    /// The names of the kind.
+    /// Returns the names of the kind.
     pub fn own_names(&self) -> &Names {
         &self.version().names
     }
@@ -239,8 +239,8 @@ impl CustomKind {
         &self.version().compiled().0
     }
 
-    /// The object with apiVersion and kind, as its schema judges it. Of the metadata only the name is
-    /// shown.
+    /// Returns the object with apiVersion and kind, as its schema validates it. Of the metadata, only `name` and
+    /// `generateName` are included.
     fn whole(&self, object: &Object) -> Value {
         let mut map: Map<String, Value> = object.0.clone();
         let metadata: Map<String, Value> = ["name", "generateName"]
@@ -326,7 +326,7 @@ impl Kind for CustomKind {
         let mut value = Value::Object(std::mem::take(&mut object.0));
         default::fill(self.schema(), &mut value);
         object.0 = Object::from_value(value).0;
-        // What a schema says about metadata is no default of it.
+        // Defaults that a schema declares for metadata are ignored.
         object.0.remove("metadata");
         if let Some(metadata) = metadata {
             object.0.insert("metadata".to_owned(), metadata);
@@ -380,7 +380,7 @@ impl Kind for CustomKind {
     }
 
     fn cells(&self, object: &Object, now: Timestamp) -> Vec<Value> {
-        // Rows are made of few cells, and the object is needed as one value for their paths.
+        // The paths of the columns read the object as a single value.
         let value = Value::Object(object.0.clone());
         self.version().columns.cells(object.name(), &value, now)
     }

@@ -1,4 +1,4 @@
-//! Defaults of a schema: put in where an object is there to hold them, on every write and read.
+//! Applies the defaults of a schema where the parent object exists, on every write and read.
 //!
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema/defaulting`.
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::schema::{Schema, Type};
 
-/// Fills in what is left out. A `null` that the schema does not allow counts as left out.
+/// Fills in missing fields. A `null` that the schema does not allow counts as missing.
 pub(crate) fn fill(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_is_filled_in() {
+    fn missing_fields_of_existing_objects_receive_defaults() {
         let schema = Schema::of(&json!({"type": "object", "properties": {
             "a": {"type": "string", "default": "x"},
             "n": {"type": "string", "nullable": true, "default": "y"},

@@ -1,4 +1,4 @@
-//! The formats of texts that schemas may name. A format that is not known says nothing.
+//! The string formats that schemas may name. An unknown format accepts every string.
 //!
 //! Upstream: kube-openapi `pkg/validation/strfmt`.
 
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use regex::Regex;
 
-/// Whether a text is of a format.
+/// Whether a string matches a format.
 pub(crate) fn fits(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => text.parse::<Timestamp>().is_ok(),
@@ -80,7 +80,7 @@ pub(crate) fn is_cidr(text: &str) -> bool {
     bits.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
-/// A duration of Go, or a number and a word.
+/// Whether the text is a Go duration, or a number and a unit.
 fn is_duration(text: &str) -> bool {
     if orlop_apimachinery::duration::parse(text.strip_prefix('-').unwrap_or(text)).is_ok() {
         return true;
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats() {
+    fn formats_accept_valid_and_reject_invalid_strings() {
         for (format, good, bad) in [
             ("date-time", "2026-01-02T03:04:05Z", "2026-01-02"),
             ("date", "2026-01-02", "2026-13-02"),

@@ -1,6 +1,6 @@
-//! Names that live for ever: metrics, discovery and tables take names of kinds as plain references,
-//! and the names of custom kinds come from clients. Each distinct text is kept once, so what is kept
-//! grows with the number of different names, not with the number of writes.
+//! Interns names for the lifetime of the process: metrics, discovery and tables need the names of kinds as static
+//! references, and the names of custom kinds come from clients. Each distinct text is stored once, so memory
+//! grows with the number of distinct names, not with the number of writes.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 static TEXTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
 static LISTS: LazyLock<Mutex<HashSet<&'static [&'static str]>>> = LazyLock::new(Mutex::default);
 
-/// The text, for ever.
+/// Returns the text as a static reference.
 pub(crate) fn intern(text: &str) -> &'static str {
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = texts.get(text) {
@@ -19,7 +19,7 @@ pub(crate) fn intern(text: &str) -> &'static str {
     kept
 }
 
-/// The list, for ever.
+/// Returns the list as a static reference.
 pub(crate) fn intern_list(list: &[&str]) -> &'static [&'static str] {
     let list: Vec<&'static str> = list.iter().map(|text| intern(text)).collect();
     let mut lists = LISTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_text_is_kept_once() {
+    fn equal_texts_and_lists_are_interned_once() {
         let (a, b) = (intern("widgets.example.com"), intern(&format!("widgets.{}", "example.com")));
         assert!(std::ptr::eq(a, b));
         let (a, b) = (intern_list(&["wd", "w"]), intern_list(&["wd", "w"]));

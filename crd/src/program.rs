@@ -8,7 +8,7 @@ use cel::common::ast::IdedExpr;
 #[derive(Clone)]
 pub(crate) struct Program {
     pub(crate) expr: Arc<IdedExpr>,
-    /// Whether it looks at the value before.
+    /// Whether the expression uses `oldSelf`.
     pub(crate) uses_old: bool,
 }
 
@@ -18,7 +18,7 @@ impl std::fmt::Debug for Program {
     }
 }
 
-/// The property that a name in an expression stands for (upstream: the escaping of property names).
+/// Returns the property name for an escaped name in an expression (upstream: the escaping of property names).
 pub(crate) fn unescape(name: &str) -> String {
     if !name.contains("__") {
         return name.to_owned();

@@ -1,4 +1,4 @@
-//! Pruning: members that a schema does not declare are dropped, and named for whoever wants to know.
+//! Prunes members that a schema does not declare, and reports their paths.
 //!
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema/pruning`.
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::schema::{Schema, Type};
 
-/// No more paths than this are listed.
+/// Maximum number of reported paths.
 const MAX_LISTED: usize = 100;
 
-/// Drops what the schema does not declare from a value at a path; the paths of that are appended.
-/// The root, and what is an embedded object, keeps `apiVersion`, `kind` and `metadata`.
+/// Removes the members that the schema does not declare, and appends their paths to `dropped`.
+/// The root and embedded objects retain `apiVersion`, `kind` and `metadata`.
 pub(crate) fn prune(schema: &Schema, value: &mut Value, is_object_root: bool, dropped: &mut Vec<String>) {
     Pruning { path: String::new(), dropped }.value(schema, value, is_object_root);
 }
@@ -46,7 +46,7 @@ impl Pruning<'_> {
                         }
                         return schema.preserve;
                     };
-                    // `additionalProperties: true` takes anything.
+                    // `additionalProperties: true` accepts any value.
                     let anything = property.is_none() && is_bare(schema);
                     if !anything {
                         self.below(name, |pruning| pruning.value(schema, value, false));
@@ -71,7 +71,7 @@ impl Pruning<'_> {
     }
 }
 
-/// Whether a schema says nothing at all.
+/// Whether a schema is empty.
 fn is_bare(schema: &Schema) -> bool {
     let says = schema.ty != Type::Any || schema.int_or_string || schema.preserve;
     !says && schema.properties.is_empty()
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_declared_goes() {
+    fn undeclared_members_are_pruned() {
         let text = json!({"type": "string"});
         for (case, schema, given, want, want_dropped) in [
             (
@@ -103,7 +103,7 @@ mod tests {
                 vec!["spec"],
             ),
             (
-                "3 kept by name, pruned below declared ones",
+                "3 undeclared members preserved, but pruned below declared ones",
                 json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
                        "properties": {"a": {"type": "object", "properties": {"b": text}}}}),
                 json!({"a": {"b": "", "c": 1}, "z": {"y": 1}}),

@@ -11,6 +11,6 @@ pub(crate) struct Rule {
     pub(crate) message_program: Option<Program>,
     pub(crate) reason: String,
     pub(crate) field_path: Option<Vec<String>>,
-    /// The rule is asked also where there is no value before.
+    /// Whether the rule is evaluated even without an old value.
     pub(crate) old_is_optional: bool,
 }

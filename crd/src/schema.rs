@@ -1,5 +1,5 @@
-//! The structural form of a schema: what a definition says about its objects, made once per version
-//! so that pruning, defaults, validation and ownership need not look at JSON schemas again.
+//! The structural form of a schema, built once per version, so that pruning, defaults, validation and field
+//! ownership do not parse JSON schemas again.
 //!
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema`.
 
@@ -16,7 +16,7 @@ use crate::rule::Rule;
 /// The type of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Type {
-    /// Nothing is said: anything fits.
+    /// Unspecified: any value is valid.
     #[default]
     Any,
     Object,
@@ -54,7 +54,7 @@ impl Type {
     }
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Items {
     #[default]
@@ -63,7 +63,7 @@ pub(crate) enum Items {
     Map(Vec<String>),
 }
 
-/// What a value must be besides its type.
+/// Constraints on a value besides its type.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) maximum: Option<f64>,
@@ -72,7 +72,7 @@ pub(crate) struct Limits {
     pub(crate) exclusive_minimum: bool,
     pub(crate) max_length: Option<u64>,
     pub(crate) min_length: Option<u64>,
-    /// The pattern and its text.
+    /// The compiled pattern and its source.
     pub(crate) pattern: Option<(Regex, String)>,
     pub(crate) max_items: Option<u64>,
     pub(crate) min_items: Option<u64>,
@@ -84,41 +84,41 @@ pub(crate) struct Limits {
     pub(crate) format: String,
 }
 
-/// A schema of a value.
+/// The schema of a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schema {
     pub(crate) ty: Type,
     pub(crate) properties: BTreeMap<String, Schema>,
-    /// What values of other keys are; `additionalProperties: true` is an empty schema.
+    /// The schema of values under other keys; `additionalProperties: true` is an empty schema.
     pub(crate) additional: Option<Box<Schema>>,
     pub(crate) items: Option<Box<Schema>>,
     pub(crate) nullable: bool,
-    /// Members that are not declared are kept.
+    /// Whether undeclared members are preserved.
     pub(crate) preserve: bool,
-    /// The value is an object of some kind, with apiVersion, kind and metadata.
+    /// Whether the value is an embedded object with apiVersion, kind and metadata.
     pub(crate) embedded: bool,
     pub(crate) int_or_string: bool,
     pub(crate) list: Items,
     pub(crate) atomic_map: bool,
     pub(crate) default: Option<Value>,
-    /// Most values have none, and those share one.
+    /// Most values have no limits and share one instance.
     pub(crate) limits: Arc<Limits>,
     pub(crate) all_of: Vec<Schema>,
     pub(crate) any_of: Vec<Schema>,
     pub(crate) one_of: Vec<Schema>,
     pub(crate) not: Option<Box<Schema>>,
     pub(crate) rules: Vec<Rule>,
-    /// Whether any rule stands in it.
+    /// Whether this schema or a nested one has rules.
     pub(crate) rules_inside: bool,
 }
 
 impl Schema {
-    /// The schema in a `JSONSchemaProps` without its rules.
+    /// Reads the schema in a `JSONSchemaProps` without its rules.
     pub(crate) fn without_rules(props: &Value) -> Self {
         Schema::read(props, |_| Vec::new())
     }
 
-    /// The schema in a `JSONSchemaProps`. `compile` compiles the rules of `x-kubernetes-validations`.
+    /// Reads the schema in a `JSONSchemaProps`. `compile` compiles the rules of `x-kubernetes-validations`.
     pub(crate) fn read(props: &Value, compile: fn(&Value) -> Vec<Rule>) -> Self {
         let of = |props: &Value| Schema::read(props, compile);
         let text = |name: &str| props[name].as_str().unwrap_or_default();
@@ -160,12 +160,12 @@ impl Schema {
         schema
     }
 
-    /// The schemas of what is in its values.
+    /// Returns the schemas of the nested values.
     fn children(&self) -> impl Iterator<Item = &Schema> {
         self.properties.values().chain(self.additional.as_deref()).chain(self.items.as_deref())
     }
 
-    /// The type of an object of this schema, for ownership.
+    /// Returns the type of an object of this schema, for field ownership.
     pub(crate) fn root_type(&self, name: &str) -> Arc<StructType> {
         let mut ty = self.structure(name);
         ty.fields.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind" | "metadata"));
@@ -296,7 +296,7 @@ impl Limits {
     }
 }
 
-/// The members of an object, or none.
+/// Returns the members of an object; empty for any other value.
 pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
 }

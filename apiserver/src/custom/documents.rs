@@ -21,9 +21,9 @@ pub(crate) struct CustomOpenApi {
     /// One document per group and version that has no built-in kinds.
     pub(crate) own: OpenApi,
     pub(crate) index: OnceLock<Document>,
-    /// Whether the index names the group of orlop's own paths.
+    /// Whether the index lists the group of orlop's own endpoints.
     pub(crate) lists_own: bool,
-    /// Built-in and custom: in the old form there is one document for all.
+    /// Built-in and custom kinds: the old format has one document for all.
     pub(crate) all: OnceLock<OpenApi>,
     pub(crate) resources: Vec<ResourceDoc>,
 }

@@ -1,4 +1,4 @@
-//! The custom kinds that are served now: one immutable snapshot, replaced when a definition is written.
+//! The currently served custom kinds: one immutable snapshot, replaced when a definition is written.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -18,9 +18,9 @@ use orlop_api::object::Object;
 #[derive(Default)]
 pub struct Kinds {
     served: ArcSwap<Served>,
-    /// One who replaces the snapshot at a time.
+    /// Serializes the replacements of the snapshot.
     replacing: Mutex<()>,
-    /// Whether discovery lists the group of orlop's own paths.
+    /// Whether discovery lists the group of orlop's own endpoints.
     lists_own: bool,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Debug for Kinds {
     }
 }
 
-/// A definition that is served.
+/// A served definition.
 #[derive(Clone)]
 struct Live {
     definition: Arc<Definition>,
@@ -44,27 +44,27 @@ impl Live {
     }
 }
 
-/// What is served at one time.
+/// A snapshot of the served kinds.
 #[derive(Default)]
 pub(crate) struct Served {
     definitions: Vec<Live>,
     kinds: HashMap<(&'static str, &'static str, &'static str), KindRef>,
-    /// Groups and their versions, the preferred one first.
+    /// Returns the groups and their versions, the preferred one first.
     groups: BTreeMap<&'static str, Vec<&'static str>>,
-    /// Whether discovery lists the group of orlop's own paths.
+    /// Whether discovery lists the group of orlop's own endpoints.
     pub(crate) lists_own: bool,
-    /// Discovery and OpenAPI with these kinds, built when first asked for.
+    /// The discovery and OpenAPI documents with these kinds, built on first use.
     documents: OnceLock<Documents>,
 }
 
 impl Kinds {
-    /// No custom kinds yet; `lists_own`: discovery lists the group of orlop's own paths.
+    /// Returns a set without custom kinds; `lists_own`: discovery lists the group of orlop's own endpoints.
     pub(crate) fn listing(lists_own: bool) -> Self {
         let served = Served { lists_own, ..Served::default() };
         Kinds { served: ArcSwap::from_pointee(served), lists_own, ..Kinds::default() }
     }
 
-    /// What is served now.
+    /// Returns the current snapshot.
     pub(crate) fn now(&self) -> Arc<Served> {
         self.served.load_full()
     }
@@ -77,7 +77,7 @@ impl Kinds {
         self.served.load().kinds.get(&(group, version, plural)).cloned()
     }
 
-    /// Whether a definition is being deleted by now; `None` when it no longer exists.
+    /// Whether a definition is being deleted; `None` if it no longer exists.
     pub(crate) fn is_terminating(&self, definition: DefinitionId<'_>) -> Option<bool> {
         let served = self.served.load();
         let found = served.definitions.iter().map(|live| &live.definition).find(|known| {
@@ -87,7 +87,7 @@ impl Kinds {
         found.map(|known| known.is_terminating)
     }
 
-    /// Cancelled when the objects of a definition are no longer served in this form.
+    /// Returns a token that is cancelled when the objects of a definition are no longer served in this form.
     pub(crate) fn ended(&self, definition: DefinitionId<'_>) -> CancellationToken {
         let served = self.served.load();
         let found = served.definitions.iter().find(|live| live.definition.id() == definition);
@@ -101,8 +101,9 @@ impl Kinds {
         )
     }
 
-    /// Serves these definitions from now on, and the bundled ones, which stand before stored ones of their names. What is
-    /// made already is not made again. Watches of what is no more, or is another now, end; all of them end with the server.
+    /// Serves these definitions and the bundled ones, which take precedence over stored ones with the same name.
+    /// Unchanged definitions are not compiled again. Watches of removed or changed definitions end; all watches end
+    /// with the server.
     pub(crate) fn serve(&self, definitions: &[Listed], closing: &CancellationToken) {
         let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.now();
@@ -162,12 +163,12 @@ impl Served {
         served
     }
 
-    /// The kinds, in no order.
+    /// Returns the kinds in arbitrary order.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &KindRef> {
         self.kinds.values()
     }
 
-    /// A kind that shows the objects of a definition, whether it is served or not.
+    /// Returns a kind that shows the objects of a definition, even if that kind is not served.
     pub(crate) fn any_of(&self, definition: &str) -> Option<KindRef> {
         let found = self.definitions.iter().find(|live| live.name() == definition)?;
         Some(KindRef::Custom(Arc::new(CustomKind::first(&found.definition))))
@@ -178,7 +179,7 @@ impl Served {
         &self.groups
     }
 
-    /// Name and prefix of each definition, once each.
+    /// Returns the group, plural and storage prefix of each definition, once each.
     pub(crate) fn prefixes(&self) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
         self.definitions.iter().map(|live| {
             let kind = CustomKind::first(&live.definition);
@@ -187,7 +188,7 @@ impl Served {
         })
     }
 
-    /// The documents about all kinds, built-in and custom.
+    /// Returns the documents about all kinds, built-in and custom.
     pub(crate) fn documents(&self, build: impl FnOnce() -> Documents) -> &Documents {
         self.documents.get_or_init(build)
     }

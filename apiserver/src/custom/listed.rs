@@ -12,8 +12,8 @@ use orlop_api::object::Object;
 #[derive(Clone)]
 pub(crate) struct Listed {
     pub(super) record: Arc<Record<Projection>>,
-    /// The definition without its versions. They are nearly all of it, and names, conditions and finalizers
-    /// are read far more often.
+    /// The definition without its versions, which are most of its size. Names, conditions and finalizers are read
+    /// far more often.
     pub(crate) head: Arc<Object>,
 }
 
@@ -24,7 +24,7 @@ impl Listed {
         Listed { record: record.clone(), head: Arc::new(head) }
     }
 
-    /// The whole definition, with the status that `head` has.
+    /// Returns the whole definition, with the status of `head`.
     pub(crate) fn whole(&self) -> Object {
         let mut whole = stored::decode(&self.record);
         whole.copy_member(&self.head, "status");

@@ -1,4 +1,4 @@
-//! HTTP answers: one object, an error, a Status; with warnings, in the form that was negotiated.
+//! HTTP responses: one object, an error or a Status, with warnings, in the negotiated form.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use orlop_api::object::Object;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
-/// What a write left behind.
+/// The result of a write.
 pub(crate) enum Written {
     /// A record of the store.
     Record(Arc<Record<Projection>>),
@@ -27,7 +27,7 @@ pub(crate) enum Written {
     Object(Object),
 }
 
-/// The answer to a write.
+/// Returns the response to a write.
 pub(crate) fn written(
     kind: &KindRef,
     code: u16,
@@ -45,7 +45,7 @@ pub(crate) fn written(
     Ok(response)
 }
 
-/// One record: a copy of its bytes, unless it has to look different.
+/// Returns one record: a copy of its bytes, unless another form is negotiated.
 pub(crate) fn record(
     kind: &KindRef,
     code: u16,
@@ -62,7 +62,7 @@ pub(crate) fn record(
     Ok(json_bytes(code, wanted, out))
 }
 
-/// One object.
+/// Returns one object in the negotiated form.
 pub(crate) fn object(
     kind: &KindRef,
     code: u16,
@@ -83,7 +83,7 @@ pub(crate) fn object(
     value_answer(code, wanted, &value)
 }
 
-/// Any JSON value in the negotiated form.
+/// Returns any JSON value in the negotiated form.
 pub(crate) fn value_answer(code: u16, wanted: Wanted, value: &Value) -> Result<Response, ApiError> {
     match wanted.media {
         Media::Json => Ok(json_bytes(code, wanted, value.to_string().into_bytes())),
@@ -95,7 +95,7 @@ pub(crate) fn value_answer(code: u16, wanted: Wanted, value: &Value) -> Result<R
     }
 }
 
-/// JSON text in the negotiated layout.
+/// Returns JSON text in the negotiated layout.
 pub(crate) fn json_bytes(code: u16, wanted: Wanted, mut json: Vec<u8>) -> Response {
     if wanted.pretty {
         json = pretty::indent(&json);
@@ -109,7 +109,7 @@ fn yaml(value: &Value) -> Result<Vec<u8>, ApiError> {
     serde_saphyr::to_string(value).map(String::into_bytes).map_err(ApiError::internal)
 }
 
-/// An error.
+/// Returns an error response.
 pub(crate) fn error(error: &ApiError, media: Media, pretty: bool) -> Response {
     let status = error.to_status();
     let wanted = Wanted { media, pretty, ..Wanted::JSON };
@@ -122,14 +122,14 @@ pub(crate) fn error(error: &ApiError, media: Media, pretty: bool) -> Response {
     response
 }
 
-/// Text, as health checks and unknown paths answer.
+/// Returns a plain-text response, as for health checks and unknown paths.
 pub(crate) fn text(code: u16, text: impl Into<Vec<u8>>) -> Response {
     let mut response = body(code, "text/plain; charset=utf-8", text.into());
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// Bytes of a type.
+/// Returns a response with bytes of a content type.
 pub(crate) fn body(code: u16, content_type: &'static str, bytes: Vec<u8>) -> Response {
     let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -137,11 +137,11 @@ pub(crate) fn body(code: u16, content_type: &'static str, bytes: Vec<u8>) -> Res
     response
 }
 
-/// All texts together may have this many characters before they are cut.
+/// Maximum total length of all warnings before they are truncated, characters.
 const WARNINGS_BUDGET: usize = 4096;
 const WARNING_CUT: usize = 256;
 
-/// Adds one `Warning` header per text, each text once, within upstream's budget.
+/// Adds one `Warning` header per distinct text, within upstream's budget.
 pub(crate) fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
     let mut texts: Vec<&String> = Vec::new();
     for warning in warnings {

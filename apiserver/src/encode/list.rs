@@ -1,4 +1,4 @@
-//! Answers that hold many objects.
+//! Responses with lists of objects.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::registry::{Kind, KindRef};
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
-/// The records of a list and what its metadata says.
+/// The records and the metadata of a list.
 pub(crate) struct Listed {
     pub(crate) records: Vec<Arc<Record<Projection>>>,
     pub(crate) revision: Revision,
@@ -45,7 +45,7 @@ impl Listed {
 /// Bodies above this size are sent in pieces, so that a long list is never in memory twice.
 const PIECE: usize = 64 * 1024;
 
-/// The answer to a list.
+/// Returns the response to a list request.
 pub(crate) fn answer(
     kind: &KindRef,
     listed: Listed,
@@ -88,13 +88,13 @@ pub(crate) fn answer(
     answer::value_answer(200, wanted, &value)
 }
 
-/// An item of a list that is no copy. Those of custom kinds say what they are.
+/// Returns an item that is not a copy of stored bytes. Items of custom kinds include kind and apiVersion.
 fn item(kind: &dyn Kind, record: &Record<Projection>) -> Value {
     let object = stored::decode_as(kind, record);
     if kind.is_custom() { shape::with_kind(kind, object) } else { object.into_value() }
 }
 
-/// The list as copies of stored bytes.
+/// Returns the list as copies of stored bytes.
 fn copied(kind: &KindRef, listed: Listed, wanted: Wanted) -> Response {
     let names = kind.names();
     let mut head = Vec::with_capacity(PIECE);
@@ -125,7 +125,7 @@ fn copied(kind: &KindRef, listed: Listed, wanted: Wanted) -> Response {
             (Ok::<_, std::convert::Infallible>(Bytes::from(out)), (rest, next))
         }))
     });
-    // Fused, because the compression asks once more behind the end.
+    // Fused, because the compression polls the stream once more after its end.
     let mut response = Response::new(Body::from_stream(pieces.fuse()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if size > COMPRESS_ABOVE {
@@ -134,8 +134,8 @@ fn copied(kind: &KindRef, listed: Listed, wanted: Wanted) -> Response {
     response
 }
 
-/// Appends items from `at` on until the piece is full; behind the last one the list is closed, and
-/// the next position is past the end.
+/// Appends items from `at` on until the piece is full. After the last item, the list is closed, and the next
+/// position is past the end.
 fn fill(
     kind: &dyn Kind,
     records: &[Arc<Record<Projection>>],

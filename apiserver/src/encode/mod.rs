@@ -1,4 +1,4 @@
-//! HTTP answers with objects. The encodings are in `orlop-codec`; here are the bodies, and records of the store.
+//! HTTP responses with objects: bodies, and records of the store. The encodings are in `orlop-codec`.
 
 pub(crate) mod answer;
 pub(crate) mod list;
@@ -9,6 +9,6 @@ pub(crate) use orlop_codec::encode::{negotiate, pretty, protobuf, shape, table};
 /// Bodies above this size are compressed, bytes.
 pub(crate) const COMPRESS_ABOVE: usize = 128 * 1024;
 
-/// Marks an answer that is long though its length is not known yet.
+/// Marks a response that is long although its length is not known yet.
 #[derive(Clone, Copy)]
 pub(crate) struct LongBody;

@@ -1,4 +1,4 @@
-//! Records of the store as `orlop-codec` encodes and decodes them.
+//! Encodes and decodes records of the store with `orlop-codec`.
 
 use bytes::Bytes;
 use orlop_codec::encode::envelope;
@@ -9,7 +9,7 @@ use crate::projection::Projection;
 use crate::registry::Kind;
 use orlop_api::object::Object;
 
-/// The stored object of a record, shown at a revision (its own, or that of the deletion).
+/// Returns the stored object of a record at a revision (its own, or that of the deletion).
 pub(crate) fn at(record: &Record<Projection>, revision: Revision) -> StoredObject<'_> {
     StoredObject { value: &record.value, splice: record.view.splice, revision: revision.0 }
 }
@@ -18,25 +18,25 @@ fn current(record: &Record<Projection>) -> StoredObject<'_> {
     at(record, record.mod_revision)
 }
 
-/// Bytes and projection of an object. The object is in its stored form (no view) and has a uid
-/// and a creation time.
+/// Encodes an object to bytes and its projection. The object must be in its stored form (no view) and have a
+/// UID and a creation time.
 pub(crate) fn encode(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
     let (value, projection) = stored::encode(kind, object);
     (value, Projection(projection))
 }
 
-/// The same for a new object.
+/// Encodes a new object.
 pub(crate) fn encode_new(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
     let (value, projection) = stored::encode_new(kind, object);
     (value, Projection(projection))
 }
 
-/// The object of a record in its stored form, with its resourceVersion.
+/// Decodes the object of a record in its stored form, with its resourceVersion.
 pub(crate) fn decode(record: &Record<Projection>) -> Object {
     stored::decode(current(record))
 }
 
-/// The object of a record as a kind shows it.
+/// Decodes the object of a record in the form that a kind shows.
 pub(crate) fn decode_as(kind: &dyn Kind, record: &Record<Projection>) -> Object {
     stored::decode_as(kind, current(record))
 }

@@ -1,11 +1,11 @@
-//! Definitions that orlop brings: kinds that belong to no Kubernetes server, but without which the storage half is not whole.
+//! Bundled definitions: kinds that are not part of a Kubernetes server but that storage needs.
 //!
-//! They are served by the machinery of custom kinds, from the start and for ever. They lie in no store, so that a client sees
-//! no definition that it has not made; and one that a client makes under the same name is kept, and shown, and changes
-//! nothing about what is served: its kind is there already, and it takes no objects along when it goes. The controllers
-//! rely on the form that is here.
+//! They are served like custom kinds, from startup on, and are not in the store, so clients list only definitions
+//! that a client has created. A client may create a definition with the same name. It is stored and shown but
+//! does not change the served kind, and deleting it deletes no objects. The controllers rely on the form defined
+//! here.
 //!
-//! Fields, rules and their texts are those of kubernetes-csi/external-snapshotter, client/config/crd.
+//! Fields, rules and messages are those of kubernetes-csi/external-snapshotter, client/config/crd.
 
 use std::sync::LazyLock;
 
@@ -34,12 +34,12 @@ static DEFINITIONS: LazyLock<Vec<Object>> = LazyLock::new(|| {
     read
 });
 
-/// The definitions, their names accepted. They have no UID.
+/// Returns the bundled definitions. Their names are accepted, and they have no UID.
 pub fn definitions() -> &'static [Object] {
     &DEFINITIONS
 }
 
-/// Whether a definition of this name is one of them.
+/// Whether a definition with this name is bundled.
 pub fn has(name: &str) -> bool {
     definitions().iter().any(|object| object.name() == name)
 }
@@ -52,7 +52,7 @@ mod tests {
     use crate::definition::is_established;
 
     #[test]
-    fn they_would_be_taken_if_somebody_wrote_them() {
+    fn bundled_definitions_are_valid_and_established() {
         for object in definitions() {
             let name = object.name();
             assert!(has(name) && is_established(object), "{name}");

@@ -8,17 +8,17 @@ use super::{extensions, functions};
 use crate::program::{Program, unescape};
 use crate::schema::{Schema, Type};
 
-/// Bytes that an expression may have.
+/// Maximum length of an expression, bytes.
 const MAX_LENGTH: usize = 16 * 1024;
-/// Brackets inside each other, at the most.
+/// Maximum nesting depth of brackets.
 const MAX_NESTING: usize = 32;
-/// Steps inside each other, at the most.
+/// Maximum nesting depth of steps.
 const MAX_DEPTH: usize = 250;
-/// Bytes.
+/// Stack size of the parser thread, bytes.
 const PARSER_STACK: usize = 256 << 20;
 
 impl Program {
-    /// Reads an expression. The error says what cannot be compiled.
+    /// Parses an expression. The error describes why it does not compile.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_LENGTH {
             return Err(format!("the expression is longer than {MAX_LENGTH} bytes"));
@@ -26,14 +26,14 @@ impl Program {
         if nesting(text) > MAX_NESTING {
             return Err(format!("the expression is nested more than {MAX_NESTING} brackets deep"));
         }
-        // The parser needs far more stack than a thread of the server has.
+        // The parser needs far more stack than a server thread has.
         let text = text.to_owned();
         let parsing = std::thread::Builder::new().stack_size(PARSER_STACK).spawn(move || parse(&text));
         let parsed = parsing.map_err(|error| error.to_string())?.join();
         parsed.unwrap_or_else(|_| Err("the expression cannot be read".to_owned()))
     }
 
-    /// Holds the fields that it names against the schema of `self`.
+    /// Checks the fields that the expression uses against the schema of `self`.
     pub(crate) fn check_fields(&self, schema: &Schema) -> Result<(), String> {
         let mut check = Check { bound: Vec::new(), uses_old: false, schema: Some(schema) };
         check.expr(&self.expr).map(|_| ())
@@ -51,7 +51,7 @@ fn parse(text: &str) -> Result<Program, String> {
     Ok(Program { uses_old: check.uses_old, expr: Arc::new(expr) })
 }
 
-/// How deep brackets are nested in a text. Those inside of texts count as well.
+/// Returns the nesting depth of the brackets in a text. Brackets in string literals count too.
 fn nesting(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     for c in text.bytes() {
@@ -65,7 +65,7 @@ fn nesting(text: &str) -> usize {
     deepest
 }
 
-/// How many steps are inside each other.
+/// Returns the nesting depth of the steps.
 fn depth(expr: &IdedExpr) -> usize {
     let deepest = |parts: &mut dyn Iterator<Item = &IdedExpr>| parts.map(depth).max().unwrap_or(0);
     1 + match &expr.expr {
@@ -83,7 +83,7 @@ fn depth(expr: &IdedExpr) -> usize {
     }
 }
 
-/// What is known about a value before there is one.
+/// The schema of a value, as far as it is known before evaluation.
 #[derive(Clone, Copy)]
 enum KnownType<'s> {
     Nothing,
@@ -135,7 +135,7 @@ impl<'s> Check<'s> {
             }
             Expr::Call(call) => {
                 let name = call.func_name.as_str();
-                // `ip.isCanonical(x)` and the like are functions whose names have dots.
+                // `ip.isCanonical(x)` and similar calls use functions with dotted names.
                 let space = call.target.as_deref().and_then(|target| match &target.expr {
                     Expr::Ident(space) if functions::is_namespace(space) && !self.is_bound(space) => {
                         Some(space)
@@ -182,7 +182,7 @@ impl<'s> Check<'s> {
             "self" => Ok(known),
             "oldSelf" => {
                 self.uses_old = true;
-                // With optionalOldSelf it is an optional, of which nothing is known.
+                // With optionalOldSelf, the value is an optional without a known schema.
                 Ok(KnownType::Nothing)
             }
             "int" | "uint" | "double" | "bool" | "string" | "bytes" | "list" | "map" | "null_type"
@@ -206,14 +206,14 @@ fn field<'s>(operand: KnownType<'s>, name: &str, _is_test: bool) -> Result<Known
     if let Some(property) = schema.properties.get(&unescape(name)) {
         return Ok(KnownType::Schema(property));
     }
-    // What every object has is there without being declared.
+    // The fields of every object need no declaration.
     if schema.preserve || schema.embedded || matches!(name, "apiVersion" | "kind" | "metadata") {
         return Ok(KnownType::Nothing);
     }
     Err(format!("undefined field '{name}'"))
 }
 
-/// What a macro's variable stands for: items of a list, keys of a map.
+/// Returns the schema of a macro's variable, which is an item of a list or a key of a map.
 fn item(range: KnownType<'_>) -> KnownType<'_> {
     match range {
         KnownType::Schema(schema) if schema.ty == Type::Array => element(range),

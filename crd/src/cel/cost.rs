@@ -1,11 +1,11 @@
-//! The cost of expressions, and why an expression has no value.
+//! Cost limits of expressions, and the failures of an evaluation.
 
-/// What one expression may cost, as upstream has it: a step is one.
+/// Maximum cost of one expression, as upstream; a step costs 1.
 const PER_RULE: u64 = 1_000_000;
-/// What all expressions for one object may cost.
+/// Maximum cost of all expressions for one object.
 const PER_OBJECT: u64 = 10_000_000;
 
-/// What is left to be spent on an object.
+/// The remaining cost budget of an object.
 pub(crate) struct Budget(u64);
 
 impl Budget {
@@ -14,14 +14,14 @@ impl Budget {
     }
 }
 
-/// Why an expression has no value.
+/// The reason why an expression returns no value.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Failure {
-    /// It failed: `no such key: foo`.
+    /// The evaluation failed: `no such key: foo`.
     Error(String),
-    /// It costs more than one expression may.
+    /// The cost exceeds the limit of one expression.
     RuleTooCostly,
-    /// There is nothing left for this object.
+    /// The budget of the object is exhausted.
     ObjectTooCostly,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn fail<T>(why: impl Into<String>) -> Result<T> {
     Err(Failure::Error(why.into()))
 }
 
-/// Counts the steps of one expression.
+/// Measures the cost of one expression.
 pub(super) struct Meter {
     spent: u64,
     left: u64,
@@ -42,7 +42,7 @@ impl Meter {
         Meter { spent: 0, left: budget.0 }
     }
 
-    /// Subtracts the steps from the budget of the object.
+    /// Subtracts the measured cost from the budget of the object.
     pub(super) fn charge(&self, budget: &mut Budget) {
         budget.0 = budget.0.saturating_sub(self.spent);
     }

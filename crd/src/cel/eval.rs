@@ -1,4 +1,4 @@
-//! The steps of an expression, each of which is paid for.
+//! Evaluates the steps of an expression and charges the cost of each.
 
 use std::rc::Rc;
 
@@ -7,14 +7,14 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 use super::cost::{Budget, Failure, Meter, Result, fail};
 use super::{Program, Val, extensions, functions};
 
-/// What an expression is about.
+/// The values of `self` and `oldSelf`.
 pub(crate) struct Input<'v> {
     pub(crate) own: Val<'v>,
     pub(crate) old: Option<Val<'v>>,
 }
 
 impl Program {
-    /// Runs the expression.
+    /// Evaluates the expression.
     pub(crate) fn run<'v>(&self, input: &Input<'v>, budget: &mut Budget) -> Result<Val<'v>> {
         let mut run = Run { input, bound: Vec::new(), meter: Meter::new(budget) };
         let result = run.expr(&self.expr);
@@ -98,7 +98,7 @@ impl<'v> Run<'_, 'v> {
 
     fn select(&mut self, operand: &Val<'v>, name: &str) -> Result<Val<'v>> {
         if let Val::Optional(inner) = operand {
-            // Behind an optional everything is one.
+            // Selecting a field of an optional returns an optional.
             let value = inner.as_ref().and_then(|value| value.field(name));
             return Ok(Val::Optional(value.map(Rc::new)));
         }
@@ -154,7 +154,7 @@ impl<'v> Run<'_, 'v> {
             match self.expr(&all.loop_step) {
                 Ok(value) => {
                     self.bound[depth].1 = value;
-                    // An error that a later item makes irrelevant is none: `[a, b].exists(x, ...)`.
+                    // An item that decides the result discards earlier errors: `[a, b].exists(x, ...)`.
                     if decides(all, &self.bound[depth].1) {
                         failure = None;
                     }
@@ -223,7 +223,7 @@ impl<'v> Run<'_, 'v> {
         }
     }
 
-    /// `&&` and `||`: what decides counts, also where the other side fails.
+    /// `&&` and `||`: a deciding operand determines the result even if the other operand fails.
     fn logical(&mut self, args: &[IdedExpr], decisive: bool) -> Result<Val<'v>> {
         let mut failure = None;
         for arg in args {
@@ -239,7 +239,7 @@ impl<'v> Run<'_, 'v> {
     }
 }
 
-/// Whether the loop is that of `all` or `exists`, in which errors wait for a decision.
+/// Whether the loop is that of `all` or `exists`, which fail only if no item decides the result.
 fn is_logical(all: &ComprehensionExpr) -> bool {
     matches!(&all.loop_step.expr, Expr::Call(call) if matches!(call.func_name.as_str(), "_&&_" | "_||_"))
 }

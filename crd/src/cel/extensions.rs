@@ -1,4 +1,4 @@
-//! Functions that Kubernetes adds to CEL: about texts, lists, patterns, quantities, addresses, URLs.
+//! Functions that Kubernetes adds to CEL, for strings, lists, patterns, quantities, addresses and URLs.
 //!
 //! Upstream: apiserver `pkg/cel/library`, cel-go `ext/strings.go`.
 
@@ -62,12 +62,12 @@ const KNOWN: &[&str] = &[
     "masked",
 ];
 
-/// Whether a function of that name can be run here.
+/// Whether this module implements a function of that name.
 pub(super) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name)
 }
 
-/// Calls a function, if it is one of these; a method's receiver is its first argument.
+/// Calls a function; `None` if this module does not implement it. The receiver of a method is its first argument.
 pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
     texts(meter, name, args)
         .or_else(|| lists(name, args))
@@ -135,13 +135,13 @@ fn texts<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<V
     })
 }
 
-/// A place in bytes as one in characters, or -1.
+/// Converts a byte offset to a character offset; -1 for `None`.
 fn place<'v>(text: &str, at: Option<usize>) -> Val<'v> {
     at.map_or(Val::Int(-1), |at| number(text[..at].chars().count()))
 }
 
 fn replaced<'v>(meter: &mut Meter, text: &str, from: &str, to: &str, times: usize) -> Result<Val<'v>> {
-    // What comes out may be far longer than what goes in.
+    // The result may be far longer than the input.
     let hits = text.matches(from).count().min(times) as u64;
     meter.pay(hits.saturating_mul(1 + to.len() as u64 / 16))?;
     Ok(Val::text(&text.replacen(from, to, times)))
@@ -266,7 +266,7 @@ fn quantities<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
     })
 }
 
-/// An absolute URL, or an absolute path.
+/// Parses an absolute URL or an absolute path.
 fn parse_url(text: &str) -> Option<http::Uri> {
     let uri: http::Uri = text.parse().ok()?;
     (uri.scheme().is_some() || text.starts_with('/')).then_some(uri)
@@ -316,7 +316,7 @@ fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
     Some((address.parse().ok()?, bits.parse().ok()?))
 }
 
-/// The bits of an address, from the left, and how many they are.
+/// Returns the bits of an address, left-aligned, and their number.
 fn bits(address: IpAddr) -> (u128, u32) {
     match address {
         IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),

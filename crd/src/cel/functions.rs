@@ -1,4 +1,4 @@
-//! CEL's own operators and functions.
+//! CEL's standard operators and functions.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use super::Val;
 use super::cost::{Meter, Result, fail};
 use crate::pattern::compile;
 
-/// Functions whose names have dots stand behind these words.
+/// Whether the name is the namespace of functions with dotted names.
 pub(super) fn is_namespace(name: &str) -> bool {
     matches!(name, "optional" | "sets" | "ip")
 }
@@ -75,19 +75,19 @@ const KNOWN: &[&str] = &[
     "ip.isCanonical",
 ];
 
-/// Whether a function of that name can be run here.
+/// Whether this module implements a function of that name.
 pub(super) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name)
 }
 
-/// The type that a name stands for.
+/// Returns the type of that name.
 pub(super) fn type_named(name: &str) -> Option<&'static str> {
     ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"]
         .into_iter()
         .find(|known| *known == name)
 }
 
-/// Calls a function, if it is one of these; a method's receiver is its first argument.
+/// Calls a function; `None` if this module does not implement it. The receiver of a method is its first argument.
 pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
     Some(match (name, args) {
         ("!_", [Val::Bool(value)]) => Ok(Val::Bool(!value)),
@@ -178,7 +178,7 @@ pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Optio
 fn ordered<'v>(a: &Val<'v>, b: &Val<'v>, is: impl Fn(Ordering) -> bool) -> Result<Val<'v>> {
     match (a.order(b), a, b) {
         (Some(order), _, _) => Ok(Val::Bool(is(order))),
-        // Nothing is less or more than what is no number.
+        // Every ordering comparison with NaN is false.
         (None, Val::Double(_), _) | (None, _, Val::Double(_)) => Ok(Val::Bool(false)),
         (None, _, _) => fail("no such overload"),
     }
@@ -276,7 +276,7 @@ fn is_in<'v>(value: &Val<'v>, range: &Val<'v>) -> Result<Val<'v>> {
 }
 
 fn matches<'v>(meter: &mut Meter, text: &str, pattern: &str) -> Result<Val<'v>> {
-    // Patterns are compiled each time, which costs more than the search.
+    // Patterns are compiled on every call, which costs more than the search.
     meter.pay(200 + (pattern.len() as u64) * (1 + text.len() as u64 / 100))?;
     match compile(pattern) {
         Ok(pattern) => Ok(Val::Bool(pattern.is_match(text))),
@@ -284,7 +284,7 @@ fn matches<'v>(meter: &mut Meter, text: &str, pattern: &str) -> Result<Val<'v>> 
     }
 }
 
-/// A value as texts and errors show it.
+/// Formats a value for strings and error messages.
 pub(super) fn shown(value: &Val<'_>) -> String {
     match value {
         Val::Null => "null".to_owned(),
@@ -358,7 +358,7 @@ fn convert<'v>(name: &str, value: &Val<'v>) -> Result<Val<'v>> {
     }
 }
 
-/// A duration as Go writes it: `-1h30m`.
+/// Parses a duration in Go's format: `-1h30m`.
 pub(super) fn span(text: &str) -> Option<SignedDuration> {
     let (rest, negative) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
     let span = SignedDuration::try_from(orlop_apimachinery::duration::parse(rest).ok()?).ok()?;

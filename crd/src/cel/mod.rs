@@ -1,10 +1,9 @@
-//! CEL, as rules of schemas use it. The `cel` crate reads expressions; they are run here, because every
-//! step has to be counted (a rule may not hold up the server), values come straight from JSON and its
-//! schema, and Kubernetes has functions of its own.
+//! Evaluates the CEL expressions of validation rules. The `cel` crate parses expressions; this module evaluates
+//! them, because every step must be counted (a rule must not block the server), values are read directly from
+//! JSON and its schema, and Kubernetes adds functions.
 //!
-//! `check` parses expressions and checks their names, `value` is what they work on, `eval` the steps, `cost` their
-//! price,
-//! `functions` and `extensions` what can be called.
+//! `check` parses expressions and checks their names, `value` defines their values, `eval` evaluates the steps,
+//! `cost` limits their cost, and `functions` and `extensions` implement the functions.
 
 mod check;
 mod cost;

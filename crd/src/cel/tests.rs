@@ -34,7 +34,7 @@ fn subject() -> (Value, Schema) {
 }
 
 #[test]
-fn expressions_have_values() {
+fn expressions_return_the_expected_values() {
     let (value, schema) = subject();
     for (text, want) in [
         ("self.n + 2 * 3 - 1", "8"),
@@ -105,7 +105,7 @@ fn expressions_have_values() {
 }
 
 #[test]
-fn errors_are_told() {
+fn failed_expressions_report_the_cause() {
     let (value, schema) = subject();
     for (text, want) in [
         ("self.missing == 'x'", "no such key: missing"),
@@ -125,7 +125,7 @@ fn errors_are_told() {
 }
 
 #[test]
-fn what_cannot_be_run_is_not_compiled() {
+fn invalid_or_oversized_expressions_do_not_compile() {
     for text in ["", "self.", "frob(self)", "self.x.format([1])", "a.b", "Message{}", "self.all(x, y > 1)"] {
         assert!(Program::parse(text).is_err(), "{text}");
     }
@@ -143,7 +143,7 @@ fn what_cannot_be_run_is_not_compiled() {
 }
 
 #[test]
-fn texts_do_not_grow_without_end() {
+fn repeated_replacement_exceeds_the_cost_limit() {
     let (value, schema) = subject();
     let text = "[1,2,3,4,5,6,7,8,9,10].map(a, [1,2,3,4,5,6,7,8,9,10].map(b, 'xxxxxxxxxxxxxxxx'.replace('x', 'yyyyyyyyyyyyyyyy')\
                 .replace('y', 'zzzzzzzzzzzzzzzz').replace('z', 'wwwwwwwwwwwwwwww').replace('w', 'vvvvvvvvvvvvvvvv')\

@@ -1,4 +1,4 @@
-//! What expressions work on: JSON as its schema sees it, and what is made of it.
+//! Values of expressions: JSON, typed by its schema, and computed values.
 
 use std::cmp::Ordering;
 use std::net::IpAddr;
@@ -21,9 +21,9 @@ pub(crate) enum Val<'v> {
     Text(Rc<str>),
     Bytes(Rc<[u8]>),
     List(Rc<Vec<Val<'v>>>),
-    /// Pairs in the order in which they were written.
+    /// Pairs in the order of the expression.
     Map(Rc<Vec<(Val<'v>, Val<'v>)>>),
-    /// An object or list as it stands in the document, with its schema where there is one.
+    /// An object or list of the document, with its schema if known.
     Json(&'v Value, Option<&'v Schema>),
     Time(Timestamp),
     Span(SignedDuration),
@@ -40,7 +40,7 @@ impl<'v> Val<'v> {
         Val::Text(text.into())
     }
 
-    /// A JSON value as its schema sees it.
+    /// Converts a JSON value to the type that its schema declares.
     pub(crate) fn of(value: &'v Value, schema: Option<&'v Schema>) -> Self {
         let ty = schema.map_or(Type::Any, |schema| schema.ty);
         match value {
@@ -49,7 +49,7 @@ impl<'v> Val<'v> {
             Value::Number(number) => match (ty, number.as_i64()) {
                 (Type::Number, _) => Val::Double(number.as_f64().unwrap_or_default()),
                 (_, Some(number)) => Val::Int(number),
-                // A whole number that came with a point.
+                // An integer written with a decimal point.
                 #[allow(clippy::cast_possible_truncation)]
                 (Type::Integer, None) => Val::Int(number.as_f64().unwrap_or_default() as i64),
                 (_, None) => Val::Double(number.as_f64().unwrap_or_default()),
@@ -72,7 +72,7 @@ impl<'v> Val<'v> {
         made.unwrap_or_else(|| Val::text(text))
     }
 
-    /// What its type is called.
+    /// Returns the name of the value's type.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Val::Null => "null_type",
@@ -95,7 +95,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub(super) fn items(&self) -> Option<Vec<Val<'v>>> {
         match self {
             Val::List(list) => Some(list.as_ref().clone()),
@@ -107,7 +107,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    /// The keys of a map.
+    /// Returns the keys of a map.
     pub(super) fn keys(&self) -> Option<Vec<Val<'v>>> {
         match self {
             Val::Map(pairs) => Some(pairs.iter().map(|(key, _)| key.clone()).collect()),
@@ -116,7 +116,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    /// How many items, members, characters or bytes it has.
+    /// Returns the number of items, members, characters or bytes.
     pub(super) fn size(&self) -> Option<usize> {
         match self {
             Val::Text(text) => Some(text.chars().count()),
@@ -129,7 +129,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    /// A member of a map, by its key.
+    /// Returns a member of a map by its key.
     pub(super) fn get(&self, key: &Val<'v>) -> Option<Val<'v>> {
         match (self, key) {
             (Val::Map(pairs), key) => {
@@ -145,7 +145,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    /// A member of an object, by the name that expressions use.
+    /// Returns a member of an object by its name in expressions.
     pub(super) fn field(&self, name: &str) -> Option<Val<'v>> {
         let is_map = match self {
             Val::Json(_, Some(schema)) => schema.additional.is_some(),
@@ -155,7 +155,7 @@ impl<'v> Val<'v> {
         found.or_else(|| self.get(&Val::text(name)))
     }
 
-    /// About how much it holds: what comparing or copying it costs.
+    /// Returns the approximate size, which is the cost of comparing or copying the value.
     pub(super) fn weight(&self) -> u64 {
         match self {
             Val::Text(text) => 1 + text.len() as u64 / 16,
@@ -170,7 +170,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    /// Whether two values are equal; numbers are, whatever their types.
+    /// Whether two values are equal. Numbers are compared regardless of their types.
     pub(super) fn equals(&self, other: &Val<'v>) -> bool {
         if let Some(order) = self.number_order(other) {
             return order == Some(Ordering::Equal);
@@ -209,7 +209,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    /// The order of two values, if they have one.
+    /// Returns the order of two values, if they are ordered.
     pub(super) fn order(&self, other: &Val<'v>) -> Option<Ordering> {
         if let Some(order) = self.number_order(other) {
             return order;
@@ -224,7 +224,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    /// `None` when one is no number; the inner `None` is for what cannot be compared (NaN).
+    /// Compares two numbers; `None` if one is not a number. The inner `None` means that they have no order (NaN).
     #[allow(clippy::cast_precision_loss)]
     fn number_order(&self, other: &Val<'v>) -> Option<Option<Ordering>> {
         let whole = |value: &Val<'_>| match value {
@@ -243,7 +243,7 @@ impl<'v> Val<'v> {
     }
 }
 
-/// Lists that their schema calls sets or maps are equal in any order.
+/// Whether the schemas of both lists declare sets or maps, which are equal in any order.
 fn is_set(a: &Val<'_>, b: &Val<'_>) -> bool {
     use crate::schema::Items;
     let of = |value: &Val<'_>| matches!(value, Val::Json(_, Some(schema)) if schema.list != Items::Atomic);

@@ -1,4 +1,4 @@
-//! The rules of a definition: names, versions, what may change, and what becomes of it.
+//! Defaults, validation rules and conditions of definitions: names, versions, immutable fields and deletion.
 //!
 //! Upstream: apiextensions-apiserver `pkg/apis/apiextensions/validation`.
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{columns, structural};
 
-/// Upstream's texts about names.
+/// Upstream's messages about names.
 const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
     validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
@@ -16,15 +16,15 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
     '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const IMMUTABLE: &str = "field is immutable";
-/// Fields that objects can be selected by, at the most.
+/// Maximum number of selectable fields.
 const MAX_SELECTABLE: usize = 8;
-/// Groups that are Kubernetes' own want a word from whoever speaks for it.
+/// The annotation that approves a definition in one of Kubernetes' own groups.
 pub const APPROVED: &str = "api-approved.kubernetes.io";
 
-/// What holds a definition until its objects are gone.
+/// The finalizer that retains a definition until its objects are deleted.
 pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// What a client may leave out.
+/// Fills in the fields that a client may omit.
 pub fn defaults(object: &mut Object) {
     let kind = object.str_at(&["spec", "names", "kind"]).to_owned();
     if object.str_at(&["spec", "names", "singular"]).is_empty() && !kind.is_empty() {
@@ -38,7 +38,7 @@ pub fn defaults(object: &mut Object) {
     }
 }
 
-/// The status of a definition that nobody has looked at.
+/// Sets the status of a definition that no controller has processed yet.
 pub fn first_status(object: &mut Object) {
     let stored: Vec<Value> = storage_version(object).into_iter().map(Value::from).collect();
     let status = json!({
@@ -47,7 +47,7 @@ pub fn first_status(object: &mut Object) {
     object.set(&["status"], status);
 }
 
-/// Adds the storage version to those that objects may be stored in.
+/// Adds the storage version to the stored versions.
 pub(crate) fn keep_stored_versions(object: &mut Object) {
     let Some(version) = storage_version(object) else { return };
     let stored = object.object_at(&["status"]).entry("storedVersions").or_insert_with(|| json!([]));
@@ -70,12 +70,12 @@ fn versions(object: &Object) -> &[Value] {
     object.at(&["spec", "versions"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Whether a group is Kubernetes' own.
+/// Whether a group belongs to Kubernetes.
 pub fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].iter().any(|own| group == *own || group.ends_with(&format!(".{own}")))
 }
 
-/// The rules for a definition.
+/// Validates a definition.
 pub(crate) fn validate(object: &Object, old: Option<&Object>, errors: &mut FieldErrors) {
     let group = object.str_at(&["spec", "group"]);
     let plural = object.str_at(&["spec", "names", "plural"]);
@@ -106,7 +106,7 @@ pub(crate) fn validate(object: &Object, old: Option<&Object>, errors: &mut Field
     validate_names(object, &spec.child("names"), errors);
     match object.str_at(&["spec", "conversion", "strategy"]) {
         "None" => {}
-        // Nothing here calls webhooks; to take this and not do it would give wrong objects.
+        // No conversion webhook is ever called; accepting this strategy would return wrong objects.
         other => errors.not_supported(&spec.child("conversion").child("strategy"), other, &["None"]),
     }
     let is_new_group = old.is_none_or(|old| old.str_at(&["spec", "group"]) != group);
@@ -235,7 +235,7 @@ fn validate_column(column: &Value, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// Objects can be selected by texts, numbers and truths that stand at one place.
+/// Checks that a selectable field is a string, an integer or a boolean at a simple path.
 fn validate_selectable(given: &str, schema: &Value, path: &Path, errors: &mut FieldErrors) {
     if given.is_empty() {
         return errors.required(path, "");
@@ -293,7 +293,7 @@ fn validate_names(object: &Object, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// The rules for a change of a definition.
+/// Validates an update of a definition.
 pub(crate) fn validate_update(object: &Object, old: &Object, errors: &mut FieldErrors) {
     let spec = Path::new("spec");
     let mut fixed = |path: &[&str]| {
@@ -312,7 +312,7 @@ pub(crate) fn validate_update(object: &Object, old: &Object, errors: &mut FieldE
     validate_stored_versions(object, errors);
 }
 
-/// Every version that objects may be stored in is still there.
+/// Checks that every stored version is still defined.
 pub(crate) fn validate_stored_versions(object: &Object, errors: &mut FieldErrors) {
     let path = Path::new("status.storedVersions");
     let stored = object.at(&["status", "storedVersions"]).and_then(Value::as_array);
@@ -339,19 +339,19 @@ pub(crate) fn validate_stored_versions(object: &Object, errors: &mut FieldErrors
     }
 }
 
-/// The status of a condition, `""` when there is none.
+/// Returns the status of a condition, `""` if the condition is missing.
 pub fn condition<'o>(object: &'o Object, ty: &str) -> &'o str {
     let all = object.at(&["status", "conditions"]).and_then(Value::as_array);
     let found = all.into_iter().flatten().find(|condition| condition["type"] == ty);
     found.and_then(|found| found["status"].as_str()).unwrap_or_default()
 }
 
-/// Whether its kind is served.
+/// Whether the kind of the definition is served.
 pub fn is_established(object: &Object) -> bool {
     condition(object, "Established") == "True"
 }
 
-/// Puts a condition in place of the one of its type; its time is that of the last change of its status.
+/// Adds or replaces the condition of a type. Its transition time changes only with its status.
 pub fn set_condition(object: &mut Object, ty: &str, status: &str, reason: &str, message: &str, now: &Value) {
     let conditions = object.object_at(&["status"]).entry("conditions").or_insert(Value::Null);
     if !conditions.is_array() {
@@ -385,7 +385,7 @@ fn is_subdomain(text: &str) -> bool {
     crate::format::fits("k8s-long-name", text)
 }
 
-/// Marks a definition as one whose objects will go.
+/// Marks a definition as terminating; the deletion of its objects follows.
 pub fn begin_delete(object: &mut Object) {
     if condition(object, "Terminating") == "True" {
         return;

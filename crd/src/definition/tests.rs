@@ -19,7 +19,7 @@ fn widgets() -> Value {
     })
 }
 
-/// The widgets with what a JSON merge patch changes.
+/// Returns the widgets definition with a JSON merge patch applied.
 fn changed(patch: Value) -> Object {
     let mut value = widgets();
     json_patch::merge(&mut value, &patch);
@@ -33,7 +33,7 @@ fn texts(errors: &FieldErrors) -> Vec<String> {
 }
 
 #[test]
-fn what_is_left_out_is_filled_in() {
+fn new_definition_receives_default_names_and_status() {
     let mut object = changed(json!({}));
     assert_eq!(object.str_at(&["spec", "names", "singular"]), "widget");
     assert_eq!(object.str_at(&["spec", "names", "listKind"]), "WidgetList");
@@ -48,7 +48,7 @@ fn what_is_left_out_is_filled_in() {
 }
 
 #[test]
-fn rules_of_a_definition() {
+fn invalid_definitions_are_rejected() {
     let version = |patch: Value| {
         let mut version = widgets()["spec"]["versions"][0].clone();
         json_patch::merge(&mut version, &patch);
@@ -133,7 +133,7 @@ fn rules_of_a_definition() {
 }
 
 #[test]
-fn protected_groups_want_approval() {
+fn protected_groups_require_the_approval_annotation() {
     let patch = |annotations: Value| json!({"metadata": {"name": "widgets.storage.k8s.io", "annotations": annotations}, "spec": {"group": "storage.k8s.io"}});
     let mut errors = FieldErrors::new();
     validate(&changed(patch(json!({}))), None, &mut errors);
@@ -147,7 +147,7 @@ fn protected_groups_want_approval() {
 }
 
 #[test]
-fn what_may_change() {
+fn group_is_immutable_and_scope_and_kind_once_established() {
     let established = |established: bool| {
         let mut object = changed(json!({}));
         first_status(&mut object);
@@ -188,7 +188,7 @@ fn what_may_change() {
 }
 
 #[test]
-fn stored_versions_stay() {
+fn stored_versions_must_remain_in_spec() {
     let mut object = changed(json!({}));
     first_status(&mut object);
     object.set(&["spec", "versions"], json!([{"name": "v2", "storage": true, "served": true}]));
@@ -210,7 +210,7 @@ fn stored_versions_stay() {
 }
 
 #[test]
-fn conditions_keep_their_times() {
+fn transition_time_changes_only_with_the_status() {
     let mut object = Object::default();
     set_condition(&mut object, "A", "True", "r", "m", &json!("1"));
     set_condition(&mut object, "A", "True", "other", "m", &json!("2"));

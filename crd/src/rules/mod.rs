@@ -1,4 +1,4 @@
-//! Rules of schemas (`x-kubernetes-validations`): their own rules, and what they say about a value.
+//! Validates the rules of schemas (`x-kubernetes-validations`) and evaluates them on values.
 //!
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema/cel`.
 
@@ -11,21 +11,22 @@ use crate::rule::Rule;
 use crate::schema::{Schema, members};
 use crate::validate::Twins;
 
-/// Reasons that a rule may give.
+/// Reasons that a rule may specify.
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const MAX_MESSAGE: usize = 2048;
 
 impl Schema {
-    /// The schema in a `JSONSchemaProps`. What makes no sense is left out: the definition's rules have
-    /// refused it, or it comes from a store that another server has written.
+    /// Reads the schema in a `JSONSchemaProps`. Invalid parts are ignored: either the validation of the definition
+    /// has rejected them, or another server wrote the store.
     pub(crate) fn of(props: &Value) -> Self {
         Schema::read(props, Rule::all)
     }
 }
 
 impl Rule {
-    /// Those of a schema. What cannot be compiled has been refused with the definition.
+    /// Compiles the rules of a schema. Rules that do not compile are ignored; the validation of the definition
+    /// rejects them.
     pub(crate) fn all(rules: &Value) -> Vec<Self> {
         rules.as_array().into_iter().flatten().filter_map(Rule::of).collect()
     }
@@ -45,7 +46,7 @@ impl Rule {
         })
     }
 
-    /// What a broken rule says when it has no message of its own.
+    /// Returns the message of a broken rule, or a default one if the rule has none.
     fn fallback(&self) -> String {
         if self.message.is_empty() { format!("failed rule: {}", self.text) } else { self.message.clone() }
     }
@@ -55,13 +56,13 @@ impl Rule {
     }
 }
 
-/// `.spec.color`, or `['a.b']` at the beginning.
+/// Parses a field path: `.spec.color`, or one that starts with `['a.b']`.
 fn field_path(text: &str) -> Option<Vec<String>> {
     let text = if text.starts_with('[') { format!(".{text}") } else { text.to_owned() };
     simple_path(&text)
 }
 
-/// The rules for a rule of a schema; `is_traceable` says whether a value before can be found there.
+/// Validates a rule of a schema. If `is_traceable` is false, the rule must not use `oldSelf`.
 pub(crate) fn validate(
     rule: &Value,
     schema: &Schema,
@@ -132,7 +133,7 @@ fn compile(text: &str, schema: &Schema) -> Result<Program, String> {
     Ok(program)
 }
 
-/// Asks every rule of a schema about a value, and where there is one, the value before.
+/// Evaluates every rule of a schema on a value and, if there is one, the old value.
 pub(crate) fn judge(schema: &Schema, value: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let mut judge = Judge { budget: Budget::new(), errors, exhausted: false };
     judge.value(schema, &Path::default(), value, old);
@@ -152,7 +153,7 @@ impl Judge<'_> {
         let changed = old != Some(value);
         for rule in &schema.rules {
             let asks_old = rule.program.uses_old;
-            // What has not changed is not judged again, except by rules about changes.
+            // Unchanged values are not validated again, except by transition rules.
             let due = if asks_old { old.is_some() || rule.old_is_optional } else { changed };
             if due && !self.exhausted {
                 self.rule(rule, schema, path, value, old);
@@ -215,7 +216,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The text of a message that is computed, or the plain one.
+    /// Returns the computed message, or the static one.
     fn message(&mut self, rule: &Rule, input: &Input<'_>) -> String {
         let Some(program) = &rule.message_program else { return rule.fallback() };
         match program.run(input, &mut self.budget) {
@@ -233,7 +234,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Objects and lists are too long to be shown.
+    /// Reports an invalid value. Objects and lists are too long for the message.
     fn wrong(&mut self, path: &Path, value: &Value, why: &str) {
         match value {
             Value::Object(_) | Value::Array(_) => self.errors.invalid_unshown(path, why),

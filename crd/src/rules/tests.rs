@@ -19,7 +19,7 @@ fn spec(rule: Value) -> Value {
 }
 
 #[test]
-fn rules_are_asked() {
+fn broken_rules_are_reported_with_message_and_path() {
     for (case, rule, value, old, want) in [
         ("1 kept", json!({"rule": "self.min <= self.max"}), json!({"min": 1, "max": 2}), None, vec![]),
         (
@@ -87,7 +87,7 @@ fn rules_are_asked() {
 }
 
 #[test]
-fn no_rule_runs_for_long() {
+fn costly_rule_stops_at_its_cost_limit() {
     let rule = json!({"rule": "self.list.all(a, self.list.all(b, self.list.all(c, a + b + c >= 0)))",
                       "message": "long"});
     let list: Vec<u32> = (0..2000).collect();
@@ -103,7 +103,7 @@ fn no_rule_runs_for_long() {
 }
 
 #[test]
-fn rules_that_make_no_sense_are_refused() {
+fn invalid_rules_are_rejected() {
     for (case, rule, want) in [
         ("1 empty", json!({"rule": " "}), "p.rule: Required value: rule is not specified"),
         (

@@ -1,5 +1,5 @@
-//! Whether a schema is structural: everything has a type, and what only judges values says nothing
-//! about their form. Texts are upstream's.
+//! Checks that a schema is structural: every value has a type, and value validations do not define structure. The
+//! error messages are upstream's.
 //!
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema/validation.go` and
 //! `pkg/apis/apiextensions/validation`.
@@ -12,14 +12,14 @@ use crate::rules;
 use crate::schema::{Schema, Type, members};
 use crate::{default, prune, validate as values};
 
-/// Schemas may be this deep.
+/// Maximum depth of a schema.
 const MAX_DEPTH: usize = 64;
-/// And have so many parts.
+/// Maximum number of parts of a schema.
 const MAX_NODES: usize = 40_000;
-/// A pattern or a rule, which has to be compiled, counts as so many parts.
+/// Number of parts that a pattern or a rule counts as, because it must be compiled.
 const COMPILED: usize = 20;
 
-/// Where a schema stands.
+/// The position of a schema.
 #[derive(Clone, Copy, PartialEq)]
 enum SchemaPosition {
     Root,
@@ -27,7 +27,7 @@ enum SchemaPosition {
     Item,
 }
 
-/// The rules for the schema of a version.
+/// Validates the schema of a version.
 pub(crate) fn validate(schema: &Value, path: &Path, errors: &mut FieldErrors) {
     let mut nodes = 0;
     if let Err(why) = measure(schema, 0, &mut nodes) {
@@ -67,7 +67,7 @@ fn measure(schema: &Value, depth: usize, nodes: &mut usize) -> Result<(), String
 struct Check<'e> {
     errors: &'e mut FieldErrors,
     in_metadata: bool,
-    /// Below items of lists that nothing tells apart there is no value before.
+    /// False below items of lists without keys, because these items cannot be matched with their old values.
     is_traceable: bool,
 }
 
@@ -114,7 +114,7 @@ impl Check<'_> {
         }
     }
 
-    /// Of metadata only the name may be judged.
+    /// Checks that the schema of metadata restricts only `name` and `generateName`.
     fn metadata(&mut self, schema: &Value, path: &Path) {
         let only = members(schema).all(|(name, value)| match name.as_str() {
             "type" | "description" => true,
@@ -128,7 +128,7 @@ impl Check<'_> {
         }
     }
 
-    /// What holds for every schema, wherever it stands.
+    /// Checks the rules for every schema, regardless of its position.
     fn plain(&mut self, schema: &Value, path: &Path) {
         for name in ["definitions", "dependencies", "patternProperties"] {
             if members(&schema[name]).next().is_some() {
@@ -267,7 +267,7 @@ impl Check<'_> {
         }
     }
 
-    /// What a schema of a value's form must say.
+    /// Checks the fields that define the structure of a value.
     fn form(&mut self, schema: &Value, path: &Path, place: SchemaPosition) {
         let errors = &mut *self.errors;
         let flag = |name: &str| schema[name] == true;
@@ -312,7 +312,7 @@ impl Check<'_> {
         }
     }
 
-    /// `allOf` and its like may judge what is there, and not say what is there.
+    /// Checks that `allOf`, `anyOf`, `oneOf` and `not` only validate values and do not define structure.
     fn combinations(&mut self, schema: &Value, form: &Value, path: &Path) {
         let either = form["x-kubernetes-int-or-string"] == true;
         for name in ["allOf", "anyOf", "oneOf"] {
@@ -376,7 +376,7 @@ impl Check<'_> {
         }
     }
 
-    /// A default is a value of its schema.
+    /// Checks that a default is valid for its schema.
     fn default(&mut self, schema: &Value, path: &Path) {
         let given = &schema["default"];
         if given.is_null() {

@@ -13,7 +13,7 @@ fn of(properties: Value) -> Value {
 }
 
 #[test]
-fn sound_schemas() {
+fn structural_schemas_are_accepted() {
     for (case, schema) in [
         ("1 nothing", json!({"type": "object"})),
         ("2 open", json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})),
@@ -61,7 +61,7 @@ fn sound_schemas() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_schemas_are_rejected() {
     for (case, schema, want) in [
         ("1 no type", json!({}), "s.type: Required value: must not be empty at the root"),
         (
@@ -183,7 +183,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn schemas_have_a_size() {
+fn schemas_that_are_too_deep_or_too_large_are_rejected() {
     let mut deep = json!({"type": "object"});
     for _ in 0..100 {
         deep = of(json!({"a": deep}));

@@ -1,7 +1,7 @@
-//! Whether a value is what its schema says, in upstream's words.
+//! Validates values against their schema, with upstream's error messages.
 //!
-//! With the value that is stored, what has not changed is not judged again: a schema may have become
-//! stricter since. Upstream: kube-openapi `pkg/validation/validate`, apiextensions-apiserver
+//! Values that equal the stored ones are not validated again: the schema may have become stricter since.
+//! Upstream: kube-openapi `pkg/validation/validate`, apiextensions-apiserver
 //! `pkg/apiserver/validation` and `pkg/apiserver/schema/{listtype,objectmeta}`.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::format;
 use crate::schema::{Items, Schema, Type, members};
 
-/// Holds a value against its schema; `old` is the stored value, if there is one.
+/// Validates a value against its schema; `old` is the stored value, if there is one.
 pub(crate) fn validate(
     schema: &Schema,
     path: &Path,
@@ -54,7 +54,7 @@ pub(crate) fn validate(
     }
 }
 
-/// The stored items of a list by their keys, where items can be told apart.
+/// The stored items of a list by their keys, if the list has keys.
 pub(crate) struct Twins<'v> {
     keys: &'v [String],
     by_keys: HashMap<Vec<Option<String>>, &'v Value>,
@@ -75,13 +75,13 @@ impl<'v> Twins<'v> {
         self.keys.iter().map(|key| item.get(key).map(Value::to_string)).collect()
     }
 
-    /// The stored item that an item is the successor of.
+    /// Returns the stored item with the same keys.
     pub(crate) fn of_item(&self, item: &Value) -> Option<&'v Value> {
         if self.by_keys.is_empty() { None } else { self.by_keys.get(&self.key(item)).copied() }
     }
 }
 
-/// What a value is called.
+/// Returns the name of a value's type.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -120,7 +120,7 @@ fn check_type(schema: &Schema, path: &Path, value: &Value, errors: &mut FieldErr
     fits
 }
 
-/// How texts name a place.
+/// Formats a path for error messages.
 fn place(path: &Path) -> String {
     let text = path.to_string();
     if text == "<nil>" { "in body".to_owned() } else { format!("{text} in body") }
@@ -273,7 +273,7 @@ fn check_object(schema: &Schema, path: &Path, value: &Value, old: Option<&Value>
     }
 }
 
-/// Items of sets and maps stand there once.
+/// Checks that the items of sets and maps are unique.
 fn check_list(schema: &Schema, path: &Path, list: &[Value], errors: &mut FieldErrors) {
     let shown = |item: &Value| match &schema.list {
         Items::Map(keys) => {
@@ -293,7 +293,7 @@ fn check_list(schema: &Schema, path: &Path, list: &[Value], errors: &mut FieldEr
     }
 }
 
-/// Objects inside objects say what they are.
+/// Checks that an embedded object has an apiVersion and a kind.
 fn check_embedded(path: &Path, value: &Value, errors: &mut FieldErrors) {
     for name in ["apiVersion", "kind"] {
         match value.get(name) {

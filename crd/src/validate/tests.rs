@@ -13,7 +13,7 @@ fn spec(schema: Value) -> Value {
 }
 
 #[test]
-fn values_are_held_against_the_schema() {
+fn schema_violations_are_reported() {
     let whole = |ty: &str| json!({"type": ty});
     let cases: Vec<(&str, Value, Value, Vec<&str>)> = vec![
         (
@@ -138,7 +138,7 @@ fn values_are_held_against_the_schema() {
 }
 
 #[test]
-fn what_has_not_changed_is_not_judged_again() {
+fn unchanged_values_are_not_validated_again() {
     let schema = spec(json!({
         "size": {"type": "integer", "maximum": 10},
         "l": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
@@ -156,7 +156,7 @@ fn what_has_not_changed_is_not_judged_again() {
 }
 
 #[test]
-fn items_of_long_lists_find_their_old_selves() {
+fn items_of_long_lists_match_their_old_items_by_key() {
     let item = json!({"type": "object", "properties": {"k": {"type": "integer"}, "v": {"type": "integer", "maximum": 5}}});
     let list = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": item});
     let schema = spec(json!({ "list": list }));

@@ -1,5 +1,5 @@
-//! Follows the definitions in the store: accepts their names, lets their kinds be served, and removes
-//! the objects of those that are deleted.
+//! Watches the definitions in the store: accepts their names, serves their kinds, and deletes the objects of
+//! deleted definitions.
 //!
 //! Upstream: apiextensions-apiserver `pkg/controller/{status,establish,apiapproval,finalizer}`.
 
@@ -31,12 +31,12 @@ use orlop_api::object::{Object, show_time};
 use orlop_api::query::Query;
 use orlop_auth::UserInfo;
 
-/// Before something that failed is tried again.
+/// Delay before a retry.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Objects that are deleted side by side.
+/// Maximum number of concurrent deletes.
 const SIDE_BY_SIDE: usize = 256;
 
-/// Serves what the store holds. Runs once before the server answers anybody.
+/// Serves the stored definitions. Runs once before the server answers requests.
 pub(crate) fn serve_stored(server: &Inner) {
     serve_all(&server.kinds, &server.store.head(), &server.closing);
 }
@@ -46,7 +46,7 @@ pub(crate) fn serve_all(kinds: &Kinds, head: &Snapshot<Projection>, closing: &Ca
     kinds.serve(&DefinitionCache::default().read(head), closing);
 }
 
-/// What was read last, so that the change of one definition does not read all the others again.
+/// The definitions of the last read, so that a change of one does not read all the others again.
 #[derive(Default)]
 struct DefinitionCache(HashMap<Key, Listed>);
 
@@ -66,7 +66,7 @@ impl DefinitionCache {
     }
 }
 
-/// Follows the definitions until the server closes.
+/// Watches the definitions until the server closes.
 pub(crate) async fn follow(server: Arc<Inner>) {
     let cleaning = Arc::new(Cleaning::default());
     let mut known = DefinitionCache::default();
@@ -105,24 +105,24 @@ async fn pause(server: &Inner) -> bool {
     }
 }
 
-/// Brings what is served, and the status of every definition, in line with the store. `false` when
-/// something is to be tried again.
+/// Reconciles the served kinds, and the status of every definition, with the store. Returns `false` if a write
+/// must be retried.
 async fn settle(server: &Arc<Inner>, known: &mut DefinitionCache, cleaning: &Arc<Cleaning>) -> bool {
     let stored = known.read(&server.store.head());
     let now = show_time(server.now());
     let mut wanted: Vec<Listed> = Vec::with_capacity(stored.len());
     for (at, listed) in stored.iter().enumerate() {
-        // What this round has accepted counts for those behind.
+        // Names accepted earlier in this round count for the definitions that follow.
         let others = wanted.iter().chain(&stored[at + 1..]).map(|other| &*other.head);
         let bundled = bundled::definitions().iter().filter(|other| other.name() != listed.head.name());
         let others: Vec<&Object> = bundled.chain(others).collect();
         let mut next = listed.head.as_ref().clone();
         accept(&mut next, &others, &now);
-        // What stays as it is is not kept twice.
+        // Unchanged definitions share one copy.
         let head = if next == *listed.head { listed.head.clone() } else { Arc::new(next) };
         wanted.push(Listed { head, ..listed.clone() });
     }
-    // Served first: whoever sees that a kind is established may use it at once.
+    // Served first: clients may use a kind as soon as it is established.
     server.kinds.serve(&wanted, &server.closing);
     let mut settled = true;
     for (listed, next) in stored.iter().zip(&wanted) {
@@ -149,7 +149,7 @@ async fn write(server: &Inner, record: &Arc<Record<Projection>>, object: &Object
     match server.store.commit(vec![write]).await {
         Ok(_) => true,
         Err(error) => {
-            // When somebody else has written it, that write's event brings us here again.
+            // If another writer has changed the definition, its event starts another round.
             tracing::debug!(%error, key = %record.key, "the status of a definition was not written");
             false
         }
@@ -158,7 +158,7 @@ async fn write(server: &Inner, record: &Arc<Record<Projection>>, object: &Object
 
 // === Cleaning up ===
 
-/// The definitions whose objects are being removed, by uid.
+/// The definitions with objects that are being deleted, by UID.
 #[derive(Default)]
 struct Cleaning(Mutex<BTreeMap<String, ()>>);
 
@@ -191,7 +191,7 @@ impl Cleaning {
     }
 }
 
-/// Removes the objects of a definition, waits until the last is gone, and lets the definition go.
+/// Deletes the objects of a definition, waits until none is left, and removes the finalizer.
 async fn clean(server: &Arc<Inner>, name: &str, uid: &str) -> Result<(), String> {
     let key = format!("{PREFIX}{name}");
     let mut told = false;
@@ -203,7 +203,7 @@ async fn clean(server: &Arc<Inner>, name: &str, uid: &str) -> Result<(), String>
             return Ok(());
         }
         if bundled::has(name) {
-            // Its kind goes on without it, and so do the objects.
+            // The bundled definition continues to serve the kind, so the objects remain.
             return let_go(server, &record, definition).await;
         }
         let Some(kind) = server.kinds.now().any_of(name) else {
@@ -274,7 +274,7 @@ fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> 
     }
 }
 
-/// Takes the finalizer away; a definition that nothing else holds goes with it.
+/// Removes the finalizer, and deletes the definition if it has no other finalizer.
 async fn let_go(server: &Inner, record: &Arc<Record<Projection>>, mut object: Object) -> Result<(), String> {
     let Some(kind) = by_resource("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
         return Ok(());

@@ -14,7 +14,7 @@ fn definition(name: &str, names: Value) -> Object {
 }
 
 #[tokio::test]
-async fn what_has_not_changed_is_not_read_again() {
+async fn unchanged_definitions_are_not_read_again() {
     let store = orlop_store::memory::Memory::<Projection>::new();
     let put = async |name: &str, expect: Expect| {
         let mut object = definition(name, json!({}));
