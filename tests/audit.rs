@@ -37,7 +37,11 @@ fn audit(dir: &Path, plane: &Plane, driver: &Hostpath, more: &[&str]) -> Command
     let args = ["volumes", "audit", &flag, "--server", &url];
     let output = command(&*ORLOP, dir).args(args).args(more).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    CommandOutput { code: output.status.code().unwrap(), out: text(&output.stdout), errors: text(&output.stderr) }
+    CommandOutput {
+        code: output.status.code().unwrap(),
+        out: text(&output.stdout),
+        errors: text(&output.stderr),
+    }
 }
 
 #[tokio::test]

@@ -20,7 +20,11 @@ fn run(program: &str, dir: &Path, args: &[&str], variables: &[(&str, &str)]) -> 
     let mut command = command(program, dir);
     let output = command.args(args).envs(variables.iter().copied()).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    CommandOutput { code: output.status.code().unwrap(), out: text(&output.stdout), errors: text(&output.stderr) }
+    CommandOutput {
+        code: output.status.code().unwrap(),
+        out: text(&output.stdout),
+        errors: text(&output.stderr),
+    }
 }
 
 fn class(name: &str) -> Value {

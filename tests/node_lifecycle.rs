@@ -2,8 +2,9 @@
 //! and reports the node as ready. The registration of the real agent is tested too, in this process, with the
 //! real server.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_apimachinery::clock::Clock;
@@ -28,7 +29,7 @@ type Alive = Arc<Mutex<BTreeSet<String>>>;
 /// One agent for all nodes: every 0.5 s it renews the Lease of each live node and reports the node as ready.
 async fn agents(http: Http, alive: Alive) {
     loop {
-        let names = alive.lock().unwrap().clone();
+        let names = alive.lock().clone();
         let now = jiff::Timestamp::now();
         for name in names {
             let lease = json!({"spec": {"renewTime": format!("{now:.6}")}});
@@ -85,7 +86,7 @@ async fn silent_node_is_evicted_and_recovers() {
         http.patch(&format!("{PODS}/{name}/status"), &ready).await.expect(200);
     }
 
-    alive.lock().unwrap().remove("b");
+    alive.lock().remove("b");
     let lost =
         |node: &Value| condition(node, "Ready")["reason"] == "NodeStatusUnknown" && taints(node).len() == 2;
     let node = http.until(&format!("{NODES}/b"), "lost", lost).await;
@@ -103,7 +104,7 @@ async fn silent_node_is_evicted_and_recovers() {
     let open = |node: &Value| condition(node, "Ready")["status"] == "True" && taints(node).is_empty();
     http.until(&format!("{NODES}/a"), "ready and open, because it renews its Lease", open).await;
 
-    alive.lock().unwrap().insert("b".to_owned());
+    alive.lock().insert("b".to_owned());
     let node = http.until(&format!("{NODES}/b"), "back", |node| taints(node).is_empty()).await;
     assert_eq!(condition(&node, "Ready")["status"], "True");
     running.abort();

@@ -1,8 +1,9 @@
 //! Snapshots of the whole store, data loss, and restore; and a full disk.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::StreamExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
@@ -56,9 +57,9 @@ fn cache(client: kube::Client) -> Arc<Mutex<BTreeSet<String>>> {
             match event {
                 Ok(watcher::Event::Init) => listed.clear(),
                 Ok(watcher::Event::InitApply(object)) => drop(listed.insert(name(object))),
-                Ok(watcher::Event::InitDone) => *kept.lock().unwrap() = std::mem::take(&mut listed),
-                Ok(watcher::Event::Apply(object)) => drop(kept.lock().unwrap().insert(name(object))),
-                Ok(watcher::Event::Delete(object)) => drop(kept.lock().unwrap().remove(&name(object))),
+                Ok(watcher::Event::InitDone) => *kept.lock() = std::mem::take(&mut listed),
+                Ok(watcher::Event::Apply(object)) => drop(kept.lock().insert(name(object))),
+                Ok(watcher::Event::Delete(object)) => drop(kept.lock().remove(&name(object))),
                 // The server is down; the watcher retries.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
             }
@@ -69,7 +70,7 @@ fn cache(client: kube::Client) -> Arc<Mutex<BTreeSet<String>>> {
 
 async fn holds(names: &Mutex<BTreeSet<String>>, wanted: &[&str]) {
     wait::until("the cache is up to date", async || {
-        let names = names.lock().unwrap();
+        let names = names.lock();
         if names.iter().map(String::as_str).eq(wanted.iter().copied()) {
             Ok(())
         } else {

@@ -1,8 +1,9 @@
 //! The environment of the rows: the directory, the servers, and the operations that several rows share.
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
@@ -161,12 +162,12 @@ impl Environment {
 
     /// Stores data of a stopped server for another row.
     pub(crate) fn keep(&self, kept: SharedData) {
-        *self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(kept);
+        *self.kept.lock() = Some(kept);
     }
 
     /// Takes the data that another row stored.
     pub(crate) fn kept(&self) -> Option<SharedData> {
-        self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
+        self.kept.lock().take()
     }
 }
 

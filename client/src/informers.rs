@@ -1,8 +1,9 @@
 //! One informer per kind, shared by all controllers and started by the first that asks for it.
 
+use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -39,7 +40,7 @@ impl Informers {
     where
         K: Object<DynamicType = ()>,
     {
-        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut started = self.started.lock();
         let known = started.get(&TypeId::of::<K>()).and_then(|e| e.informer.downcast_ref::<Informer<K>>());
         if let Some(informer) = known {
             return informer.clone();
@@ -98,7 +99,7 @@ impl Informers {
     /// controller that must not wait for kinds it does not use waits for its own with [`Informer::synced`].
     pub async fn wait_synced(&self) {
         let waits: Vec<_> = {
-            let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+            let started = self.started.lock();
             started.values().map(|entry| (entry.synced)()).collect()
         };
         join_all(waits).await;

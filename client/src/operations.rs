@@ -1,10 +1,11 @@
 //! Long actions outside the workers (recycle, delete, provision), at most one per key. A key that runs, or that failed
 //! a short while ago, is skipped; somebody asks again at the next resync.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -111,7 +112,7 @@ impl Operations {
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -129,7 +129,7 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::queue::RateLimit;
@@ -144,7 +144,7 @@ mod tests {
         run(&queue, 1, "test", |key| {
             let (queue, seen) = (&queue, &seen);
             async move {
-                let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut seen = seen.lock();
                 let nth = seen.iter().filter(|k| **k == key).count();
                 seen.push(key);
                 if seen.len() == 5 {
@@ -159,7 +159,7 @@ mod tests {
             }
         })
         .await;
-        let seen = seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let seen = seen.into_inner();
         assert_eq!(seen, ["fails", "panics", "well", "fails", "panics"]);
     }
 
@@ -181,7 +181,7 @@ mod tests {
         run_in_order(&queue, 4, "test", |key| {
             let (queue, log, met) = (queue.clone(), Arc::clone(&log), Arc::clone(&met));
             async move {
-                let lock = || log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let lock = || log.lock();
                 {
                     let mut log = lock();
                     log.begun.push(key);
@@ -199,7 +199,7 @@ mod tests {
             }
         })
         .await;
-        let log = log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let log = log.lock();
         assert_eq!((log.begun.as_slice(), log.most), (KEYS.as_slice(), 4));
     }
 
@@ -212,7 +212,7 @@ mod tests {
             let (queue, seen) = (queue.clone(), Arc::clone(&seen));
             async move {
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-                let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut seen = seen.lock();
                 let nth = seen.iter().filter(|k| **k == key).count();
                 seen.push(key);
                 if seen.len() == 5 {
@@ -227,7 +227,7 @@ mod tests {
             }
         })
         .await;
-        let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let mut seen = seen.lock().clone();
         seen.sort_unstable();
         assert_eq!(seen, ["fails", "fails", "panics", "panics", "well"]);
     }

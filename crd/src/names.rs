@@ -2,15 +2,16 @@
 //! references, and the names of custom kinds come from clients. Each distinct text is stored once, so memory
 //! grows with the number of distinct names, not with the number of writes.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 static TEXTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
 static LISTS: LazyLock<Mutex<HashSet<&'static [&'static str]>>> = LazyLock::new(Mutex::default);
 
 /// Returns the text as a static reference.
 pub(crate) fn intern(text: &str) -> &'static str {
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut texts = TEXTS.lock();
     if let Some(known) = texts.get(text) {
         return known;
     }
@@ -22,7 +23,7 @@ pub(crate) fn intern(text: &str) -> &'static str {
 /// Returns the list as a static reference.
 pub(crate) fn intern_list(list: &[&str]) -> &'static [&'static str] {
     let list: Vec<&'static str> = list.iter().map(|text| intern(text)).collect();
-    let mut lists = LISTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lists = LISTS.lock();
     if let Some(known) = lists.get(list.as_slice()) {
         return known;
     }

@@ -16,9 +16,10 @@
 //! changes, and then continue normally. The file with the script's name and the suffix `.held` lists the held
 //! calls, one per line.
 
+use parking_lot::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
@@ -171,7 +172,7 @@ impl Faults {
         let read = |source| FaultsError::Read { path: path.clone(), source };
         let found = fs::metadata(path).map_err(read)?;
         let stamp = Some((found.modified().map_err(read)?, found.len()));
-        let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut script = self.script.lock();
         if script.read_at == stamp {
             return Ok(());
         }
@@ -181,8 +182,8 @@ impl Faults {
         Ok(())
     }
 
-    fn script(&self) -> std::sync::MutexGuard<'_, Script> {
-        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    fn script(&self) -> parking_lot::MutexGuard<'_, Script> {
+        self.script.lock()
     }
 
     /// Waits for a new script.
@@ -212,7 +213,7 @@ impl Faults {
         if let Err(error) = self.refresh() {
             tracing::error!(%error, "the script stays as it was");
         }
-        let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut script = self.script.lock();
         script.rules.iter_mut().find_map(|rule| rule.takes(rpc).then(|| rule.clone()))
     }
 }

@@ -5,11 +5,12 @@
 //! A directory without a record is left over from an interrupted create or delete, and is removed at the start.
 //! Other files are never touched: if there are any, the driver does not start.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -152,7 +153,7 @@ impl Records {
     /// Waits until no other call changes this volume, and locks it.
     pub(crate) async fn turn(&self, id: &str) -> VolumeLock {
         let turn = {
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turns = self.turns.lock();
             if turns.len() > TURNS {
                 turns.retain(|_, turn| Arc::strong_count(turn) > 1);
             }
@@ -188,7 +189,7 @@ impl Records {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, RecordState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(crate) fn volume_dir(&self, id: &str) -> PathBuf {

@@ -12,7 +12,7 @@ use orlop_volume::fit::{self, Misfit, Wanted};
 use orlop_volume::object;
 
 use super::cluster_view::ClusterView;
-use super::facts::{Against, ClaimRequest, Facts, SelectorCache, Near};
+use super::facts::{Against, ClaimRequest, Facts, Near, SelectorCache};
 use super::fix;
 use super::model::{Candidate, Candidates, Rule, RuleCount, RuleVerdict};
 use super::places::AllowedNodes;

@@ -2,7 +2,8 @@
 //! first query. Every query reads the object itself and its events from the server, so the answer describes the
 //! current object; related objects come from the informers' caches.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -157,11 +158,11 @@ impl Service {
     }
 
     fn set(&self, source: Option<Arc<Source>>) {
-        *self.source.write().unwrap_or_else(PoisonError::into_inner) = source;
+        *self.source.write() = source;
     }
 
     fn source(&self) -> Option<Arc<Source>> {
-        self.source.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.source.read().clone()
     }
 
     /// Explains an object.
@@ -328,7 +329,7 @@ impl Live {
         // Adding the handler delivers and decodes all cached objects.
         let following = tokio::task::spawn_blocking(move || {
             volumes.add_handler(move |change| {
-                let mut facts = facts.write().unwrap_or_else(PoisonError::into_inner);
+                let mut facts = facts.write();
                 match &change.new {
                     Some(volume) => facts.put(change.key(), volume),
                     None => facts.remove(change.key()),
@@ -384,7 +385,7 @@ impl ClusterView for View {
     }
 
     fn facts(&self, each: &mut dyn FnMut(&Facts)) {
-        self.live.facts.read().unwrap_or_else(PoisonError::into_inner).all().for_each(each);
+        self.live.facts.read().all().for_each(each);
     }
 
     fn class(&self, name: &str) -> Option<Arc<StorageClass>> {

@@ -95,27 +95,43 @@ fn held(world: &dyn ClusterView, subject: &Subject, finalizer: &str) -> Finalize
         (names::FINALIZER_CLONING, Subject::Claim(_)) => {
             FinalizerBlock::waiting("the provisioner", "Clones of this claim are being created.", Vec::new())
         }
-        (names::FINALIZER_SNAPSHOT_CLAIM, Subject::Claim(_)) => {
-            FinalizerBlock::waiting(controller::SNAPSHOT, "A snapshot of this claim is being taken.", Vec::new())
-        }
-        (names::FINALIZER_VAC_PROTECTION, _) => {
-            FinalizerBlock::waiting(controller::VAC_PROTECTION, "A volume or claim still uses this class.", Vec::new())
-        }
+        (names::FINALIZER_SNAPSHOT_CLAIM, Subject::Claim(_)) => FinalizerBlock::waiting(
+            controller::SNAPSHOT,
+            "A snapshot of this claim is being taken.",
+            Vec::new(),
+        ),
+        (names::FINALIZER_VAC_PROTECTION, _) => FinalizerBlock::waiting(
+            controller::VAC_PROTECTION,
+            "A volume or claim still uses this class.",
+            Vec::new(),
+        ),
         (names::FINALIZER_SNAPSHOT_SOURCE | names::FINALIZER_SNAPSHOT_AS_SOURCE, _) => {
-            FinalizerBlock::waiting(controller::SNAPSHOT, "Volumes are being created from this snapshot.", Vec::new())
+            FinalizerBlock::waiting(
+                controller::SNAPSHOT,
+                "Volumes are being created from this snapshot.",
+                Vec::new(),
+            )
         }
-        (names::FINALIZER_SNAPSHOT_BOUND, _) => {
-            FinalizerBlock::waiting(controller::SNAPSHOT, "The content of this snapshot still exists.", Vec::new())
-        }
-        (names::FINALIZER_SNAPSHOT_CONTENT, _) => {
-            FinalizerBlock::waiting(controller::SNAPSHOT, "The snapshot in the storage is being deleted.", Vec::new())
-        }
-        (names::FINALIZER_FOREGROUND, _) => {
-            FinalizerBlock::waiting(controller::GARBAGE_COLLECTOR, "Its dependents are deleted first.", Vec::new())
-        }
-        (names::FINALIZER_ORPHAN, _) => {
-            FinalizerBlock::waiting(controller::GARBAGE_COLLECTOR, "Its dependents are orphaned first.", Vec::new())
-        }
+        (names::FINALIZER_SNAPSHOT_BOUND, _) => FinalizerBlock::waiting(
+            controller::SNAPSHOT,
+            "The content of this snapshot still exists.",
+            Vec::new(),
+        ),
+        (names::FINALIZER_SNAPSHOT_CONTENT, _) => FinalizerBlock::waiting(
+            controller::SNAPSHOT,
+            "The snapshot in the storage is being deleted.",
+            Vec::new(),
+        ),
+        (names::FINALIZER_FOREGROUND, _) => FinalizerBlock::waiting(
+            controller::GARBAGE_COLLECTOR,
+            "Its dependents are deleted first.",
+            Vec::new(),
+        ),
+        (names::FINALIZER_ORPHAN, _) => FinalizerBlock::waiting(
+            controller::GARBAGE_COLLECTOR,
+            "Its dependents are orphaned first.",
+            Vec::new(),
+        ),
         (finalizer, _) => FinalizerBlock::attention(
             "unknown",
             format!(
@@ -133,7 +149,11 @@ fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Final
     let objects: Vec<Reference> = pods.iter().map(|pod| Reference::to(pod.as_ref())).collect();
     let owner = controller::PVC_PROTECTION;
     if pods.is_empty() {
-        return FinalizerBlock::waiting(owner, "No pod uses the claim any more: it will be deleted soon.", objects);
+        return FinalizerBlock::waiting(
+            owner,
+            "No pod uses the claim any more: it will be deleted soon.",
+            objects,
+        );
     }
     let told: Vec<String> = pods
         .iter()
@@ -261,11 +281,13 @@ fn by_attacher(world: &dyn ClusterView, subject: &Subject, name: &str) -> Finali
             };
             FinalizerBlock::waiting(&format!("the attacher of {name}"), message, objects)
         }
-        Subject::Claim(_) | Subject::Pod(_) | Subject::Node(_) | Subject::Other(_) => FinalizerBlock::attention(
-            &format!("the attacher of {name}"),
-            "Objects of this kind are not attached.",
-            Vec::new(),
-        ),
+        Subject::Claim(_) | Subject::Pod(_) | Subject::Node(_) | Subject::Other(_) => {
+            FinalizerBlock::attention(
+                &format!("the attacher of {name}"),
+                "Objects of this kind are not attached.",
+                Vec::new(),
+            )
+        }
     }
 }
 

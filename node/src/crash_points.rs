@@ -9,11 +9,12 @@
 //! Steps stand before and after every change outside the process: mounts, directories, records, links, calls of
 //! drivers, writes to the API.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -63,7 +64,7 @@ fn book() -> Option<&'static Mutex<CrashPlan>> {
 pub(crate) fn reached(what: &str, place: impl AsRef<Path>) {
     let Some(book) = book() else { return };
     // Locked until the end: each run dies at one step.
-    let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut book = book.lock();
     match book.note(&told(what, place.as_ref())) {
         Ok(false) => {}
         Ok(true) => loop {

@@ -3,8 +3,9 @@
 //! Its contents are lost when it is dropped. Tests compare the embedded store with it, so the two share only
 //! the basic types and the watch hub.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::clock::{Clock, SystemClock};
 use crate::commit::check_sizes;
@@ -219,7 +220,7 @@ impl<V: View> Kv<V> for Memory<V> {
 
 impl<V> Shared<V> {
     fn lock(&self) -> MutexGuard<'_, MemoryState<V>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,9 +2,10 @@
 //! records its requests, and fails or returns wrong values on demand. It is called without a socket, so that
 //! paused time stays paused.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request as HttpRequest, Response as HttpResponse};
@@ -149,7 +150,7 @@ impl TestDriver {
 
     /// The state and configuration of the driver.
     pub fn state(&self) -> MutexGuard<'_, DriverState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// IDs of its volumes.
@@ -245,7 +246,10 @@ impl TestDriver {
     }
 
     /// Records a request and returns the state.
-    pub(super) fn take<T: Clone + Send + 'static>(&self, request: &Request<T>) -> MutexGuard<'_, DriverState> {
+    pub(super) fn take<T: Clone + Send + 'static>(
+        &self,
+        request: &Request<T>,
+    ) -> MutexGuard<'_, DriverState> {
         let mut state = self.state();
         state.requests.push(Box::new(request.get_ref().clone()));
         state

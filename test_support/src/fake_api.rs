@@ -1,7 +1,8 @@
 //! The interface of the fake API server for tests: initial objects, changes as another user, faults, the log of
 //! writes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::{Client, Resource};
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::http_side;
-use super::store::{KINDS, FakeResource, ErrorStatus, Store};
+use super::store::{ErrorStatus, FakeResource, KINDS, Store};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::recorder::EventSink;
 
@@ -264,7 +265,7 @@ impl FakeApi {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, FakeApiState> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 
     /// The server's time, in the format of timestamps in objects.

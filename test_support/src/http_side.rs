@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tower::BoxError;
 
 use super::fake_api::{FakeApi, FaultKind, Write, broken};
-use super::store::{Answer, Change, KINDS, FakeResource, ErrorStatus, text};
+use super::store::{Answer, Change, ErrorStatus, FakeResource, KINDS, text};
 
 type Reply = Response<UnsyncBoxBody<Bytes, BoxError>>;
 

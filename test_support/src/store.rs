@@ -109,7 +109,11 @@ fn not_found(kind: &FakeResource, name: &str) -> ErrorStatus {
 }
 
 fn conflict(kind: &FakeResource, name: &str, why: &str) -> ErrorStatus {
-    ErrorStatus(409, "Conflict", format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.plural))
+    ErrorStatus(
+        409,
+        "Conflict",
+        format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.plural),
+    )
 }
 
 impl Store {
@@ -169,7 +173,11 @@ impl Store {
         }
         let name = text(&object, "/metadata/name").to_owned();
         if self.objects.contains_key(&Self::key(kind, &namespace, &name)) {
-            return Err(ErrorStatus(409, "AlreadyExists", format!("{} \"{name}\" already exists", kind.plural)));
+            return Err(ErrorStatus(
+                409,
+                "AlreadyExists",
+                format!("{} \"{name}\" already exists", kind.plural),
+            ));
         }
         let home = self.objects.get(&("namespaces", String::new(), namespace.clone()));
         if !verbatim && home.is_some_and(|ns| ns["metadata"].get("deletionTimestamp").is_some()) {
@@ -295,7 +303,13 @@ impl Store {
     }
 
     /// Assigns a pod to a node.
-    pub(super) fn bind(&mut self, kind: &FakeResource, namespace: &str, name: &str, binding: &Value) -> Answer {
+    pub(super) fn bind(
+        &mut self,
+        kind: &FakeResource,
+        namespace: &str,
+        name: &str,
+        binding: &Value,
+    ) -> Answer {
         let mut pod = self.get(kind, namespace, name)?;
         let uid = text(binding, "/metadata/uid");
         if !uid.is_empty() && uid != text(&pod, "/metadata/uid") {

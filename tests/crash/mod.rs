@@ -9,9 +9,10 @@
 
 pub(crate) mod ledger;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::http::{Method, Request};
@@ -52,8 +53,8 @@ struct Load {
 }
 
 impl Load {
-    fn ledger(&self) -> std::sync::MutexGuard<'_, Ledger> {
-        self.ledger.lock().expect("a writer has panicked")
+    fn ledger(&self) -> parking_lot::MutexGuard<'_, Ledger> {
+        self.ledger.lock()
     }
 
     /// Writes until it is stopped and none of its writes is pending.
@@ -164,7 +165,7 @@ impl Follower {
                             );
                         } else {
                             assert!(event.revision > before, "{path}: {event:?} after {before}");
-                            seen.lock().unwrap().push(event.clone());
+                            seen.lock().push(event.clone());
                         }
                         last.store(event.revision, Ordering::SeqCst);
                     }
@@ -187,7 +188,7 @@ impl Follower {
             }
         })
         .await;
-        let seen = self.seen.lock().unwrap();
+        let seen = self.seen.lock();
         for (index, (seen, wanted)) in seen.iter().zip(history).enumerate() {
             assert_eq!(seen, wanted, "event {index} of the resumed watch");
         }

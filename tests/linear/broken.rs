@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 
 use super::check::check;
-use super::history::{Ask, Change, From, StreamLine, History, Outcome, What};
+use super::history::{Ask, Change, From, History, Outcome, StreamLine, What};
 use super::{Round, judge, number, play, random};
 
 /// Breaks one thing, if possible; returns a description of it.

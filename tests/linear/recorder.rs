@@ -1,8 +1,8 @@
 //! Records a history, and saves it as lines of JSON, so that a rejected one can be read and checked again.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ impl Recorder {
     }
 
     pub(crate) fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.history.lock()
     }
 
     /// The state of an object; the object itself is stored once.
@@ -92,7 +92,7 @@ impl Drop for Recorder {
 
 #[test]
 fn history_is_read_as_written() {
-    use super::history::{Ask, Change, From, StreamLine, Outcome, Selector, What};
+    use super::history::{Ask, Change, From, Outcome, Selector, StreamLine, What};
     let object = serde_json::json!({"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "hot",
         "resourceVersion": "7", "uid": "u", "annotations": {"value": "v"}, "labels": {"color": "red"}}});
     let recorder = Recorder::new("unused", 3, 100);

@@ -2,7 +2,7 @@
 
 use super::check::check;
 use super::history::{
-    Ask, Change, Form, From, StreamLine, History, Operation, Outcome, Selector, State, Stream, Wants, What,
+    Ask, Change, Form, From, History, Operation, Outcome, Selector, State, Stream, StreamLine, Wants, What,
 };
 
 const A: &str = "configmaps/hot/a";

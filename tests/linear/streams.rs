@@ -35,7 +35,13 @@ fn to_watcher<'a>(stream: &Stream, entry: &'a Entry) -> Option<(Change, &'a Stat
 }
 
 /// Checks all streams.
-pub(crate) fn check(history: &History, log: &Log, causes: &Causes, known: &KnownRevisions, faults: &mut Faults) {
+pub(crate) fn check(
+    history: &History,
+    log: &Log,
+    causes: &Causes,
+    known: &KnownRevisions,
+    faults: &mut Faults,
+) {
     let mut last_of = std::collections::BTreeMap::new();
     for stream in &history.streams {
         let judge = Judge { stream, log, causes, known, retention: history.retention };

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::clients::Traffic;
-use super::history::{Change, From, StreamLine, Revision, Selector, State, Stream, What, revision};
+use super::history::{Change, From, Revision, Selector, State, Stream, StreamLine, What, revision};
 use super::requests::{PREFIXES, collection, one, selector};
 use crate::harness::wait;
 

@@ -1,8 +1,9 @@
 //! The currently served custom kinds: one immutable snapshot, replaced when a definition is written.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use orlop_apimachinery::version::version_order;
@@ -105,7 +106,7 @@ impl Kinds {
     /// Unchanged definitions are not compiled again. Watches of removed or changed definitions end; all watches end
     /// with the server.
     pub(crate) fn serve(&self, definitions: &[Listed], closing: &CancellationToken) {
-        let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.replacing.lock();
         let before = self.now();
         let by_name: HashMap<&str, &Live> =
             before.definitions.iter().map(|live| (live.name(), live)).collect();

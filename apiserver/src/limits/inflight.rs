@@ -3,7 +3,8 @@
 //! The lock is held for a few instructions and never across an await. While permits are free, a request costs two
 //! lock acquisitions and nothing else.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -67,7 +68,7 @@ impl Inflight {
 
     fn permits(&self) -> MutexGuard<'_, FairQueue<Ticket>> {
         // The guarded statements cannot panic, so the data of a poisoned lock is consistent.
-        self.permits.lock().unwrap_or_else(PoisonError::into_inner)
+        self.permits.lock()
     }
 
     /// Number of permits in use, and number of waiting requests.

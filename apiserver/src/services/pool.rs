@@ -1,8 +1,9 @@
 //! The ranges of addresses and node ports, and the allocations that are not committed yet.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::range::AddressRange;
 
@@ -31,7 +32,7 @@ pub(crate) struct Pool(Mutex<HashSet<String>>);
 impl Pool {
     pub(super) fn keys(&self) -> MutexGuard<'_, HashSet<String>> {
         // A set of strings is consistent after any panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -41,17 +42,17 @@ pub(crate) struct HeldAllocations(Mutex<HashMap<String, Arc<Pool>>>);
 
 impl HeldAllocations {
     pub(super) fn add(&self, pool: &Arc<Pool>, key: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, pool.clone());
+        self.0.lock().insert(key, pool.clone());
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(key)
+        self.0.lock().contains_key(key)
     }
 }
 
 impl Drop for HeldAllocations {
     fn drop(&mut self) {
-        for (key, pool) in self.0.get_mut().unwrap_or_else(PoisonError::into_inner).drain() {
+        for (key, pool) in self.0.get_mut().drain() {
             pool.keys().remove(&key);
         }
     }

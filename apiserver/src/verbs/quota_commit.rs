@@ -129,7 +129,9 @@ async fn touch_late(request: &Request, kind: &'static dyn Kind, seen: Revision, 
         let late = quotas(&request.head(), kind, &request.resource.namespace).into_iter();
         let touches: Vec<Write<Projection>> = late
             .filter(|record| record.mod_revision > seen)
-            .filter(|record| !QuotaView::of(vec![record.clone()], write).is_ok_and(|look| look.charges.is_empty()))
+            .filter(|record| {
+                !QuotaView::of(vec![record.clone()], write).is_ok_and(|look| look.charges.is_empty())
+            })
             .map(|record| {
                 let (value, view) = stored::encode(kind, &bare(stored::decode(&record)));
                 let expect = Expect::Revision(record.mod_revision);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::child::{Child, Role};
 use crate::client::Draft;
-use crate::environment::{Environment, SharedData, Server};
+use crate::environment::{Environment, Server, SharedData};
 use crate::error::BenchError;
 use crate::follow::Follower;
 use crate::objects::{self, Claim, VOLUMES};

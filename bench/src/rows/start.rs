@@ -2,7 +2,7 @@
 //! that leaves thousands of writes in the journal.
 
 use crate::child::Role;
-use crate::environment::{Environment, SharedData, Server};
+use crate::environment::{Environment, Server, SharedData};
 use crate::error::BenchError;
 use crate::objects::{self, Claim, VOLUMES};
 use crate::report::{Case, Figure};

@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use parking_lot::Mutex;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -47,10 +48,7 @@ impl Server {
             "/api" => (200, kinds::tests::discovery()),
             "/apis" => (200, json!({"items": [{"metadata": {"name": "orlop.dev"}}]})),
             _ => {
-                self.asked
-                    .lock()
-                    .unwrap()
-                    .push((shown.clone(), serde_json::from_slice(&body).unwrap_or_default()));
+                self.asked.lock().push((shown.clone(), serde_json::from_slice(&body).unwrap_or_default()));
                 let found = self.answers.iter().find(|(request, ..)| *request == shown);
                 found.map_or((404, json!({"message": "no such thing"})), |(_, code, answer)| {
                     (*code, answer.clone())
@@ -63,7 +61,7 @@ impl Server {
     }
 
     fn asked(&self) -> Vec<Asked> {
-        std::mem::take(&mut *self.asked.lock().unwrap())
+        std::mem::take(&mut *self.asked.lock())
     }
 }
 

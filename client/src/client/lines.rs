@@ -2,10 +2,11 @@
 //! either, so a watch on one of them may wait for minutes after the network is whole again. Whoever knows that the server is reached
 //! again gives up what was begun before, and everything is asked anew.
 
+use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -22,13 +23,13 @@ pub struct Lines(Arc<Mutex<CancellationToken>>);
 impl Lines {
     /// Everything that has begun and has not ended fails now, as if its connection had broken.
     pub fn cut(&self) {
-        let before = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let before = std::mem::take(&mut *self.0.lock());
         before.cancel();
     }
 
     /// Cancelled when what begins now is given up.
     pub fn now(&self) -> CancellationToken {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

@@ -11,9 +11,10 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -75,12 +76,7 @@ struct Detach<K> {
 impl<K> Drop for Detach<K> {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.upgrade() {
-            shared
-                .handlers
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .list
-                .retain(|(id, _)| *id != self.id);
+            shared.handlers.lock().list.retain(|(id, _)| *id != self.id);
         }
     }
 }
@@ -271,15 +267,15 @@ impl<K: Object> Informer<K> {
     }
 
     fn handlers(&self) -> MutexGuard<'_, Handlers<K>> {
-        self.shared.handlers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.handlers.lock()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Store<K>> {
-        self.shared.store.read().unwrap_or_else(PoisonError::into_inner)
+        self.shared.store.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Store<K>> {
-        self.shared.store.write().unwrap_or_else(PoisonError::into_inner)
+        self.shared.store.write()
     }
 }
 

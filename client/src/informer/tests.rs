@@ -29,7 +29,7 @@ fn started(api: &FakeApi) -> Fixture {
         let show = |o: Option<&Arc<ConfigMap>>| {
             o.map_or("-".to_owned(), |o| format!("{}:{}", key_of(o.as_ref()), label(o)))
         };
-        notes.lock().unwrap().push(format!("{}>{}", show(change.old()), show(change.new.as_ref())));
+        notes.lock().push(format!("{}>{}", show(change.old()), show(change.new.as_ref())));
     });
     let stop = CancellationToken::new();
     let (running, client, token) = (informer.clone(), Api::all(api.client()), stop.clone());
@@ -43,7 +43,7 @@ fn label(o: &ConfigMap) -> String {
 
 impl Fixture {
     fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.seen.lock().unwrap())
+        std::mem::take(&mut self.seen.lock())
     }
 }
 
@@ -138,13 +138,13 @@ async fn handlers_come_and_go_and_a_panicking_one_harms_nobody() {
     let count: Arc<Mutex<usize>> = Arc::default();
     let counting = Arc::clone(&count);
     let _bad = informer.add_handler(|_| panic!("on purpose"));
-    let good = informer.add_handler(move |_| *counting.lock().unwrap() += 1);
-    assert_eq!(*count.lock().unwrap(), 1, "what is cached is handed over");
+    let good = informer.add_handler(move |_| *counting.lock() += 1);
+    assert_eq!(*count.lock(), 1, "what is cached is handed over");
     informer.apply(object.clone());
-    assert_eq!(*count.lock().unwrap(), 2);
+    assert_eq!(*count.lock(), 2);
     drop(good);
     informer.remove(object);
-    assert_eq!(*count.lock().unwrap(), 2);
+    assert_eq!(*count.lock(), 2);
 }
 
 /// More objects than stay decoded: everything is told and found as if nothing were packed.
@@ -190,17 +190,14 @@ async fn a_change_tells_which_index_values_were_left() {
     let left: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = Arc::clone(&left);
     let _handler = informer.add_handler(move |change| {
-        notes
-            .lock()
-            .unwrap()
-            .push(change.left("label").chain(change.left("other")).collect::<Vec<_>>().join(" "));
+        notes.lock().push(change.left("label").chain(change.left("other")).collect::<Vec<_>>().join(" "));
     });
     let object = |text: &str| -> ConfigMap { serde_json::from_value(map("a", text)).unwrap() };
     informer.apply(object("x-y"));
     informer.apply(object("y-z"));
     informer.apply(object("z-y"));
     informer.remove(object("unheard of"));
-    assert_eq!(*left.lock().unwrap(), ["", "x", "", "z y"]);
+    assert_eq!(*left.lock(), ["", "x", "", "z y"]);
     assert!(["x", "y", "z"].iter().all(|value| !informer.has_indexed("label", value)));
 }
 
@@ -211,7 +208,7 @@ fn a_first_list_that_begins_again() {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = Arc::clone(&seen);
     let _handler = informer.add_handler(move |change: &Change<ConfigMap>| {
-        notes.lock().unwrap().push(format!("{}{}", if change.is_gone() { "-" } else { "+" }, change.key()));
+        notes.lock().push(format!("{}{}", if change.is_gone() { "-" } else { "+" }, change.key()));
     });
     let object = |name: &str, version: u8| -> ConfigMap {
         let mut value = map(name, "");
@@ -227,5 +224,5 @@ fn a_first_list_that_begins_again() {
     informer.collect(&mut again, object("c", 2));
     informer.complete(again);
     assert!(informer.has_synced());
-    assert_eq!(*seen.lock().unwrap(), ["+ns/a", "+ns/b", "+ns/c", "-ns/a"]);
+    assert_eq!(*seen.lock(), ["+ns/a", "+ns/b", "+ns/c", "-ns/a"]);
 }

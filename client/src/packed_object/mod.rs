@@ -5,8 +5,9 @@
 //! Packed is zstd with a dictionary of typical objects (`typical.jsonl`): what all objects have in common then costs
 //! next to nothing. The dictionary lives in this process alone and may be changed at any time; any JSON can be packed with it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
@@ -89,7 +90,7 @@ impl<K> PackedObject<K> {
     }
 
     fn form(&self) -> MutexGuard<'_, Form<K>> {
-        self.0.form.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.form.lock()
     }
 }
 
@@ -153,7 +154,7 @@ impl Packed {
         let mut bytes = vec![0; 4 + zstd::zstd_safe::compress_bound(json.len())];
         let (len, body) = bytes.split_at_mut(4);
         len.copy_from_slice(&u32::try_from(json.len()).ok()?.to_le_bytes());
-        let mut packer = PACKER.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut packer = PACKER.lock();
         let used = packer.as_mut()?.compress_to_buffer(&json, body).ok()?;
         bytes.truncate(4 + used);
         Some(Self(bytes.into()))
@@ -162,7 +163,7 @@ impl Packed {
     fn decode<K: Object>(&self) -> K {
         let (len, body) = self.0.split_at(4);
         let len = u32::from_le_bytes(len.try_into().expect("four bytes")) as usize;
-        let json = UNPACKER.lock().unwrap_or_else(PoisonError::into_inner).decompress(body, len);
+        let json = UNPACKER.lock().decompress(body, len);
         let json = json.expect("what was packed in this process can be unpacked");
         K::decode(&json).expect("what was encoded as this type can be decoded as it")
     }

@@ -4,9 +4,10 @@
 //! The rules are those of the work queues in upstream's client-go, with one difference: after [`WorkQueue::shutdown`]
 //! what still waits is dropped, since a new start reads everything again.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -208,7 +209,7 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState<K>> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 }
 

@@ -178,19 +178,23 @@ enum AfterPage {
 impl Source {
     async fn step(&self, state: WatchState) -> (Option<Step>, WatchState) {
         match state {
-            WatchState::Empty => {
-                (Some(Ok(Event::Init)), WatchState::Listing { items: VecDeque::new(), next: AfterPage::Page(None) })
-            }
+            WatchState::Empty => (
+                Some(Ok(Event::Init)),
+                WatchState::Listing { items: VecDeque::new(), next: AfterPage::Page(None) },
+            ),
             WatchState::Listing { mut items, next } => match (items.pop_front(), next) {
                 (Some(item), next) => (Some(Ok(Event::InitApply(item))), WatchState::Listing { items, next }),
-                (None, AfterPage::Watch { version }) => (Some(Ok(Event::InitDone)), WatchState::Listed { version }),
+                (None, AfterPage::Watch { version }) => {
+                    (Some(Ok(Event::InitDone)), WatchState::Listed { version })
+                }
                 (None, AfterPage::Page(token)) => self.list(token).await,
             },
             WatchState::Listed { version } => match self.open(&version).await {
                 Ok(lines) => (None, WatchState::Watching { version, lines }),
                 Err(error) => {
                     let error = WatcherError::Start(error);
-                    let state = if error.is_expired() { WatchState::Empty } else { WatchState::Listed { version } };
+                    let state =
+                        if error.is_expired() { WatchState::Empty } else { WatchState::Listed { version } };
                     (Some(Err(error)), state)
                 }
             },
@@ -293,7 +297,9 @@ fn event(
     }
     let new: Versioned = match serde_json::from_str(line.object.get()) {
         Ok(new) => new,
-        Err(error) => return (Some(Err(WatcherError::Event(error))), WatchState::Watching { version, lines }),
+        Err(error) => {
+            return (Some(Err(WatcherError::Event(error))), WatchState::Watching { version, lines });
+        }
     };
     let version = new.metadata.resource_version;
     if version.is_empty() {

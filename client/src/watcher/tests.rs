@@ -1,9 +1,10 @@
 //! The watcher against scripted responses.
 #![allow(clippy::unwrap_used)]
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use http::{Request as HttpRequest, Response};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,8 +18,8 @@ fn scripted(responses: Vec<(u16, String)>) -> (Client, Arc<Mutex<Vec<String>>>) 
     let sent: Arc<Mutex<Vec<String>>> = Arc::default();
     let (log, responses) = (Arc::clone(&sent), Arc::new(Mutex::new(VecDeque::from(responses))));
     let service = tower::service_fn(move |request: HttpRequest<Body>| {
-        log.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
-        let response = responses.lock().unwrap().pop_front();
+        log.lock().push(request.uri().query().unwrap_or_default().to_owned());
+        let response = responses.lock().pop_front();
         async move {
             let Some((code, body)) = response else { return std::future::pending().await };
             Ok::<_, Infallible>(Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap())
@@ -77,7 +78,7 @@ async fn pages_are_read_before_the_watch_starts_at_the_version_of_the_last_one()
     let wanted =
         ["init", "listed a", "listed b", "complete", "applied c", "deleted a", "applied b", "applied b"];
     assert_eq!(steps(client, wanted.len()).await, wanted);
-    let sent = sent.lock().unwrap().clone();
+    let sent = sent.lock().clone();
     assert!(sent[0].contains("limit=500") && !sent[0].contains("continue"), "{sent:?}");
     assert!(sent[1].contains("continue=more"), "{sent:?}");
     assert!(sent[2].contains("resourceVersion=10") && sent[2].contains("watch=true"), "{sent:?}");
@@ -96,7 +97,7 @@ async fn expired_version_leads_to_a_new_list() {
         let found = steps(client, 6).await;
         assert!(found[2].starts_with("error expired=true"), "{found:?}");
         assert_eq!(found[3..], ["init", "listed a", "complete"]);
-        assert_eq!(sent.lock().unwrap().len(), 3);
+        assert_eq!(sent.lock().len(), 3);
     }
 }
 

@@ -103,7 +103,11 @@ const ALL: &str = "application/json, application/yaml, application/vnd.kubernete
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Chooses the form of an answer, or says what could have been had (406).
-pub fn negotiate(accept: Option<&str>, endpoint: Endpoint, list_route: bool) -> Result<RequestedEncoding, ApiError> {
+pub fn negotiate(
+    accept: Option<&str>,
+    endpoint: Endpoint,
+    list_route: bool,
+) -> Result<RequestedEncoding, ApiError> {
     let accept = accept.unwrap_or_default();
     let clauses = clauses(accept);
     if clauses.is_empty() {

@@ -1,7 +1,8 @@
 //! The machine: one look at one volume on one node at a time, a decision, and what follows from it in memory. Requests are in
 //! [`steps`](super::steps).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass, VolumeAttachment};
@@ -85,7 +86,7 @@ impl Controller {
 
     /// What the controller remembers. Never held while it waits.
     pub(super) fn state(&self) -> MutexGuard<'_, AttachState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A look, and all that follows from it without a request.

@@ -1,7 +1,8 @@
 //! The volumes that a Node's status lists: those attached and those in use.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
@@ -14,12 +15,12 @@ pub(super) struct Writers(Mutex<HashMap<Arc<str>, Arc<tokio::sync::Mutex<()>>>>)
 
 impl Writers {
     pub(super) fn of(&self, node: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
-        let mut writers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writers = self.0.lock();
         Arc::clone(writers.entry(Arc::clone(node)).or_default())
     }
 
     pub(super) fn done(&self, node: &Arc<str>) {
-        let mut writers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writers = self.0.lock();
         // This one and the map's: nobody waits.
         if writers.get(node).is_some_and(|writer| Arc::strong_count(writer) <= 2) {
             writers.remove(node);

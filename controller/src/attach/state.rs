@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::actual::{Actual, Attached, Since};
 use super::attachment::View;
 use super::desired::{Desired, PodRef};
-use super::events::{Ends, CurrentUser};
+use super::events::{CurrentUser, Ends};
 use super::force_detach_timeout;
 use super::operation::Operations;
 use super::reconcile::{self, Decision, Facts, Holder, Presence, Running};

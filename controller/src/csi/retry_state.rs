@@ -1,8 +1,8 @@
 //! State about claims between two attempts. It may be lost with the process: all state that must survive a crash is in the
 //! API.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ struct Inner {
 
 impl RetryState {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// The attempt was infeasible: it is not repeated for [`SLOW`].

@@ -39,15 +39,35 @@ pub struct ControllerEntry {
 /// All controllers.
 pub const CONTROLLERS: &[ControllerEntry] = &[
     ControllerEntry { name: controller::PV_BINDER, alias: Some("persistentvolume-binder"), run: pv::run },
-    ControllerEntry { name: controller::PV_PROTECTION, alias: Some("pv-protection"), run: protection::volume::run },
-    ControllerEntry { name: controller::PVC_PROTECTION, alias: Some("pvc-protection"), run: protection::claim::run },
+    ControllerEntry {
+        name: controller::PV_PROTECTION,
+        alias: Some("pv-protection"),
+        run: protection::volume::run,
+    },
+    ControllerEntry {
+        name: controller::PVC_PROTECTION,
+        alias: Some("pvc-protection"),
+        run: protection::claim::run,
+    },
     ControllerEntry { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },
     ControllerEntry { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
-    ControllerEntry { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
+    ControllerEntry {
+        name: controller::EXPANDER,
+        alias: Some("persistentvolume-expander"),
+        run: expand::run,
+    },
     ControllerEntry { name: controller::ATTACH_DETACH, alias: Some("attachdetach"), run: attach::run },
-    ControllerEntry { name: controller::CSI_PROVISIONER, alias: Some("csi-provisioner"), run: provisioner::run },
+    ControllerEntry {
+        name: controller::CSI_PROVISIONER,
+        alias: Some("csi-provisioner"),
+        run: provisioner::run,
+    },
     ControllerEntry { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
-    ControllerEntry { name: controller::NODE_LIFECYCLE, alias: Some("nodelifecycle"), run: node_lifecycle::run },
+    ControllerEntry {
+        name: controller::NODE_LIFECYCLE,
+        alias: Some("nodelifecycle"),
+        run: node_lifecycle::run,
+    },
     ControllerEntry { name: controller::TAINT_EVICTION, alias: None, run: node_lifecycle::eviction::run },
     ControllerEntry { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
     ControllerEntry {
@@ -59,7 +79,11 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
     ControllerEntry { name: controller::DEPLOYMENT, alias: Some("deployment"), run: deployment::run },
     ControllerEntry { name: controller::STATEFUL_SET, alias: Some("statefulset"), run: stateful_set::run },
     ControllerEntry { name: controller::SCHEDULER, alias: Some("kube-scheduler"), run: scheduler::run },
-    ControllerEntry { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
+    ControllerEntry {
+        name: controller::GARBAGE_COLLECTOR,
+        alias: Some("garbagecollector"),
+        run: gc::owners::run,
+    },
     ControllerEntry { name: controller::RESOURCE_QUOTA, alias: Some("resourcequota"), run: quota::run },
     ControllerEntry {
         name: controller::SERVICE_ACCOUNT,
@@ -75,7 +99,11 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
     ControllerEntry { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },
     ControllerEntry { name: controller::CSI_MODIFIER, alias: None, run: csi::modifier::run },
     ControllerEntry { name: controller::SNAPSHOT, alias: None, run: csi::snapshotter::common::run },
-    ControllerEntry { name: controller::CSI_SNAPSHOTTER, alias: None, run: csi::snapshotter::driver_queue::run },
+    ControllerEntry {
+        name: controller::CSI_SNAPSHOTTER,
+        alias: None,
+        run: csi::snapshotter::driver_queue::run,
+    },
 ];
 
 /// Why the controllers were not started.
@@ -215,7 +243,10 @@ async fn supervise(name: &'static str, run: Run, context: Context) {
 
 /// The controllers that the options select. The first mention of a name decides; `*` stands for all names not
 /// mentioned.
-fn enabled<'a>(known: &'a [ControllerEntry], options: &Options) -> Result<Vec<&'a ControllerEntry>, ManagerError> {
+fn enabled<'a>(
+    known: &'a [ControllerEntry],
+    options: &Options,
+) -> Result<Vec<&'a ControllerEntry>, ManagerError> {
     let resolve = |name: &str| known.iter().find(|k| k.name == name || k.alias == Some(name)).map(|k| k.name);
     let (mut on, mut off, mut star) = (BTreeSet::new(), BTreeSet::new(), false);
     for entry in &options.controllers {

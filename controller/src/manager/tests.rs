@@ -72,8 +72,10 @@ fn counts(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
 
 #[tokio::test(start_paused = true)]
 async fn i12_failed_controller_is_restarted_without_affecting_the_others() {
-    const BOTH: [ControllerEntry; 2] =
-        [ControllerEntry { name: "dies", alias: None, run: dies }, ControllerEntry { name: "counts", alias: None, run: counts }];
+    const BOTH: [ControllerEntry; 2] = [
+        ControllerEntry { name: "dies", alias: None, run: dies },
+        ControllerEntry { name: "counts", alias: None, run: counts },
+    ];
     let shutdown = CancellationToken::new();
     let api = FakeApi::new();
     let running = tokio::spawn(run_known(&BOTH, api.client(), Options::default(), shutdown.clone()));

@@ -2,8 +2,8 @@
 //! permit. One lock, held only for the call; each call costs the work of one node, except for the rare changes
 //! that affect all nodes.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::health::{Grace, Heartbeat, Readiness};
 use super::wanted::Eviction;
-use super::zones::{self, ZoneChange, Turnstile, Zones};
+use super::zones::{self, Turnstile, ZoneChange, Zones};
 use orlop_client::uid::Uid;
 
 /// The state of all nodes.
@@ -164,7 +164,7 @@ impl NodeStates {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 
@@ -214,7 +214,10 @@ mod tests {
 
     fn known() -> NodeStates {
         let grace = Grace { monitor: Duration::from_secs(50), startup: Duration::from_secs(60) };
-        NodeStates::new(grace, Zones::new(EvictionRates { rate: 0.1, secondary_rate: 0.01, large: 50, threshold: 0.55 }))
+        NodeStates::new(
+            grace,
+            Zones::new(EvictionRates { rate: 0.1, secondary_rate: 0.01, large: 50, threshold: 0.55 }),
+        )
     }
 
     fn node(name: &str, uid: &str, ready: &str) -> Node {

@@ -1,6 +1,6 @@
 //! Detects that this process was paused and therefore received no heartbeats from nodes.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -31,12 +31,12 @@ impl Pulse {
 
     /// Records a beat at `now`.
     pub fn beat(&self, now: Instant) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        *self.last.lock() = now;
     }
 
     /// Whether more than two beats are missing.
     pub fn is_late(&self, now: Instant) -> bool {
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.last.lock();
         now.saturating_duration_since(last) > self.period * 3
     }
 }

@@ -4,8 +4,8 @@
 //! claims of one namespace share one list: keys move from the queue into one batch per namespace, and a worker
 //! syncs the batch of one namespace at a time.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use futures::future::{BoxFuture, join};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -120,7 +120,7 @@ impl Protection {
     async fn collect(&self) {
         while let Some(key) = self.queue.get().await {
             let namespace = split_key(&key).0.to_owned();
-            let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut batches = self.batches.lock();
             batches.entry(namespace.clone()).or_default().push(key);
             self.namespaces.add(namespace);
         }
@@ -128,12 +128,7 @@ impl Protection {
 
     /// Syncs the batch of a namespace. Never fails as a whole: each claim is retried separately.
     async fn work_on(&self, namespace: String) -> Result<(), ProtectionError> {
-        let batch = self
-            .batches
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&namespace)
-            .unwrap_or_default();
+        let batch = self.batches.lock().remove(&namespace).unwrap_or_default();
         let mut live = None;
         for key in batch {
             let sync = self.sync(&key, &mut live);

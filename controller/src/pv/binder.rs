@@ -1,6 +1,7 @@
 //! The state of the running controller. The impl blocks are in the other files of this folder.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::{Arc, Weak};
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -72,7 +73,7 @@ impl Binder {
 
     /// Locks the controller's own stores. Never held across an await.
     pub(super) fn lock(&self) -> MutexGuard<'_, Stores> {
-        self.stores.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stores.lock()
     }
 
     /// A strong reference to itself, for operations that outlive a sync.

@@ -1,7 +1,8 @@
 //! Notifications about changes of single objects. A change wakes only the listeners of that object.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
 
@@ -37,7 +38,7 @@ impl Bells {
     /// Starts to listen to these objects. No later change is missed.
     pub fn listen(&self, bind_notify: Vec<BindWait>) -> Listener {
         let notify = Arc::new(Notify::new());
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         for bell in &bind_notify {
             waiting.entry(bell.clone()).or_default().push(Arc::clone(&notify));
         }
@@ -46,7 +47,7 @@ impl Bells {
 
     /// Notifies the listeners of an object that it changed.
     pub fn ring(&self, bell: &BindWait) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         waiting.get(bell).into_iter().flatten().for_each(|notify| notify.notify_one());
     }
 }
@@ -60,7 +61,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         for bell in &self.bind_notify {
             if let Some(list) = waiting.get_mut(bell) {
                 list.retain(|notify| !Arc::ptr_eq(notify, &self.notify));
@@ -89,6 +90,6 @@ mod tests {
         bind_notify.ring(&node);
         assert!(tokio::time::timeout(second, listener.rung()).await.is_ok(), "rung before it was waited for");
         drop(listener);
-        assert!(bind_notify.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty());
+        assert!(bind_notify.waiting.lock().is_empty());
     }
 }

@@ -12,7 +12,7 @@ use super::filter::{Broken, Rules};
 use super::pod::waits_for_us;
 use super::queue::{Moves, Ticket};
 use super::report::Why;
-use super::state::{SchedulerState, Scheduler};
+use super::state::{Scheduler, SchedulerState};
 use crate::context::{Context, ControllerError};
 use orlop_client::worker::panic_text;
 

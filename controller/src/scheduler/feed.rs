@@ -10,7 +10,7 @@ use super::cluster::{News, NodeFacts};
 use super::decide::may_suit;
 use super::filter::{Rule, Rules};
 use super::pod::{PodFacts, waits_for_us};
-use super::state::{SchedulerState, Scheduler};
+use super::state::{Scheduler, SchedulerState};
 use orlop_client::api::Object;
 use orlop_client::informer::{Change, Informer, Registration};
 use orlop_client::pods;

@@ -1,6 +1,6 @@
 //! The state of the running scheduler. The impl blocks that act on it are in the other files of this folder.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::Client;
@@ -71,7 +71,7 @@ impl Scheduler {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, SchedulerState> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Runs a task until it ends or the scheduler does.

@@ -2,8 +2,8 @@
 //! would make the same pods again. So it says beforehand what will come, change handlers strike it off, and until all has come
 //! the number of pods is left alone. Upstream: pkg/controller/controller_utils.go, ControllerExpectations.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -72,7 +72,7 @@ impl Expectations {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Expected>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

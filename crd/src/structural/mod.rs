@@ -99,7 +99,11 @@ impl Check<'_> {
             self.is_traceable = outer;
         }
         if schema["additionalProperties"].is_object() {
-            self.schema(&schema["additionalProperties"], &path.child("additionalProperties"), SchemaPosition::Field);
+            self.schema(
+                &schema["additionalProperties"],
+                &path.child("additionalProperties"),
+                SchemaPosition::Field,
+            );
         }
         self.combinations(schema, schema, path);
         self.default(schema, path);

@@ -5,9 +5,10 @@
 mod folder;
 mod registration;
 
+use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::driver::{Driver, Line};
@@ -80,12 +81,12 @@ impl Drivers {
 
     /// The driver with this name.
     pub fn get(&self, name: &str) -> Option<Driver> {
-        self.shared.known.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.shared.known.read().get(name).cloned()
     }
 
     /// All drivers, by name.
     pub fn all(&self) -> Vec<Driver> {
-        self.shared.known.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.shared.known.read().values().cloned().collect()
     }
 
     /// Notifies whenever a driver appears, is removed, changes its capabilities, or responds again: all work that
@@ -104,7 +105,7 @@ impl Drivers {
     fn take_up(&self, driver: Driver, was_away: bool, stop: &CancellationToken) {
         let name = driver.name().to_owned();
         {
-            let mut known = self.shared.known.write().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.shared.known.write();
             if stop.is_cancelled() {
                 return;
             }
@@ -120,7 +121,7 @@ impl Drivers {
     /// Removes a driver that was unregistered. A driver that merely does not respond stays: its calls fail, and the
     /// outcome of earlier calls stays uncertain.
     pub fn remove(&self, name: &str) {
-        let removed = self.shared.known.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let removed = self.shared.known.write().remove(name);
         if removed.is_some() {
             tracing::info!(driver = name, "CSI driver removed");
             self.shared.changed.send_modify(|version| *version += 1);

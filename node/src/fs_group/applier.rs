@@ -2,10 +2,11 @@
 //! has files: it counts as hung only when it has visited no file for the duration of the mount timeout. A hung
 //! walk continues in its thread, and the volume is not walked a second time before that walk has ended.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -34,14 +35,14 @@ struct RunningGuard {
 
 impl RunningGuard {
     fn take(running: &Arc<Mutex<HashSet<PathBuf>>>, path: &Path) -> Option<Self> {
-        let is_free = running.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_path_buf());
+        let is_free = running.lock().insert(path.to_path_buf());
         is_free.then(|| Self { running: Arc::clone(running), path: path.to_path_buf() })
     }
 }
 
 impl Drop for RunningGuard {
     fn drop(&mut self) {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.path);
+        self.running.lock().remove(&self.path);
     }
 }
 

@@ -2,9 +2,10 @@
 //! run one after the other. A call that does not return in time blocks only its own queue: the thread stays until
 //! the kernel returns, and all other queues continue (I12).
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -109,7 +110,7 @@ impl Mounts {
     }
 
     fn queue(&self, name: &str) -> VolumeQueue {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.lock();
         // Every call that runs or waits in a queue has a reference to it.
         queues.retain(|_, queue| Arc::strong_count(queue) > 1);
         Arc::clone(queues.entry(name.to_owned()).or_default())

@@ -1,13 +1,14 @@
 //! The mount table (/proc/self/mountinfo), read again only when the kernel reports a change. The kernel reports
 //! mounts and unmounts, but not the renaming of a directory above a mount: call [`Table::forget`] after a rename.
 
+use parking_lot::Mutex;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -47,7 +48,7 @@ struct CachedTable {
 impl Table {
     /// The entries, in the order of the table.
     pub(super) fn lines(&self) -> io::Result<Arc<[MountInfo]>> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         let mut is_stale = known.file.is_none() | std::mem::take(&mut known.is_forgotten);
         for _ in 0..MOST_READS {
             let Some(file) = &known.file else {
@@ -69,13 +70,13 @@ impl Table {
 
     /// Discards the cache.
     pub(super) fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_forgotten = true;
+        self.0.lock().is_forgotten = true;
     }
 
     /// The number of reads.
     #[cfg(test)]
     pub(super) fn reads(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).reads
+        self.0.lock().reads
     }
 }
 

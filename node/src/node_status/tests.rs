@@ -1,7 +1,7 @@
 //! Node registration against the in-memory API server.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use orlop_client::recorder::EventSink;
 use orlop_test_support::{FakeApi, Fault, FaultKind};
@@ -44,7 +44,7 @@ impl Rig {
             seen: Arc::new(move |node, reported| {
                 let attached =
                     node.status.as_ref().and_then(|s| s.volumes_attached.as_ref()).map_or(0, Vec::len);
-                log.lock().unwrap().push((reported.clone(), attached));
+                log.lock().push((reported.clone(), attached));
             }),
             events: sink.recorder("kubelet"),
             clock,
@@ -150,12 +150,12 @@ async fn existing_node_keeps_values_of_other_writers() {
 async fn volumes_in_use_are_written_immediately_and_confirmed() {
     let rig = Rig::start(FakeApi::new());
     seconds(2).await;
-    assert_eq!(rig.seen.lock().unwrap().last().unwrap(), &(BTreeSet::new(), 0));
+    assert_eq!(rig.seen.lock().last().unwrap(), &(BTreeSet::new(), 0));
     let one: BTreeSet<String> = ["v1".to_owned()].into();
     rig.in_use.send_replace(one.clone());
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(rig.node()["status"]["volumesInUse"], json!(["v1"]));
-    assert_eq!(rig.seen.lock().unwrap().last().unwrap(), &(one.clone(), 0));
+    assert_eq!(rig.seen.lock().last().unwrap(), &(one.clone(), 0));
     // The controller attaches the volume.
     rig.api.patch(
         "nodes",
@@ -164,7 +164,7 @@ async fn volumes_in_use_are_written_immediately_and_confirmed() {
         json!({"status": {"volumesAttached": [{"name": "v1", "devicePath": ""}]}}),
     );
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(rig.seen.lock().unwrap().last().unwrap(), &(one.clone(), 1));
+    assert_eq!(rig.seen.lock().last().unwrap(), &(one.clone(), 1));
     // Another client has written in the meantime, and one answer is lost: the write still succeeds.
     rig.api.fail(Fault {
         verb: "patch",
@@ -177,14 +177,14 @@ async fn volumes_in_use_are_written_immediately_and_confirmed() {
     seconds(2).await;
     assert_eq!(rig.api.pending_faults(), 0);
     assert_eq!(rig.node()["status"].get("volumesInUse"), None);
-    assert_eq!(rig.seen.lock().unwrap().last().unwrap(), &(BTreeSet::new(), 1));
+    assert_eq!(rig.seen.lock().last().unwrap(), &(BTreeSet::new(), 1));
     // Another client removes it without reason: the next report writes it again.
     rig.in_use.send_replace(one.clone());
     seconds(1).await;
     rig.api.patch("nodes", "n", "status", json!({"status": {"volumesInUse": null}}));
     seconds(11).await;
     assert_eq!(rig.node()["status"]["volumesInUse"], json!(["v1"]));
-    assert_eq!(rig.seen.lock().unwrap().last().unwrap(), &(one, 1));
+    assert_eq!(rig.seen.lock().last().unwrap(), &(one, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,9 @@
 //! changed: no change is missed between reading a claim and starting the watch, or while the server was
 //! unreachable.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, pin_mut};
@@ -132,7 +133,7 @@ impl Claims {
     }
 
     fn used(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        self.used.lock()
     }
 }
 
@@ -158,7 +159,7 @@ mod tests {
 
     impl Told {
         fn take(&self) -> Vec<String> {
-            std::mem::take(&mut *self.0.lock().unwrap())
+            std::mem::take(&mut *self.0.lock())
         }
     }
 
@@ -167,7 +168,7 @@ mod tests {
         let (claims, client, shutdown) = (claims.clone(), api.client(), shutdown.clone());
         let list = Arc::clone(&told);
         tokio::spawn(async move {
-            claims.run(client, shutdown, |key| list.lock().unwrap().push(key.to_owned())).await;
+            claims.run(client, shutdown, |key| list.lock().push(key.to_owned())).await;
         });
         Told(told)
     }

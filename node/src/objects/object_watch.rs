@@ -1,8 +1,9 @@
 //! Watches single objects of any kind, each for as long as it has users. Users of the same object share a watch.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Client, Resource};
@@ -166,7 +167,7 @@ where
     }
 
     fn followed(&self) -> MutexGuard<'_, ByName<K>> {
-        self.shared.followed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.followed.lock()
     }
 }
 

@@ -2,8 +2,8 @@
 //! canAdmitPod). The scheduler makes the same checks, but not for a pod that was bound by hand or before the node
 //! changed. Controllers handle taints.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use orlop_volume::affinity::pod_accepts_node;
@@ -17,12 +17,12 @@ pub(super) struct Admitted(Mutex<BTreeSet<String>>);
 impl Admitted {
     /// Admits a pod that already runs, without any check.
     pub(super) fn keep(&self, uid: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned());
+        self.0.lock().insert(uid.to_owned());
     }
 
     /// Removes a pod that has ended.
     pub(super) fn remove(&self, uid: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.0.lock().remove(uid);
     }
 
     /// Admits a pod, if it fits.
@@ -31,7 +31,7 @@ impl Admitted {
     /// The pod does not fit; it fails with this reason.
     pub(super) fn admit(&self, pod: &Pod, node: &Node, max_pods: u32) -> Result<(), PodFailure> {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        let mut admitted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut admitted = self.0.lock();
         if admitted.contains(uid) {
             return Ok(());
         }

@@ -47,7 +47,7 @@ pub use self::volume_manager::VolumeManager;
 use self::worker::Worker;
 use crate::host::Host;
 use crate::runtime::Runtime;
-use crate::volumes::{OrphanOutcome, Finding};
+use crate::volumes::{Finding, OrphanOutcome};
 
 /// How often directories of unknown pods are looked for, in addition to the end of every pod.
 const TIDY_EVERY: Duration = Duration::from_secs(60);

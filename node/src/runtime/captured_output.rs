@@ -2,7 +2,8 @@
 //! the program does not block on a full pipe. Reading stops shortly after the program exits, because its child
 //! processes may keep the pipes open.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -28,7 +29,7 @@ impl CapturedOutput {
                 if length == 0 {
                     break;
                 }
-                let mut text = into.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut text = into.lock();
                 let room = most.saturating_sub(text.len()).min(length);
                 text.extend_from_slice(&part[..room]);
             }
@@ -41,7 +42,7 @@ impl CapturedOutput {
         if tokio::time::timeout(DRAIN, &mut self.reader).await.is_err() {
             self.reader.abort();
         }
-        let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = self.text.lock();
         String::from_utf8_lossy(&text).into_owned()
     }
 }

@@ -3,9 +3,10 @@
 //! operations run in their own tasks, at most one per key. Every change adds its keys to the queue again;
 //! failures are retried after their delay.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use orlop_client::queue::WorkQueue;
@@ -87,7 +88,7 @@ impl Manager {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, ManagerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Starts the background tasks.

@@ -44,11 +44,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use fs_group::{OwnershipRequest, VolumeOwnership};
-pub use orphans::{OrphanOutcome, Finding};
+pub use orphans::{Finding, OrphanOutcome};
 pub use pod_volumes::{Pending, PodVolumes, Waiting, left_words};
 pub use quarantine::{Quarantined, list as quarantined, purge};
 pub use reconstruct::ReconstructError;
-pub use survey::{Remains, LeftVolume, Survey};
+pub use survey::{LeftVolume, Remains, Survey};
 
 use crate::host::Host;
 use crate::plugin::{Place, Plugins};

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::orphans::{self, CleanupMode, OrphanOutcome, Finding};
+use super::orphans::{self, CleanupMode, Finding, OrphanOutcome};
 use super::reconstruct::{self, ReconstructError, ReconstructedState};
 use crate::host::Host;
 use crate::plugin::Plugins;

@@ -1,8 +1,9 @@
 //! The backlog: the events that are durable in the journal and not yet in the served copy. Together with that copy
 //! it is the whole log.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::{Event, Key, Revision};
@@ -64,7 +65,7 @@ impl<V> Backlog<V> {
     pub(crate) fn wait_for_space(&self) -> Result<bool, String> {
         let mut state = self.lock();
         while state.failed.is_none() && !state.stalled && state.bytes > self.limit {
-            state = self.space.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.space.wait(&mut state);
         }
         match &state.failed {
             Some(why) => Err(why.clone()),
@@ -110,8 +111,7 @@ impl<V> Backlog<V> {
             if until <= now {
                 return Work { events: Vec::new(), last: false };
             }
-            let waited = self.work.wait_timeout(state, until - now);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.work.wait_until(&mut state, until);
         }
         let mut bytes = 0;
         let fits = |event: &&Arc<Event<V>>| {
@@ -165,14 +165,14 @@ impl<V> Backlog<V> {
 
     /// Blocks until the backlog is closed, for at most `timeout`. Returns true if it is closed.
     pub(crate) fn closes_within(&self, timeout: Duration) -> bool {
-        let waited = self.work.wait_timeout_while(self.lock(), timeout, |state| !state.closing);
-        waited.unwrap_or_else(PoisonError::into_inner).0.closing
+        let mut state = self.lock();
+        self.work.wait_while_for(&mut state, |state| !state.closing, timeout);
+        state.closing
     }
 
     /// Blocks until the backlog is closed.
     pub(crate) fn wait_for_close(&self) {
-        let state = self.lock();
-        drop(self.work.wait_while(state, |state| !state.closing));
+        self.work.wait_while(&mut self.lock(), |state| !state.closing);
     }
 
     /// The bytes of the queued events.
@@ -211,7 +211,7 @@ impl<V> Backlog<V> {
     }
 
     fn lock(&self) -> MutexGuard<'_, BacklogState<V>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

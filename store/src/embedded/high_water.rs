@@ -6,8 +6,9 @@
 //!
 //! The file has two slots in separate pages, written alternately: a torn write damages only one of them.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -131,7 +132,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, HighWaterState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -196,14 +197,12 @@ fn keep(shared: &Shared, mut slots: Slots) {
         let mut state = shared.lock();
         state.idle = true;
         let due = |state: &HighWaterState| state.revision != state.written || state.closing;
-        let state = shared.changed.wait_while(state, |state| !due(state));
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        shared.changed.wait_while(&mut state, |state| !due(state));
         state.idle = false;
         if !state.closing {
             // Further revisions may follow soon; one mark covers all of them.
             let pause = if slots.has_failed { AFTER_FAILURE } else { EVERY };
-            let waited = shared.changed.wait_timeout_while(state, pause, |state| !state.closing);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            shared.changed.wait_while_for(&mut state, |state| !state.closing, pause);
         }
         let (revision, entry, closing) = (state.revision, state.entry, state.closing);
         let is_written = state.written == revision;

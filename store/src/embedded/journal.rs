@@ -9,9 +9,10 @@
 //! Segments are filled with zeros before use ([`preallocate`](super::preallocate)): a sync that changes no
 //! length and no block takes half the time. Without preallocated zeros, frames are appended.
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use super::disk_space::is_no_space;
 use super::files::{File, Files};

@@ -7,8 +7,9 @@
 //! partial file is removed, and the journal appends as without preallocation. The next attempt follows when
 //! the journal has grown. When disk space is short, the file is removed, finished or not.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::files::{File, Files};
@@ -144,7 +145,7 @@ impl PreallocateState {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, PreallocateState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn remove(&self) {
@@ -174,10 +175,8 @@ impl Shared {
 
 fn run(shared: &Shared) {
     loop {
-        let state = shared.lock();
-        let waiting = |state: &mut PreallocateState| state.wanted.is_none() && !state.closing;
-        let state = shared.changed.wait_while(state, waiting);
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let mut state = shared.lock();
+        shared.changed.wait_while(&mut state, |state| state.wanted.is_none() && !state.closing);
         if state.closing {
             return;
         }

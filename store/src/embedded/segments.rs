@@ -1,9 +1,9 @@
 //! The list of the journal's segments, shared with threads other than the committer.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::files::{Files, parent};
 use crate::Revision;
@@ -58,7 +58,7 @@ impl Segments {
         }
     }
 
-    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Closed>> {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> parking_lot::MutexGuard<'_, VecDeque<Closed>> {
+        self.closed.lock()
     }
 }

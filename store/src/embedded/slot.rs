@@ -1,6 +1,7 @@
 //! The current served copy, which can be replaced while readers use it.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use super::sled::Served;
 
@@ -33,9 +34,7 @@ impl Slot {
                 SlotState::Open(served) => return Ok(served.clone()),
                 SlotState::Lost(why) => return Err(why),
                 SlotState::Closed => return Err("the store is closed"),
-                SlotState::Changing => {
-                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
-                }
+                SlotState::Changing => self.changed.wait(&mut state),
             }
         }
     }
@@ -66,7 +65,7 @@ impl Slot {
     }
 
     fn lock(&self) -> MutexGuard<'_, SlotState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -4,9 +4,10 @@
 //! An idle store makes no checks: the committer checks before a group, readers of [`Usage`] on request, and
 //! the thread behind the writers when it has work anyway.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::disk_space::{self, DiskSpace, Effect, Level, Limits, Space};
@@ -296,7 +297,7 @@ impl WriteAdmission {
     }
 
     fn lock(&self) -> MutexGuard<'_, AdmissionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

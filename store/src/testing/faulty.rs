@@ -5,10 +5,11 @@
 //! guaranteed to have of it. As on Linux, data of a failed sync stays readable and is not written by a later
 //! sync, unless it is written again.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 pub use super::image::Dice;
 use super::image::Image;
@@ -207,7 +208,7 @@ impl Faulty {
     }
 
     fn state(&self) -> MutexGuard<'_, FaultyState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

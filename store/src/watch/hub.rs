@@ -1,8 +1,9 @@
 //! The distribution of published events to topics, and the wakeup of their watchers.
 
+use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tokio::sync::{Notify, watch};
 
@@ -29,7 +30,7 @@ impl<V> Topic<V> {
     }
 
     pub(crate) fn scan(&self, prefix: &str, after: Revision, limit: usize) -> Scan<V> {
-        self.ring.read().unwrap_or_else(PoisonError::into_inner).scan(prefix, after, limit)
+        self.ring.read().scan(prefix, after, limit)
     }
 }
 
@@ -72,7 +73,7 @@ impl<V> Hub<V> {
     /// topics to [`wake`](Self::wake).
     pub(crate) fn publish(&self, events: &[Arc<Event<V>>]) -> Vec<Arc<Topic<V>>> {
         let Some(last) = events.last() else { return Vec::new() };
-        let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut topics = self.topics.lock();
         // One group rarely touches more than a few topics: a list is faster than a map.
         let mut parts: Vec<(&str, Vec<&Arc<Event<V>>>)> = Vec::new();
         for event in events {
@@ -107,7 +108,7 @@ impl<V> Hub<V> {
 
     /// The topic with the events below a prefix.
     pub(crate) fn topic(&self, prefix: &str) -> Arc<Topic<V>> {
-        let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut topics = self.topics.lock();
         let name = topic_of(prefix);
         if is_topic(name) {
             return topics.named(name, self.start);
@@ -122,7 +123,7 @@ impl<V> Hub<V> {
             return None;
         }
         let topic = {
-            let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+            let topics = self.topics.lock();
             let name = topic_of(prefix);
             match topics.named.get(name) {
                 Some(topic) if is_topic(name) => Some(topic.clone()),
@@ -156,7 +157,7 @@ impl<V> Hub<V> {
     /// Ends all watches after they have delivered the events in the rings.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let topics = self.topics.lock();
         for topic in topics.named.values().chain(&topics.wide) {
             topic.wake.notify_waiters();
         }
@@ -184,7 +185,7 @@ impl<V> Topic<V> {
     where
         V: 'a,
     {
-        let mut ring = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = self.ring.write();
         for event in events {
             ring.push(event.clone(), limits);
         }

@@ -1,9 +1,10 @@
 //! A record: what several processes, most of them killed, did to a file system, in order, with their reports;
 //! and its file format.
 
+use parking_lot::Mutex;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::Rng as _;
@@ -84,11 +85,11 @@ fn wait(child: &Mutex<std::process::Child>, end: End) -> std::process::ExitStatu
     let start = Instant::now();
     loop {
         // Not locked while waiting: the file system needs the lock to kill the process.
-        if let Some(status) = child.lock().unwrap().try_wait().unwrap() {
+        if let Some(status) = child.lock().try_wait().unwrap() {
             return status;
         }
         if start.elapsed() > PATIENCE {
-            child.lock().unwrap().kill().unwrap();
+            child.lock().kill().unwrap();
             panic!("a process has not ended in {PATIENCE:?}, but should be {end:?}");
         }
         std::thread::sleep(Duration::from_millis(2));

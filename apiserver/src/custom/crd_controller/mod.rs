@@ -3,8 +3,9 @@
 //!
 //! Upstream: apiextensions-apiserver `pkg/controller/{status,establish,apiapproval,finalizer}`.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -165,7 +166,7 @@ struct Cleaning(Mutex<BTreeMap<String, ()>>);
 impl Cleaning {
     fn begin(own: &Arc<Self>, server: &Arc<Inner>, definition: &Object) {
         let uid = definition.uid().to_owned();
-        let new = own.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.clone(), ()).is_none();
+        let new = own.0.lock().insert(uid.clone(), ()).is_none();
         if !new {
             return;
         }
@@ -186,7 +187,7 @@ impl Cleaning {
                 () = closing.cancelled() => {}
                 () = work => {}
             }
-            own.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
+            own.0.lock().remove(&uid);
         });
     }
 }

@@ -116,8 +116,9 @@ pub(super) fn compare(driver: &str, before: &ApiObjects, lists: &Lists, after: &
         rows.push(row(RowKind::Volume, handle, it.bytes, what, object));
     }
     rows.extend(
-        missing(&before.volumes, &after.volumes, &listed)
-            .map(|(handle, held)| row(RowKind::Volume, handle, held.bytes, What::Missing, held.object.clone())),
+        missing(&before.volumes, &after.volumes, &listed).map(|(handle, held)| {
+            row(RowKind::Volume, handle, held.bytes, What::Missing, held.object.clone())
+        }),
     );
     rows.extend(open.iter().map(|(claim, making)| {
         row(RowKind::Volume, "", making.bytes, What::BeingMade, format!("claim {claim}"))

@@ -24,7 +24,8 @@ impl Look {
     }
 
     fn snapshots(mut self, handles: &[&str], taking: &[&str]) -> Self {
-        let held = |handle: &str| HandleObject { object: format!("content/{handle}"), going: false, bytes: 5 };
+        let held =
+            |handle: &str| HandleObject { object: format!("content/{handle}"), going: false, bytes: 5 };
         self.0.snapshots = Some(handles.iter().map(|handle| ((*handle).to_owned(), held(handle))).collect());
         self.0.taking = taking.iter().map(|content| (*content).to_owned()).collect();
         self

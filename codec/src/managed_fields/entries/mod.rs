@@ -122,7 +122,8 @@ impl Entries {
             if count <= MAX_UPDATERS {
                 return;
             }
-            let bucket = EntryOwner { manager: ANCIENT.to_owned(), subresource: String::new(), ..owner.clone() };
+            let bucket =
+                EntryOwner { manager: ANCIENT.to_owned(), subresource: String::new(), ..owner.clone() };
             let Some(oldest) = first.iter().find(|oldest| oldest.api_version == owner.api_version) else {
                 first.push(owner);
                 continue;

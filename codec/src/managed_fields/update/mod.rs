@@ -13,7 +13,7 @@ use orlop_openapi::StructType;
 use serde_json::{Map, Value};
 
 use super::compare::{Changes, compare};
-use super::entries::{Entries, Entry, Operation, EntryOwner, identity};
+use super::entries::{Entries, Entry, EntryOwner, Operation, identity};
 use super::fields_v1::path_text;
 use super::set::{Element, Set};
 use crate::decode::zero_object;

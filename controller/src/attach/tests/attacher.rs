@@ -1,7 +1,8 @@
 //! An attacher as tests play it: it answers VolumeAttachments, one rule per node.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -29,7 +30,7 @@ pub(super) async fn run(api: FakeApi, rules: Rules) {
         for object in api.list("volumeattachments") {
             let node = object["spec"]["nodeName"].as_str().unwrap();
             let rule = {
-                let rules = rules.lock().unwrap();
+                let rules = rules.lock();
                 rules.get(node).or_else(|| rules.get("*")).cloned().unwrap_or_else(|| "ok".to_owned())
             };
             answer(&api, &object, &rule, &mut answered);

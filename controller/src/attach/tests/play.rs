@@ -120,7 +120,7 @@ impl Stage {
             }
             ["attacher", ..] => {
                 let how = line.split_once(' ').unwrap().1;
-                *self.rules.lock().unwrap() = [("*".to_owned(), how.to_owned())].into();
+                *self.rules.lock() = [("*".to_owned(), how.to_owned())].into();
             }
             ["replace", rest @ ..] => {
                 assert!(api.delete("csidrivers", &long(rest[1])));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::attach::desired::PodRef;
-use crate::attach::events::{Ends, CurrentUser, held, refused};
+use crate::attach::events::{CurrentUser, Ends, held, refused};
 use crate::attach::force_detach_timeout::force_after;
 use crate::attach::volume::{Key, Spec, digest, digest_of_name};
 use orlop_volume::attachment::name_of_digest;

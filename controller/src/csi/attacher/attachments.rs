@@ -205,7 +205,12 @@ impl Attacher {
     }
 
     /// Continues with the result of a write.
-    fn take(&self, seen: &mut SyncInput, written: Written<VolumeAttachment>, when_done: AfterStep) -> AfterStep {
+    fn take(
+        &self,
+        seen: &mut SyncInput,
+        written: Written<VolumeAttachment>,
+        when_done: AfterStep,
+    ) -> AfterStep {
         match written {
             Written::Done(now) => {
                 self.remember(seen, *now);

@@ -1,7 +1,8 @@
 //! One queue and its workers per driver. Hanging syncs of one driver delay that driver alone.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -37,7 +38,7 @@ impl DriverQueues {
 
     /// The queue of a driver.
     pub(super) fn of(&self, driver: &str) -> Queue {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.lock();
         if let Some(queue) = queues.get(driver) {
             return queue.clone();
         }

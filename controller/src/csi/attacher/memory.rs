@@ -1,8 +1,9 @@
 //! State beyond the caches: the latest writes, the volumes whose finalizer is being removed, and the attachments that the
 //! driver's own list contradicts. All of it may be lost at any time; a restart begins without it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
@@ -10,7 +11,7 @@ use orlop_client::informer::Informer;
 use orlop_client::uid::Uid;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 fn version(attachment: &VolumeAttachment) -> Option<u64> {

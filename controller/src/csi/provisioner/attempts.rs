@@ -2,9 +2,9 @@
 //! `--retry-interval-start` and `-max`). Changes of an object arrive at any time and do not shorten the delay, unless they
 //! change the request.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -75,7 +75,7 @@ impl Attempts {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Attempt>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

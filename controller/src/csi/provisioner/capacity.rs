@@ -193,7 +193,9 @@ impl Provisioner {
             .map(|(class, segment)| (class_name(class), segment.clone()))
             .filter(|question| !known.contains(question))
             .map(|(class, segment)| {
-                object(driver.name(), &SegmentCapacity { class, segment, bytes: 0, largest: None }).metadata.name
+                object(driver.name(), &SegmentCapacity { class, segment, bytes: 0, largest: None })
+                    .metadata
+                    .name
             })
             .collect();
         let api: Api<CSIStorageCapacity> = Api::namespaced(self.client.clone(), NAMESPACE);
@@ -230,7 +232,11 @@ fn class_name(class: &StorageClass) -> String {
 }
 
 /// Asks a driver for one capacity.
-async fn room(driver: &Driver, class: &StorageClass, term: Option<Term>) -> Result<SegmentCapacity, CallError> {
+async fn room(
+    driver: &Driver,
+    class: &StorageClass,
+    term: Option<Term>,
+) -> Result<SegmentCapacity, CallError> {
     let parameters = class.parameters.iter().flatten().filter(|(key, _)| !key.starts_with(PREFIX));
     let request = v1::GetCapacityRequest {
         volume_capabilities: Vec::new(),

@@ -1,8 +1,9 @@
 //! The topology of the cluster for a driver: the segments that its nodes form. Computed once, and again after node labels or
 //! driver topology keys have changed, because every claim needs it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
@@ -25,7 +26,7 @@ struct KnownNodes {
 }
 
 fn lock(known: &Mutex<KnownNodes>) -> MutexGuard<'_, KnownNodes> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
+    known.lock()
 }
 
 impl Segments {

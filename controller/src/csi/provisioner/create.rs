@@ -18,7 +18,7 @@ use super::intent::{self, Intent};
 use super::prepare::Secrets;
 use super::save::in_use;
 use super::volume::{self, Flaw};
-use super::{AGAIN, ProvisionError, Provisioner, DriverCall, carries, class_name, size, version};
+use super::{AGAIN, DriverCall, ProvisionError, Provisioner, carries, class_name, size, version};
 use orlop_client::client::{is_conflict, is_not_found, message_of};
 use orlop_client::informer::split_key;
 use orlop_client::names::{ANN_SELECTED_NODE, reason};
@@ -67,7 +67,8 @@ impl Provisioner {
         let volume = self.volumes.get(&intent::volume_name(&claim));
         let class = self.classes.get(class_name(&claim));
         let saved = self.memory().saved.get(uid).copied();
-        let around = ClaimContext { volume: volume.as_deref(), saved: saved.is_some(), class: class.as_deref() };
+        let around =
+            ClaimContext { volume: volume.as_deref(), saved: saved.is_some(), class: class.as_deref() };
         let situation = decide::claim(&claim, &around, |driver| self.serves(driver));
         if situation.asks().is_some_and(|asked| driver.as_deref() != Some(asked)) {
             // The claim now has another driver, and this permit belongs to the old one.

@@ -14,7 +14,7 @@ use orlop_csi::v1;
 use super::attempts::Fingerprint;
 use super::decide::{self, VolumeSituation};
 use super::request::ProvisionRefusal;
-use super::{AGAIN, ATTACHED, ProvisionError, Provisioner, DriverCall, finalizers};
+use super::{AGAIN, ATTACHED, DriverCall, ProvisionError, Provisioner, finalizers};
 use orlop_client::client::{is_conflict, is_not_found};
 use orlop_client::meta::{annotation, has_finalizer};
 use orlop_client::names::{

@@ -31,9 +31,10 @@ mod volume;
 pub use source::Content;
 pub use topology::{Requirement, Term};
 
+use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -360,7 +361,7 @@ impl Provisioner {
     /// Waits for a permit to call a driver once more. The permit is released when the returned value is dropped.
     async fn turn(&self, what: DriverCall, driver: &str) -> Option<OwnedSemaphorePermit> {
         let semaphore = {
-            let mut turns = self.turns[what as usize].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turns = self.turns[what as usize].lock();
             let new = || Arc::new(Semaphore::new(self.options.csi_worker_threads.max(1)));
             Arc::clone(turns.entry(driver.to_owned()).or_insert_with(new))
         };
@@ -370,12 +371,12 @@ impl Provisioner {
 
     /// Events carry the driver's name, as those of its sidecar would.
     fn recorder(&self, driver: &str) -> Recorder {
-        let mut recorders = self.recorders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recorders = self.recorders.lock();
         recorders.entry(driver.to_owned()).or_insert_with(|| self.events.recorder(driver)).clone()
     }
 
     fn memory(&self) -> MutexGuard<'_, RecentActions> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 
     fn claims_api(&self, key: &str) -> Api<PersistentVolumeClaim> {

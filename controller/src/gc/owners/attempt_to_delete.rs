@@ -1,8 +1,9 @@
 //! Processing of one object by the garbage collector, based on live reads of the object and its owners. Every
 //! write is conditional on the version that was read; after a failed write, the object is read and judged again.
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -97,13 +98,13 @@ impl Kinds {
 
     /// Replaces the set with `served`.
     pub fn replace(&self, served: Vec<Arc<Served>>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = served;
+        *self.0.write() = served;
     }
 
     /// The kind of an owner. The reference may use another version than the preferred one: the object is the same.
     fn of(&self, reference: &OwnerReference) -> Option<Arc<Served>> {
         let (group, _) = group_of(&reference.api_version);
-        let kinds = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let kinds = self.0.read();
         kinds.iter().find(|k| k.resource.group == group && k.resource.kind == reference.kind).cloned()
     }
 }
@@ -357,11 +358,11 @@ impl Collector {
     }
 
     fn graph(&self) -> MutexGuard<'_, Graph> {
-        self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+        self.graph.lock()
     }
 
     fn absent(&self) -> MutexGuard<'_, VecDeque<String>> {
-        self.absent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.absent.lock()
     }
 }
 

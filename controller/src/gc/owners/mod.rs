@@ -9,8 +9,9 @@
 pub mod attempt_to_delete;
 pub mod graph;
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
@@ -241,7 +242,7 @@ fn feed<K: Object>(
     queue: WorkQueue<Work>,
 ) -> impl Fn(&Change<K>) + Send + Sync + 'static {
     move |change| {
-        let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut graph = graph.lock();
         let mut work = Vec::new();
         if let Some(uid) = change.gone_uid() {
             work.extend(graph.forget(uid));

@@ -54,7 +54,12 @@ mod tests {
             ("only closed for new ones", vec![&closed], vec![], EvictionDecision::Stays),
             ("not tolerated", vec![&a], vec![], goes(0)),
             ("for ever", vec![&a], vec![for_ever("a")], EvictionDecision::Stays),
-            ("everything for ever", vec![&a, &b], vec![json!({"operator": "Exists"})], EvictionDecision::Stays),
+            (
+                "everything for ever",
+                vec![&a, &b],
+                vec![json!({"operator": "Exists"})],
+                EvictionDecision::Stays,
+            ),
             ("one of two", vec![&a, &b], vec![for_ever("a")], goes(0)),
             ("tolerated for 300 s", vec![&a], vec![seconds("a", 300)], goes(300)),
             ("the shorter of two", vec![&a, &b], vec![seconds("a", 300), seconds("b", 9)], goes(9)),

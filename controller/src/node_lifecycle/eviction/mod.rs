@@ -6,8 +6,9 @@
 
 pub mod fate;
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use futures::future::{BoxFuture, join};
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
@@ -121,7 +122,7 @@ impl Evictor {
             return;
         }
         {
-            let mut tainted = self.tainted.write().unwrap_or_else(PoisonError::into_inner);
+            let mut tainted = self.tainted.write();
             if taints.is_empty() {
                 if !tainted.remove(name) {
                     return;
@@ -137,7 +138,7 @@ impl Evictor {
     fn pod_changed(&self, change: &Change<Pod>) {
         let key = &**change.key();
         let node = change.new.as_deref().and_then(node_name);
-        let tainted = || self.tainted.read().unwrap_or_else(PoisonError::into_inner);
+        let tainted = || self.tainted.read();
         if node.is_some_and(|node| tainted().contains(node)) || self.counting().contains_key(key) {
             self.queue.add(key.to_owned());
         }
@@ -231,7 +232,7 @@ impl Evictor {
     }
 
     fn counting(&self) -> MutexGuard<'_, HashMap<String, Count>> {
-        self.counting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counting.lock()
     }
 }
 

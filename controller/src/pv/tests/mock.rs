@@ -1,7 +1,8 @@
 //! A mock plugin that supports every volume and returns the results that the test prepared.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -41,12 +42,12 @@ impl Mock {
     }
 
     fn is_ready(&self, call: &str) -> bool {
-        let results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let results = self.results.lock();
         results.iter().any(|(of, _)| *of == call)
     }
 
     fn next(&self, call: &str) -> Option<Result<(), String>> {
-        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut results = self.results.lock();
         let at = results.iter().position(|(of, _)| *of == call)?;
         results.remove(at).map(|(_, result)| result)
     }

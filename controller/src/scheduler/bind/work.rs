@@ -11,7 +11,7 @@ use super::super::filter::volume_binding::{PodVolumes, selected_node};
 use super::super::pod::PodFacts;
 use super::super::queue::Ticket;
 use super::super::report::Why;
-use super::super::state::{SchedulerState, Scheduler};
+use super::super::state::{Scheduler, SchedulerState};
 use super::wait::{Awaited, Progress, progress};
 use crate::pv::bind::volume_with_claim;
 use orlop_client::client::message_of;
@@ -121,7 +121,8 @@ impl Work {
     }
 
     fn bind_notify(&self) -> Vec<BindWait> {
-        let mut bind_notify = vec![BindWait::Pod(self.ticket.key.to_string()), BindWait::Node(self.node.clone())];
+        let mut bind_notify =
+            vec![BindWait::Pod(self.ticket.key.to_string()), BindWait::Node(self.node.clone())];
         for awaited in &self.awaited {
             bind_notify.push(BindWait::Claim(awaited.claim.clone()));
             bind_notify.extend(awaited.volume.clone().map(BindWait::Volume));

@@ -1,9 +1,10 @@
 //! The queue of pods without a node. A pod is ready, backing off after a failure, parked until a change that may help it, or
 //! being scheduled. Higher priorities go first, and within a priority the order is FIFO. Delays use tokio's clock.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -247,7 +248,9 @@ impl PodQueue {
         for key in &keys {
             match state.pods.get_mut(key).map(|entry| &mut entry.place) {
                 Some(QueuePlace::Taken { again, .. }) => *again = true,
-                Some(QueuePlace::Ready | QueuePlace::Rests { .. } | QueuePlace::Parked { .. }) | None => state.wake(key),
+                Some(QueuePlace::Ready | QueuePlace::Rests { .. } | QueuePlace::Parked { .. }) | None => {
+                    state.wake(key)
+                }
             }
         }
         drop(state);
@@ -264,7 +267,7 @@ impl PodQueue {
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 }
 

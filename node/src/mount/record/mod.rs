@@ -2,10 +2,10 @@
 //! Linux, and changes no directories. The record is a file, so that it survives a restart of the agent, as mounts
 //! do.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
@@ -120,7 +120,7 @@ impl RecordingMounter {
     }
 
     fn state(&self) -> MutexGuard<'_, RecordState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Applies the behavior that a test has set for this call. The lock is released while the call hangs.

@@ -1,8 +1,8 @@
 //! Builds the volume context for a driver besides the volume's own attributes: the attacher's publish context,
 //! the pod's identity, and tokens of its service account.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -185,7 +185,7 @@ impl TokenCache {
     async fn get(&self, host: &Host, key: TokenKey) -> Result<TokenRequestStatus, PluginError> {
         let now = host.clock.now();
         let held = {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.0.lock();
             all.retain(|_, held| held.old > now);
             all.get(&key).map(|held| held.status.clone())
         };
@@ -195,7 +195,7 @@ impl TokenCache {
         let status = ask(host, &key).await?;
         let ends = status.expiration_timestamp.as_ref().map_or(now, |at| at.0);
         let held = CachedToken { old: old(now, ends), status: status.clone() };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, held);
+        self.0.lock().insert(key, held);
         Ok(status)
     }
 }

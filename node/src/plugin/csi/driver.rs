@@ -1,9 +1,10 @@
 //! Looks up the driver of a volume: its registration, its CSIDriver object, the capabilities of its node service,
 //! and the outcome of its errors.
 
+use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use k8s_openapi::api::storage::v1::{CSIDriver, CSIDriverSpec};
 use orlop_client::informer::Informer;
@@ -64,7 +65,7 @@ impl DriverRegistry {
 
     /// The capabilities of a driver's node service as of the last query.
     pub(crate) fn node(&self, driver: &str) -> Option<NodeCapabilities> {
-        self.node.read().unwrap_or_else(PoisonError::into_inner).get(driver).cloned()
+        self.node.read().get(driver).cloned()
     }
 
     /// Queries the capabilities of a driver's node service.
@@ -74,7 +75,7 @@ impl DriverRegistry {
     pub(crate) async fn ask(&self, driver: &Driver) -> Result<NodeCapabilities, CallError> {
         let answer = driver.node_get_capabilities(NodeGetCapabilitiesRequest {}).await?;
         let can = NodeCapabilities::new(&answer);
-        let mut node = self.node.write().unwrap_or_else(PoisonError::into_inner);
+        let mut node = self.node.write();
         node.insert(driver.name().to_owned(), can.clone());
         Ok(can)
     }

@@ -1,8 +1,9 @@
 //! Tracks the API objects that volumes use: ConfigMaps and Secrets, each with one watch while a volume uses it,
 //! and tokens. A volume is notified when one of its objects may have changed. Immutable objects are read once.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -42,7 +43,7 @@ impl Changes {
     pub async fn next(&self) -> Place {
         loop {
             let told = self.waiting.told.notified();
-            let next = self.waiting.places.lock().unwrap_or_else(PoisonError::into_inner).pop_first();
+            let next = self.waiting.places.lock().pop_first();
             if let Some(place) = next {
                 return place;
             }
@@ -51,11 +52,11 @@ impl Changes {
     }
 
     fn forget(&self, place: &Place) {
-        self.waiting.places.lock().unwrap_or_else(PoisonError::into_inner).remove(place);
+        self.waiting.places.lock().remove(place);
     }
 
     fn tell(&self, place: &Place) {
-        self.waiting.places.lock().unwrap_or_else(PoisonError::into_inner).insert(place.clone());
+        self.waiting.places.lock().insert(place.clone());
         self.waiting.told.notify_one();
     }
 }
@@ -104,13 +105,13 @@ impl VolumeUses {
 
     /// The uses of a volume; empty at first.
     pub(super) fn of(&self, place: &Place) -> Arc<tokio::sync::Mutex<VolumeUse>> {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         Arc::clone(used.entry(place.clone()).or_default())
     }
 
     /// Forgets a removed volume, with its watches and tokens.
     pub(super) fn forget(&self, place: &Place) {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).remove(place);
+        self.used.lock().remove(place);
         self.changes.forget(place);
     }
 

@@ -1,12 +1,12 @@
 //! The hostPath plugin: directories, files and devices of the machine, used in place (upstream:
 //! pkg/volume/hostpath). Nothing is mounted or removed: a path that was created for a pod also stays.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::HostPathVolumeSource;
@@ -112,7 +112,7 @@ impl Plugin for HostPathPlugin {
 
     /// The path on the machine, once the volume is set up.
     fn path(&self, host: &Host, place: &Place) -> PathBuf {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         let path = known.get(&(place.uid.clone(), place.dir_name.clone())).cloned();
         path.unwrap_or_else(|| host.paths.pod_volume(&place.uid, &place.plugin, &place.dir_name))
     }
@@ -133,13 +133,13 @@ impl Plugin for HostPathPlugin {
                 .await?
                 .map_err(PluginError::plain)?;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.insert((place.uid, place.dir_name), path);
         Ok(())
     }
 
     async fn tear_down(&self, _: &Host, place: &Place) -> Result<(), PluginError> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.remove(&(place.uid.clone(), place.dir_name.clone()));
         Ok(())
     }

@@ -6,9 +6,10 @@
 //! * [`source`], [`record`]: the fields of a volume, and its record. Pure.
 //! * [`admin`]: `iscsiadm`, replaceable in tests. [`session`]: its commands. [`disk`]: the resulting disk.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -59,7 +60,7 @@ impl IscsiPlugin {
     }
 
     fn target(&self, iqn: &str) -> Target {
-        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut targets = self.targets.lock();
         targets.retain(|_, target| Arc::strong_count(target) > 1);
         Arc::clone(targets.entry(iqn.to_owned()).or_default())
     }

@@ -131,7 +131,11 @@ impl Disk {
     }
 
     /// Reads the names and passwords, when a login needs them.
-    pub(super) async fn secret(&self, host: &Host, namespace: Option<&str>) -> Result<SecretData, PluginError> {
+    pub(super) async fn secret(
+        &self,
+        host: &Host,
+        namespace: Option<&str>,
+    ) -> Result<SecretData, PluginError> {
         if !self.chap_discovery && !self.chap_session {
             return Ok(SecretData::new());
         }

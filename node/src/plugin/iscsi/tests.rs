@@ -47,15 +47,15 @@ impl Initiator {
     }
 
     fn commands(&self) -> Vec<String> {
-        std::mem::take(&mut self.state.lock().unwrap().commands)
+        std::mem::take(&mut self.state.lock().commands)
     }
 
     fn sessions(&self) -> Vec<String> {
-        self.state.lock().unwrap().sessions.iter().cloned().collect()
+        self.state.lock().sessions.iter().cloned().collect()
     }
 
     fn answer(&self, args: &[&str]) -> Result<String, AdminError> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         let command = args.join(" ");
         state.commands.push(command.clone());
         let failed = |code| {
@@ -193,7 +193,7 @@ async fn each_step_and_each_command_recovers_from_one_failure() {
             rig.every_step(&plugin, &block, &check).await;
         }
         assert_eq!(initiator.sessions(), Vec::<String>::new());
-        assert!(initiator.state.lock().unwrap().ifaces.is_empty());
+        assert!(initiator.state.lock().ifaces.is_empty());
     }
 }
 
@@ -242,7 +242,7 @@ async fn session_stays_for_a_disk_with_another_interface() {
     plugin.mount_device(&rig.host, &with(&second, |spec| spec.block = true).spec).await.unwrap();
     plugin.unmount_device(&rig.host, &names[1]).await.unwrap();
     assert_eq!((initiator.sessions(), rig.left()), (Vec::new(), Vec::new()), "the last one logs out");
-    assert!(initiator.state.lock().unwrap().ifaces.is_empty());
+    assert!(initiator.state.lock().ifaces.is_empty());
 }
 
 #[tokio::test]
@@ -287,7 +287,7 @@ async fn missing_disk_is_reported() {
     let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
-    initiator.state.lock().unwrap().shows_nothing = true;
+    initiator.state.lock().shows_nothing = true;
     let volume = volume("pv-1", 0, json!({}));
     let error = plugin.mount_device(&rig.host, &volume.spec).await.unwrap_err();
     assert!(
@@ -299,7 +299,7 @@ async fn missing_disk_is_reported() {
     assert_eq!(error.outcome, Outcome::Uncertain);
     let error = plugin.set_up(&rig.host, &volume).await.unwrap_err();
     assert!(error.message.contains("is not there for this node yet"), "{error}");
-    initiator.state.lock().unwrap().shows_nothing = false;
+    initiator.state.lock().shows_nothing = false;
     plugin.mount_device(&rig.host, &volume.spec).await.unwrap();
     plugin.unmount_device(&rig.host, &plugin.volume_name(&volume.spec).unwrap()).await.unwrap();
     assert_eq!(initiator.sessions(), Vec::<String>::new());

@@ -1,8 +1,9 @@
 //! A node with fake volumes and a fake runtime.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -40,20 +41,20 @@ pub(super) struct FakeVolumes {
 
 impl FakeVolumes {
     fn set(&self, uid: &str, state: PodVolumes) {
-        let mut pods = self.pods.lock().unwrap();
+        let mut pods = self.pods.lock();
         pods.entry(uid.to_owned())
             .or_insert_with(|| watch::Sender::new(PodVolumes::Released))
             .send_if_modified(|known| std::mem::replace(known, state.clone()) != state);
     }
 
     fn is_stuck(&self, uid: &str) -> bool {
-        self.stuck.lock().unwrap().contains(uid)
+        self.stuck.lock().contains(uid)
     }
 
     /// Unblocks the volumes of a pod.
     pub(super) fn go_on(&self, uid: &str) {
-        self.stuck.lock().unwrap().remove(uid);
-        let state = self.pods.lock().unwrap()[uid].borrow().clone();
+        self.stuck.lock().remove(uid);
+        let state = self.pods.lock()[uid].borrow().clone();
         match state {
             PodVolumes::Waiting(_) => self.set(uid, ready()),
             PodVolumes::Releasing(_) => self.set(uid, PodVolumes::Released),
@@ -71,7 +72,7 @@ fn ready() -> PodVolumes {
 impl VolumeManager for FakeVolumes {
     fn want(&self, pod: Arc<Pod>) {
         let uid = pod.metadata.uid.clone().unwrap();
-        if self.full.lock().unwrap().contains(&uid) {
+        if self.full.lock().contains(&uid) {
             let pending = || vec![Pending { volume: "v".to_owned(), cause: Some("no room".to_owned()) }];
             let limit = Some("no room".to_owned());
             let (unmounted, unattached) = (pending(), pending());
@@ -88,24 +89,24 @@ impl VolumeManager for FakeVolumes {
     }
 
     fn hold(&self, uid: &str) {
-        self.log.lock().unwrap().push(format!("hold {uid}"));
+        self.log.lock().push(format!("hold {uid}"));
         self.set(uid, PodVolumes::Releasing(Vec::new()));
     }
 
     fn release(&self, uid: &str) {
-        self.log.lock().unwrap().push(format!("release {uid}"));
+        self.log.lock().push(format!("release {uid}"));
         let stuck = self.is_stuck(uid);
         let busy = Pending { volume: "v".to_owned(), cause: Some("it is busy".to_owned()) };
         self.set(uid, if stuck { PodVolumes::Releasing(vec![busy]) } else { PodVolumes::Released });
     }
 
     fn state(&self, uid: &str) -> watch::Receiver<PodVolumes> {
-        let mut pods = self.pods.lock().unwrap();
+        let mut pods = self.pods.lock();
         pods.entry(uid.to_owned()).or_insert_with(|| watch::Sender::new(PodVolumes::Released)).subscribe()
     }
 
     fn synced(&self) {
-        self.log.lock().unwrap().push("synced".to_owned());
+        self.log.lock().push("synced".to_owned());
     }
 
     async fn tidy(&self) -> Vec<Finding> {
@@ -140,7 +141,7 @@ pub(super) fn state(kind: &str) -> PodState {
 
 impl Containers {
     pub(super) fn say(&self, uid: &str, state: PodState) {
-        let mut pods = self.pods.lock().unwrap();
+        let mut pods = self.pods.lock();
         pods.entry(uid.to_owned())
             .or_insert_with(|| watch::Sender::new(PodState::default()))
             .send_replace(state);
@@ -152,7 +153,7 @@ impl Runtime for Containers {
     async fn start(&self, pod: Arc<Pod>, _: Vec<PodPath>) -> Result<(), RuntimeError> {
         let uid = pod.metadata.uid.clone().unwrap();
         let fails = {
-            let mut failures = self.failures.lock().unwrap();
+            let mut failures = self.failures.lock();
             let fails = *failures > 0;
             *failures = failures.saturating_sub(1);
             fails
@@ -160,23 +161,23 @@ impl Runtime for Containers {
         if fails {
             return Err(RuntimeError::Start { pod: uid, why: "no room".to_owned() });
         }
-        if !self.pods.lock().unwrap().contains_key(&uid) {
-            self.log.lock().unwrap().push(format!("start {uid}"));
+        if !self.pods.lock().contains_key(&uid) {
+            self.log.lock().push(format!("start {uid}"));
             self.say(&uid, state("running"));
         }
         Ok(())
     }
 
     fn state(&self, uid: &str) -> Option<watch::Receiver<PodState>> {
-        self.pods.lock().unwrap().get(uid).map(watch::Sender::subscribe)
+        self.pods.lock().get(uid).map(watch::Sender::subscribe)
     }
 
     async fn stop(&self, uid: &str, grace: Duration) -> Result<(), RuntimeError> {
-        self.log.lock().unwrap().push(format!("stop {uid} {}", grace.as_secs()));
-        if self.stubborn.lock().unwrap().contains(uid) {
+        self.log.lock().push(format!("stop {uid} {}", grace.as_secs()));
+        if self.stubborn.lock().contains(uid) {
             tokio::time::sleep(grace).await;
         }
-        let known = self.pods.lock().unwrap().get(uid).is_some_and(|state| !state.borrow().ended);
+        let known = self.pods.lock().get(uid).is_some_and(|state| !state.borrow().ended);
         if known {
             self.say(uid, state("well"));
         }
@@ -184,12 +185,12 @@ impl Runtime for Containers {
     }
 
     async fn known(&self) -> Vec<String> {
-        self.pods.lock().unwrap().keys().cloned().collect()
+        self.pods.lock().keys().cloned().collect()
     }
 
     async fn forget(&self, uid: &str) {
-        self.log.lock().unwrap().push(format!("forget {uid}"));
-        self.pods.lock().unwrap().remove(uid);
+        self.log.lock().push(format!("forget {uid}"));
+        self.pods.lock().remove(uid);
     }
 }
 
@@ -292,7 +293,7 @@ impl Fixture {
     }
 
     fn lines(&self) -> MutexGuard<'_, Vec<String>> {
-        self.log.lock().unwrap()
+        self.log.lock()
     }
 }
 

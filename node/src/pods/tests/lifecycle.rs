@@ -11,7 +11,7 @@ use super::fixture::{Fixture, condition, state};
 async fn pod_runs_from_waiting_for_volumes_to_deletion() {
     let rig = Fixture::started().await;
     assert_eq!(rig.asked(), ["synced"]);
-    rig.room.stuck.lock().unwrap().insert("a".to_owned());
+    rig.room.stuck.lock().insert("a".to_owned());
     rig.pod("a", json!({}));
     rig.settle().await;
     let status = rig.status("a");
@@ -35,7 +35,7 @@ async fn pod_runs_from_waiting_for_volumes_to_deletion() {
     }
 
     // The volumes are released after the containers stop, and the object is deleted after them.
-    rig.room.stuck.lock().unwrap().insert("a".to_owned());
+    rig.room.stuck.lock().insert("a".to_owned());
     rig.api.delete("pods", "d/a");
     rig.settle().await;
     assert_eq!(rig.asked(), ["stop a 30", "release a"]);
@@ -80,8 +80,8 @@ async fn finished_pod_is_not_started_again_after_a_restart() {
 #[tokio::test(start_paused = true)]
 async fn pod_that_hangs_does_not_delay_other_pods() {
     let rig = Fixture::started().await;
-    rig.room.stuck.lock().unwrap().insert("a".to_owned());
-    rig.containers.stubborn.lock().unwrap().insert("b".to_owned());
+    rig.room.stuck.lock().insert("a".to_owned());
+    rig.containers.stubborn.lock().insert("b".to_owned());
     for name in ["a", "b", "c"] {
         rig.pod(name, json!({}));
     }
@@ -130,7 +130,7 @@ async fn pod_deleted_from_the_api_is_stopped_and_released() {
 async fn pod_that_is_not_admitted_fails_with_its_reason() {
     let rig = Fixture::started().await;
     rig.pod("a", json!({"spec": {"nodeSelector": {"disk": "hdd"}}}));
-    rig.room.full.lock().unwrap().insert("v".to_owned());
+    rig.room.full.lock().insert("v".to_owned());
     rig.pod("v", json!({}));
     rig.settle().await;
     for name in ["b", "c", "d", "e"] {
@@ -171,7 +171,7 @@ async fn pod_that_is_not_admitted_fails_with_its_reason() {
 #[tokio::test(start_paused = true)]
 async fn status_is_written_despite_outages_and_conflicts() {
     let rig = Fixture::started().await;
-    *rig.containers.failures.lock().unwrap() = 2;
+    *rig.containers.failures.lock() = 2;
     rig.pod("a", json!({"status": {"conditions": [{"type": "Mine", "status": "True"}]}}));
     for kind in [FaultKind::Status(409, "Conflict", "changed"), FaultKind::Broken, FaultKind::AnswerLost] {
         rig.api.fail(Fault { verb: "patch", resource: "pods/status", skip: 0, kind });
@@ -204,17 +204,17 @@ const LATE: (&str, &str) =
 #[tokio::test(start_paused = true)]
 async fn deadline_applies_while_waiting_running_and_across_restarts() {
     let mut rig = Fixture::started().await;
-    rig.room.stuck.lock().unwrap().insert("a".to_owned());
-    *rig.containers.failures.lock().unwrap() = 100;
+    rig.room.stuck.lock().insert("a".to_owned());
+    *rig.containers.failures.lock() = 100;
     for name in ["a", "b"] {
         rig.pod(name, json!({"spec": {"activeDeadlineSeconds": 570, "restartPolicy": "Never"}}));
     }
     tokio::time::sleep(Duration::from_secs(200)).await;
     rig.settle().await;
-    *rig.containers.failures.lock().unwrap() = 0;
+    *rig.containers.failures.lock() = 0;
     rig.pod("c", json!({"spec": {"activeDeadlineSeconds": 240, "terminationGracePeriodSeconds": 7}}));
     rig.settle().await;
-    *rig.containers.failures.lock().unwrap() = 100;
+    *rig.containers.failures.lock() = 100;
     assert_eq!(rig.status("c")["phase"], "Running");
     rig.start();
     for (after, ended) in [(85, &[][..]), (10, &["c"]), (10, &["a", "b", "c"])] {

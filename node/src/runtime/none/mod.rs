@@ -5,10 +5,11 @@
 //! A record beside the volumes of the pod lists its links. It is written before the first link and deleted after
 //! the last one, so that a restarted agent knows what to remove.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -60,7 +61,7 @@ pub struct NoRuntime {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl NoRuntime {

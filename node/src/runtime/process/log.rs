@@ -2,11 +2,11 @@
 //! marks a partial line. The size is bounded: a full `0.log` is renamed to `0.log.1`, and the oldest file is
 //! deleted.
 
+use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 
@@ -93,7 +93,7 @@ impl Log {
         let mut line = format!("{:.9} {} {tag} ", Timestamp::now(), stream.word()).into_bytes();
         line.extend_from_slice(text);
         line.push(b'\n');
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         let len = line.len() as u64;
         if open.len > 0
             && open.len + len > self.bytes

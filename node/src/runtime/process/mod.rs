@@ -5,10 +5,11 @@
 //! container. The supervisor and the first process of a container are this binary again, in its [`reexec`] mode:
 //! `supervise`, `enter`, `rootfs`. Containers keep running without an agent.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -137,7 +138,7 @@ impl ProcessRuntime {
     }
 
     fn pods(&self) -> MutexGuard<'_, HashMap<String, PodHandle>> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pods.lock()
     }
 
     fn add(&self, uid: &str, record: PodRecord) {

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::fixture::{Bench, pod, tell};
-use crate::volumes::{OrphanOutcome, Remains, LeftVolume, PodVolumes, Survey, purge, quarantined};
+use crate::volumes::{LeftVolume, OrphanOutcome, PodVolumes, Remains, Survey, purge, quarantined};
 
 /// An agent that has mounted a disk and an own directory for a pod, and crashed.
 async fn leave(bench: &Bench) {
@@ -144,7 +144,10 @@ async fn directory_with_a_new_mount_is_moved_back() {
     assert_eq!(bench.events("OrphanedPodVolume"), Vec::<String>::new());
     // No mount is left in it.
     let findings = agent.volumes.gc(false).await;
-    assert!(matches!(&findings[..], [one] if matches!(one.fate, OrphanOutcome::Quarantined(_))), "{findings:?}");
+    assert!(
+        matches!(&findings[..], [one] if matches!(one.fate, OrphanOutcome::Quarantined(_))),
+        "{findings:?}"
+    );
 }
 
 #[tokio::test]
@@ -211,7 +214,11 @@ async fn survey_leaves_volumes_to_the_agent() {
         assert!(
             matches!(
                 fates[..],
-                [("empty", OrphanOutcome::Removed), ("full", OrphanOutcome::Quarantined(_)), ("runs", OrphanOutcome::Kept(_))]
+                [
+                    ("empty", OrphanOutcome::Removed),
+                    ("full", OrphanOutcome::Quarantined(_)),
+                    ("runs", OrphanOutcome::Kept(_))
+                ]
             ),
             "{fates:?}"
         );

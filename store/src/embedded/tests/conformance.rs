@@ -1,6 +1,7 @@
 //! Runs the conformance suite on both backends.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use tempfile::TempDir;
 
@@ -25,7 +26,7 @@ impl Backend for OnDisk {
         let dir = tempfile::tempdir().unwrap();
         let options = Options { max_value, rings, clock, ..Options::default() };
         let store = Embedded::open(dir.path(), options).unwrap();
-        self.0.lock().unwrap().push(dir);
+        self.0.lock().push(dir);
         Arc::new(store)
     }
 }

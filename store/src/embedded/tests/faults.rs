@@ -5,10 +5,10 @@
 //! The normal run takes a sample. `ORLOP_FAULT_ROUNDS=N` runs everything N times; `ORLOP_FAULT_SEED` repeats
 //! a run.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use super::{events, records, small};
@@ -31,7 +31,7 @@ pub(super) fn note_panics() {
             let thread = std::thread::current();
             let name = thread.name().unwrap_or_default();
             if name.starts_with("store-") && name != "store-open" {
-                PANICS.lock().unwrap().push(format!("{name}: {info}"));
+                PANICS.lock().push(format!("{name}: {info}"));
             }
             before(info);
         }));
@@ -39,7 +39,7 @@ pub(super) fn note_panics() {
 }
 
 pub(super) fn no_panics(name: &str) {
-    let panics = PANICS.lock().unwrap();
+    let panics = PANICS.lock();
     assert!(panics.is_empty(), "{name}: {panics:?}");
 }
 

@@ -5,11 +5,12 @@
 //! kernel writes through). `sync_file_range` is never forwarded to it, so it guarantees nothing, as its
 //! manual says. Text that a process appends to [`MARKS`] becomes a mark between the operations.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Child;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
@@ -176,7 +177,7 @@ fn left_out(error: &std::io::Error) {
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+    state.lock()
 }
 
 impl State {
@@ -187,7 +188,7 @@ impl State {
             Plan::Go => {}
             Plan::Kill { after: 0, child } => {
                 // The process may just have ended by itself.
-                let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+                let _ = child.lock().kill();
                 self.plan = Plan::Go;
             }
             Plan::Kill { after, .. } => *after -= 1,

@@ -104,8 +104,9 @@ fn responsible_driver_of_a_claim() {
 #[test]
 fn situation_of_claims_with_a_note() {
     let none = ClaimContext { volume: None, saved: false, class: None };
-    let decide =
-        |more: &Value, around: &ClaimContext<'_>| claim(&claim_of(more.clone()), around, |driver| driver == DRIVER);
+    let decide = |more: &Value, around: &ClaimContext<'_>| {
+        claim(&claim_of(more.clone()), around, |driver| driver == DRIVER)
+    };
     let ours = note("pvc-1", DRIVER);
     assert!(matches!(decide(&ours, &none), ClaimSituation::Asked(_)), "whatever the class says");
     let mut going = ours.clone();

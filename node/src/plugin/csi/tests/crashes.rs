@@ -134,12 +134,12 @@ async fn mount_without_a_record_is_not_reported_as_a_volume() {
     let target = rig.plugin.path(&rig.host, &place);
     std::fs::create_dir_all(&target).unwrap();
     assert_eq!(rig.plugin.found(&rig.host, &place).await.unwrap(), None, "nothing was asked for yet");
-    rig.mounts.0.lock().unwrap().insert(target.clone());
+    rig.mounts.0.lock().insert(target.clone());
     assert!(rig.plugin.found(&rig.host, &place).await.is_err());
     assert!(rig.plugin.tear_down(&rig.host, &place).await.is_err());
     assert!(target.is_dir());
     // Unknown content is not deleted.
-    rig.mounts.0.lock().unwrap().clear();
+    rig.mounts.0.lock().clear();
     std::fs::write(target.join("dear"), "x").unwrap();
     assert!(rig.plugin.tear_down(&rig.host, &place).await.is_err());
     assert!(target.join("dear").is_file());

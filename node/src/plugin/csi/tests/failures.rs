@@ -172,7 +172,7 @@ async fn false_unpublish_success_is_detected() {
         (Step::TearDown, rig.plugin.path(&rig.host, &place)),
         (Step::UnmountDevice, rig.host.paths.csi_global(DRIVER, "h").join("globalmount")),
     ] {
-        rig.mounts.0.lock().unwrap().insert(target.clone());
+        rig.mounts.0.lock().insert(target.clone());
         let error = take(&rig.plugin, &rig.host, &volume, step).await.unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -180,7 +180,7 @@ async fn false_unpublish_success_is_detected() {
         );
         assert_eq!(error.outcome, Outcome::Uncertain);
         assert!(target.parent().unwrap().join("vol_data.json").is_file(), "the record stays");
-        rig.mounts.0.lock().unwrap().remove(&target);
+        rig.mounts.0.lock().remove(&target);
         take(&rig.plugin, &rig.host, &volume, step).await.unwrap();
     }
     assert_eq!(rig.left(), Vec::<PathBuf>::new());

@@ -8,9 +8,10 @@ mod failures;
 mod laboratory;
 mod requests;
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_apimachinery::clock::Clock;
@@ -36,12 +37,12 @@ struct Remembered(Mutex<BTreeSet<PathBuf>>);
 
 impl Mounter for Remembered {
     fn mount(&self, mount: &Mount) -> Result<(), MountError> {
-        self.0.lock().unwrap().insert(mount.target.clone());
+        self.0.lock().insert(mount.target.clone());
         Ok(())
     }
 
     fn unmount(&self, target: &Path, _: Force) -> Result<(), MountError> {
-        self.0.lock().unwrap().remove(target);
+        self.0.lock().remove(target);
         Ok(())
     }
 
@@ -54,7 +55,7 @@ impl Mounter for Remembered {
             options: Vec::new(),
             device: (0, 1),
         };
-        Ok(self.0.lock().unwrap().iter().map(point).collect())
+        Ok(self.0.lock().iter().map(point).collect())
     }
 }
 

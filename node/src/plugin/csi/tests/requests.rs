@@ -142,7 +142,7 @@ async fn block_volume_requests_have_all_fields() {
     assert_eq!(expand.volume_path, publish.target_path);
     let link = rig.plugin.path(&rig.host, &place_of(&volume));
     assert_eq!(std::fs::read_link(link).unwrap(), Path::new(&publish.target_path));
-    assert!(rig.mounts.0.lock().unwrap().contains(&devices.join("pvb/dev/u1")));
+    assert!(rig.mounts.0.lock().contains(&devices.join("pvb/dev/u1")));
     let abilities = VolumeCapabilities {
         attach: true,
         device: true,
