@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::http::Http;
 use crate::harness::process::Process;
 use crate::harness::wait;
-use crate::node::{ATTACHMENTS, CLAIMS, Ground, NODES, PODS, mounted, pod, running};
+use crate::node::{ATTACHMENTS, CLAIMS, NODES, NodeSetup, PODS, mounted, pod, running};
 
 /// A mount(8) that blocks mounts of the server `dead` until the test releases them, and mounts a tmpfs for all
 /// other servers.
@@ -122,7 +122,7 @@ async fn nothing_is_mounted(root: &Path) {
 
 #[tokio::test]
 async fn hanging_mount_blocks_its_own_pod_only() {
-    let Some(mut ground) = Ground::start().await else { return };
+    let Some(mut ground) = NodeSetup::start().await else { return };
     let (http, root) = (ground.plane.http(), ground.root.clone());
     let helper = Helper::new(root.parent().unwrap());
     // The leftovers of a killed agent are removed at the start.
@@ -173,7 +173,7 @@ async fn hanging_mount_blocks_its_own_pod_only() {
 
 #[tokio::test]
 async fn mount_helper_of_a_killed_agent_does_not_disturb_the_next_one() {
-    let Some(mut ground) = Ground::start().await else { return };
+    let Some(mut ground) = NodeSetup::start().await else { return };
     let (http, root) = (ground.plane.http(), ground.root.clone());
     let helper = Helper::new(root.parent().unwrap());
     ground.variables = vec![("PATH", helper.path())];
@@ -199,7 +199,7 @@ async fn mount_helper_of_a_killed_agent_does_not_disturb_the_next_one() {
 
 #[tokio::test]
 async fn unresponsive_driver_blocks_its_own_pod_only() {
-    let Some(ground) = Ground::start().await else { return };
+    let Some(ground) = NodeSetup::start().await else { return };
     let (http, root) = (ground.plane.http(), ground.root.clone());
     ground.claim().await;
     for name in ["second", "third"] {

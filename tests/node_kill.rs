@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::harness::http::Http;
 use crate::harness::wait::{self, PATIENCE};
-use crate::node::{ATTACHMENTS, CLAIMS, Ground, NODES, PODS, VOLUMES, condition, loop_devices, mounted};
+use crate::node::{ATTACHMENTS, CLAIMS, NODES, NodeSetup, PODS, VOLUMES, condition, loop_devices, mounted};
 
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 /// Exit code of a killed process.
@@ -169,14 +169,14 @@ async fn nothing_is_left(http: &Http, root: &Path, pod: &str) -> Result<(), Stri
 
 /// A test environment whose agent dies.
 struct Deadly {
-    ground: Ground,
+    ground: NodeSetup,
     http: Http,
     kills: usize,
 }
 
 impl Deadly {
     async fn start() -> Option<Self> {
-        let ground = Ground::start().await?;
+        let ground = NodeSetup::start().await?;
         let http = ground.plane.http();
         Some(Deadly { ground, http, kills: 0 })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use orlop_client::client::{self, ConnectError, Endpoint};
 use orlop_node::config::NodeConfig;
 use orlop_node::gc::{self, GcError, Purge, Report, Request};
-use orlop_node::volumes::{Fate, LeftVolume};
+use orlop_node::volumes::{LeftVolume, OrphanOutcome};
 
 /// Exit code: something is left.
 const AMISS: u8 = 1;
@@ -92,21 +92,21 @@ fn told(report: &Report, dry_run: bool) -> (String, bool) {
     for finding in &report.left.findings {
         let path = finding.path.display();
         let line = match (&finding.fate, has_acted) {
-            (Fate::Removed, true) => format!("removed: {path}, which was empty"),
-            (Fate::Removed, false) => format!("would be removed: {path}, which is empty"),
-            (Fate::Quarantined(to), true) => {
+            (OrphanOutcome::Removed, true) => format!("removed: {path}, which was empty"),
+            (OrphanOutcome::Removed, false) => format!("would be removed: {path}, which is empty"),
+            (OrphanOutcome::Quarantined(to), true) => {
                 format!("moved into quarantine: {path}, which was not empty; it is now {}", to.display())
             }
-            (Fate::Quarantined(_), false) => {
+            (OrphanOutcome::Quarantined(_), false) => {
                 format!("would be moved into quarantine: {path}, which is not empty")
             }
-            (Fate::Mounted(mounts), _) => {
+            (OrphanOutcome::Mounted(mounts), _) => {
                 let mounts: Vec<String> = mounts.iter().map(|mount| mount.display().to_string()).collect();
                 format!("kept: {path}; unknown mounts in it: {}", mounts.join(", "))
             }
-            (Fate::Kept(why), _) => format!("kept: {path}; {why}"),
+            (OrphanOutcome::Kept(why), _) => format!("kept: {path}; {why}"),
         };
-        say(!has_acted || finding.fate != Fate::Removed, line);
+        say(!has_acted || finding.fate != OrphanOutcome::Removed, line);
     }
     for quarantined in &report.quarantine {
         let path = quarantined.path.display();
@@ -145,23 +145,23 @@ mod tests {
     use std::path::PathBuf;
 
     use orlop_node::gc::Quarantined;
-    use orlop_node::volumes::{Finding, Left};
+    use orlop_node::volumes::{Finding, Remains};
 
     use super::*;
 
-    fn finding(uid: &str, fate: Fate) -> Finding {
+    fn finding(uid: &str, fate: OrphanOutcome) -> Finding {
         Finding { uid: uid.to_owned(), path: PathBuf::from("/r/pods").join(uid), fate }
     }
 
     fn report(agent_runs: bool, findings: Vec<Finding>, quarantine: Vec<Quarantined>) -> Report {
-        let left = Left { volumes: Vec::new(), findings };
+        let left = Remains { volumes: Vec::new(), findings };
         Report { root: PathBuf::from("/r"), agent_runs, left, quarantine }
     }
 
     #[test]
     fn report_tells_done_from_planned() {
-        let removed = || vec![finding("u", Fate::Removed)];
-        let moved = || vec![finding("u", Fate::Quarantined(PathBuf::from("/r/quarantine/t-u")))];
+        let removed = || vec![finding("u", OrphanOutcome::Removed)];
+        let moved = || vec![finding("u", OrphanOutcome::Quarantined(PathBuf::from("/r/quarantine/t-u")))];
         for (agent_runs, dry_run, findings, line, expected) in [
             (false, false, removed(), "removed: /r/pods/u, which was empty", false),
             (false, true, removed(), "would be removed: /r/pods/u, which is empty", true),
@@ -177,11 +177,17 @@ mod tests {
             (
                 false,
                 false,
-                vec![finding("u", Fate::Mounted(vec![PathBuf::from("/r/pods/u/m")]))],
+                vec![finding("u", OrphanOutcome::Mounted(vec![PathBuf::from("/r/pods/u/m")]))],
                 "kept: /r/pods/u; unknown mounts in it: /r/pods/u/m",
                 true,
             ),
-            (false, false, vec![finding("u", Fate::Kept("why".to_owned()))], "kept: /r/pods/u; why", true),
+            (
+                false,
+                false,
+                vec![finding("u", OrphanOutcome::Kept("why".to_owned()))],
+                "kept: /r/pods/u; why",
+                true,
+            ),
             (false, false, vec![], "nothing is left", false),
         ] {
             let (text, is_amiss) = told(&report(agent_runs, findings, vec![]), dry_run);

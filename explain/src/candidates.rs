@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use orlop_volume::fit::{self, Misfit, Wanted};
+use orlop_volume::fit::{self, Misfit, RequiredLabels};
 use orlop_volume::object;
 
 use super::cluster_view::ClusterView;
@@ -135,7 +135,7 @@ pub fn candidate(
     world: &dyn ClusterView,
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
-    wanted: &Wanted,
+    wanted: &RequiredLabels,
     places: Option<&AllowedNodes>,
 ) -> Candidate {
     let verdicts = verdicts(volume, claim, wanted, places);
@@ -151,7 +151,7 @@ pub fn candidate(
 pub fn verdicts(
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
-    wanted: &Wanted,
+    wanted: &RequiredLabels,
     places: Option<&AllowedNodes>,
 ) -> Vec<RuleVerdict> {
     let ours = object::points_to(volume, claim);

@@ -9,7 +9,7 @@ use orlop_apimachinery::quantity::Quantity;
 
 use orlop_volume::affinity::{self, Reach};
 use orlop_volume::class;
-use orlop_volume::fit::{self, Wanted};
+use orlop_volume::fit::{self, RequiredLabels};
 use orlop_volume::modes::ModeSet;
 use orlop_volume::object::{self, VolumeMode, VolumePhase};
 
@@ -71,7 +71,7 @@ pub struct ClaimRequest {
     class: String,
     attributes_class: String,
     /// The label selector, with cached results for each set of labels.
-    wanted: Wanted,
+    wanted: RequiredLabels,
 }
 
 impl ClaimRequest {
@@ -85,12 +85,12 @@ impl ClaimRequest {
             mode: VolumeMode::of_claim(claim),
             class: class::claim_class(claim).to_owned(),
             attributes_class: class::claim_attributes_class(claim).to_owned(),
-            wanted: Wanted::of(claim),
+            wanted: RequiredLabels::of(claim),
         }
     }
 
     /// The label selector of the claim.
-    pub fn wanted(&self) -> &Wanted {
+    pub fn wanted(&self) -> &RequiredLabels {
         &self.wanted
     }
 }
@@ -150,11 +150,11 @@ impl Facts {
         against
     }
 
-    fn has_labels(&self, wanted: &Wanted, memory: &mut SelectorCache) -> bool {
+    fn has_labels(&self, wanted: &RequiredLabels, memory: &mut SelectorCache) -> bool {
         match wanted {
-            Wanted::Anything => true,
-            Wanted::Unreadable => false,
-            Wanted::Labels(_) => {
+            RequiredLabels::Anything => true,
+            RequiredLabels::Unreadable => false,
+            RequiredLabels::Labels(_) => {
                 let place = self.labels.as_ptr();
                 if let Some(known) = memory.get(&place) {
                     return *known;

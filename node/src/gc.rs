@@ -35,7 +35,7 @@ use crate::paths::Paths;
 use crate::plugin::csi::{CALL_TIMEOUT, DriverRegistry};
 use crate::plugin::files::Files;
 use crate::rooted_fs::RootedFsError;
-use crate::volumes::{self, Left, ReconstructError, Survey};
+use crate::volumes::{self, ReconstructError, Remains, Survey};
 
 /// Page size of the pod list.
 const PAGE: u32 = 500;
@@ -111,7 +111,7 @@ pub struct Report {
     pub agent_runs: bool,
     /// The objects that belong to no pod. The findings describe actions taken when no agent runs and
     /// [`Request::dry_run`] is unset, otherwise actions that would be taken.
-    pub left: Left,
+    pub left: Remains,
     /// The entries in quarantine.
     pub quarantine: Vec<Quarantined>,
 }

@@ -121,7 +121,7 @@ async fn fails(case: &Case, after: u64) -> bool {
     // Pending writes are settled now: each one is present or absent, and stays so.
     for n in 0..30 {
         let map = server.http.get(&format!("{MAPS}/m{n}")).await;
-        let now = (map.code == 200).then(|| crate::crash::ledger::Known::of(&map.json()));
+        let now = (map.code == 200).then(|| crate::crash::ledger::KnownState::of(&map.json()));
         let known = server.ledger.at(&format!("m{n}"));
         if known.1.is_some() {
             server.ledger.resolved(&format!("m{n}"), now);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use axum::http::{Method, Request};
 use serde_json::{Value, json};
 
-use crate::crash::ledger::{Known, Ledger, Wish};
+use crate::crash::ledger::{KnownState, Ledger, Wish};
 use crate::harness::http::{Answer, Http};
 use crate::harness::process::Process;
 use crate::harness::wait;
@@ -121,7 +121,7 @@ impl Server {
         };
         let answer = answer.unwrap();
         match answer.code {
-            200 | 201 => self.ledger.acknowledged(name, Some(Known::of(&answer.json())), floor),
+            200 | 201 => self.ledger.acknowledged(name, Some(KnownState::of(&answer.json())), floor),
             // The server wrote nothing.
             507 => self.ledger.refused(name),
             // The outcome is unknown.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use orlop_store::Record;
 use serde_json::Value;
 
-use crate::encode::negotiate::{Media, Transform, Wanted};
+use crate::encode::negotiate::{Media, RequestedEncoding, Transform};
 use crate::encode::table::{IncludeObject, Table, single_metadata};
 use crate::encode::{pretty, shape, stored};
 use crate::projection::Projection;
@@ -32,7 +32,7 @@ pub(crate) fn written(
     kind: &KindRef,
     code: u16,
     written: &Written,
-    wanted: Wanted,
+    wanted: RequestedEncoding,
     warnings: &[String],
     query: &Query,
     now: Timestamp,
@@ -50,7 +50,7 @@ pub(crate) fn record(
     kind: &KindRef,
     code: u16,
     found: &Record<Projection>,
-    wanted: Wanted,
+    wanted: RequestedEncoding,
     query: &Query,
     now: Timestamp,
 ) -> Result<Response, ApiError> {
@@ -67,7 +67,7 @@ pub(crate) fn object(
     kind: &KindRef,
     code: u16,
     shown: Object,
-    wanted: Wanted,
+    wanted: RequestedEncoding,
     query: &Query,
     now: Timestamp,
 ) -> Result<Response, ApiError> {
@@ -84,7 +84,11 @@ pub(crate) fn object(
 }
 
 /// Returns any JSON value in the negotiated form.
-pub(crate) fn value_answer(code: u16, wanted: Wanted, value: &Value) -> Result<Response, ApiError> {
+pub(crate) fn value_answer(
+    code: u16,
+    wanted: RequestedEncoding,
+    value: &Value,
+) -> Result<Response, ApiError> {
     match wanted.media {
         Media::Json => Ok(json_bytes(code, wanted, value.to_string().into_bytes())),
         Media::Yaml => Ok(body(code, wanted.content_type(), yaml(value)?)),
@@ -96,7 +100,7 @@ pub(crate) fn value_answer(code: u16, wanted: Wanted, value: &Value) -> Result<R
 }
 
 /// Returns JSON text in the negotiated layout.
-pub(crate) fn json_bytes(code: u16, wanted: Wanted, mut json: Vec<u8>) -> Response {
+pub(crate) fn json_bytes(code: u16, wanted: RequestedEncoding, mut json: Vec<u8>) -> Response {
     if wanted.pretty {
         json = pretty::indent(&json);
     } else {
@@ -112,9 +116,9 @@ fn yaml(value: &Value) -> Result<Vec<u8>, ApiError> {
 /// Returns an error response.
 pub(crate) fn error(error: &ApiError, media: Media, pretty: bool) -> Response {
     let status = error.to_status();
-    let wanted = Wanted { media, pretty, ..Wanted::JSON };
+    let wanted = RequestedEncoding { media, pretty, ..RequestedEncoding::JSON };
     let mut response = value_answer(error.code, wanted, &status)
-        .unwrap_or_else(|_| json_bytes(error.code, Wanted::JSON, status.to_string().into_bytes()));
+        .unwrap_or_else(|_| json_bytes(error.code, RequestedEncoding::JSON, status.to_string().into_bytes()));
     add_warnings(response.headers_mut(), &error.warnings);
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

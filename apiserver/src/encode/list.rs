@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use orlop_store::{Record, Revision};
 use serde_json::{Map, Value, json};
 
-use crate::encode::negotiate::{Media, Transform, Wanted};
+use crate::encode::negotiate::{Media, RequestedEncoding, Transform};
 use crate::encode::table::{IncludeObject, Table};
 use crate::encode::{COMPRESS_ABOVE, LongBody, answer, shape, stored};
 use crate::projection::Projection;
@@ -49,7 +49,7 @@ const PIECE: usize = 64 * 1024;
 pub(crate) fn answer(
     kind: &KindRef,
     listed: Listed,
-    wanted: Wanted,
+    wanted: RequestedEncoding,
     query: &Query,
     now: Timestamp,
 ) -> Result<Response, ApiError> {
@@ -95,7 +95,7 @@ fn item(kind: &dyn Kind, record: &Record<Projection>) -> Value {
 }
 
 /// Returns the list as copies of stored bytes.
-fn copied(kind: &KindRef, listed: Listed, wanted: Wanted) -> Response {
+fn copied(kind: &KindRef, listed: Listed, wanted: RequestedEncoding) -> Response {
     let names = kind.names();
     let mut head = Vec::with_capacity(PIECE);
     let metadata = Value::Object(listed.metadata());

@@ -46,7 +46,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::encode::answer;
-use crate::encode::negotiate::{Endpoint, Media, Wanted, error_media, negotiate};
+use crate::encode::negotiate::{Endpoint, Media, RequestedEncoding, error_media, negotiate};
 use crate::exchange::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
 use crate::metrics::Labels;
 use crate::state::Inner;
@@ -259,6 +259,6 @@ fn shown(accept: &Option<String>, pretty: bool, value: &Value) -> Result<Respons
         Media::Protobuf => Media::Json,
         media => media,
     };
-    let wanted = Wanted { media, pretty: wanted.pretty || pretty, ..Wanted::JSON };
+    let wanted = RequestedEncoding { media, pretty: wanted.pretty || pretty, ..RequestedEncoding::JSON };
     answer::value_answer(200, wanted, value)
 }

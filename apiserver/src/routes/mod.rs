@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::custom::Served;
 use crate::custom::documents::Documents;
 use crate::encode::answer;
-use crate::encode::negotiate::Wanted;
+use crate::encode::negotiate::RequestedEncoding;
 use crate::state::Inner;
 
 /// The documents of the kinds that are currently served.
@@ -71,7 +71,7 @@ async fn root(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response 
         paths.push(format!("/apis/{group}"));
     }
     paths.sort();
-    let wanted = Wanted { pretty: true, ..Wanted::JSON };
+    let wanted = RequestedEncoding { pretty: true, ..RequestedEncoding::JSON };
     answer::json_bytes(200, wanted, json!({ "paths": paths }).to_string().into_bytes())
 }
 

@@ -5,7 +5,7 @@ use http::HeaderMap;
 use serde_json::json;
 
 use crate::encode::answer;
-use crate::encode::negotiate::Wanted;
+use crate::encode::negotiate::RequestedEncoding;
 
 const MAJOR: &str = "1";
 const MINOR: &str = "36";
@@ -41,7 +41,7 @@ fn platform() -> String {
 }
 
 pub(super) async fn version(_headers: HeaderMap) -> Response {
-    let wanted = Wanted { pretty: true, ..Wanted::JSON };
+    let wanted = RequestedEncoding { pretty: true, ..RequestedEncoding::JSON };
     let version = json!({
         "major": MAJOR,
         "minor": MINOR,

@@ -5,7 +5,7 @@ use axum::response::Response;
 use serde_json::{Map, Value};
 
 use crate::encode::answer::{self, Written};
-use crate::encode::negotiate::Wanted;
+use crate::encode::negotiate::RequestedEncoding;
 use crate::encode::stored;
 use crate::verbs::create::create_tracked;
 use crate::verbs::options::WriteOptions;
@@ -21,7 +21,11 @@ use orlop_codec::managed_fields;
 const ATTEMPTS: usize = 32;
 
 /// Applies the request body.
-pub(crate) async fn apply(request: &Request, part: Part, wanted: Wanted) -> Result<Response, ApiError> {
+pub(crate) async fn apply(
+    request: &Request,
+    part: Part,
+    wanted: RequestedEncoding,
+) -> Result<Response, ApiError> {
     let options = WriteOptions::parse_apply(&request.query)?;
     let (config, duplicates) = read(&request.body)?;
     for attempt in 1..=ATTEMPTS {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::admission;
 use crate::dispatch::{self, Resource};
-use crate::encode::negotiate::{Endpoint, Wanted, negotiate};
+use crate::encode::negotiate::{Endpoint, RequestedEncoding, negotiate};
 use crate::encode::stored;
 use crate::projection::Projection;
 use crate::registry::{Kind, KindRef, Names};
@@ -66,7 +66,7 @@ impl Request {
     }
 
     /// Negotiates the format of the response.
-    pub(crate) fn wanted(&self, endpoint: Endpoint) -> Result<Wanted, ApiError> {
+    pub(crate) fn wanted(&self, endpoint: Endpoint) -> Result<RequestedEncoding, ApiError> {
         let list_route = self.resource.name.is_empty() && endpoint != Endpoint::Single;
         let offered = self.accept.as_deref().filter(|_| self.kind().is_custom()).and_then(without_protobuf);
         let mut wanted = negotiate(offered.as_deref().or(self.accept.as_deref()), endpoint, list_route)?;

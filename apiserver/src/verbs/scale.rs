@@ -10,7 +10,7 @@ use axum::response::Response;
 use orlop_store::Record;
 
 use crate::encode::answer::{self, Written};
-use crate::encode::negotiate::{Endpoint, Wanted};
+use crate::encode::negotiate::{Endpoint, RequestedEncoding};
 use crate::encode::stored;
 use crate::projection::Projection;
 use crate::registry::scale::{self as scales, NAMES, Scale};
@@ -98,7 +98,7 @@ async fn write(
     request: &Request,
     options: &WriteOptions,
     warnings: Vec<String>,
-    wanted: Wanted,
+    wanted: RequestedEncoding,
     make: impl Fn(&Object, &mut Vec<String>) -> Result<Object, ApiError>,
 ) -> Result<Response, ApiError> {
     let kind = request.kind();
@@ -181,7 +181,7 @@ fn other_uid(request: &Request, given: &str, old: &Object) -> ApiError {
 fn show(
     request: &Request,
     object: &Object,
-    wanted: Wanted,
+    wanted: RequestedEncoding,
     warnings: &[String],
 ) -> Result<Response, ApiError> {
     let scale = scales::of(object, &paths(request)?).map_err(ApiError::internal)?;

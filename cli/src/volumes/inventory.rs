@@ -14,7 +14,7 @@ use orlop_client::names::{
 use orlop_volume::translate::in_tree_sources;
 use serde_json::Value;
 
-use super::compare::{Held, Known, Making};
+use super::compare::{ApiObjects, HandleObject, Making};
 
 const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
 const PODS: &str = "/api/v1/pods";
@@ -39,7 +39,10 @@ pub(crate) struct LookError {
 ///
 /// # Errors
 /// A kind cannot be listed. Snapshots may be missing.
-pub(super) async fn look(client: &Client, drivers: &[&str]) -> Result<BTreeMap<String, Known>, LookError> {
+pub(super) async fn look(
+    client: &Client,
+    drivers: &[&str],
+) -> Result<BTreeMap<String, ApiObjects>, LookError> {
     let claims = required(client, CLAIMS).await?;
     let volumes = required(client, VOLUMES).await?;
     let attachments = required(client, ATTACHMENTS).await?;
@@ -127,9 +130,9 @@ fn in_tree<'a>(source: &'a Value, driver: &'a str) -> impl Iterator<Item = &'a s
 }
 
 /// Collects what these objects contain about a driver.
-fn known(driver: &str, objects: &Objects<'_>) -> Known {
+fn known(driver: &str, objects: &Objects<'_>) -> ApiObjects {
     let Objects { claims, volumes, attachments, pods, contents } = *objects;
-    let mut known = Known::default();
+    let mut known = ApiObjects::default();
     for pod in pods {
         let object = format!("pod/{}/{}", text(pod, "/metadata/namespace").unwrap_or_default(), name(pod));
         let sources = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
@@ -144,7 +147,7 @@ fn known(driver: &str, objects: &Objects<'_>) -> Known {
             let handle = text(volume, "/spec/csi/volumeHandle").unwrap_or_default().to_owned();
             let deletes = text(volume, "/spec/persistentVolumeReclaimPolicy") == Some("Delete")
                 && text(volume, "/status/phase") == Some("Released");
-            let held = Held {
+            let held = HandleObject {
                 object,
                 going: deletes || is_terminating(volume),
                 bytes: bytes(volume, "/spec/capacity/storage"),
@@ -161,7 +164,7 @@ fn known(driver: &str, objects: &Objects<'_>) -> Known {
         {
             let object = format!("volumeattachment/{}", name(attachment));
             // The list may lack a volume that a pod names itself.
-            known.volumes.entry(handle.to_owned()).or_insert(Held { object, going: true, bytes: 0 });
+            known.volumes.entry(handle.to_owned()).or_insert(HandleObject { object, going: true, bytes: 0 });
         }
     }
     let making = claims.iter().filter_map(|claim| making(claim, driver));
@@ -201,7 +204,7 @@ fn making(claim: &Value, driver: &str) -> Option<(String, Making)> {
 /// Snapshot handles, and contents without a handle or with a pending request.
 fn snapshots<'a>(
     contents: impl Iterator<Item = &'a Value>,
-) -> (Option<BTreeMap<String, Held>>, BTreeSet<String>) {
+) -> (Option<BTreeMap<String, HandleObject>>, BTreeSet<String>) {
     let (mut known, mut taking) = (BTreeMap::new(), BTreeSet::new());
     for content in contents {
         let object = format!("volumesnapshotcontent/{}", name(content));
@@ -209,7 +212,10 @@ fn snapshots<'a>(
         match handle.or_else(|| text(content, "/spec/source/snapshotHandle")) {
             Some(handle) => {
                 let bytes = content.pointer("/status/restoreSize").and_then(Value::as_i64).unwrap_or(0);
-                known.insert(handle.to_owned(), Held { object, going: is_terminating(content), bytes });
+                known.insert(
+                    handle.to_owned(),
+                    HandleObject { object, going: is_terminating(content), bytes },
+                );
             }
             None => drop(taking.insert(object.clone())),
         }

@@ -14,7 +14,7 @@ use super::attachment::{View, stamp};
 use super::desired::PodRef;
 use super::events;
 use super::node_status::{self, Writers, volumes_in_use};
-use super::operation::{Cause, OperationKind, Phase};
+use super::operation::{FailureCause, OperationKind, Phase};
 use super::reconcile::{self, Decision, Failed, Force};
 use super::state::{AttachState, Caches, Settings};
 use super::volume::{Key, Spec, digest_of_name};
@@ -125,7 +125,7 @@ impl Controller {
                         View::Absent | View::NotNeeded => state.actual.remove(key),
                     }
                     // Whoever takes VolumeAttachments away by hand is not fought at once.
-                    state.operations.delay(key, OperationKind::Attach, Cause::Request, now);
+                    state.operations.delay(key, OperationKind::Attach, FailureCause::Request, now);
                     self.reports.add(Arc::clone(&key.node));
                     others.into_iter().for_each(|other| self.keys.add(other));
                 }
@@ -198,7 +198,14 @@ impl Controller {
     }
 
     /// What runs has failed after the attacher was asked, or may have been: nobody knows where the volume is.
-    pub(super) fn fail(&self, state: &mut AttachState, key: &Key, cause: Cause, text: &str, now: Instant) {
+    pub(super) fn fail(
+        &self,
+        state: &mut AttachState,
+        key: &Key,
+        cause: FailureCause,
+        text: &str,
+        now: Instant,
+    ) {
         let others = state.others(key);
         let Some(operation) = state.operations.fail(key, cause, now) else { return };
         state.actual.put(key, operation.spec.as_ref(), false);

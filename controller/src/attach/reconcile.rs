@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::attachment::View;
-use super::operation::{Cause, Failure, OperationKind, Phase};
+use super::operation::{Failure, FailureCause, OperationKind, Phase};
 
 /// Whether the volume is on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,10 +132,12 @@ pub(super) enum Failed {
 }
 
 impl Failed {
-    pub(super) fn cause(&self) -> Cause {
+    pub(super) fn cause(&self) -> FailureCause {
         match self {
-            Failed::Answer(_) | Failed::Timeout | Failed::TakenAway | Failed::GivenUp => Cause::Attacher,
-            Failed::Leaving => Cause::Leaving,
+            Failed::Answer(_) | Failed::Timeout | Failed::TakenAway | Failed::GivenUp => {
+                FailureCause::Attacher
+            }
+            Failed::Leaving => FailureCause::Leaving,
         }
     }
 }
@@ -205,10 +207,10 @@ fn attach(facts: &Facts) -> Decision {
     {
         let news = match (failure.cause, &facts.view) {
             // Tests: AD-057
-            (Cause::Attacher, View::There(there)) => there.attached && !there.leaving,
+            (FailureCause::Attacher, View::There(there)) => there.attached && !there.leaving,
             // Tests: NEW-AD-LEAVING
-            (Cause::Leaving, View::Absent) => true,
-            (Cause::Request | Cause::Attacher | Cause::Leaving, _) => false,
+            (FailureCause::Leaving, View::Absent) => true,
+            (FailureCause::Request | FailureCause::Attacher | FailureCause::Leaving, _) => false,
         };
         if !news {
             return Decision::WaitUntil(failure.until);
@@ -223,7 +225,7 @@ fn detach(facts: &Facts) -> Decision {
     if let Some(failure) =
         facts.failure.filter(|failure| failure.kind == OperationKind::Detach && failure.until > facts.now)
     {
-        let news = failure.cause == Cause::Attacher && facts.view == View::Absent;
+        let news = failure.cause == FailureCause::Attacher && facts.view == View::Absent;
         if !news {
             return Decision::WaitUntil(failure.until);
         }

@@ -11,7 +11,7 @@ use super::attachment::{self, stamp};
 use super::controller::{Controller, Shown, Step};
 use super::events;
 use super::node_status::volumes_in_use;
-use super::operation::{ANSWER_WITHIN, Cause, Phase};
+use super::operation::{ANSWER_WITHIN, FailureCause, Phase};
 use super::reconcile::Force;
 use super::volume::{Key, Spec, digest};
 use orlop_client::client::{is_not_found, message_of, status_of};
@@ -52,7 +52,7 @@ impl Controller {
         {
             let mut state = self.state();
             if state.operations.get(&key).is_some_and(|operation| operation.phase == Phase::Asking) {
-                self.fail(&mut state, &key, Cause::Request, "the last try was interrupted", now);
+                self.fail(&mut state, &key, FailureCause::Request, "the last try was interrupted", now);
             }
         }
         loop {
@@ -89,7 +89,7 @@ impl Controller {
                     self.note_asked(key, false);
                 }
                 let mut state = self.state();
-                self.fail(&mut state, key, Cause::Request, &message_of(&error), Instant::now());
+                self.fail(&mut state, key, FailureCause::Request, &message_of(&error), Instant::now());
                 return;
             }
         }
@@ -116,7 +116,7 @@ impl Controller {
             let mut state = self.state();
             let text =
                 "the volume handle holds the separator ^, so the volume cannot be detached by its name";
-            return self.fail(&mut state, key, Cause::Request, text, Instant::now());
+            return self.fail(&mut state, key, FailureCause::Request, text, Instant::now());
         }
         if let Some(force) = force
             && let Err(error) = self.record_force(key, &name, force).await
@@ -132,7 +132,7 @@ impl Controller {
             }
             Err(error) => {
                 let mut state = self.state();
-                self.fail(&mut state, key, Cause::Request, &message_of(&error), Instant::now());
+                self.fail(&mut state, key, FailureCause::Request, &message_of(&error), Instant::now());
             }
         }
     }
@@ -158,7 +158,7 @@ impl Controller {
     fn not_now(&self, key: &Key, why: &str) {
         tracing::debug!(volume = %key.volume, node = %key.node, why, "not detached");
         let mut state = self.state();
-        state.operations.fail(key, Cause::Request, Instant::now());
+        state.operations.fail(key, FailureCause::Request, Instant::now());
         if state.actual.get(key).is_some_and(|attached| attached.confirmed) {
             state.actual.list(key);
             self.reports.add(Arc::clone(&key.node));

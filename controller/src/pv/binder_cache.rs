@@ -9,7 +9,7 @@ use super::binder::Binder;
 use super::cache::Offer;
 use super::error::SyncError;
 use super::requeue;
-use orlop_client::packed_object::Kept;
+use orlop_client::packed_object::PackedObject;
 use orlop_client::pods::INDEX_CLAIM;
 use orlop_client::uid::Uid;
 use orlop_volume::class;
@@ -21,7 +21,7 @@ impl Binder {
     /// Stores a volume and queues the claims that it may affect. Returns false if the store has a newer version.
     pub(super) fn store_volume(
         &self,
-        kept: &Kept<PersistentVolume>,
+        kept: &PackedObject<PersistentVolume>,
         volume: &PersistentVolume,
     ) -> Result<bool, SyncError> {
         self.store_volume_if(kept, volume, |_| true)
@@ -30,9 +30,9 @@ impl Binder {
     /// Like `store_volume`, if `shall` accepts the stored copy.
     fn store_volume_if(
         &self,
-        kept: &Kept<PersistentVolume>,
+        kept: &PackedObject<PersistentVolume>,
         volume: &PersistentVolume,
-        shall: impl FnOnce(Option<&Kept<PersistentVolume>>) -> bool,
+        shall: impl FnOnce(Option<&PackedObject<PersistentVolume>>) -> bool,
     ) -> Result<bool, SyncError> {
         let keys = {
             let mut stores = self.lock();
@@ -58,7 +58,7 @@ impl Binder {
     /// Stores a claim. Returns false if the store has a newer version.
     pub(super) fn store_claim(
         &self,
-        kept: &Kept<PersistentVolumeClaim>,
+        kept: &PackedObject<PersistentVolumeClaim>,
         claim: &PersistentVolumeClaim,
     ) -> Result<bool, SyncError> {
         self.store_claim_if(kept, claim, |_| true)
@@ -67,9 +67,9 @@ impl Binder {
     /// Like `store_claim`, if `shall` accepts the stored copy.
     fn store_claim_if(
         &self,
-        kept: &Kept<PersistentVolumeClaim>,
+        kept: &PackedObject<PersistentVolumeClaim>,
         claim: &PersistentVolumeClaim,
-        shall: impl FnOnce(Option<&Kept<PersistentVolumeClaim>>) -> bool,
+        shall: impl FnOnce(Option<&PackedObject<PersistentVolumeClaim>>) -> bool,
     ) -> Result<bool, SyncError> {
         let stored = {
             let mut stores = self.lock();
@@ -100,7 +100,7 @@ impl Binder {
         let written = Arc::new(written);
         let gone = object::is_terminating(&written.metadata)
             && written.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
-        let kept = Kept::new(Arc::clone(&written));
+        let kept = PackedObject::new(Arc::clone(&written));
         if !gone {
             self.store_volume_if(&kept, &written, |known| known.is_some_and(|known| is_news(known, &kept)))?;
         }
@@ -113,7 +113,7 @@ impl Binder {
         written: PersistentVolumeClaim,
     ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
         let written = Arc::new(written);
-        let kept = Kept::new(Arc::clone(&written));
+        let kept = PackedObject::new(Arc::clone(&written));
         self.store_claim_if(&kept, &written, |known| known.is_some_and(|known| is_news(known, &kept)))?;
         Ok(written)
     }
@@ -175,6 +175,6 @@ impl Binder {
 
 /// Whether the response to a write belongs to the object in the store and is newer: if the event arrived first,
 /// the store shares the informer's copy, which is packed later.
-fn is_news<K>(known: &Kept<K>, written: &Kept<K>) -> bool {
+fn is_news<K>(known: &PackedObject<K>, written: &PackedObject<K>) -> bool {
     known.uid() == written.uid() && !known.is_same(written)
 }

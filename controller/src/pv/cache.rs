@@ -15,8 +15,8 @@ use super::index::VolumeIndex;
 use super::resync_skip::SyncOutcome;
 use super::waiting::{OfferPosition, WaitingIndex};
 use orlop_client::api::Object;
-use orlop_client::packed_object::Kept;
-use orlop_volume::fit::{self, Wanted};
+use orlop_client::packed_object::PackedObject;
+use orlop_volume::fit::{self, RequiredLabels};
 use orlop_volume::modes::ModeSet;
 use orlop_volume::object;
 
@@ -61,7 +61,10 @@ pub fn may_replace(cached: &ObjectMeta, incoming: &ObjectMeta) -> Result<bool, B
 }
 
 /// Like `may_replace`, without decoding either object if both versions are numbers.
-fn may_replace_kept<K: Object>(cached: &Kept<K>, incoming: &Kept<K>) -> Result<bool, BadVersion> {
+fn may_replace_kept<K: Object>(
+    cached: &PackedObject<K>,
+    incoming: &PackedObject<K>,
+) -> Result<bool, BadVersion> {
     match (cached.version(), incoming.version()) {
         (Some(cached), Some(incoming)) => Ok(incoming >= cached),
         (Some(_) | None, None) | (None, Some(_)) => may_replace(cached.get().meta(), incoming.get().meta()),
@@ -78,7 +81,7 @@ impl VolumeStore {
     /// Stores a volume unless a newer version is stored. `volume` is `kept`, decoded.
     pub fn offer(
         &mut self,
-        kept: Kept<PersistentVolume>,
+        kept: PackedObject<PersistentVolume>,
         volume: &PersistentVolume,
     ) -> Result<Offer<PersistentVolume>, BadVersion> {
         if let Some(cached) = self.index.get_kept(kept.key()) {
@@ -94,7 +97,7 @@ impl VolumeStore {
     }
 
     /// Replaces the stored copy with the informer's, which is packed later, if both are the same version.
-    pub fn share(&mut self, copy: &Kept<PersistentVolume>) {
+    pub fn share(&mut self, copy: &PackedObject<PersistentVolume>) {
         if self.index.get_kept(copy.key()).is_some_and(|cached| cached.is_same(copy)) {
             self.index.swap(copy.clone());
         }
@@ -107,11 +110,11 @@ impl VolumeStore {
 
     /// The volume with this name.
     pub fn get(&self, name: &str) -> Option<Arc<PersistentVolume>> {
-        self.index.get_kept(name).map(Kept::get)
+        self.index.get_kept(name).map(PackedObject::get)
     }
 
     /// Like `get`, without decoding.
-    pub fn get_kept(&self, name: &str) -> Option<&Kept<PersistentVolume>> {
+    pub fn get_kept(&self, name: &str) -> Option<&PackedObject<PersistentVolume>> {
         self.index.get_kept(name)
     }
 
@@ -145,7 +148,7 @@ pub struct ClaimStore {
 
 #[derive(Debug)]
 struct StoredClaim {
-    kept: Kept<PersistentVolumeClaim>,
+    kept: PackedObject<PersistentVolumeClaim>,
     /// The access modes that a volume must offer; `None` if no volume can.
     modes: Option<ModeSet>,
     settled: SyncOutcome,
@@ -156,7 +159,7 @@ impl StoredClaim {
     fn may_take(&self, offered: ModeSet, volume: &PersistentVolume) -> bool {
         self.modes.is_some_and(|wanted| offered.contains(wanted)) && {
             let claim = self.kept.get();
-            fit::search_misfit(volume, &claim, &Wanted::of(&claim), false).is_none()
+            fit::search_misfit(volume, &claim, &RequiredLabels::of(&claim), false).is_none()
         }
     }
 }
@@ -165,7 +168,7 @@ impl ClaimStore {
     /// Stores a claim unless a newer version is stored. `claim` is `kept`, decoded.
     pub fn offer(
         &mut self,
-        kept: Kept<PersistentVolumeClaim>,
+        kept: PackedObject<PersistentVolumeClaim>,
         claim: &PersistentVolumeClaim,
     ) -> Result<Offer<PersistentVolumeClaim>, BadVersion> {
         if let Some(cached) = self.claims.get_mut(kept.key()) {
@@ -190,7 +193,7 @@ impl ClaimStore {
     }
 
     /// Replaces the stored copy with the informer's, which is packed later, if both are the same version.
-    pub fn share(&mut self, copy: &Kept<PersistentVolumeClaim>) {
+    pub fn share(&mut self, copy: &PackedObject<PersistentVolumeClaim>) {
         if let Some(cached) = self.claims.get_mut(copy.key()).filter(|cached| cached.kept.is_same(copy)) {
             cached.kept = copy.clone();
         }
@@ -205,11 +208,11 @@ impl ClaimStore {
 
     /// The claim with this `namespace/name`.
     pub fn get(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
-        self.get_kept(key).map(Kept::get)
+        self.get_kept(key).map(PackedObject::get)
     }
 
     /// Like `get`, without decoding.
-    pub fn get_kept(&self, key: &str) -> Option<&Kept<PersistentVolumeClaim>> {
+    pub fn get_kept(&self, key: &str) -> Option<&PackedObject<PersistentVolumeClaim>> {
         self.claims.get(key).map(|claim| &claim.kept)
     }
 

@@ -19,11 +19,11 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use orlop_apimachinery::quantity::Quantity;
 
 use super::resync_skip::SyncOutcome;
-use orlop_client::packed_object::Kept;
+use orlop_client::packed_object::PackedObject;
 use orlop_client::small_set::Few;
 use orlop_volume::affinity::{self, Reach, accepts_node};
 use orlop_volume::class;
-use orlop_volume::fit::{self, Wanted};
+use orlop_volume::fit::{self, RequiredLabels};
 use orlop_volume::modes::ModeSet;
 use orlop_volume::object::{self, VolumeMode, VolumePhase};
 
@@ -78,7 +78,7 @@ impl Free {
 /// A volume, and its labels as JSON if it has any: a selector evaluates the labels of many volumes.
 #[derive(Debug)]
 struct Stored {
-    kept: Kept<PersistentVolume>,
+    kept: PackedObject<PersistentVolume>,
     labels: Option<Box<str>>,
     settled: SyncOutcome,
     /// Whether the volume accepts every node under whose labels it is indexed.
@@ -86,18 +86,18 @@ struct Stored {
 }
 
 impl Stored {
-    fn new(kept: Kept<PersistentVolume>, volume: &PersistentVolume) -> Self {
+    fn new(kept: PackedObject<PersistentVolume>, volume: &PersistentVolume) -> Self {
         let labels = volume.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
         let labels = labels.and_then(|labels| serde_json::to_string(labels).ok()).map(String::into);
         Self { kept, labels, settled: SyncOutcome::No, accepts: false }
     }
 
-    fn has_labels(&self, wanted: &Wanted) -> bool {
+    fn has_labels(&self, wanted: &RequiredLabels) -> bool {
         match (wanted, &self.labels) {
-            (Wanted::Anything, _) => true,
-            (Wanted::Unreadable, _) => false,
-            (Wanted::Labels(_), None) => wanted.matches_labels(&BTreeMap::new()),
-            (Wanted::Labels(_), Some(text)) => {
+            (RequiredLabels::Anything, _) => true,
+            (RequiredLabels::Unreadable, _) => false,
+            (RequiredLabels::Labels(_), None) => wanted.matches_labels(&BTreeMap::new()),
+            (RequiredLabels::Labels(_), Some(text)) => {
                 serde_json::from_str(text).is_ok_and(|labels| wanted.matches_labels(&labels))
             }
         }
@@ -110,7 +110,7 @@ struct Search {
     size: Quantity,
     modes: ModeSet,
     shelf: Shelf,
-    labels: Wanted,
+    labels: RequiredLabels,
 }
 
 impl Search {
@@ -124,7 +124,7 @@ impl Search {
                 mode: VolumeMode::of_claim(claim),
                 attributes_class: class::claim_attributes_class(claim).to_owned(),
             },
-            labels: Wanted::of(claim),
+            labels: RequiredLabels::of(claim),
         })
     }
 }
@@ -185,7 +185,7 @@ impl VolumeIndex {
     /// Inserts a volume and returns the one with the same name that it replaces. `volume` is `kept`, decoded.
     pub fn insert(
         &mut self,
-        kept: Kept<PersistentVolume>,
+        kept: PackedObject<PersistentVolume>,
         volume: &PersistentVolume,
     ) -> Option<Arc<PersistentVolume>> {
         let name = Arc::clone(kept.key());
@@ -215,7 +215,7 @@ impl VolumeIndex {
     }
 
     /// Replaces the stored copy with another copy of the same version.
-    pub fn swap(&mut self, copy: Kept<PersistentVolume>) {
+    pub fn swap(&mut self, copy: PackedObject<PersistentVolume>) {
         if let Some(stored) = self.by_name.get_mut(copy.key()) {
             stored.kept = copy;
         }
@@ -261,7 +261,7 @@ impl VolumeIndex {
     }
 
     /// The volume with this name.
-    pub fn get_kept(&self, name: &str) -> Option<&Kept<PersistentVolume>> {
+    pub fn get_kept(&self, name: &str) -> Option<&PackedObject<PersistentVolume>> {
         self.by_name.get(name).map(|stored| &stored.kept)
     }
 
@@ -325,7 +325,7 @@ impl VolumeIndex {
             }
             let free = self.free.get(&search.shelf)?;
             self.smallest_free(&search, free.all(), ModeSet::supersets(search.modes, count), &may_take)
-                .map(Kept::get)
+                .map(PackedObject::get)
         })
     }
 
@@ -344,7 +344,7 @@ impl VolumeIndex {
         NodeSearch { search, reserved }: &NodeSearch,
         node_labels: &BTreeMap<String, String>,
         may_take: impl Fn(&str) -> bool,
-    ) -> Option<&Kept<PersistentVolume>> {
+    ) -> Option<&PackedObject<PersistentVolume>> {
         let ours = |volume: &&Arc<PersistentVolume>| may_take(object::name(&volume.metadata));
         if let Some(volume) = reserved.iter().find(ours) {
             let kept = self.get_kept(object::name(&volume.metadata));
@@ -378,7 +378,7 @@ impl VolumeIndex {
         places: impl Iterator<Item = &'a Groups>,
         sets: impl Iterator<Item = ModeSet>,
         may_take: impl Fn(&str) -> bool,
-    ) -> Option<&'a Kept<PersistentVolume>> {
+    ) -> Option<&'a PackedObject<PersistentVolume>> {
         let fits = |name: &str| {
             self.by_name.get(name).is_some_and(|stored| stored.has_labels(&search.labels)) && may_take(name)
         };

@@ -11,7 +11,7 @@ use super::resync_skip::SyncOutcome;
 use super::stores::Stores;
 use orlop_client::api::Object;
 use orlop_client::names;
-use orlop_client::packed_object::Kept;
+use orlop_client::packed_object::PackedObject;
 use orlop_volume::object::{
     self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, volume_name,
 };
@@ -87,7 +87,7 @@ impl Binder {
     /// Records a successful sync of a volume. `claim` is the version of its claim before the sync.
     pub(super) fn volume_was_looked_at(
         &self,
-        kept: &Kept<PersistentVolume>,
+        kept: &PackedObject<PersistentVolume>,
         volume: &PersistentVolume,
         claim: Option<u64>,
     ) {
@@ -104,7 +104,7 @@ impl Binder {
     /// Records a successful sync of a claim. `volume` is the version of its volume before the sync.
     pub(super) fn claim_was_looked_at(
         &self,
-        kept: &Kept<PersistentVolumeClaim>,
+        kept: &PackedObject<PersistentVolumeClaim>,
         claim: &PersistentVolumeClaim,
         volume: Option<u64>,
     ) {
@@ -144,8 +144,8 @@ impl Binder {
 
 /// Keys that are stored and not settled, cached in another version, or only in one of the two.
 fn to_look_at<'a, K: Object>(
-    cached: &[Kept<K>],
-    stored: impl Fn(&str) -> Option<&'a Kept<K>>,
+    cached: &[PackedObject<K>],
+    stored: impl Fn(&str) -> Option<&'a PackedObject<K>>,
     keys: impl ExactSizeIterator<Item = &'a Arc<str>>,
     is_settled: impl Fn(&str) -> bool,
 ) -> Vec<Arc<str>> {
@@ -159,7 +159,7 @@ fn to_look_at<'a, K: Object>(
         }
     }
     if keys.len() > both {
-        let cached: HashSet<&Arc<str>> = cached.iter().map(Kept::key).collect();
+        let cached: HashSet<&Arc<str>> = cached.iter().map(PackedObject::key).collect();
         found.extend(keys.filter(|key| !cached.contains(key)).cloned());
     }
     found

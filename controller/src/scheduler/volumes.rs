@@ -16,7 +16,7 @@ use orlop_client::api::Object;
 use orlop_client::informer::Informer;
 use orlop_client::informers::Informers;
 use orlop_client::names;
-use orlop_client::packed_object::Kept;
+use orlop_client::packed_object::PackedObject;
 use orlop_volume::modes::ModeSet;
 use orlop_volume::object::claim_key;
 use orlop_volume::{class, object};
@@ -115,7 +115,7 @@ fn version_of<K: Resource>(object: &K) -> Option<u64> {
     object.meta().resource_version.as_deref()?.parse().ok()
 }
 
-fn is_older<K: Object>(known: &Kept<K>, than: &Kept<K>) -> bool {
+fn is_older<K: Object>(known: &PackedObject<K>, than: &PackedObject<K>) -> bool {
     known.uid() != than.uid() || known.version() < than.version()
 }
 
@@ -135,7 +135,7 @@ impl Volumes {
     // === what the server says ===
 
     /// A volume was added or changed.
-    pub fn put_volume(&mut self, kept: &Kept<PersistentVolume>, volume: &PersistentVolume) {
+    pub fn put_volume(&mut self, kept: &PackedObject<PersistentVolume>, volume: &PersistentVolume) {
         let name = kept.key().as_ref();
         if let Some(known) = self.index.get_kept(name)
             && !is_older(known, kept)
@@ -153,7 +153,7 @@ impl Volumes {
     }
 
     /// A claim was added, changed or deleted.
-    pub fn claim_changed(&mut self, key: &str, now: Option<&Kept<PersistentVolumeClaim>>) {
+    pub fn claim_changed(&mut self, key: &str, now: Option<&PackedObject<PersistentVolumeClaim>>) {
         self.touched.claims.insert(key.to_owned());
         let Some(assumed) = self.assumed_claims.get(key) else { return };
         let stays = now.is_some_and(|now| {
@@ -183,7 +183,7 @@ impl Volumes {
     // Every change of the state goes through these two or records itself, so that data derived from a volume, a claim or a
     // class is updated.
 
-    fn insert(&mut self, kept: Kept<PersistentVolume>, volume: &PersistentVolume) {
+    fn insert(&mut self, kept: PackedObject<PersistentVolume>, volume: &PersistentVolume) {
         self.touched.volumes.insert(kept.key().to_string());
         self.index.insert(kept, volume);
     }
@@ -204,14 +204,14 @@ impl Volumes {
     pub fn assume_volume(&mut self, volume: PersistentVolume) {
         let name = object::name(&volume.metadata).to_owned();
         let volume = Arc::new(volume);
-        self.insert(Kept::new(Arc::clone(&volume)), &volume);
+        self.insert(PackedObject::new(Arc::clone(&volume)), &volume);
         self.assumed_volumes.insert(name);
     }
 
     /// The server has returned this volume.
     pub fn volume_written(&mut self, volume: PersistentVolume) {
         let volume = Arc::new(volume);
-        let kept = Kept::new(Arc::clone(&volume));
+        let kept = PackedObject::new(Arc::clone(&volume));
         // Deleted in the meantime: the response does not bring it back.
         if let Some(known) = self.index.get_kept(kept.key())
             && known.uid() == kept.uid()
@@ -285,7 +285,7 @@ impl Volumes {
 
     /// A volume.
     pub fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
-        self.index.get_kept(name).map(Kept::get)
+        self.index.get_kept(name).map(PackedObject::get)
     }
 
     /// The search for volumes.

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use super::*;
 use orlop_client::api::Object;
 use orlop_client::informer::Informer;
-use orlop_client::packed_object::Kept;
+use orlop_client::packed_object::PackedObject;
 
 /// Checks that an object serializes to its input, also after packing in a cache, and that `managedFields` are
 /// dropped.
 fn round_trip<K: Object + PartialEq + Serialize + DeserializeOwned>(shown: &Value) -> K {
     let object: K = serde_json::from_value(shown.clone()).unwrap();
     assert_eq!(&serde_json::to_value(&object).unwrap(), shown);
-    let kept = Kept::new(std::sync::Arc::new(object.clone()));
+    let kept = PackedObject::new(std::sync::Arc::new(object.clone()));
     kept.pack();
     assert_eq!(*kept.get(), object);
     let mut managed = shown.clone();

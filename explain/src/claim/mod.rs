@@ -15,7 +15,7 @@ use orlop_client::names;
 use orlop_client::pods;
 use orlop_controller::pv::claim_situation::{ClaimContext, ClaimSituation, classify};
 use orlop_volume::class;
-use orlop_volume::fit::{self, Wanted};
+use orlop_volume::fit::{self, RequiredLabels};
 use orlop_volume::object::{self, ClaimPhase, claim_key, volume_name};
 
 use super::candidates::{self, FoundVolumes};
@@ -142,7 +142,7 @@ impl Asking<'_> {
     /// A volume's claimRef is the claim, but the volume does not fit: usually a mistake in a reservation.
     fn unfit_reservation(&self, why: &mut Why, ours: Option<&(Arc<PersistentVolume>, bool)>) {
         let Some((volume, false)) = ours else { return };
-        let wanted = Wanted::of(self.claim);
+        let wanted = RequiredLabels::of(self.claim);
         let candidate = candidates::candidate(self.world, volume, self.claim, &wanted, None);
         let against: Vec<String> = candidate
             .verdicts

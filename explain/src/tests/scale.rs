@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{ask, claim, volume, with, world};
 use crate::candidates::{NEAREST, Survey, verdicts};
 use crate::facts::{ClaimRequest, FactTable, SelectorCache};
-use orlop_volume::fit::{self, Wanted};
+use orlop_volume::fit::{self, RequiredLabels};
 
 fn pick(rng: &mut StdRng, from: &[Value]) -> Value {
     from[rng.random_range(0..from.len())].clone()
@@ -70,7 +70,7 @@ fn facts_agree_with_the_predicates() {
     for n in 0..2000 {
         let volume: PersistentVolume = serde_json::from_value(a_volume(&mut rng, n)).unwrap();
         let claim: PersistentVolumeClaim = serde_json::from_value(a_claim(&mut rng)).unwrap();
-        let (asked, wanted) = (ClaimRequest::of(&claim), Wanted::of(&claim));
+        let (asked, wanted) = (ClaimRequest::of(&claim), RequiredLabels::of(&claim));
         let mut table = FactTable::default();
         let name: Arc<str> = "v".into();
         table.put(&name, &volume);

@@ -70,7 +70,7 @@ pub(super) enum RowKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
     /// Both the driver and the API have it.
-    ApiObjects,
+    Known,
     /// It is being provisioned, or may be.
     BeingMade,
     /// Only the API has it.
@@ -109,7 +109,7 @@ pub(super) fn compare(driver: &str, before: &ApiObjects, lists: &Lists, after: &
         let known = after.owner(handle).or_else(|| before.owner(handle));
         let fits = |making: &Making| it.bytes == 0 || it.bytes >= making.bytes;
         let (what, object) = match (known, open.iter().find(|(_, making)| fits(making))) {
-            (Some(owner), _) => (What::ApiObjects, owner),
+            (Some(owner), _) => (What::Known, owner),
             (None, Some((claim, _))) => (What::BeingMade, format!("perhaps for claim {claim}")),
             (None, None) => (What::Unknown, String::new()),
         };
@@ -128,7 +128,7 @@ pub(super) fn compare(driver: &str, before: &ApiObjects, lists: &Lists, after: &
         let taking = before.taking.union(&after.taking).next();
         for (handle, it) in &listed {
             let (what, object) = match (second.get(*handle).or_else(|| first.get(*handle)), taking) {
-                (Some(held), _) => (What::ApiObjects, held.object.clone()),
+                (Some(held), _) => (What::Known, held.object.clone()),
                 (None, Some(content)) => (What::BeingMade, format!("perhaps for {content}")),
                 (None, None) => (What::Unknown, String::new()),
             };

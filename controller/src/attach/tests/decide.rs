@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::attach::attachment::{There, View};
-use crate::attach::operation::{Cause, Failure, OperationKind, Operations, Phase};
+use crate::attach::operation::{Failure, FailureCause, OperationKind, Operations, Phase};
 use crate::attach::reconcile::{Decision, Facts, Failed, Force, Holder, Presence, Running, decide, holds};
 use crate::attach::volume::Key;
 
@@ -45,7 +45,7 @@ fn leftover(now: Instant, seconds: u64) -> Facts {
     }
 }
 
-fn failed(kind: OperationKind, cause: Cause, now: Instant) -> Failure {
+fn failed(kind: OperationKind, cause: FailureCause, now: Instant) -> Failure {
     let (key, mut operations) = (Key::new("v", "n"), Operations::default());
     operations.delay(&key, kind, cause, now);
     *operations.failure(&key).unwrap()
@@ -116,18 +116,18 @@ async fn decisions() {
         ),
         (
             "after a failure",
-            Facts { failure: Some(failed(OperationKind::Attach, Cause::Attacher, now)), ..wanted() },
+            Facts { failure: Some(failed(OperationKind::Attach, FailureCause::Attacher, now)), ..wanted() },
             Decision::WaitUntil(short),
         ),
         (
             "after a failed detach",
-            Facts { failure: Some(failed(OperationKind::Detach, Cause::Attacher, now)), ..wanted() },
+            Facts { failure: Some(failed(OperationKind::Detach, FailureCause::Attacher, now)), ..wanted() },
             Decision::Attach,
         ),
         (
             "AD-057 the attacher was faster",
             Facts {
-                failure: Some(failed(OperationKind::Attach, Cause::Attacher, now)),
+                failure: Some(failed(OperationKind::Attach, FailureCause::Attacher, now)),
                 presence: Presence::Uncertain,
                 view: View::There(there()),
                 ..wanted()
@@ -137,7 +137,7 @@ async fn decisions() {
         (
             "NEW-AD-LEAVING the obstacle is removed",
             Facts {
-                failure: Some(failed(OperationKind::Attach, Cause::Leaving, now)),
+                failure: Some(failed(OperationKind::Attach, FailureCause::Leaving, now)),
                 presence: Presence::Uncertain,
                 ..wanted()
             },
@@ -172,13 +172,16 @@ async fn decisions() {
         ),
         (
             "a detach failed",
-            Facts { failure: Some(failed(OperationKind::Detach, Cause::Attacher, now)), ..leftover(now, 0) },
+            Facts {
+                failure: Some(failed(OperationKind::Detach, FailureCause::Attacher, now)),
+                ..leftover(now, 0)
+            },
             Decision::WaitUntil(short),
         ),
         (
             "a detach failed, and its attachment is gone now",
             Facts {
-                failure: Some(failed(OperationKind::Detach, Cause::Attacher, now)),
+                failure: Some(failed(OperationKind::Detach, FailureCause::Attacher, now)),
                 view: View::Absent,
                 presence: Presence::Uncertain,
                 ..leftover(now, 0)
@@ -325,7 +328,7 @@ async fn delays_double_and_are_of_one_kind() {
     let mut delays = Vec::new();
     for _ in 0..10 {
         operations.begin(&key, OperationKind::Attach, None, Vec::new(), now);
-        operations.fail(&key, Cause::Attacher, now).unwrap();
+        operations.fail(&key, FailureCause::Attacher, now).unwrap();
         delays.push((operations.failure(&key).unwrap().until - now).as_millis());
     }
     assert_eq!(delays, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 122_000, 122_000]);

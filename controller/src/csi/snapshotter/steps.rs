@@ -10,7 +10,7 @@ use orlop_client::api::Api;
 use serde_json::{Value, json};
 
 use super::binding::Step;
-use super::common::{Common, Held};
+use super::common::{Common, SnapshotObjects};
 use super::error::SnapshotError;
 use super::{is_ready, protect, status};
 use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotStatus};
@@ -47,7 +47,12 @@ pub(super) async fn read_content(
 
 impl Common {
     /// Performs a step. False when no step follows.
-    pub(super) async fn apply(&self, key: &str, held: &mut Held, step: Step) -> Result<bool, SnapshotError> {
+    pub(super) async fn apply(
+        &self,
+        key: &str,
+        held: &mut SnapshotObjects,
+        step: Step,
+    ) -> Result<bool, SnapshotError> {
         match step {
             Step::Nothing => return Ok(false),
             Step::Fail { reason, message, unready } => {
@@ -122,7 +127,7 @@ impl Common {
     async fn create_content(
         &self,
         key: &str,
-        held: &Held,
+        held: &SnapshotObjects,
         content: &VolumeSnapshotContent,
     ) -> Result<VolumeSnapshotContent, SnapshotError> {
         let name = content.metadata.name.as_deref().unwrap_or_default();
@@ -141,7 +146,10 @@ impl Common {
     }
 
     /// Deletes exactly this content, and returns the object if finalizers remain.
-    async fn delete_content(&self, held: &Held) -> Result<Option<VolumeSnapshotContent>, SnapshotError> {
+    async fn delete_content(
+        &self,
+        held: &SnapshotObjects,
+    ) -> Result<Option<VolumeSnapshotContent>, SnapshotError> {
         let Some(content) = &held.content else { return Ok(None) };
         let name = content.metadata.name.as_deref().unwrap_or_default();
         let preconditions = Preconditions { uid: content.metadata.uid.clone(), resource_version: None };
@@ -167,7 +175,7 @@ impl Common {
 
     async fn write_content(
         &self,
-        held: &mut Held,
+        held: &mut SnapshotObjects,
         what: &'static str,
         mut patch: Value,
     ) -> Result<(), SnapshotError> {
@@ -228,7 +236,7 @@ impl Common {
         })
     }
 
-    async fn protect_claim(&self, held: &mut Held) -> Result<bool, SnapshotError> {
+    async fn protect_claim(&self, held: &mut SnapshotObjects) -> Result<bool, SnapshotError> {
         let Some(claim) = &held.claim else { return Ok(false) };
         let patch = adding_finalizers(claim.as_ref(), &[FINALIZER_SNAPSHOT_CLAIM]);
         let claim = self.patch_claim(claim, "hold", &patch).await?;

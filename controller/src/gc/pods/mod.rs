@@ -22,7 +22,7 @@ use orlop_client::client::{is_conflict, is_not_found};
 use orlop_client::informer::{Informer, key_of};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{TAINT_OUT_OF_SERVICE, condition};
-use orlop_client::packed_object::Kept;
+use orlop_client::packed_object::PackedObject;
 use orlop_client::pods::{is_finished, node_name, phase};
 use orlop_client::queue::WorkQueue;
 
@@ -133,7 +133,7 @@ struct PodGc {
 impl PodGc {
     async fn round(&self) {
         let kept = self.pods.kept();
-        let pods: Vec<Arc<Pod>> = kept.iter().map(Kept::get).filter(|pod| self.may_go(pod)).collect();
+        let pods: Vec<Arc<Pod>> = kept.iter().map(PackedObject::get).filter(|pod| self.may_go(pod)).collect();
         drop(kept);
         for pod in surplus(&pods, self.threshold) {
             self.remove(pod, None).await;

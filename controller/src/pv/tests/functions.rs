@@ -15,7 +15,7 @@ use crate::pv::cache::may_replace;
 use crate::pv::index::VolumeIndex;
 use crate::pv::migration::{correct_claim_mark, correct_deletion_finalizers, correct_volume_mark};
 use orlop_client::names::migrated_driver;
-use orlop_client::packed_object::Kept;
+use orlop_client::packed_object::PackedObject;
 use orlop_volume::affinity::accepts_node;
 use orlop_volume::class::delays_binding;
 use orlop_volume::modes::ModeSet;
@@ -37,7 +37,7 @@ pub(super) fn index(lines: &[&str]) -> VolumeIndex {
     let mut index = VolumeIndex::default();
     for line in lines {
         let volume = Arc::new(volume(line));
-        index.insert(Kept::new(Arc::clone(&volume)), &volume);
+        index.insert(PackedObject::new(Arc::clone(&volume)), &volume);
     }
     index
 }

@@ -7,8 +7,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::functions::{claim, index, volume};
-use orlop_client::packed_object::Kept;
-use orlop_volume::fit::{self, Wanted};
+use orlop_client::packed_object::PackedObject;
+use orlop_volume::fit::{self, RequiredLabels};
 use orlop_volume::modes::ModeSet;
 use orlop_volume::object;
 
@@ -44,7 +44,7 @@ fn a_claim(rng: &mut StdRng) -> String {
 /// by name.
 fn scan(lines: &[String], wanted: &str, delayed: bool) -> Option<String> {
     let claim = claim(wanted);
-    let labels = Wanted::of(&claim);
+    let labels = RequiredLabels::of(&claim);
     let fitting = lines
         .iter()
         .map(|line| volume(line))
@@ -72,7 +72,7 @@ fn index_finds_the_same_volume_as_a_scan() {
         // After removing and inserting volumes again, the index is unchanged.
         for n in 0..count / 2 {
             if let Some(volume) = index.remove(&format!("pv-{n}")) {
-                index.insert(Kept::new(Arc::clone(&volume)), &volume);
+                index.insert(PackedObject::new(Arc::clone(&volume)), &volume);
             }
         }
         for _ in 0..5 {

@@ -18,8 +18,8 @@ use crate::pv::binder::Binder;
 use crate::pv::controller::standard_plugins;
 use crate::testing::{FakeApi, Fault, FaultKind};
 use orlop_client::names;
-use orlop_client::packed_object::Kept;
-use orlop_volume::fit::{self, Wanted};
+use orlop_client::packed_object::PackedObject;
+use orlop_volume::fit::{self, RequiredLabels};
 use orlop_volume::object::{self, VolumePhase};
 
 fn volumes(api: &FakeApi) -> Vec<PersistentVolume> {
@@ -38,7 +38,7 @@ fn apart(api: &FakeApi) -> Vec<String> {
     let mut apart = Vec::new();
     for claim in claims.iter().filter(|claim| object::volume_name(claim).is_empty()) {
         for volume in volumes.iter().filter(|volume| object::claim_ref(volume).is_none()) {
-            if fit::search_misfit(volume, claim, &Wanted::of(claim), false).is_none() {
+            if fit::search_misfit(volume, claim, &RequiredLabels::of(claim), false).is_none() {
                 apart.push(format!("{} {}", object::name(&volume.metadata), object::claim_key(claim)));
             }
         }
@@ -132,7 +132,7 @@ async fn claim_is_synced_again_for_a_volume_created_during_its_sync() {
     volume["metadata"]["resourceVersion"] = "100".into();
     let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
     let volume = Arc::new(volume);
-    assert!(binder.store_volume(&Kept::new(Arc::clone(&volume)), &volume).unwrap());
+    assert!(binder.store_volume(&PackedObject::new(Arc::clone(&volume)), &volume).unwrap());
     assert!(binder.claims.is_empty(), "every claim that it could be offered to is queued");
     assert!(look.await.is_ok());
     assert_eq!(binder.claims.try_get().as_deref(), Some("default/c"));

@@ -125,7 +125,7 @@ struct Question<'a> {
     brought: limits::Brought,
     disks: &'a Disks,
     spread: Vec<spread::Counted>,
-    places: pod_affinity::Places,
+    places: pod_affinity::AffinityDomains,
 }
 
 impl<'a> Question<'a> {

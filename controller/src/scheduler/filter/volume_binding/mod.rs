@@ -13,7 +13,7 @@ use super::super::volumes::Volumes;
 use super::{Broken, Misfit, Rule};
 use crate::pv::index::NodeSearch;
 use orlop_client::names;
-use orlop_client::packed_object::Kept;
+use orlop_client::packed_object::PackedObject;
 use orlop_client::pods;
 use orlop_volume::affinity::accepts_node;
 use orlop_volume::object::{self, ClaimPhase};
@@ -67,7 +67,7 @@ impl PodClaims {
 /// The result of one node for the claims of a pod: [`PodVolumes`] whose volumes are not read yet.
 #[derive(Debug, Default)]
 pub struct Plan {
-    bind: Vec<(Kept<PersistentVolume>, Arc<PersistentVolumeClaim>)>,
+    bind: Vec<(PackedObject<PersistentVolume>, Arc<PersistentVolumeClaim>)>,
     provision: Vec<Arc<PersistentVolumeClaim>>,
 }
 
