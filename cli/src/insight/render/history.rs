@@ -15,8 +15,8 @@ pub(crate) fn history(told: &Value, object: &str, goes_on: bool, look: Style) ->
     let mut page = Page::new(look);
     let writes = items(told, "items");
     if writes.is_empty() {
-        let words = if goes_on { "no older state is available of " } else { "no state is available of " };
-        page.line(0, &[(Paint::Plain, words), (Paint::Name, object)]);
+        let words = if goes_on { "no older state of " } else { "no state of " };
+        page.line(0, &[(Paint::Plain, words), (Paint::Name, object), (Paint::Plain, " is available")]);
     }
     for write in writes {
         one_write(&mut page, write);

@@ -203,8 +203,8 @@ older writes exist; continue with
 "#;
     assert_eq!(history(&told, "pvc default/data", false, look()), wanted);
     let empty = json!({"items": []});
-    assert_eq!(history(&empty, "pv a", false, look()), "no state is available of pv a\n");
-    assert_eq!(history(&empty, "pv a", true, look()), "no older state is available of pv a\n");
+    assert_eq!(history(&empty, "pv a", false, look()), "no state of pv a is available\n");
+    assert_eq!(history(&empty, "pv a", true, look()), "no older state of pv a is available\n");
     let write = json!({"type": "MODIFIED", "revision": "70", "time": "2026-01-31T12:00:00Z"});
     let cut = history(&json!({"items": [write], "oldest": "64"}), "pv a", false, look());
     assert!(cut.ends_with("writes before revision 64 are no longer available\n"), "{cut}");
@@ -213,12 +213,12 @@ older writes exist; continue with
 #[test]
 fn plans_and_results_are_formatted() {
     let told = json!({"kind": "Plan", "verb": "reclaim", "revision": "123", "summary": "the volume a is Available again",
-        "warnings": ["the next claim can read the data of default/data"],
+        "warnings": ["the next claim can read the data that the claim default/data left on the volume"],
         "steps": [{"object": reference_to("PersistentVolume", "", "a"), "action": "update", "message": "its claim is gone",
             "changes": [{"path": ["status", "phase"], "op": "replace", "from": "Released", "to": "Available"}]}]});
     let wanted = r#"the volume a is Available again
-warning: whoever claims it next reads what default/data has left on it, and that
-         may be more than is wanted
+warning: the next claim can read the data that the claim default/data left on
+         the volume
   update PersistentVolume a
     its claim is gone
     ~ status.phase: "Released" -> "Available"

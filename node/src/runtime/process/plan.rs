@@ -339,8 +339,8 @@ mod tests {
             (json!({"livenessProbe": {"grpc": {"port": 1}}}), "a gRPC probe"),
             (json!({"livenessProbe": {"httpGet": {"port": 1, "scheme": "HTTPS"}}}), "over HTTPS"),
             (json!({"lifecycle": {"preStop": {"httpGet": {"port": 1, "scheme": "HTTPS"}}}}), "over HTTPS"),
-            (json!({"restartPolicy": "Never"}), "a restart policy of its own"),
-            (json!({"restartPolicyRules": [{"action": "Restart"}]}), "a restart policy of its own"),
+            (json!({"restartPolicy": "Never"}), "its own restart policy"),
+            (json!({"restartPolicyRules": [{"action": "Restart"}]}), "its own restart policy"),
         ] {
             let why = said(main(more.clone()));
             assert!(why.starts_with("container c has ") && why.contains(want), "{more}: {why}");
