@@ -1,9 +1,9 @@
-//! Generates Rust code from the protobuf messages without protoc: protox parses the files, tonic's builder
-//! writes the code.
+//! Generates Rust code from the protobuf files without protoc: protox parses the files, and tonic's builder
+//! generates the code.
 
 use std::error::Error;
 
-/// Requests with secrets have no `Debug`, so that no log line can contain them.
+/// Requests with secrets. They do not implement `Debug`, so that no log line can contain a secret.
 const SECRET: &[&str] = &[
     "CreateVolumeRequest",
     "DeleteVolumeRequest",

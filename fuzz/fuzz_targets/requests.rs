@@ -1,4 +1,4 @@
-//! `orlop_apiserver::fuzzing::requests` with libFuzzer: complete requests, with a clock that never waits.
+//! `orlop_apiserver::fuzzing::requests` with libFuzzer: complete requests, on a paused clock, so that no timer delays a run.
 #![no_main]
 
 use tokio::runtime::Builder;

@@ -1,10 +1,10 @@
-//! Durable writes per second, and how long an acknowledgement takes.
+//! Measures durable writes per second and the latency of their acknowledgement.
 //!
 //! `cargo run --release -p orlop-store --example bench [seconds] [directory]`
 //!
-//! 1, 64 and 256 writers put values of 1.5 KB over 5000 keys, each expecting the revision that it
-//! saw last. Printed per number of writers: writes per second, and percentiles of the time from
-//! the call to the acknowledgement.
+//! 1, 64 and 256 writers put values of 1.5 KB to 5000 keys. Each write expects the key's last known
+//! revision. The program prints, per number of writers, the writes per second and percentiles of the
+//! time from the call to the acknowledgement.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ async fn run(dir: &std::path::Path, writers: usize, time: Duration) {
     store.close().await;
 }
 
-/// Writes its share of the keys round and round, and notes how long each write took.
+/// Writes its share of the keys in a loop and returns the duration of each write.
 async fn write(store: Arc<Embedded<()>>, writer: usize, writers: usize, until: Instant) -> Vec<Duration> {
     let value = Bytes::from(vec![b'x'; VALUE]);
     let mut keys: Vec<_> = (writer..KEYS)

@@ -1,11 +1,10 @@
-//! How long a store takes to open, and what memory that takes.
+//! Measures the time and memory that opening a store takes.
 //!
 //! `cargo run --release -p orlop-store --example open [records] [directory]`
 //!
-//! A store of so many volumes of about 1.3 KB is made, each written once and every tenth once more.
-//! It is opened after it was closed, and after its process was killed in the middle of writing. Each
-//! opening is in a process of its own. Printed are the seconds, and the resident memory at the most
-//! and afterwards.
+//! Fills a store with `records` volumes of about 1.3 KB, each written once and every tenth a second
+//! time. Opens the store after a close and after its process was killed without a close, each time in
+//! a new process. Prints the seconds, the peak resident memory, and the resident memory afterwards.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +13,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use orlop_store::{Embedded, Expect, Key, Kv, Op, Options, View, Write};
 
-/// Looks at the value, as a server does.
+/// A view that reads the whole value, as the view of a server does.
 #[derive(Debug)]
 struct Looked(#[allow(dead_code)] usize);
 
@@ -36,7 +35,7 @@ fn main() {
 }
 
 fn count(text: &str) -> usize {
-    text.parse().expect("the number of records")
+    text.parse().expect("records is a number")
 }
 
 fn all(records: usize, parent: Option<&str>) {
@@ -47,7 +46,7 @@ fn all(records: usize, parent: Option<&str>) {
     println!("{:<24}seconds   peak MB   after MB   revision   records", "opened");
     run(&["fill", &records], &closed, &["close"]);
     run(&["measure", "after a close"], &closed, &[]);
-    run(&["measure", "and again"], &closed, &[]);
+    run(&["measure", "a second time"], &closed, &[]);
     run(&["fill", &records], &killed, &["kill"]);
     run(&["measure", "after a kill"], &killed, &[]);
     if let Err(error) = std::fs::remove_dir_all(closed.join("sled")) {
@@ -59,7 +58,7 @@ fn all(records: usize, parent: Option<&str>) {
     }
 }
 
-/// Runs this program again. That it is killed may be what is wanted.
+/// Runs this program in a new process and ignores its exit status: `fill` with `kill` aborts on purpose.
 fn run(before: &[&str], dir: &Path, after: &[&str]) {
     let me = std::env::current_exe().expect("this program has a path");
     if let Err(error) = Command::new(me).args(before).arg(dir).args(after).status() {
@@ -81,7 +80,7 @@ async fn fill(dir: &Path, records: usize, kill: bool) {
                     head.get(key.as_str()).map_or(Expect::Absent, |at| Expect::Revision(at.mod_revision));
                 Write { key, expect, op: Op::Put { value, view } }
             });
-            store.commit(writes.collect()).await.expect("it is written");
+            store.commit(writes.collect()).await.expect("the commit succeeds");
         }
     }
     if kill {
@@ -90,7 +89,7 @@ async fn fill(dir: &Path, records: usize, kill: bool) {
     store.close().await;
 }
 
-/// What a volume of a CSI driver looks like.
+/// Returns a typical PersistentVolume of a CSI driver, as JSON.
 fn volume(n: usize, round: usize) -> String {
     let id = n.wrapping_mul(2_654_435_761);
     format!(
@@ -116,7 +115,7 @@ async fn measure(what: &str, dir: &Path) {
     store.close().await;
 }
 
-/// Megabytes of this process.
+/// Returns a memory figure of this process in megabytes.
 fn memory(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();

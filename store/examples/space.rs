@@ -1,10 +1,10 @@
-//! What a store takes on its disk, beside what it holds.
+//! Compares the disk space of a store with the size of its data.
 //!
 //! `cargo run --release -p orlop-store --example space [updates] [keys] [bytes] [directory]`
 //!
-//! 64 writers put values of so many bytes (1300: a volume) over the keys, with the log kept at 10,000 revisions. Printed are
-//! the bytes of journal, snapshots and served copy while it is written, right after, and later. The
-//! ballast file, which is there for a full disk, is shown and not counted.
+//! 64 writers put values of `bytes` bytes (default 1300, the size of a volume) to the keys, with a history of 10,000 revisions.
+//! The program prints the sizes of the journal, the snapshots and the served copy during the writes, right after them,
+//! and later. The ballast file, a reserve for a full disk, is listed but not counted.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,8 +33,8 @@ fn main() {
 
 async fn run(dir: &Path, updates: usize, keys: usize, value: usize) {
     let held = (keys as u64 + REVISIONS) * (value as u64 + 40);
-    println!("held: {:.1} MB (live and log)", held as f64 / 1e6);
-    println!("when            total MB  x held   journal  snapshot    served   ballast");
+    println!("data: {:.1} MB (live and history)", held as f64 / 1e6);
+    println!("when            total MB  x data   journal  snapshot    served   ballast");
     let store = open(dir);
     let start = Instant::now();
     let done = Arc::new(AtomicUsize::new(0));
@@ -76,7 +76,7 @@ fn told(when: &str, dir: &Path, held: u64) {
     let mb = |bytes: u64| bytes as f64 / 1e6;
     let [journal, snapshot] = ["journal", "snapshot"].map(|name| bytes(&dir.join(name)));
     let ballast = std::fs::metadata(dir.join("BALLAST")).map_or(0, |data| data.len());
-    // What it holds makes the ratio; the ballast holds nothing.
+    // The ballast contains no data and does not count.
     let total = bytes(dir) - ballast;
     let served = total - journal - snapshot;
     println!(
@@ -90,7 +90,7 @@ fn told(when: &str, dir: &Path, held: u64) {
     );
 }
 
-/// Bytes that are allocated below a directory.
+/// Returns the bytes allocated below a directory.
 fn bytes(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
@@ -102,7 +102,7 @@ fn bytes(dir: &Path) -> u64 {
     entries.flatten().map(entry).sum()
 }
 
-/// Writes its share of the keys round and round.
+/// Writes its share of the keys in a loop.
 async fn write(
     store: Arc<Embedded<()>>,
     writer: usize,

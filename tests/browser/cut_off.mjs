@@ -1,13 +1,15 @@
-// The server is killed: the page says that it is cut off, since when, is grey, and its clocks stand still. When the server is back, what happened
-// meanwhile is there. When the server has forgotten where the page was, the page reads everything anew and says nothing wrong in between.
+// Disconnection. After the server is killed, the page shows that it is disconnected and since when, turns grey, and stops its clocks. When the
+// server is back, the page shows the changes made meanwhile. When the server has compacted the page's revision, the page lists everything again
+// and shows no wrong state in between.
 //
-// Whoever has started this kills, starts and cuts when a line asks for it: `"kill"`, `"start"`, `"cut and forget"`, `"mend"`.
+// `tests/browser/mod.rs` kills and starts the server and cuts the connection when a line of output requests it: `"kill"`, `"start"`,
+// `"cut and forget"`, `"mend"`.
 
 import { CLAIMS, claim, connection, ensure, row, same, say, story, until } from './page.mjs';
 
 story(async ({ page, complaints, somebody, url }) => {
   const [direct] = process.argv.slice(3);
-  // What the browser itself says of a server that is not there.
+  // The browser logs a network error for each request to a stopped server.
   complaints.allow(/net::ERR_/);
   somebody.url = direct;
   await somebody.create(CLAIMS, claim('before', { storageClassName: 'none' }));
@@ -25,33 +27,33 @@ story(async ({ page, complaints, somebody, url }) => {
   const isCut = async () => {
     await stale.waitFor();
     await until('the badge', async () => /^(reconnecting|offline), as of /.test(await page.locator('#connection').innerText()));
-    same(await columns.getAttribute('data-stale'), 'true', 'the mark of what is old');
-    await until('it is grey', async () => (await colour()) !== whole);
-    // What was known last is still there to read.
-    same(await row(page, 'before').count(), 1, 'rows while it is cut off');
+    same(await columns.getAttribute('data-stale'), 'true', 'data-stale');
+    await until('the page turns grey', async () => (await colour()) !== whole);
+    // The last known state stays readable.
+    same(await row(page, 'before').count(), 1, 'rows while disconnected');
   };
   const isWhole = async () => {
     await connection(page, 'live');
     await stale.waitFor({ state: 'detached' });
-    same(await colour(), whole, 'the colours when it is live again');
+    same(await colour(), whole, 'colours after reconnecting');
   };
 
   say('kill');
   await isCut();
-  // No clock goes on while nothing is known.
+  // Ages do not advance while the page is disconnected.
   const age = row(page, 'before').locator('time');
   const seen = await age.innerText();
   await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 2500)));
-  same(await age.innerText(), seen, 'the age while it is cut off');
+  same(await age.innerText(), seen, 'the age while disconnected');
 
   say('start');
   await isWhole();
   await somebody.create(CLAIMS, claim('after', { storageClassName: 'none' }));
   await row(page, 'after').waitFor();
 
-  // Now the line is cut, and the server goes on and forgets.
+  // The connection is cut; the server continues and compacts its history.
   await page.evaluate(() => {
-    // What is seen of the list from now on, once per frame: it may be old, and it may be new, and nothing else.
+    // Record the visible rows once per frame. Only the old and the new state are correct.
     globalThis.seen = new Set();
     const look = () => {
       const live = document.getElementById('connection').dataset.state;
@@ -63,11 +65,11 @@ story(async ({ page, complaints, somebody, url }) => {
   });
   say('cut and forget');
   await isCut();
-  await until('the writes of meanwhile', async () => (await somebody.get(`${CLAIMS}?limit=100`)).items.some((one) => one.metadata.name === 'meanwhile'));
+  await until('the writes made meanwhile', async () => (await somebody.get(`${CLAIMS}?limit=100`)).items.some((one) => one.metadata.name === 'meanwhile'));
   say('mend');
   await row(page, 'meanwhile').waitFor();
   await isWhole();
   await row(page, 'after').waitFor({ state: 'detached' });
   const wrong = await page.evaluate(() => [...globalThis.seen]);
-  for (const one of wrong) ensure(['live: after before', 'cut: after before', 'live: before meanwhile', 'cut: before meanwhile'].includes(one), `was seen: ${one}`);
+  for (const one of wrong) ensure(['live: after before', 'cut: after before', 'live: before meanwhile', 'cut: before meanwhile'].includes(one), `the page showed: ${one}`);
 });

@@ -1,12 +1,12 @@
-// Changing an object: allowed first, tried, shown as a difference, written. When somebody else writes in between, that is told, nothing of theirs
-// goes unseen and nothing of the text is lost.
+// The editor: allow changes, check (a dry run), review the diff, save. When another client writes in between, the page reports it, overwrites
+// none of its changes without showing them, and keeps the edited text.
 
 import { VOLUMES, connection, ensure, same, story, until, volume } from './page.mjs';
 
 const AT = `${VOLUMES}/disk`;
 
 story(async ({ page, complaints, somebody, url }) => {
-  // The browser itself notes each refusal of a request.
+  // The browser logs each rejected request.
   complaints.allow(/Failed to load resource: the server responded with a status of (400|409|422)/);
   await somebody.create(VOLUMES, volume('disk', {}, { annotations: { note: 'first' } }));
   await somebody.until(AT, 'is available', (object) => object.status?.phase === 'Available');
@@ -18,9 +18,9 @@ story(async ({ page, complaints, somebody, url }) => {
   const told = (words) => page.getByRole('tabpanel').getByText(words).first().waitFor();
   const change = (path) => page.getByRole('listitem').filter({ has: page.getByText(path, { exact: true }) });
 
-  // Nothing can be written before somebody has said so.
+  // The page is read-only until the user allows changes.
   await page.getByRole('button', { name: 'Allow changes in this tab' }).waitFor();
-  same(await text.count(), 0, 'editors on a page that is read only');
+  same(await text.count(), 0, 'editors on a read-only page');
   await page.getByRole('button', { name: 'Allow changes in this tab' }).click();
 
   const edit = async (from, to) => {
@@ -29,26 +29,26 @@ story(async ({ page, complaints, somebody, url }) => {
     ensure(value.includes(from), `${from} is not in:\n${value}`);
     await text.fill(value.replace(from, to));
   };
-  // Tried: the server's answer as a difference, and nothing is written.
+  // A check shows the dry-run result as a diff and writes nothing.
   await edit('note: first', 'note: mine');
-  ensure(await save.isDisabled(), 'what was not tried can be saved');
+  ensure(await save.isDisabled(), 'an unchecked change can be saved');
   await check.click();
   await told('Preview of changes');
   await change('metadata.annotations.note').getByText('first').waitFor();
   await change('metadata.annotations.note').getByText('mine').waitFor();
-  same((await somebody.get(AT)).metadata.annotations.note, 'first', 'the object after it was tried');
+  same((await somebody.get(AT)).metadata.annotations.note, 'first', 'the note after the check');
   await save.click();
   await told('Saved.');
-  same((await somebody.get(AT)).metadata.annotations.note, 'mine', 'the object after it was saved');
+  same((await somebody.get(AT)).metadata.annotations.note, 'mine', 'the note after saving');
 
-  // What the server refuses is told in its words.
-  await until('the text is that of what was saved', async () => (await text.inputValue()).includes('note: mine'));
+  // A rejection is displayed with the server's message.
+  await until('the editor contains the saved object', async () => (await text.inputValue()).includes('note: mine'));
   await edit('storage: 1Gi', 'storage: much');
   await check.click();
   await page.getByRole('alert').filter({ hasText: 'quantities must match' }).waitFor();
   await edit('storage: much', 'storage: 1Gi');
 
-  // Somebody writes before it is tried.
+  // Another client writes before the check.
   await edit('note: mine', 'note: again mine');
   await somebody.patch(AT, { metadata: { labels: { theirs: 'yes' } } });
   await told(/^It has been written since this text was made/);
@@ -57,28 +57,28 @@ story(async ({ page, complaints, somebody, url }) => {
   await told('Changes by others');
   await change('metadata.labels').or(change('metadata.labels.theirs')).first().waitFor();
   ensure((await text.inputValue()).includes('note: again mine'), 'the text is still there');
-  same((await somebody.get(AT)).metadata.annotations.note, 'mine', 'the object after the conflict');
-  // Against how it is now: what of theirs would go is told before it goes.
+  same((await somebody.get(AT)).metadata.annotations.note, 'mine', 'the note after the conflict');
+  // The comparison with the current object shows which of the other client's changes a save would remove.
   await page.getByRole('button', { name: 'Compare my text with the current object' }).click();
   await told('Preview of changes');
   await change('metadata.annotations.note').getByText('again mine').waitFor();
   await change('metadata.labels').or(change('metadata.labels.theirs')).first().getByText('removed').waitFor();
-  // It is kept by taking it into the text.
+  // Adding the label to the text preserves it.
   await edit('  name: disk\n', '  name: disk\n  labels:\n    theirs: "yes"\n');
   await check.click();
   await told('Preview of changes');
   await change('metadata.annotations.note').waitFor();
-  same(await change('metadata.labels').or(change('metadata.labels.theirs')).count(), 0, 'what would go of theirs');
+  same(await change('metadata.labels').or(change('metadata.labels.theirs')).count(), 0, 'label changes in the preview');
 
-  // Somebody writes between the check and the saving: it was not this that was looked at.
+  // Another client writes between the check and the save: the checked preview is out of date.
   await somebody.patch(AT, { metadata: { labels: { theirs: 'twice' } } });
   await save.click();
   await page.getByRole('alert').filter({ hasText: 'Somebody else has a say in this' }).waitFor();
   ensure((await text.inputValue()).includes('note: again mine'), 'the text is still there');
   const kept = await somebody.get(AT);
-  same([kept.metadata.annotations.note, kept.metadata.labels.theirs], ['mine', 'twice'], 'the object after the second conflict');
+  same([kept.metadata.annotations.note, kept.metadata.labels.theirs], ['mine', 'twice'], 'the note and label after the second conflict');
 
-  // Server-side apply takes only what is in the text: what others have stays.
+  // Server-side apply sets only the fields in the text; the fields of other managers stay.
   await page.getByRole('radio', { name: /^apply/ }).check();
   await text.fill('apiVersion: v1\nkind: PersistentVolume\nmetadata:\n  name: disk\n  annotations:\n    applied: here\n');
   await check.click();
@@ -86,9 +86,9 @@ story(async ({ page, complaints, somebody, url }) => {
   await save.click();
   await told('Saved.');
   const after = await somebody.get(AT);
-  same([after.metadata.annotations.applied, after.metadata.annotations.note, after.metadata.labels.theirs], ['here', 'mine', 'twice'], 'what was applied');
+  same([after.metadata.annotations.applied, after.metadata.annotations.note, after.metadata.labels.theirs], ['here', 'mine', 'twice'], 'annotations and label after the apply');
 
-  // It is deleted under the editor: that is told.
+  // The page reports that the object was deleted while it was being edited.
   await somebody.remove(AT);
   await page.getByText(/PersistentVolume disk is not there any more/).waitFor();
 });

@@ -1,9 +1,9 @@
-// Whether everybody can use it: axe over every view, in light and dark, on a wide screen and on a phone, and nothing wider than a phone.
+// Accessibility: axe checks every view in light and dark, on a wide screen and on a phone; no view is wider than its window.
 
 import { readFileSync } from 'node:fs';
 import { CLAIMS, PHONE, PODS, VOLUMES, WIDE, axe, claim, connection, go, pod, same, story, until, volume } from './page.mjs';
 
-// Colours are asked of both themes, the rest of both sizes.
+// Contrast is checked in both themes, all other rules once per size.
 const CONTRAST = { runOnly: ['color-contrast'] };
 const ALL = {};
 const LOOKS = [['light', WIDE, ALL], ['dark', WIDE, CONTRAST], ['light', PHONE, ALL], ['dark', PHONE, CONTRAST]];
@@ -44,14 +44,13 @@ story(async ({ page, somebody, url }) => {
   let looks = 0;
   const look = async (name, options) => {
     looks += 1;
-    // What a person does with a view is to look at its end.
     const violations = await page.evaluate(async (asked) => {
       const { violations: all } = await globalThis.axe.run(document, { resultTypes: ['violations'], ...asked });
       return all.map(({ id, help, nodes }) => ({ id, help, at: nodes.slice(0, 4).map((node) => `${node.target.join(' ')}: ${node.any[0]?.message ?? node.all[0]?.message ?? node.none[0]?.message ?? ''}`) }));
     }, options);
     for (const { id, help, at } of violations) found.push(`${name}: ${id}, ${help}\n    ${at.join('\n    ')}`);
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    if (wide > 0) found.push(`${name}: it is ${wide} pixels wider than the window`);
+    if (wide > 0) found.push(`${name}: ${wide} pixels wider than the window`);
   };
 
   await page.goto(`${url}/ui/#/object/persistentvolumeclaims/default/data?tab=edit`);
@@ -69,7 +68,7 @@ story(async ({ page, somebody, url }) => {
     await page.setViewportSize(WIDE);
   }
 
-  // What is opened over the views, and the past.
+  // The help dialog, the menu, and the view of a past revision.
   await go(page, '#/overview');
   for (const [colorScheme, size, options] of LOOKS) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
@@ -81,12 +80,12 @@ story(async ({ page, somebody, url }) => {
   }
   await page.getByRole('button', { name: 'Menu', exact: true }).click();
   await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: /^Volumes/ }).waitFor();
-  await look('the menu of a phone', ALL);
+  await look('the menu on a phone', ALL);
   await page.getByRole('button', { name: 'Menu', exact: true }).click();
   await page.setViewportSize(WIDE);
   await page.getByRole('button', { name: 'Rewind' }).click();
   const handle = page.getByRole('slider', { name: 'Revision shown' });
-  await until('a line', async () => Number(await handle.getAttribute('aria-valuemax')) > 5);
+  await until('the time slider has revisions', async () => Number(await handle.getAttribute('aria-valuemax')) > 5);
   await handle.press('ArrowLeft');
   await connection(page, 'past');
   for (const [colorScheme, size, options] of LOOKS) {
@@ -94,14 +93,14 @@ story(async ({ page, somebody, url }) => {
     await page.setViewportSize(size);
     await look(`the past (${colorScheme}, ${size.width})`, options);
   }
-  // The page of the API.
+  // The API documentation.
   await page.goto(`${url}/docs`);
   await page.getByText(/kinds/).first().waitFor();
   for (const [colorScheme, size, options] of LOOKS) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
     await page.setViewportSize(size);
-    await look(`the page of the API (${colorScheme}, ${size.width})`, options);
+    await look(`the API documentation (${colorScheme}, ${size.width})`, options);
   }
-  process.stdout.write(`${looks} looks\n`);
+  process.stdout.write(`${looks} checks\n`);
   same(found.length, 0, `\n${found.join('\n')}\nviolations`);
 });

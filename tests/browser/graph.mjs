@@ -1,9 +1,9 @@
-// The graph of a laboratory with one pod that has a volume, and claims that wait: who is joined to whom, following one claim, the keyboard,
-// and states that can be told without colours.
+// The graph of a lab with a pod that uses a volume, and pending claims: connections between objects, following one claim, keyboard
+// navigation, and states that are distinguishable without colours.
 
 import { CLAIMS, PODS, claim, connection, ensure, go, pod, same, story, until } from './page.mjs';
 
-/** How much of the square around the mark of a node is filled, whatever its colour: 0.78 for a disc, about a half for a diamond. */
+/** Returns the filled part of the square around a node's mark, in any colour: 0.78 for a disc, about a half for a diamond. */
 const filled = (page, label) => page.getByRole('application').evaluate((canvas, name) => {
   const { stage } = canvas;
   const node = [...stage.model.nodes.values()].find((one) => one.label === name);
@@ -26,7 +26,7 @@ const isDisc = (part) => part > 0.7 && part < 0.9;
 const isDiamond = (part) => part > 0.4 && part < 0.65;
 
 story(async ({ page, complaints, somebody, url }) => {
-  // Advice for who reads pixels often, which only this test does.
+  // Chromium recommends this option for frequent pixel reads; only this test reads pixels.
   complaints.allow(/willReadFrequently/);
   await somebody.create(CLAIMS, claim('data'));
   await somebody.create(CLAIMS, claim('waits', { storageClassName: 'lab-first-consumer' }));
@@ -40,7 +40,7 @@ story(async ({ page, complaints, somebody, url }) => {
   await connection(page, 'live');
   const table = page.getByRole('table');
   const line = (kind, name) => table.getByRole('row').filter({ has: page.getByRole('cell', { name: kind, exact: true }) }).filter({ has: page.getByRole('rowheader', { name, exact: true }) });
-  // Each with its neighbours: from the pod to the driver.
+  // Each row lists its neighbours, from the pod to the driver.
   const [attachment] = (await somebody.get('/apis/storage.k8s.io/v1/volumeattachments')).items;
   for (const [kind, name, ...near] of [
     ['Pod', 'default/web', 'claim default/data', `node ${nodeName}`],
@@ -52,11 +52,11 @@ story(async ({ page, complaints, somebody, url }) => {
   ]) {
     for (const other of near) await line(kind, name).getByRole('button', { name: other, exact: true }).waitFor();
   }
-  // States are words with signs.
+  // A state is a symbol and a word.
   await line('Claim', 'default/data').getByText('● Bound').waitFor();
   await line('Claim', 'default/waits').getByText('◆ Pending').waitFor();
 
-  // One claim is followed: its chain and nothing else.
+  // Following one claim shows only its chain.
   await line('Pod', 'default/web').getByRole('button', { name: 'claim default/data' }).click();
   const chain = page.getByRole('complementary', { name: 'Related objects' });
   await chain.getByRole('heading', { name: 'Claim default/data' }).waitFor();
@@ -64,16 +64,16 @@ story(async ({ page, complaints, somebody, url }) => {
     const found = (await chain.getByRole('listitem').locator('.kind').allInnerTexts()).join(' ');
     return found.includes('Driver') && found;
   });
-  for (const kind of ['Pod', 'Claim', 'Volume', 'Attachment', 'Node', 'Driver', 'Class']) ensure(followed.split(' ').filter((one) => one === kind).length === 1, `one ${kind} in: ${followed}`);
-  same(await line('Claim', 'default/waits').count(), 0, 'rows of others');
+  for (const kind of ['Pod', 'Claim', 'Volume', 'Attachment', 'Node', 'Driver', 'Class']) ensure(followed.split(' ').filter((one) => one === kind).length === 1, `not exactly one ${kind} in: ${followed}`);
+  same(await line('Claim', 'default/waits').count(), 0, 'rows of unrelated claims');
 
-  // The picture, with the keyboard.
+  // Keyboard navigation in the drawn graph.
   await go(page, '#/graph');
   const canvas = page.getByRole('application', { name: /^Graph of pods/ });
   await canvas.waitFor();
   const said = page.locator('.graph-said');
   await canvas.focus();
-  // The keyboard is where one has followed; the pod is left of it.
+  // The keyboard starts at the followed claim; the pod is on its left.
   await until('the pod', async () => {
     await page.keyboard.press('ArrowLeft');
     return (await said.innerText()).startsWith('Pod default/web, Running; with ');
@@ -85,24 +85,24 @@ story(async ({ page, complaints, somebody, url }) => {
   await page.keyboard.press('ArrowLeft');
   await page.keyboard.press('f');
   await chain.getByRole('heading', { name: 'Claim default/data' }).waitFor();
-  ensure(/follow=persistentvolumeclaims%2Fdefault%2Fdata/.test(page.url()), `the address follows: ${page.url()}`);
+  ensure(/follow=persistentvolumeclaims%2Fdefault%2Fdata/.test(page.url()), `the URL does not contain the followed claim: ${page.url()}`);
   await page.keyboard.press('Escape');
   await chain.waitFor({ state: 'detached' });
 
-  // What waits has another shape than what is in order.
+  // Pending objects have a different shape from healthy ones.
   await canvas.focus();
   await page.keyboard.press('Escape');
   await until('the shapes', async () => {
     const [good, one, other] = [await filled(page, 'default/data'), await filled(page, 'default/waits'), await filled(page, 'default/waits-too')];
-    ensure(isDisc(good) && isDiamond(one) && isDiamond(other), `filled are ${good}, ${one}, ${other}`);
+    ensure(isDisc(good) && isDiamond(one) && isDiamond(other), `filled parts of data, waits, waits-too: ${good}, ${one}, ${other}`);
     return true;
   });
-  // What happens meanwhile is drawn.
+  // The graph draws a change as it happens.
   await somebody.create(PODS, pod('second', 'waits'));
   await somebody.until(`${CLAIMS}/waits`, 'is bound', (object) => object.status.phase === 'Bound');
-  await until('another shape', async () => isDisc(await filled(page, 'default/waits')));
+  await until('the bound claim is a disc', async () => isDisc(await filled(page, 'default/waits')));
 
-  // Enter goes to the object.
+  // Enter opens the object.
   await canvas.focus();
   await page.keyboard.press('Home');
   await until('the first node again', async () => (await said.innerText()).startsWith('Pod default/'));

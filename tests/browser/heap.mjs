@@ -1,26 +1,26 @@
-// Memory stays where it is while thousands of changes come in: in a list, in the graph and in the pictures of the state machines. Objects that come
-// and go leave nothing behind.
+// Memory stays flat over thousands of changes: in a list, in the graph and in the state machine diagrams. Objects that are created and deleted
+// leak no memory.
 
 import { VOLUMES, connection, ensure, go, row, story, volume } from './page.mjs';
 
 const OBJECTS = 40;
 const ROUND = 400;
 const AT_ONCE = 8;
-// What the engine itself keeps varies by some hundred kilobytes.
+// The engine's own memory varies by some hundred kilobytes.
 const SLACK = 0.6 * 2 ** 20;
 
 story(async ({ page, somebody, url }) => {
   const cdp = await page.context().newCDPSession(page);
   await cdp.send('Performance.enable');
   const measure = async () => {
-    // Once is not enough: what is only held by what is being collected goes with the next.
+    // One collection is not enough: objects referenced only by garbage are freed by the next one.
     for (let times = 0; times < 3; times += 1) await cdp.send('HeapProfiler.collectGarbage');
     const { metrics } = await cdp.send('Performance.getMetrics');
     const of = (name) => metrics.find((one) => one.name === name).value;
     return { heap: of('JSHeapUsedSize'), nodes: of('Nodes'), listeners: of('JSEventListeners') };
   };
   let number = 0;
-  /** So many writes; every tenth is an object that goes and comes again. Then until the last has been shown. */
+  /** Performs `many` writes; every tenth creates and deletes an object. Then writes a last capacity and returns it. */
   const writes = async (many) => {
     const end = number + many;
     const work = async () => {
@@ -35,7 +35,7 @@ story(async ({ page, somebody, url }) => {
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
-    // An odd number of them is written as it is, and not in a larger unit.
+    // An odd number of Mi is never displayed in a larger unit.
     const last = `${2 * end + 1}Mi`;
     await somebody.patch(`${VOLUMES}/disk-0`, { spec: { capacity: { storage: last } } });
     return last;
@@ -49,7 +49,7 @@ story(async ({ page, somebody, url }) => {
     await page.locator(`main[data-view="${view.split('/')[0]}"]`).waitFor();
     const round = async () => {
       const last = await writes(ROUND);
-      // The list tells that all has come in; and whatever a view keeps of itself is let go of by then.
+      // The last capacity in the list shows that all changes have arrived; the view under test has been closed by then.
       await go(page, '#/list/persistentvolumes');
       await row(page, 'disk-0').getByText(last, { exact: true }).waitFor();
       const found = await measure();

@@ -1,11 +1,11 @@
-// What others write is text and nothing else: markup, scripts, addresses with code, signs that turn the direction of writing around, names of JavaScript's
-// own, and 256 KiB in one value, in objects, in recordings and in the page's address.
+// Untrusted input is displayed only as text: markup, scripts, `javascript:` URLs, bidirectional control characters, JavaScript's built-in
+// names, and 256 KiB in one value, in objects, in recordings and in the page's URL.
 
 import { CLAIMS, VOLUMES, claim, connection, ensure, go, row, same, story, until, volume } from './page.mjs';
 
 const TRAP = `<img src=x onerror="globalThis.caught=1"><script>globalThis.caught=1</script><a href="javascript:globalThis.caught=1">`;
 const SVG = '"><svg onload=globalThis.caught=`1`>${document.title}{{constructor}}';
-// Written backwards from here on; and no end of it.
+// Right-to-left override and isolate characters that are never closed.
 const TURNED = 'harmless\u202egpj.exe\u2066\u200f';
 const LONG = 'x'.repeat(255 * 1024);
 
@@ -32,7 +32,7 @@ story(async ({ page, complaints, somebody, url }) => {
       handlers: [...document.querySelectorAll('#app *')].filter((element) => [...element.attributes].some(({ name }) => name.startsWith('on'))).length,
       caught: globalThis.caught !== undefined,
     }));
-    same(found, { markup: 0, handlers: 0, caught: false }, `made of text at ${where}`);
+    same(found, { markup: 0, handlers: 0, caught: false }, `elements created from text at ${where}`);
   };
   await row(page, TRAP.slice(0, 100)).getByText(TRAP.slice(0, 40)).first().waitFor();
   await clean('events');
@@ -51,11 +51,11 @@ story(async ({ page, complaints, somebody, url }) => {
     ['#/graph', page.getByRole('application')],
     ['#/machines', page.getByRole('group', { name: /^Volumes:/ })],
     ['#/time', page.getByRole('table')],
-    // Large values: the text, its past, and an editor of it.
+    // Large values: YAML, history and details.
     ['#/object/persistentvolumes/-/large?tab=yaml', page.locator('pre.sheet', { hasText: 'yxxxx' })],
     ['#/object/persistentvolumes/-/large?tab=history', page.getByRole('heading', { name: 'All changes' })],
     ['#/object/persistentvolumes/-/large', page.getByRole('heading', { name: 'Related' })],
-    // Addresses that somebody has sent.
+    // Forged URLs.
     [`#/list/${encodeURIComponent(TRAP)}`, page.getByRole('heading', { name: 'Kind not found' })],
     ['#/list/__proto__', page.getByRole('heading', { name: 'Kind not found' })],
     ['#/list/constructor', page.getByRole('heading', { name: 'Kind not found' })],
@@ -73,16 +73,16 @@ story(async ({ page, complaints, somebody, url }) => {
     await clean(address);
   }
 
-  // Signs that turn the writing around are written out where there is room for it, and turn nothing outside of their own cell.
+  // Bidirectional control characters are displayed as escapes where there is space, and never affect text outside their cell.
   await go(page, '#/list/events');
   const turned = row(page, TURNED).first();
   await turned.waitFor();
   const cell = turned.getByRole('cell').filter({ hasText: 'harmless' }).first();
   const told = await cell.textContent();
-  ensure(/^harmless.*202e.*gpj\.exe/i.test(told) && !told.includes('\u202e'), `the message is told as ${JSON.stringify(told)}`);
-  same(await turned.evaluate((element) => getComputedStyle(element).display), 'grid', 'cells that stand for themselves');
+  ensure(/^harmless.*202e.*gpj\.exe/i.test(told) && !told.includes('\u202e'), `the message is displayed as ${JSON.stringify(told)}`);
+  same(await turned.evaluate((element) => getComputedStyle(element).display), 'grid', 'the display of the row');
 
-  // An editor of the large one, tried.
+  // Check a change of the large object in the editor.
   await go(page, '#/object/persistentvolumes/-/large?tab=edit');
   await page.getByRole('button', { name: 'Allow changes in this tab' }).click();
   const text = page.getByRole('textbox', { name: 'YAML' });
@@ -91,7 +91,7 @@ story(async ({ page, complaints, somebody, url }) => {
   await page.getByText('Preview of changes').waitFor();
   await clean('the editor');
 
-  // A recording that nobody's server has made: names that no server would take.
+  // A forged recording with names that no server would accept.
   const line = (value) => `${JSON.stringify(value)}\n`;
   const forged = (resource, name, more) => ({
     type: 'ADDED', resource, revision: '2', time: '2026-01-01T00:00:00Z',

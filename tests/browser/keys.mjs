@@ -1,9 +1,9 @@
-// With the keyboard alone: from the address to why a claim waits, to an edit of it, the keys' own help, and back. The focus is always
-// somewhere and can be seen.
+// Keyboard only: from the URL to the reason why a claim is pending, to an edit of it, to the help for the keys, and back. Some element always
+// has the focus, and the focus is visible.
 
 import { CLAIMS, claim, connection, ensure, same, story, until } from './page.mjs';
 
-/** Where the focus is: its words, and what makes it visible. */
+/** Returns the focused element: its role, its name, and whether its focus ring is visible. */
 const focused = (page) => page.evaluate(() => {
   const at = document.activeElement;
   if (!at || at === document.body || at === document.documentElement) return null;
@@ -24,7 +24,7 @@ story(async ({ page, somebody, url }) => {
   await connection(page, 'live');
   const { keyboard } = page;
 
-  /** One key; afterwards somebody has the focus, and it is seen. A title that a journey ends at needs no ring: nothing can be done with it. */
+  /** Presses a key and waits for a visible focus. A title that receives the focus after navigation needs no ring: it is not interactive. */
   const press = async (key, patience) => {
     await keyboard.press(key);
     let at = null;
@@ -32,12 +32,12 @@ story(async ({ page, somebody, url }) => {
       at = await focused(page);
       return at && (at.level === 'h1' || (at.ring && at.inSight)) ? at : false;
     };
-    return until(`a focus that is to be seen after ${key}`, isSeen, patience).catch((error) => {
+    return until(`a visible focus after ${key}`, isSeen, patience).catch((error) => {
       error.message += `; it is on ${JSON.stringify(at)}`;
       throw error;
     });
   };
-  /** Tabs until the focus is on something of this role and name. */
+  /** Presses Tab until an element with this role and name has the focus. */
   const tab = async (role, name, key = 'Tab') => {
     const way = [];
     for (let steps = 0; steps < 60; steps += 1) {
@@ -45,25 +45,25 @@ story(async ({ page, somebody, url }) => {
       way.push(`${at.role} ${at.name}`);
       if (at.role === role && name.test(at.name)) return at;
     }
-    throw new Error(`no way to ${role} ${name}; it went over: ${way.join(', ')}`);
+    throw new Error(`Tab did not reach ${role} ${name}; it visited: ${way.join(', ')}`);
   };
 
-  // The first thing leads past the navigation.
+  // The first stop is a link that skips the navigation.
   const skip = await press('Tab');
   same(skip.name, 'Skip to content', 'the first stop');
   await keyboard.press('Enter');
-  same((await until('the title', () => focused(page))).level, 'h1', 'where it leads');
+  same((await until('the title', () => focused(page))).level, 'h1', 'the target of the skip link');
 
   // The help.
   await keyboard.press('?');
   const help = page.getByRole('dialog', { name: 'Keys' });
   await help.getByText('next and previous row').waitFor();
-  ensure(await help.evaluate((dialog) => dialog.contains(document.activeElement)), 'the focus is in the dialog');
+  ensure(await help.evaluate((dialog) => dialog.contains(document.activeElement)), 'the focus is not in the dialog');
   await keyboard.press('Escape');
   await help.waitFor({ state: 'hidden' });
-  ensure(await until('the focus after the help', () => focused(page)), 'it is somewhere');
+  ensure(await until('the focus after the help', () => focused(page)), 'no element has the focus after the help');
 
-  // To the claims, to the second of them, to why it waits.
+  // To the claims, to the second row and back, to the reason why the first claim is pending.
   await keyboard.press('g');
   await keyboard.press('c');
   await page.getByRole('heading', { name: 'Claims', level: 1 }).waitFor();
@@ -80,9 +80,9 @@ story(async ({ page, somebody, url }) => {
   await page.getByRole('tab', { name: 'Why', selected: true }).waitFor();
   await page.getByRole('tabpanel').getByText(/nothing/).first().waitFor();
   const lead = await page.locator('.why .lead').innerText();
-  ensure(lead.length > 20, `the reason in words: ${lead}`);
+  ensure(lead.length > 20, `the reason is too short: ${lead}`);
 
-  // Edited: the tabs by arrows, the button that allows, the text, the check, the saving.
+  // Edit: arrow keys on the tabs, the button that allows changes, the text, the check, the save.
   await tab('tab', /^Why/);
   await press('ArrowRight');
   await until('the tab YAML', async () => (await focused(page))?.name === 'YAML');
@@ -91,7 +91,7 @@ story(async ({ page, somebody, url }) => {
   await tab('button', /^Allow changes/);
   await press('Enter');
   await tab('textarea', /^YAML/);
-  // Keys are letters while one types.
+  // In a text field the shortcut keys type letters.
   await keyboard.press('Control+Home');
   await keyboard.press('ArrowDown');
   await keyboard.press('ArrowDown');
@@ -104,10 +104,10 @@ story(async ({ page, somebody, url }) => {
   await tab('button', /^Save/);
   await keyboard.press('Enter');
   await page.getByText('Saved.').waitFor();
-  same((await somebody.get(`${CLAIMS}/waits`)).metadata.labels, { typed: 'gjw' }, 'what was typed');
-  ensure(await until('a focus after saving', () => focused(page)), 'it is somewhere');
+  same((await somebody.get(`${CLAIMS}/waits`)).metadata.labels, { typed: 'gjw' }, 'the typed labels');
+  ensure(await until('a focus after saving', () => focused(page)), 'no element has the focus after saving');
 
-  // Found by the search, and back to the list.
+  // Open an object from the search, then go back to the list.
   await keyboard.press('/');
   const search = page.getByRole('combobox', { name: 'Search all objects' });
   await until('the search has the focus', async () => search.evaluate((field) => field === document.activeElement));
@@ -119,6 +119,6 @@ story(async ({ page, somebody, url }) => {
   await keyboard.press('Escape');
   await page.getByRole('heading', { name: 'Claims', level: 1 }).waitFor();
   await until('the title has the focus', async () => (await focused(page))?.level === 'h1');
-  // All the way round: each stop can be seen.
+  // Through the whole tab order: the focus is visible at each stop.
   for (let steps = 0; steps < 45; steps += 1) await press('Tab', 5000).catch((error) => ensure(steps > 10 && /it is on (null|undefined)/.test(error.message), error.message));
 });

@@ -1,10 +1,9 @@
-// What somebody else does is seen without loading the page again: in the list, on the object, in the counts and in the pictures of the state
-// machines.
+// Changes by other clients appear without a reload: in the list, on the object, in the counts and in the state machine diagrams.
 
 import { CLAIMS, VOLUMES, claim, connection, go, row, same, story, volume } from './page.mjs';
 
 story(async ({ page, somebody, url }) => {
-  // A browser that knows only the server's address gets the page.
+  // The server's root URL leads to the page.
   await page.goto(`${url}/`);
   await connection(page, 'live');
   await page.evaluate(() => {
@@ -20,13 +19,13 @@ story(async ({ page, somebody, url }) => {
   const cells = await row(page, 'data').locator(':scope > *').allInnerTexts();
   same(cells.slice(0, -1), ['data', 'default', 'Bound', 'disk', '1Gi', 'RWO', 'manual'], 'the row');
 
-  // The address filters.
+  // Filters in the URL apply.
   await go(page, '#/list/persistentvolumeclaims?phase=Pending');
   await page.getByText('No objects match the filters.').waitFor();
   await page.getByRole('button', { name: 'Clear' }).click();
   await row(page, 'data').waitFor();
 
-  // The other side, by the links that a person takes.
+  // To the bound volume, through the links.
   await row(page, 'data').getByRole('link').click();
   await page.getByRole('heading', { name: 'data', level: 1 }).waitFor();
   await page.getByRole('link', { name: 'PersistentVolume disk' }).click();
@@ -35,14 +34,14 @@ story(async ({ page, somebody, url }) => {
   await title.getByText('Bound').waitFor();
   await page.getByRole('tab', { name: 'YAML' }).click();
   await page.locator('pre.sheet', { hasText: 'path: /tmp/orlop-of-tests/disk' }).waitFor();
-  same(await page.getByText('managedFields').count(), 0, 'what servers note for themselves');
+  same(await page.getByText('managedFields').count(), 0, 'managedFields in the YAML');
 
   await go(page, '#/machines');
   const volumes = page.getByRole('group', { name: /^Volumes:/ });
   await volumes.getByRole('link', { name: /^1 Bound/ }).waitFor();
   await somebody.remove(`${CLAIMS}/data`);
   await volumes.getByRole('link', { name: /^1 Released/ }).waitFor();
-  // The way that it has gone is told in words, too.
+  // The transition is listed as text, too.
   await page.getByRole('listitem').filter({ hasText: 'disk Bound → Released' }).waitFor();
 
   await go(page, '#/overview');
@@ -50,5 +49,5 @@ story(async ({ page, somebody, url }) => {
   await needs.getByText('Released').first().waitFor();
   await go(page, '#/list/persistentvolumeclaims');
   await page.getByText('There are no claims.').waitFor();
-  same(await page.evaluate(() => globalThis.loadedOnce), true, 'the page has been loaded once');
+  same(await page.evaluate(() => globalThis.loadedOnce), true, 'the page has not been reloaded');
 });

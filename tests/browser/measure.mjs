@@ -1,13 +1,13 @@
-// Figures of the page's speed, in a real browser with a real server:
+// Measures the page's speed in a real browser with a real server:
 //
 //     node tests/browser/measure.mjs target/release/orlop [--only commit|rows|graph] [--seconds 10] [--objects 1000] [--rate 200]
 //
-// * commit: volumes in sight, and so many changes per second over all of them. From a change's commit to the first frame that has been painted with it,
-//   in the list (its rows in sight) and in the graph. The commit lies between the request and its answer: both are told.
-// * rows: 10,000 volumes in the list, scrolled; frames per second, and how long frames took.
-// * graph: 3,000 objects; until the first picture, then moved about with changes coming in.
+// * commit: the time from a change's commit to the first frame that shows it, in the list (visible rows) and in the graph. There are `--objects`
+//   volumes and `--rate` changes per second over all of them. The commit happens between the request and its response: both times are printed.
+// * rows: scrolling 10,000 volumes in the list; frames per second and frame times.
+// * graph: 3,000 objects; the time to the first drawing, then panning, also while changes arrive.
 //
-// Chromium draws here without a GPU: what a person's machine does is no slower. The machine must do nothing else.
+// Chromium draws without a GPU here, so a user's machine is no slower. The machine must be otherwise idle.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -28,14 +28,14 @@ const AT_ONCE = 16;
 const now = () => performance.timeOrigin + performance.now();
 const rest = (ms) => new Promise((done) => setTimeout(done, ms));
 
-/** Parts of a list of numbers: median, 95 and 99 of a hundred, the largest. */
+/** Formats the median, the 95th and 99th percentile and the maximum of a list of milliseconds. */
 function parts(list) {
   const sorted = [...list].sort((a, b) => a - b);
   const at = (part) => (sorted.length ? sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))].toFixed(1) : '-');
-  return `median ${at(0.5)}, 95 % ${at(0.95)}, 99 % ${at(0.99)}, most ${at(1)} ms (${sorted.length} of them)`;
+  return `median ${at(0.5)}, 95 % ${at(0.95)}, 99 % ${at(0.99)}, max ${at(1)} ms (${sorted.length} samples)`;
 }
 
-/** A server without controllers: nobody but this writes. */
+/** Starts a server without controllers, so that only this program writes. */
 async function serve() {
   const dir = mkdtempSync(join(tmpdir(), 'orlop-measure-'));
   const file = join(dir, 'address');
@@ -48,7 +48,7 @@ async function serve() {
 }
 
 const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE });
-/** One request. `fetch` would cost more than what is measured. */
+/** Sends one request. `fetch` would cost more than the measured operation. */
 function send(url, method, path, body, type = 'application/json') {
   return new Promise((done, fail) => {
     const text = JSON.stringify(body);
@@ -69,11 +69,11 @@ async function many(list, one) {
 }
 const numbers = (count) => Array.from({ length: count }, (_, index) => index);
 const name = (index) => `disk-${String(index).padStart(5, '0')}`;
-// An odd number of Mi is written as it is and in no larger unit.
+// An odd number of Mi is never displayed in a larger unit.
 const size = (number) => `${2 * number + 1}Mi`;
 const fill = (url, count) => many(numbers(count), (index) => send(url, 'POST', VOLUMES, volume(name(index), { storageClassName: 'some', capacity: { storage: size(index) } })));
 
-/** So many changes per second, evenly, for so many seconds. `which` says which object is next. Gives `Map(size → {sent, answered})`. */
+/** Sends `RATE` evenly spaced changes per second for `seconds`. `which` selects the next object. Returns `Map(size → {sent, answered})`. */
 async function change(url, which, seconds, from) {
   const log = new Map();
   const begun = now();
@@ -93,7 +93,7 @@ async function change(url, which, seconds, from) {
   return log;
 }
 
-/** Starts to look, in each frame, at what it shows; `painted` is told once the frame after it has begun. */
+/** Calls `read` in each frame; adds each new value to `painted`, with the time, after the frame is painted. */
 const watchFrames = (page, read) => page.evaluate((source) => {
   const look = new Function(`return (${source})`)();
   const known = new Set();
@@ -101,7 +101,7 @@ const watchFrames = (page, read) => page.evaluate((source) => {
   const frame = () => {
     const fresh = look().filter((one) => !known.has(one));
     for (const one of fresh) known.add(one);
-    // When this callback has run the frame is painted; the message comes behind it.
+    // The browser paints the frame after this callback and delivers the message after that.
     if (fresh.length) {
       const { port1, port2 } = new MessageChannel();
       port1.onmessage = () => {
@@ -117,7 +117,7 @@ const watchFrames = (page, read) => page.evaluate((source) => {
 }, read.toString());
 
 const rowsInSight = () => [...document.querySelectorAll('.scroller .body [role=cell][data-label=Capacity]')].map((cell) => cell.textContent);
-// What the graph has painted is what its model held when it was drawn last: the canvas is drawn in the frame in which the model was marked.
+// The canvas is drawn in the frame in which the model changes, so the model's values are those on the screen.
 const nodesDrawn = () => [...document.querySelector('canvas').stage.model.nodes.values()].map((node) => node.object.spec?.capacity?.storage);
 
 function report(what, log, painted) {
@@ -126,13 +126,13 @@ function report(what, log, painted) {
     const entry = log.get(text);
     if (!entry?.answered) continue;
     fromRequest.push(at - entry.sent);
-    // The page may have been told before the writer was.
+    // The page may receive the change before the writer receives its response.
     fromAnswer.push(Math.max(0, at - entry.answered));
   }
-  console.log(`   ${what}, from the answer: ${parts(fromAnswer)}\n   ${what}, from the request: ${parts(fromRequest)}`);
+  console.log(`   ${what}, from the response: ${parts(fromAnswer)}\n   ${what}, from the request: ${parts(fromRequest)}`);
 }
 
-/** How long frames take while `move` is called in each. */
+/** Returns the frame times in milliseconds while `move` is called in each frame. */
 const frames = (page, seconds, move) => page.evaluate(([length, source]) => new Promise((done) => {
   const step = new Function(`return (${source})`)();
   const times = [];
@@ -149,7 +149,7 @@ const frames = (page, seconds, move) => page.evaluate(([length, source]) => new 
 }), [seconds, move.toString()]);
 const tell = (what, times) => console.log(`   ${what}: ${(1000 / (times.reduce((sum, one) => sum + one, 0) / times.length)).toFixed(1)} frames per second; a frame ${parts(times)}`);
 
-const complaints = { add: (text) => console.log(`   the page complains: ${text}`), allow() {} };
+const complaints = { add: (text) => console.log(`   the page reported: ${text}`), allow() {} };
 
 const MEASURES = {
   async commit(browser) {
@@ -162,11 +162,11 @@ const MEASURES = {
     await page.getByRole('rowheader', { name: name(0) }).waitFor();
     await watchFrames(page, rowsInSight);
     const seen = (await page.evaluate(rowsInSight)).length;
-    // Half of the changes are of rows in sight, the others of all: what is not seen costs too.
+    // Half of the changes are of visible rows, the others of all objects: changes off the screen cost time, too.
     const log = await change(url, (index) => (index % 2 ? index % OBJECTS : (index / 2) % Math.min(20, seen)), SECONDS, OBJECTS);
     await rest(1000);
     report('the list', log, await page.evaluate(() => globalThis.painted));
-    // All of the objects on the screen.
+    // The graph with all objects on the screen.
     await page.goto('about:blank');
     await page.goto(`${url}/ui/#/graph`);
     await connection(page, 'live');
@@ -188,7 +188,7 @@ const MEASURES = {
     const begun = now();
     await page.goto(`${url}/ui/#/list/persistentvolumes`);
     await page.getByRole('rowheader', { name: name(0) }).waitFor();
-    console.log(`   from the address to the rows: ${(now() - begun).toFixed(0)} ms`);
+    console.log(`   from the navigation to the rows: ${(now() - begun).toFixed(0)} ms`);
     tell('at rest', await frames(page, 2, () => {}));
     const scroll = (count) => {
       document.querySelector('.scroller').scrollTop += count % 600 < 300 ? 90 : -60;
@@ -198,7 +198,7 @@ const MEASURES = {
       const box = document.querySelector('.scroller');
       box.scrollTop = ((count * 7919) % 9900) * 36;
     };
-    tell('somewhere else in each frame', await frames(page, SECONDS / 2, leap));
+    tell('jumping to another position in each frame', await frames(page, SECONDS / 2, leap));
     const [, times] = await Promise.all([change(url, (index) => index % 10_000, SECONDS, 20_000), frames(page, SECONDS, scroll)]);
     tell(`scrolling with ${RATE} changes per second`, times);
     await page.context().close();
@@ -220,23 +220,23 @@ const MEASURES = {
     const begun = now();
     await page.goto(`${url}/ui/#/graph`);
     await page.waitForFunction(() => document.querySelector('canvas')?.stage?.drawn?.nodes > 0 && document.querySelector('canvas').stage.model.nodes.size >= 3000);
-    console.log(`   from the address to the picture: ${(now() - begun).toFixed(0)} ms`);
+    console.log(`   from the navigation to the drawing: ${(now() - begun).toFixed(0)} ms`);
     const move = (count) => {
       const { stage } = document.querySelector('canvas');
       stage.moved = true;
       stage.camera.pan(0, count % 200 < 100 ? -25 : 25);
       stage.wake();
     };
-    tell('moving, names in sight', await frames(page, SECONDS, move));
+    tell('moving, names visible', await frames(page, SECONDS, move));
     await page.getByRole('button', { name: 'Fit' }).click();
     const sway = (count) => {
       const { stage } = document.querySelector('canvas');
       stage.camera.pan(count % 40 < 20 ? -3 : 3, 0);
       stage.wake();
     };
-    tell('moving, all 3,000 in sight', await frames(page, SECONDS, sway));
+    tell('moving, all 3,000 visible', await frames(page, SECONDS, sway));
     const [, times] = await Promise.all([change(url, (index) => index % half, SECONDS, 20_000), frames(page, SECONDS, sway)]);
-    tell(`moving, all in sight, with ${RATE} changes per second`, times);
+    tell(`moving, all visible, with ${RATE} changes per second`, times);
     await page.context().close();
     stop();
   },

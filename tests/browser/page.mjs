@@ -1,20 +1,20 @@
-// What every story of the page stands on: a browser, a page whose every complaint is a failure, requests to the server as
-// somebody else makes them, and waiting for levels. A story says what it saw and keeps a picture when it fails.
+// Shared parts of the browser stories: starting the browser, a page on which every error fails the story, requests to the server as another
+// client, and waiting for a state. A failing story prints the state of the page and saves a screenshot.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, extname, join } from 'node:path';
 
-/** Where `hack/clients` puts the packages of package.json. */
+/** Loads the packages that `hack/clients` installs from package.json. */
 const packages = createRequire(new URL('../../target/clients/browser/package.json', import.meta.url));
 const { chromium } = packages('playwright-core');
 
-/** What every start of the browser is told. */
+/** The command-line flags of every browser. */
 export const FLAGS = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync',
 ];
-/** As long as anything may take on two busy cores; much longer than it ever should. */
+/** The default timeout in milliseconds: enough for any step on two busy cores, and much longer than a step normally takes. */
 export const PATIENCE = 45_000;
 export const WIDE = { width: 1400, height: 900 };
 export const PHONE = { width: 390, height: 844 };
@@ -28,7 +28,7 @@ export async function launch(flags = []) {
   return start().catch(start).catch(start);
 }
 
-/** What a page has complained about. What the story itself provokes is allowed by name. */
+/** The errors that a page reported. A story allows, by pattern, those that it causes itself. */
 class Complaints {
   #all = [];
   #allowed = [];
@@ -39,7 +39,7 @@ class Complaints {
   add(text) {
     this.#all.push(text);
   }
-  /** Those that nobody has allowed. */
+  /** The errors that match no allowed pattern. */
   get left() {
     return this.#all.filter((text) => !this.#allowed.some((pattern) => pattern.test(text)));
   }
@@ -47,7 +47,7 @@ class Complaints {
 
 const TYPES = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
 
-/** With ORLOP_PAGE, the page's files come from this folder: a change is tried without building the server. */
+/** Serves the page's files from the directory in ORLOP_PAGE, if it is set, to test a change without building the server. */
 async function overlay(context, home) {
   const folder = process.env.ORLOP_PAGE;
   if (!folder) return;
@@ -60,7 +60,7 @@ async function overlay(context, home) {
   });
 }
 
-/** A page in a window of its own. Errors, refusals of the content policy, dialogs and requests to elsewhere are kept. */
+/** Opens a page in its own browser context. Records errors, content security policy violations, dialogs and requests to other servers. */
 export async function open(browser, url, complaints, options = {}) {
   const context = await browser.newContext({ viewport: WIDE, acceptDownloads: true, ...options });
   context.setDefaultTimeout(PATIENCE);
@@ -75,7 +75,7 @@ export async function open(browser, url, complaints, options = {}) {
   });
   page.on('request', (request) => {
     const to = request.url();
-    if (!to.startsWith(`${home}/`) && !/^(data|blob|about):/.test(to)) complaints.add(`a request to elsewhere: ${to}`);
+    if (!to.startsWith(`${home}/`) && !/^(data|blob|about):/.test(to)) complaints.add(`request to another server: ${to}`);
   });
   await page.exposeBinding('refusedByPolicy', (_, text) => complaints.add(`content policy: ${text}`));
   await page.addInitScript(() => {
@@ -84,7 +84,7 @@ export async function open(browser, url, complaints, options = {}) {
   return page;
 }
 
-/** Waits for a level; `ask` gives what is wanted, or something that is not true. What it last was is told. */
+/** Waits until `ask` returns a truthy value, and returns it. On a timeout, the error contains the last value or error. */
 export async function until(what, ask, patience = PATIENCE) {
   const end = Date.now() + patience;
   let last;
@@ -95,7 +95,7 @@ export async function until(what, ask, patience = PATIENCE) {
     } catch (error) {
       last = error;
     }
-    if (Date.now() > end) throw new Error(`waited ${patience} ms for: ${what}; seen last: ${last}`);
+    if (Date.now() > end) throw new Error(`waited ${patience} ms for: ${what}; last value: ${last}`);
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
 }
@@ -106,19 +106,19 @@ export function ensure(holds, what) {
 
 export function same(found, wanted, what) {
   const [a, b] = [JSON.stringify(found), JSON.stringify(wanted)];
-  ensure(a === b, `${what}: it is ${a} and not ${b}`);
+  ensure(a === b, `${what}: found ${a}, expected ${b}`);
 }
 
 export const CLAIMS = '/api/v1/namespaces/default/persistentvolumeclaims';
 export const VOLUMES = '/api/v1/persistentvolumes';
 export const PODS = '/api/v1/namespaces/default/pods';
 
-/** Somebody else, who speaks to the server directly. */
+/** Another client, which sends requests directly to the server. */
 export class Somebody {
   constructor(url) {
     this.url = url;
   }
-  /** Any request; refusals are errors with the server's words unless `answer` is asked for. */
+  /** Sends a request. A rejection is thrown as an error with the server's message. */
   async ask(method, path, body, type = 'application/json') {
     const response = await fetch(this.url + path, { method, body: body === undefined ? undefined : JSON.stringify(body), headers: { 'Content-Type': type } });
     const text = await response.text();
@@ -137,7 +137,7 @@ export class Somebody {
   remove(path) {
     return this.ask('DELETE', path);
   }
-  /** Waits until an object is as wanted. */
+  /** Waits until an object satisfies a condition. */
   until(path, what, fits) {
     return until(`${path}: ${what}`, async () => {
       const object = await this.get(path);
@@ -162,25 +162,25 @@ export const pod = (name, claimName) => ({
   },
 });
 
-/** The page's word for how it is connected. */
+/** Waits until the page reports this connection state. */
 export const connection = (page, state) => page.locator(`#connection[data-state="${state}"]`).waitFor();
 
-/** Goes to an address of the page as a link does, without loading it again. */
+/** Navigates to a view of the page as a link does, without a reload. */
 export async function go(page, address) {
   await page.evaluate((to) => {
     location.hash = to;
   }, address);
 }
 
-/** A row of the list that is shown, by its name. */
+/** The row of the displayed list with this name. */
 export const row = (page, name) => page.getByRole('row').filter({ has: page.getByRole('rowheader', { name, exact: true }) });
 
-/** Says something to the test that has started this. */
+/** Sends a line to the test that started the story. */
 export const say = (word) => process.stdout.write(`${JSON.stringify(word)}\n`);
 
 /**
- * A story: `tell` gets `{ page, browser, complaints, somebody, url }`, the page not yet opened. At its end nothing may have
- * complained.
+ * Runs a story: calls `tell` with `{ page, browser, complaints, somebody, url }`; the page is still blank. Fails if the page reported an error
+ * that the story does not allow.
  */
 export async function story(tell, options = {}) {
   const [url] = process.argv.slice(2);
@@ -190,7 +190,7 @@ export async function story(tell, options = {}) {
   const page = await open(browser, url, complaints, options.page);
   try {
     await tell({ page, browser, complaints, url, somebody: new Somebody(url) });
-    same(complaints.left, [], 'complaints of the page');
+    same(complaints.left, [], 'errors that the page reported');
     await browser.close();
     process.stdout.write('done\n');
   } catch (error) {
@@ -199,8 +199,8 @@ export async function story(tell, options = {}) {
     const shot = `${shots}${basename(process.argv[1], '.mjs')}.png`;
     const seen = await page.locator('body').innerText({ timeout: 1000 }).catch((problem) => `(${problem.message})`);
     await page.screenshot({ path: shot, timeout: 5000 }).catch(() => {});
-    process.stderr.write(`${error.stack}\n\nat ${page.url()} was seen:\n${seen}\n\ncomplaints: ${complaints.left.join('\n')}\npicture: ${shot}\n`);
-    // A browser that hangs is no reason to hang.
+    process.stderr.write(`${error.stack}\n\ntext of ${page.url()}:\n${seen}\n\nerrors of the page: ${complaints.left.join('\n')}\nscreenshot: ${shot}\n`);
+    // Exit even if the browser hangs.
     await Promise.race([browser.close(), new Promise((resolve) => setTimeout(resolve, 3000))]);
     process.exit(1);
   }

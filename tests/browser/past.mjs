@@ -1,5 +1,5 @@
-// Rewinding: the whole page shows what was at a moment, in every view; it plays from there; an address leads to a moment; and live again it
-// knows what came meanwhile.
+// Rewinding: every view shows the state at a past revision; the page plays from there; a URL opens a revision; and back in live mode the page
+// shows the changes that arrived meanwhile.
 
 import { CLAIMS, VOLUMES, claim, connection, ensure, go, row, same, story, until, volume } from './page.mjs';
 
@@ -18,14 +18,14 @@ story(async ({ page, somebody, url }) => {
   await page.goto(`${url}/ui/#/list/persistentvolumeclaims`);
   await connection(page, 'live');
   await row(page, 'late').waitFor();
-  same(await row(page, 'early').count(), 0, 'rows of what is gone');
+  same(await row(page, 'early').count(), 0, 'rows of the deleted claim');
 
-  // By the bar, step by step with the keyboard, to where the first claim was bound.
+  // With the time slider, step by step with the keyboard, back to the revision at which the first claim was bound.
   await page.getByRole('button', { name: 'Rewind' }).click();
   const bar = page.getByRole('region', { name: 'Time' });
   const handle = bar.getByRole('slider', { name: 'Revision shown' });
   const moment = async () => Number(/revision (\d+)/.exec(await handle.getAttribute('aria-valuetext'))?.[1] ?? Infinity);
-  await until('a line', async () => Number(await handle.getAttribute('aria-valuemax')) > 5);
+  await until('the time slider has revisions', async () => Number(await handle.getAttribute('aria-valuemax')) > 5);
   await handle.focus();
   for (let now = Infinity; now > bound;) {
     await page.keyboard.press('ArrowLeft');
@@ -33,10 +33,10 @@ story(async ({ page, somebody, url }) => {
   }
   await connection(page, 'past');
   await row(page, 'early').getByText('Bound').waitFor();
-  same(await row(page, 'late').count(), 0, 'rows of what was not there yet');
-  await until('the address tells the moment', () => /at=\d+/.test(page.url()));
+  same(await row(page, 'late').count(), 0, 'rows of a claim that did not exist yet');
+  await until('the URL contains the revision', () => /at=\d+/.test(page.url()));
 
-  // Every view is of that moment.
+  // Every view shows that revision.
   await go(page, '#/object/persistentvolumes/-/disk');
   await page.locator('main .title').getByText('Bound').waitFor();
   await page.getByRole('link', { name: 'PersistentVolumeClaim default/early' }).waitFor();
@@ -46,9 +46,9 @@ story(async ({ page, somebody, url }) => {
   await page.getByRole('rowheader', { name: 'default/early' }).waitFor();
   await go(page, '#/object/persistentvolumes/-/disk?tab=edit');
   await page.getByText('You are viewing the past.').waitFor();
-  same(await page.getByRole('textbox', { name: 'YAML' }).count(), 0, 'editors of the past');
+  same(await page.getByRole('textbox', { name: 'YAML' }).count(), 0, 'editors at a past revision');
 
-  // It plays: the claim goes and the other one comes, without anybody doing anything.
+  // Playing from there shows one claim deleted and the other one created.
   await go(page, '#/list/persistentvolumeclaims');
   await row(page, 'early').waitFor();
   await bar.getByLabel('Speed').selectOption('60');
@@ -57,22 +57,22 @@ story(async ({ page, somebody, url }) => {
   await row(page, 'early').waitFor({ state: 'detached' });
   await connection(page, 'past');
 
-  // What happens now is not the past's business, and is there when one is back.
+  // A change made now does not appear in the past, but does after the return to live mode.
   await somebody.create(CLAIMS, claim('meanwhile', { storageClassName: 'manual' }));
   await handle.focus();
   await page.keyboard.press('Home');
   await row(page, 'late').waitFor({ state: 'detached' });
-  same(await row(page, 'meanwhile').count(), 0, 'rows of what comes later');
+  same(await row(page, 'meanwhile').count(), 0, 'rows of a claim created later');
   await bar.getByRole('button', { name: 'Back to live' }).click();
   await connection(page, 'live');
   await row(page, 'meanwhile').waitFor();
   await row(page, 'late').waitFor();
-  ensure(!/[?&]at=/.test(page.url()), `the address is live: ${page.url()}`);
+  ensure(!/[?&]at=/.test(page.url()), `the URL still contains a revision: ${page.url()}`);
 
-  // An address with a moment, opened anew.
+  // Open a URL with a revision from a blank page.
   await page.goto('about:blank');
   await page.goto(`${url}/ui/#/list/persistentvolumeclaims?at=${bound}`);
   await row(page, 'early').getByText('Bound').waitFor();
   await connection(page, 'past');
-  same(await row(page, 'meanwhile').count(), 0, 'rows of what comes later');
+  same(await row(page, 'meanwhile').count(), 0, 'rows of a claim created later');
 });

@@ -1,5 +1,5 @@
-// A recording saved by the page, opened when the server is gone: everything can be looked at, in all views and at each moment. What is no recording
-// is refused with words. The test that has started this kills the server when it is asked to.
+// A recording saved by the page opens after the server has stopped, in all views and at each revision. A file that is not a recording is
+// rejected with a message. The story requests the kill of the server with the line `"kill"`.
 
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,9 +25,9 @@ story(async ({ page, complaints, somebody, url }) => {
   const kept = join(mkdtempSync(join(tmpdir(), 'orlop-recording-')), 'kept.capture');
   await download.saveAs(kept);
   const text = readFileSync(kept, 'utf8');
-  ensure(JSON.parse(text.split('\n', 1)[0]).format === 'orlop.dev/stream.1', `the file begins with: ${text.slice(0, 200)}`);
-  ensure(!text.includes('nobody-may-read-this') && !text.includes(Buffer.from('nobody-may-read-this').toString('base64')), 'a secret is in the recording');
-  // What comes now is not in the file.
+  ensure(JSON.parse(text.split('\n', 1)[0]).format === 'orlop.dev/stream.1', `the file is not a recording; it begins with: ${text.slice(0, 200)}`);
+  ensure(!text.includes('nobody-may-read-this') && !text.includes(Buffer.from('nobody-may-read-this').toString('base64')), 'the recording contains a secret');
+  // The recording does not contain later changes.
   await somebody.create(VOLUMES, volume('later', { storageClassName: 'manual' }));
   await row(page, 'later').waitFor();
 
@@ -38,16 +38,16 @@ story(async ({ page, complaints, somebody, url }) => {
   const open = (file) => page.getByLabel('A recording', { exact: true }).setInputFiles(file);
   await open(broken);
   await bar.getByRole('alert').waitFor();
-  same(await row(page, 'later').count(), 1, 'rows after a file that was refused');
+  same(await row(page, 'later').count(), 1, 'rows after a rejected file');
 
   await open(kept);
   await connection(page, 'past');
   await row(page, 'disk').getByText('Released').waitFor();
   await row(page, 'later').waitFor({ state: 'detached' });
   await bar.getByText('kept.capture').waitFor();
-  same(await page.getByRole('status').filter({ hasText: /^Not live/ }).count(), 0, 'warnings about a connection that nothing depends on');
+  same(await page.getByRole('status').filter({ hasText: /^Not live/ }).count(), 0, 'connection warnings while a recording is open');
 
-  // All views, though there is no server to ask for them.
+  // All views open without a server.
   for (const view of ['overview', 'machines', 'graph', 'time']) {
     await go(page, `#/${view}`);
     await page.locator(`main[data-view=${view}]`).waitFor();
@@ -56,7 +56,7 @@ story(async ({ page, complaints, somebody, url }) => {
   await go(page, '#/machines');
   const volumes = page.getByRole('group', { name: /^Volumes:/ });
   await volumes.getByRole('link', { name: /^1 Released/ }).waitFor();
-  // Back to where the claim was bound.
+  // Back to the revision at which the claim was bound.
   const handle = bar.getByRole('slider', { name: 'Revision shown' });
   const moment = async () => Number(/revision (\d+)/.exec(await handle.getAttribute('aria-valuetext'))?.[1] ?? Infinity);
   for (let now = await moment(); now > bound;) {
@@ -67,7 +67,7 @@ story(async ({ page, complaints, somebody, url }) => {
   await go(page, '#/object/persistentvolumes/-/disk?tab=yaml');
   await page.locator('pre.sheet', { hasText: 'name: early' }).waitFor();
 
-  // Live again: what was known last, and grey.
+  // Back in live mode, the page shows the last known state, in grey.
   await bar.getByRole('button', { name: 'Back to live' }).click();
   await page.getByRole('status').filter({ hasText: /^Not live/ }).waitFor();
   await go(page, '#/list/persistentvolumes');

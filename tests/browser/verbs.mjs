@@ -1,5 +1,5 @@
-// The safe verbs: a released volume is given to a claim with its data, what was deleted is brought back from its history, and something is deleted.
-// Each time the plan is shown first and nothing is written by that; what is done is what was shown.
+// Actions with a plan: make a released volume available to a claim with its data, restore a deleted claim from its history, and delete a claim.
+// Each action shows its plan before it writes anything, and then makes exactly the planned changes.
 
 import { CLAIMS, VOLUMES, claim, connection, ensure, go, same, story, until, volume } from './page.mjs';
 
@@ -24,36 +24,36 @@ story(async ({ page, complaints, somebody, url }) => {
   same((await somebody.get(`${VOLUMES}/disk`)).status.phase, 'Released', 'the volume while its plan is shown');
   await verb.getByRole('button', { name: 'Allow changes in this tab' }).click();
 
-  // Somebody writes in between: a plan of how it was is refused, and made again.
+  // Another client writes in between: the server rejects the outdated plan, and the user makes a new one.
   await somebody.patch(`${VOLUMES}/disk`, { metadata: { labels: { theirs: 'yes' } } });
   await verb.getByRole('button', { name: 'Apply' }).click();
   await verb.getByRole('alert').waitFor();
-  same((await somebody.get(`${VOLUMES}/disk`)).status.phase, 'Released', 'the volume after a plan that was too old');
+  same((await somebody.get(`${VOLUMES}/disk`)).status.phase, 'Released', 'the volume after an outdated plan');
   await verb.getByRole('button', { name: 'Plan again' }).click();
   await verb.getByRole('button', { name: 'Apply' }).click();
   await verb.getByText(/Done/).first().waitFor();
   await somebody.until(`${CLAIMS}/waits`, 'is bound', (object) => object.status?.phase === 'Bound' && object.spec.volumeName === 'disk');
   await page.locator('main .title').getByText('Bound').waitFor();
-  same((await somebody.get(`${VOLUMES}/disk`)).metadata.labels, { theirs: 'yes' }, 'what somebody else has written');
+  same((await somebody.get(`${VOLUMES}/disk`)).metadata.labels, { theirs: 'yes' }, 'the labels that another client wrote');
 
-  // Back from the history.
+  // Restore a deleted claim from its history.
   await go(page, '#/object/persistentvolumeclaims/default/first?tab=history');
   await page.getByText('PersistentVolumeClaim default/first is not there').waitFor();
-  // As it was made: the volume that it had later belongs to somebody else.
+  // Restore its first version: the volume that it had later is bound to another claim.
   await page.getByRole('button', { name: /^made/ }).click();
   await page.getByRole('button', { name: /^Restore this version/ }).click();
   await page.getByText('PersistentVolumeClaim default/first is created').first().waitFor();
   await page.getByRole('button', { name: 'Apply' }).click();
-  const back = await until('it is there again', () => somebody.get(`${CLAIMS}/first`));
-  same(back.spec.storageClassName, 'manual', 'what came back');
+  const back = await until('the claim exists again', () => somebody.get(`${CLAIMS}/first`));
+  same(back.spec.storageClassName, 'manual', 'the storage class of the restored claim');
 
-  // Deleted: what that means is told, and the name is typed.
+  // Delete: the page shows the consequences and requires the name.
   await go(page, '#/remove/persistentvolumeclaims/default/waits');
   await page.locator('main .plan, main .notice').first().waitFor();
   const really = page.getByRole('button', { name: 'Delete', exact: true });
   await really.waitFor();
-  ensure(await really.isDisabled(), 'it can be deleted without its name');
+  ensure(await really.isDisabled(), 'the claim can be deleted without typing its name');
   await page.getByLabel(/^Type the name/).fill('waits');
   await really.click();
-  await until('it is gone', async () => !(await somebody.get(CLAIMS)).items.some((one) => one.metadata.name === 'waits'));
+  await until('the claim is deleted', async () => !(await somebody.get(CLAIMS)).items.some((one) => one.metadata.name === 'waits'));
 });

@@ -1,9 +1,9 @@
-// The informer of the JavaScript client: says what it holds after each change, one JSON object per line.
+// Runs the informer of the JavaScript client and prints its cache after each change, one JSON object per line.
 
 import * as k8s from '@kubernetes/client-node';
 
 const config = new k8s.KubeConfig();
-// It wants to be told that plain HTTP is meant.
+// Without `skipTLSVerify` the client rejects plain HTTP.
 const cluster = { name: 'orlop', server: process.argv[2], skipTLSVerify: true };
 config.loadFromClusterAndUser(cluster, { name: 'nobody' });
 const core = config.makeApiClient(k8s.CoreV1Api);
@@ -19,7 +19,7 @@ let said = '';
 function tell(event, code) {
   const held = Object.fromEntries(informer.list('default').map((map) => [map.metadata.name, map.data.value]));
   const line = JSON.stringify({ event, held, code });
-  // Without a server it tries again, and again.
+  // Without a server, the informer repeats the same error.
   if (line === said) return;
   said = line;
   console.log(JSON.stringify({ event, held, lists, code }));
@@ -27,7 +27,7 @@ function tell(event, code) {
 for (const event of ['add', 'update', 'delete']) informer.on(event, () => tell(event));
 informer.on('error', (error) => {
   tell('error', error?.code ?? error?.statusCode);
-  // Its people write this: after an error one starts it again.
+  // The client's documentation recommends restarting the informer after an error.
   setTimeout(() => informer.start(), 50);
 });
 await informer.start();

@@ -1,10 +1,10 @@
-// What a program does with the JavaScript client: create, list, patch, apply, delete. The server's URL is the argument.
+// Typical operations with the JavaScript client: create, list, patch, apply, delete. The argument is the server's URL.
 
 import assert from 'node:assert/strict';
 import * as k8s from '@kubernetes/client-node';
 
 const config = new k8s.KubeConfig();
-// It wants to be told that plain HTTP is meant.
+// Without `skipTLSVerify` the client rejects plain HTTP.
 const cluster = { name: 'orlop', server: process.argv[2], skipTLSVerify: true };
 config.loadFromClusterAndUser(cluster, { name: 'nobody' });
 const core = config.makeApiClient(k8s.CoreV1Api);
@@ -17,7 +17,7 @@ const read = async (name) => core.readNamespacedConfigMap({ name, namespace });
 const names = (list) => list.items.map((item) => item.metadata.name);
 
 async function refused(code, reason, promise) {
-  const error = await promise.then(() => assert.fail('it was not refused'), (error) => error);
+  const error = await promise.then(() => assert.fail('the request was not rejected'), (error) => error);
   assert.equal(error.code, code, String(error));
   assert.equal(JSON.parse(error.body).reason, reason);
 }
@@ -43,7 +43,7 @@ await refused(422, 'Invalid', core.createPersistentVolume({ body: bad }));
 await storage.createStorageClass({ body: { metadata: { name: 'slow' }, provisioner: 'example.com/x' } });
 assert.deepEqual(names(await storage.listStorageClass()), ['slow']);
 
-// Lists: chosen, and in parts of one state.
+// Lists: with selectors, and in pages of one consistent state.
 assert.deepEqual(names(await core.listNamespacedConfigMap({ namespace, labelSelector: 'parity=odd' })), ['a', 'c', 'e']);
 assert.deepEqual(names(await core.listConfigMapForAllNamespaces({ fieldSelector: 'metadata.name=b' })), ['b']);
 const parts = [];
@@ -56,13 +56,13 @@ do {
 } while (_continue);
 assert.deepEqual(parts, [['a', 'b'], ['c', 'd'], ['e']]);
 
-// Update, and who comes late.
+// Update, and a conflict with an outdated version.
 const old = await read('a');
 old.data.value = '2';
 await core.replaceNamespacedConfigMap({ name: 'a', namespace, body: old });
 await refused(409, 'Conflict', core.replaceNamespacedConfigMap({ name: 'a', namespace, body: old }));
 
-// Each patch.
+// Every patch type.
 const { PatchStrategy, setHeaderOptions } = k8s;
 for (const [strategy, body] of [
   [PatchStrategy.MergePatch, { data: { value: '3' } }],
@@ -80,7 +80,7 @@ await core.patchNamespacedConfigMap(
 );
 assert.equal((await read('a')).data.value, '5');
 
-// Apply on the server.
+// Server-side apply.
 const apply = (manager, value, force) => {
   const spec = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'applied', namespace }, data: { value } };
   return objects.patch(spec, undefined, undefined, manager, force, PatchStrategy.ServerSideApply);

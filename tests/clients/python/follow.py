@@ -1,4 +1,4 @@
-"""The informer of the Python client: says what it holds after each change, one JSON object per line."""
+"""Runs the informer of the Python client and prints its cache after each change, one JSON object per line."""
 
 import json
 import logging
@@ -8,7 +8,7 @@ import threading
 from kubernetes import client
 from kubernetes.informer import ADDED, DELETED, ERROR, MODIFIED, SharedInformer
 
-# Its faults are told below.
+# The ERROR handler below prints the errors.
 logging.disable(logging.CRITICAL)
 configuration = client.Configuration()
 configuration.host = sys.argv[1]
@@ -24,7 +24,7 @@ def listed(*args, **kwargs):
     return core.list_namespaced_config_map(*args, **kwargs)
 
 
-# The library finds the type of what is watched in these words.
+# The library reads the type of the watched objects from the docstring.
 listed.__doc__ = core.list_namespaced_config_map.__doc__
 listed.__wrapped__ = core.list_namespaced_config_map
 informer = SharedInformer(listed, namespace="default")
@@ -35,7 +35,7 @@ def tell(event):
         held = {found.metadata.name: found.data["value"] for found in informer.cache.list()}
         code = getattr(subject, "status", None) if event == ERROR else None
         line = json.dumps({"event": event, "held": held, "lists": lists, "code": code})
-        # Without a server it tries again at once, and again.
+        # Without a server, the informer retries without a delay and repeats the same error.
         if line not in said[-1:]:
             said.append(line)
             print(line, flush=True)

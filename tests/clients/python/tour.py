@@ -1,4 +1,4 @@
-"""What a program does with the Python client: create, list, patch, apply, delete. The server's URL is the argument."""
+"""Typical operations with the Python client: create, list, patch, apply, delete. The argument is the server's URL."""
 
 import sys
 
@@ -23,7 +23,7 @@ def refused(code, reason, call, *args, **kwargs):
     except client.ApiException as error:
         assert (error.status, f'"reason":"{reason}"' in error.body) == (code, True), error
         return
-    raise AssertionError(f"{call} was not refused")
+    raise AssertionError(f"{call} was not rejected")
 
 
 # Create and read.
@@ -50,7 +50,7 @@ refused(422, "Invalid", core.create_persistent_volume, bad)
 storage.create_storage_class(client.V1StorageClass(metadata=client.V1ObjectMeta(name="slow"), provisioner="example.com/x"))
 assert [c.metadata.name for c in storage.list_storage_class().items] == ["slow"]
 
-# Lists: chosen, and in parts of one state.
+# Lists: with selectors, and in pages of one consistent state.
 names = lambda found: [item.metadata.name for item in found.items]
 assert names(core.list_namespaced_config_map(WHERE, label_selector="parity=odd")) == ["a", "c", "e"]
 assert names(core.list_config_map_for_all_namespaces(field_selector="metadata.name=b")) == ["b"]
@@ -65,13 +65,13 @@ while True:
         break
 assert parts == [["a", "b"], ["c", "d"], ["e"]], parts
 
-# Update, and who comes late.
+# Update, and a conflict with an outdated version.
 old = core.read_namespaced_config_map("a", WHERE)
 old.data["value"] = "2"
 core.replace_namespaced_config_map("a", WHERE, old)
 refused(409, "Conflict", core.replace_namespaced_config_map, "a", WHERE, old)
 
-# Each patch. The client takes its kind from the body, or is told.
+# Every patch type. The client derives it from the body, or the caller sets `content_type`.
 dynamic_client = dynamic.DynamicClient(api_client)
 maps = dynamic_client.resources.get(api_version="v1", kind="ConfigMap")
 value = lambda: core.read_namespaced_config_map("a", WHERE).data["value"]
@@ -86,7 +86,7 @@ core.patch_persistent_volume(volume.metadata.name, {"spec": {"persistentVolumeRe
 core.patch_namespaced_config_map("a", WHERE, {"data": {"value": "no"}}, dry_run="All")
 assert value() == "6"
 
-# Apply on the server.
+# Server-side apply.
 def apply(manager, new, force=False):
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"value": new}}
     return maps.server_side_apply(body, name="applied", namespace=WHERE, field_manager=manager, force_conflicts=force)
@@ -96,7 +96,7 @@ first = apply("me", "1")
 assert apply("me", "1").metadata.resourceVersion == first.metadata.resourceVersion
 try:
     apply("other", "2")
-    raise AssertionError("a conflict was not told")
+    raise AssertionError("the conflict was not reported")
 except dynamic.exceptions.ConflictError as error:
     assert 'conflict with \\"me\\"' in str(error.body), error.body
 apply("other", "2", force=True)
