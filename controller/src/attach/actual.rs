@@ -1,5 +1,5 @@
-//! What is: which volume is attached where, which volumes a node has in use, and what its status has to list. Only this
-//! module knows how it is indexed.
+//! The actual state: which volume is attached where, which volumes a node has in use, and what its status must list. Only this
+//! module depends on how the state is indexed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::volume::{Key, Spec};
 use orlop_client::meta::annotation;
 use orlop_client::names::{ANN_FORCE_DETACH_AFTER, TAINT_OUT_OF_SERVICE};
 
-/// Since when a volume that is attached is not wanted, on both clocks.
+/// Since when an attached volume is unwanted, on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Since {
     pub(super) at: Instant,
@@ -22,9 +22,9 @@ pub(super) struct Since {
 /// A volume on a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attached {
-    /// The attacher said so. If not, it may or may not be attached.
+    /// The attacher confirmed it. Without confirmation, the volume may or may not be attached.
     pub(super) confirmed: bool,
-    /// Its VolumeAttachment was asked for, and the cache has not shown it yet: there may be one.
+    /// Its VolumeAttachment was requested and the cache has not shown it yet, so it may exist.
     pub(super) asked: bool,
     /// Since when it has to go.
     pub(super) unwanted: Option<Since>,
@@ -33,7 +33,7 @@ pub(super) struct Attached {
 #[derive(Debug, Default)]
 struct Volume {
     spec: Option<Arc<Spec>>,
-    /// By name of the node. Nearly always one; a map of one takes the room of eleven.
+    /// By node name. Nearly always one entry; a map with one entry needs the memory of eleven.
     nodes: Vec<(Arc<str>, Attached)>,
 }
 
@@ -44,14 +44,14 @@ impl Volume {
     }
 }
 
-/// What a Node object says that matters for detaching.
+/// The fields of a Node object that matter for detaching.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeFacts {
     /// There is such an object and its condition Ready is True.
     pub(super) healthy: bool,
     /// There is such an object.
     pub(super) exists: bool,
-    /// It has the taint, whatever value or effect; readiness is not looked at.
+    /// The node has the taint, with any value or effect; readiness does not matter.
     pub(super) out_of_service: bool,
     /// Its annotation [`ANN_FORCE_DETACH_AFTER`].
     pub(super) force_after: Option<Box<str>>,
@@ -100,7 +100,7 @@ impl Actual {
         volume.find(&key.node).ok().map(|at| &volume.nodes[at].1)
     }
 
-    /// The same, to note since when it is not wanted.
+    /// Like `get`, to record since when the volume is unwanted.
     pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut Attached> {
         let volume = self.volumes.get_mut(&key.volume)?;
         volume.find(&key.node).ok().map(|at| &mut volume.nodes[at].1)
@@ -114,12 +114,12 @@ impl Actual {
             .flat_map(|volume| volume.nodes.iter().map(|(node, state)| (node, state)))
     }
 
-    /// What is known of a volume that is somewhere.
+    /// The properties of a volume that is attached somewhere.
     pub(super) fn spec(&self, volume: &str) -> Option<&Arc<Spec>> {
         self.volumes.get(volume)?.spec.as_ref()
     }
 
-    /// Says what a volume is that was known by name alone.
+    /// Adds the properties of a volume that was known only by name.
     pub(super) fn learn(&mut self, spec: &Arc<Spec>) {
         if let Some(volume) = self.volumes.get_mut(&spec.unique) {
             volume.spec.get_or_insert_with(|| Arc::clone(spec));
@@ -160,13 +160,13 @@ impl Actual {
         self.tidy(&key.node);
     }
 
-    /// The node has the volume in use, as far as it is known. Pessimistic: see [`list`](Self::list).
+    /// Whether the node has the volume in use, as far as known. Pessimistic: see [`list`](Self::list).
     pub(super) fn in_use(&self, key: &Key) -> bool {
         let node = self.nodes.get(&key.node);
         node.is_some_and(|node| node.in_use.contains(&key.volume) || node.assumed.contains(&key.volume))
     }
 
-    /// The node said of itself that it has the volume in use, later than what was known.
+    /// The node itself reported that it has the volume in use, in a newer version than the known one.
     pub(super) fn assume_in_use(&mut self, key: &Key) {
         self.nodes.entry(Arc::clone(&key.node)).or_default().assumed.insert(Arc::clone(&key.volume));
     }
@@ -189,20 +189,21 @@ impl Actual {
         was
     }
 
-    /// The list that the node's status has to hold, if it has to be written.
+    /// The list that must be written to the node's status, if it must be written.
     pub(super) fn take_unwritten(&mut self, node: &str) -> Option<Vec<Arc<str>>> {
         let node = self.nodes.get_mut(node)?;
         std::mem::take(&mut node.unwritten).then(|| node.listed.iter().cloned().collect())
     }
 
-    /// The list could not be written, or the object that held it is gone.
+    /// The list could not be written, or its object was deleted.
     pub(super) fn set_unwritten(&mut self, node: &str) {
         if let Some(node) = self.nodes.get_mut(node) {
             node.unwritten = true;
         }
     }
 
-    /// The list was written, and this is the node as it was right after. What it does not have in use then is not in use.
+    /// The list was written, and this is the node's version right after the write. Volumes that it does not list as in use then are
+    /// not in use.
     pub(super) fn written(&mut self, node: &str, list: &[Arc<str>], in_use: &[String]) {
         let Some(node) = self.nodes.get_mut(node) else { return };
         for volume in list.iter().filter(|volume| !in_use.iter().any(|name| **name == ***volume)) {
@@ -221,8 +222,8 @@ impl Actual {
         self.nodes.entry(Arc::clone(&key.node)).or_default().listed.insert(Arc::clone(&key.volume));
     }
 
-    /// A Node object was seen, for the last time if `facts` say that it does not exist. True if something changed that
-    /// decides about detaching.
+    /// Records the state of a Node object; `facts` without an object mean that it was deleted. Returns true if something changed
+    /// that matters for detaching.
     pub(super) fn saw_node(
         &mut self,
         name: &Arc<str>,
@@ -246,7 +247,7 @@ impl Actual {
         true
     }
 
-    /// What is known of a node.
+    /// The state of a node.
     pub(super) fn node(&self, name: &str) -> Option<&NodeState> {
         self.nodes.get(name)
     }
@@ -266,7 +267,7 @@ impl Actual {
         })
     }
 
-    /// Forgets a node that is no more and has nothing.
+    /// Removes a node that does not exist and has no volumes.
     fn tidy(&mut self, name: &str) {
         let empty =
             |node: &NodeState| !node.facts.exists && node.volumes.is_empty() && node.listed.is_empty();

@@ -1,4 +1,4 @@
-//! VolumeAttachments: what one says, and the requests that make, mark and delete one.
+//! VolumeAttachments: their contents, and the requests that create, mark and delete one.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::volume::Spec;
 use orlop_client::client::{is_already_exists, is_not_found};
 use orlop_client::names::ANN_DETACH_NOT_BEFORE;
 
-/// What a VolumeAttachment says.
+/// The contents of a VolumeAttachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct There {
     /// `status.attached`.
@@ -30,7 +30,7 @@ pub(super) struct There {
 pub(super) enum View {
     /// Such volumes have none.
     NotNeeded,
-    /// There is none.
+    /// It does not exist.
     Absent,
     /// This one.
     There(There),
@@ -76,7 +76,7 @@ pub(super) async fn create(
     }
 }
 
-/// Asks for its deletion. False if it was not there.
+/// Requests its deletion. Returns false if it did not exist.
 pub(super) async fn delete(client: &Client, name: &str) -> kube::Result<bool> {
     let api: Api<VolumeAttachment> = Api::all(client.clone());
     match api.delete(name, &DeleteParams::default()).await {
@@ -107,7 +107,7 @@ pub(super) fn stamp(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second().saturating_add(up)).unwrap_or(at).to_string()
 }
 
-/// The annotation that says when it is taken by force.
+/// The annotation with the time of the forced detach.
 pub(super) fn countdown(attachment: &VolumeAttachment) -> Option<&str> {
     orlop_client::meta::annotation(attachment, ANN_DETACH_NOT_BEFORE)
 }

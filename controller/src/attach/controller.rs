@@ -1,4 +1,4 @@
-//! The machine: one look at one volume on one node at a time, a decision, and what follows from it in memory. Requests are in
+//! The state machine: checks one volume on one node at a time, decides, and applies the effects in memory. The requests are in
 //! [`steps`](super::steps).
 
 use parking_lot::{Mutex, MutexGuard};
@@ -38,18 +38,18 @@ pub(super) struct Controller {
     pub(super) clock: Clock,
     pub(super) recorder: Recorder,
     pub(super) writers: Writers,
-    /// Pods to look at.
+    /// Pods to check.
     pub(super) pods: WorkQueue<Arc<str>>,
-    /// Volumes on nodes to look at.
+    /// Volumes on nodes to check.
     pub(super) keys: WorkQueue<Key>,
-    /// Nodes whose status has to be written.
+    /// Nodes whose status must be written.
     pub(super) reports: WorkQueue<Arc<str>>,
     state: Mutex<AttachState>,
 }
 
-/// What a look led to.
+/// The result of a check.
 pub(super) enum Step {
-    /// Nothing more now; the time of the forced detach that its VolumeAttachment has to show, if that is known.
+    /// Nothing to do now; the time of the forced detach that the VolumeAttachment must show, if known.
     Rest(Shown),
     /// Requests of an attach.
     Attach(Arc<Spec>),
@@ -89,7 +89,7 @@ impl Controller {
         self.state.lock()
     }
 
-    /// A look, and all that follows from it without a request.
+    /// Checks a volume on a node and applies everything that needs no request.
     pub(super) fn look(&self, key: &Key) -> Step {
         let mut state = self.state();
         loop {
@@ -117,14 +117,14 @@ impl Controller {
                     tracing::info!(volume = %key.volume, node = %key.node, "the volume is not attached any more");
                     let others = state.others(key);
                     match facts.view {
-                        // Nobody says that the driver has let it go: it may be there, and is not listed.
+                        // No driver has confirmed the detach: the volume may be attached, and is not listed.
                         View::There(_) => {
                             state.actual.put(key, None, false);
                             state.actual.unlist(key);
                         }
                         View::Absent | View::NotNeeded => state.actual.remove(key),
                     }
-                    // Whoever takes VolumeAttachments away by hand is not fought at once.
+                    // If a user deletes the VolumeAttachment, it is not created again immediately.
                     state.operations.delay(key, OperationKind::Attach, FailureCause::Request, now);
                     self.reports.add(Arc::clone(&key.node));
                     others.into_iter().for_each(|other| self.keys.add(other));
@@ -173,7 +173,7 @@ impl Controller {
                     );
                 }
             }
-            // The list may hold it again when the node was found to use it.
+            // The list may contain it again if the node was found to use it.
             OperationKind::Detach => state.actual.remove(key),
         }
         self.reports.add(Arc::clone(&key.node));
@@ -197,7 +197,7 @@ impl Controller {
         self.fail(state, key, failed.cause(), &text, now);
     }
 
-    /// What runs has failed after the attacher was asked, or may have been: nobody knows where the volume is.
+    /// The operation failed after the attacher was called, or may have been called: it is unknown where the volume is.
     pub(super) fn fail(
         &self,
         state: &mut AttachState,
@@ -226,7 +226,7 @@ impl Controller {
         others.into_iter().for_each(|other| self.keys.add(other));
     }
 
-    /// Tells the pods, once, that another node has the volume.
+    /// Records an event on the pods, once, that another node has the volume.
     fn refuse(&self, state: &mut AttachState, key: &Key, now: Instant) {
         let holders = state.holders(key, &self.caches);
         let users = state.pods_on(&holders);
@@ -252,7 +252,7 @@ impl Controller {
         state.pods_on(&state.others(key))
     }
 
-    /// Looks at what is on the node and not wanted there.
+    /// Checks the attached volumes of the node that are unwanted there.
     pub(super) fn wake_unwanted(&self, node: &Arc<str>) {
         let state = self.state();
         let keys = state
@@ -285,7 +285,7 @@ impl Controller {
                     }
                     state.actual.saw_node(name, NodeFacts::of(node), version, volumes_in_use(node))
                 }
-                // What it had in use when it was seen last, it has in use.
+                // The volumes that it used in its last known version are still in use.
                 (None, Some(last)) => {
                     state.desired.drop_node(name);
                     state.actual.saw_node(name, NodeFacts::default(), version, volumes_in_use(last))
@@ -304,14 +304,14 @@ impl Controller {
         }
     }
 
-    /// A VolumeAttachment changed: who waits for it looks at once.
+    /// A VolumeAttachment changed: the keys that wait for it are checked immediately.
     pub(super) fn on_attachment(&self, change: &Change<VolumeAttachment>) {
         let Some(digest) = digest_of_name(change.key()) else { return };
         let mut state = self.state();
         let Some(key) = state.by_digest(&digest).cloned() else { return };
         if let Some(operation) = state.operations.get_mut(&key) {
             operation.seen = true;
-            // The object is no more, even if another one has its name by now.
+            // The object was deleted, even if another one now has its name.
             operation.gone |= operation.phase == Phase::Waiting && change.gone_uid().is_some();
         }
         if let Some(attached) = state.actual.get_mut(&key) {
@@ -323,7 +323,7 @@ impl Controller {
         others.into_iter().for_each(|other| self.keys.add(other));
     }
 
-    /// A driver changed. Whether its volumes are attached at all is decided anew when that has changed: a rare thing.
+    /// A driver changed. If it now requires or no longer requires attachments, its volumes are decided again, which is rare.
     pub(super) fn on_driver(&self, change: &Change<CSIDriver>) {
         let attaches =
             |driver: Option<&CSIDriver>| driver.and_then(|d| d.spec.attach_required) != Some(false);
@@ -349,8 +349,8 @@ impl Controller {
         unwanted.for_each(|(key, _)| self.keys.add(key));
     }
 
-    /// Looks at every volume that is not where it should be, or whose VolumeAttachment does not say that it is attached. A net
-    /// under the watch: it walks over all, and finds nothing.
+    /// Checks every volume that is not where it should be, or whose VolumeAttachment does not report it as attached. A safety net
+    /// for missed events: it walks over all volumes, and normally finds nothing.
     pub(super) fn verify(&self) {
         let (mut rest, mut confirmed) = (Vec::new(), Vec::new());
         {

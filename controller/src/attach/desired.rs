@@ -1,5 +1,5 @@
-//! What should be: managed node -> volume -> the pods there that want it. Only this module knows how it is indexed; a change
-//! of one pod touches what that pod has. Nodes are kept as long as they are there or have wanted volumes.
+//! The desired state: managed node -> volume -> the pods there that need it. Only this module depends on how the state is
+//! indexed; a change of one pod costs only what that pod has. Nodes are retained while they exist or have wanted volumes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ pub(super) struct PodRef {
     pub(super) uid: Box<str>,
 }
 
-/// A volume that pods of a node want.
+/// A volume that pods of a node need.
 #[derive(Debug)]
 pub(super) struct DesiredVolume {
     /// The volume as the first of the pods names it.
     pub(super) spec: Arc<Spec>,
-    /// Who wants it.
+    /// The pods that need it.
     pub(super) pods: Vec<Arc<PodRef>>,
-    /// The pods were told that another node has it.
+    /// The pods have an event that another node has the volume.
     pub(super) refusal_told: bool,
 }
 
-/// A pod that was taken up, and what it wants.
+/// A resolved pod, and the volumes that it needs.
 #[derive(Debug)]
 struct Taken {
     pod: Arc<PodRef>,
@@ -37,9 +37,9 @@ struct Taken {
 /// The desired state.
 #[derive(Debug, Default)]
 pub(super) struct Desired {
-    /// Managed nodes that are there.
+    /// Managed nodes that exist.
     managed: HashSet<Arc<str>>,
-    /// Nodes with wanted volumes; some may be gone.
+    /// Nodes with wanted volumes; some may be deleted.
     nodes: HashMap<Arc<str>, HashMap<Arc<str>, DesiredVolume>>,
     by_volume: HashMap<Arc<str>, Few<Arc<str>>>,
     pods: HashMap<Arc<str>, Taken>,
@@ -54,7 +54,7 @@ impl Desired {
         !was
     }
 
-    /// The node is gone. One with wanted volumes stays managed: its pods have to go first.
+    /// The node was deleted. A node with wanted volumes stays managed until its pods are deleted.
     // Tests: AD-081, AD-082
     pub(super) fn drop_node(&mut self, node: &str) {
         self.managed.remove(node);
@@ -70,7 +70,7 @@ impl Desired {
         self.pods.get(pod).map(|taken| (&*taken.pod.uid, &*taken.volumes))
     }
 
-    /// A pod wants a volume on its managed node. The key if that node did not have the volume wanted before.
+    /// Adds a volume that a pod needs on its managed node. Returns the key if no other pod of that node needed the volume.
     // Tests: AD-018, AD-021
     pub(super) fn want(
         &mut self,
@@ -108,7 +108,7 @@ impl Desired {
         Some(Key { volume, node })
     }
 
-    /// The pod wants nothing any more. What no other pod of its node wants.
+    /// Removes a pod that needs no volume any more. Returns the volumes that no other pod of its node needs.
     pub(super) fn release_pod(&mut self, pod: &str) -> Vec<Key> {
         let Some(taken) = self.pods.remove(pod) else { return Vec::new() };
         let Taken { pod, node, volumes } = taken;
@@ -118,7 +118,7 @@ impl Desired {
             .collect()
     }
 
-    /// The pod does not want this volume any more. The key if no other pod of its node does.
+    /// Removes a volume from the needs of a pod. Returns the key if no other pod of its node needs it.
     pub(super) fn release(&mut self, pod: &str, volume: &str) -> Option<Key> {
         let taken = self.pods.get_mut(pod)?;
         let at = taken.volumes.iter().position(|name| &**name == volume)?;
@@ -152,17 +152,17 @@ impl Desired {
         self.nodes.get(&key.node)?.get(&key.volume)
     }
 
-    /// The same, to note that pods were told.
+    /// Like `get`, to record that the pods have an event.
     pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut DesiredVolume> {
         self.nodes.get_mut(&key.node)?.get_mut(&key.volume)
     }
 
-    /// Where the volume is wanted.
+    /// The nodes where the volume is wanted.
     pub(super) fn nodes_of(&self, volume: &str) -> impl Iterator<Item = &Arc<str>> {
         self.by_volume.get(volume).into_iter().flatten()
     }
 
-    /// What is known of a volume that somebody wants.
+    /// The properties of a volume that is wanted somewhere.
     pub(super) fn spec(&self, volume: &str) -> Option<&Arc<Spec>> {
         let node = self.nodes_of(volume).next()?;
         Some(&self.nodes.get(node)?.get(volume)?.spec)
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_kept_as_long_as_it_is_there_or_has_wanted_volumes() {
+    fn node_is_retained_while_it_exists_or_has_wanted_volumes() {
         let volume = serde_json::json!({"metadata": {"name": "pv"},
             "spec": {"accessModes": ["ReadWriteOnce"], "csi": {"driver": "d", "volumeHandle": "h"}}});
         let spec = Arc::new(Spec::of_volume(&serde_json::from_value(volume).unwrap()).unwrap());

@@ -1,5 +1,5 @@
-//! What users are told. Upstream's texts letter by letter, and behind them what upstream leaves open: who has the volume, since
-//! when, and when it will be let go. Pure but for [`tell`].
+//! Event texts. Upstream's texts letter by letter, followed by information that upstream omits: which pods use the volume, since
+//! when, and when it will be released. Pure except for [`tell`].
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub(super) fn refused(volume: &str, namespace: &str, users: &[Arc<PodRef>]) -> S
     text
 }
 
-/// Names of the pods in the namespace, and how many there are in others, whose names are nobody's business here.
+/// The names of the pods in the namespace, and the number of pods in other namespaces, whose names must not be disclosed.
 fn names<'a>(namespace: &str, users: &'a [Arc<PodRef>]) -> (Vec<&'a str>, usize) {
     let here: Vec<&str> =
         users.iter().filter(|pod| *pod.namespace == *namespace).map(|pod| &*pod.name).collect();
@@ -73,14 +73,14 @@ fn names<'a>(namespace: &str, users: &'a [Arc<PodRef>]) -> (Vec<&'a str>, usize)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CurrentUser {
     pub(super) node: Arc<str>,
-    /// Pods there that want it.
+    /// Pods there that need it.
     pub(super) pods: Vec<Arc<PodRef>>,
     /// Its VolumeAttachment and when that was made.
     pub(super) attachment: Option<(String, Option<String>)>,
     pub(super) ends: Ends,
 }
 
-/// When it will be let go.
+/// When it will be released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
     /// When the pods there are over.
@@ -89,13 +89,13 @@ pub(super) enum Ends {
     Unmounted,
     /// The same, or by force at this time.
     Forced(String),
-    /// The node is not healthy, and nothing is ever taken from it by force.
+    /// The node is unhealthy, and forced detach is off.
     NeverForced,
-    /// When its VolumeAttachment is gone.
+    /// When its VolumeAttachment is deleted.
     Detached,
 }
 
-/// Who has it.
+/// The current users of the volume.
 // Tests: NEW-AD-HELD
 pub(super) fn held(volume: &str, namespace: &str, holders: &[CurrentUser]) -> String {
     let told: Vec<String> = holders.iter().map(|held| one_held(namespace, held)).collect();

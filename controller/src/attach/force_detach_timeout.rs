@@ -1,4 +1,4 @@
-//! How long a node that is not healthy may keep a volume that nobody wants there. Pure.
+//! How long an unhealthy node may keep a volume that no pod uses there. Pure.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use orlop_apimachinery::duration;
 /// The word for a volume that is never taken by force.
 const NEVER: &str = "never";
 
-/// What an annotation asks for.
+/// Parses the annotation.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The annotation is invalid; the text gives the reason.
 pub(super) fn parse(text: &str) -> Result<Option<Duration>, String> {
     if text == NEVER {
         return Ok(None);
@@ -20,11 +20,11 @@ pub(super) fn parse(text: &str) -> Result<Option<Duration>, String> {
         .map_err(|error| format!("{error}; write a duration such as 90s, or {NEVER}"))
 }
 
-/// Whose annotation it is, the weakest first.
+/// The objects with the annotation, in increasing precedence.
 const LEVELS: [&str; 3] = ["StorageClass", "PersistentVolume", "Node"];
 
-/// The time after which a volume is taken by force: the node's word, else the volume's, else that of its class, else the
-/// flags'. What cannot be read is passed over; the second part says what and why.
+/// The time after which a volume is force-detached: the node's value, else the volume's, else its class's, else the flag's.
+/// Invalid values are skipped; the second part of the result describes them.
 // Tests: NEW-AD-PATIENCE
 pub(super) fn force_after(
     flags: Option<Duration>,

@@ -1,9 +1,9 @@
-//! The attach/detach controller ("persistentvolume-attach-detach-controller"): sees to it that a volume is attached to the
-//! nodes whose pods want it, and to no other. It makes and deletes VolumeAttachments; the driver is asked by whoever answers
-//! those. Rules and differences from upstream are told in docs/attach-detach.md.
+//! The attach/detach controller ("persistentvolume-attach-detach-controller"): attaches each volume to the nodes whose pods need
+//! it, and to no other. It creates and deletes VolumeAttachments; attachers process them and call the driver.
+//! docs/attach-detach.md describes the rules and the differences from upstream.
 //!
-//! Reading order. Names: `volume`. What should be: `desired`, made by `populate`. What is: `actual`, found again by
-//! `restart`. What is being done: `operation`. What to do: `reconcile` (pure). How it is done: `controller`, `steps`,
+//! Reading order. Names: `volume`. The desired state: `desired`, filled by `populate`. The actual state: `actual`, restored by
+//! `restart`. Running operations: `operation`. Decisions: `reconcile` (pure). Effects: `controller`, `steps`,
 //! `attachment`, `report`, `force_detach_timeout`, `events`.
 //!
 //! Upstream: pkg/controller/volume/attachdetach.
@@ -43,9 +43,9 @@ use orlop_client::names::controller as names;
 use orlop_client::worker;
 use state::Settings;
 
-/// Attaches and detaches whose requests are under way at a time.
+/// The maximum number of attaches and detaches with a request in flight.
 const AT_ONCE: usize = 64;
-/// Nodes whose status is written at a time.
+/// The maximum number of node statuses that are written concurrently.
 const REPORTS_AT_ONCE: usize = 16;
 /// A shorter period of verification switches it off. Upstream: the same.
 const LEAST_VERIFICATION: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ fn settings(options: &Options) -> Settings {
     }
 }
 
-/// Wakes the controller when something changes, for as long as these are kept.
+/// Registers the handlers that queue work when an object changes. Dropping the registrations removes them.
 fn watch(this: &Arc<Controller>) -> Vec<Registration> {
     macro_rules! handled {
         ($informer:ident, $handler:ident) => {{
@@ -92,7 +92,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             this.adopt_attachments(&mut state);
             state.started = true;
         }
-        // All pods are known before anything is done.
+        // All pods are resolved before anything is attached or detached.
         while let Some(pod) = this.pods.try_get() {
             this.look_at_pod(&pod);
             this.pods.done(&pod);

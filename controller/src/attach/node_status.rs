@@ -21,7 +21,7 @@ impl Writers {
 
     pub(super) fn done(&self, node: &Arc<str>) {
         let mut writers = self.0.lock();
-        // This one and the map's: nobody waits.
+        // This reference and the map's: no other task waits.
         if writers.get(node).is_some_and(|writer| Arc::strong_count(writer) <= 2) {
             writers.remove(node);
         }

@@ -1,5 +1,5 @@
-//! What is being done and what failed a short while ago. Of an exclusive volume one thing is done at a time, on whatever node;
-//! of any volume on a node one. A failure delays the next try of the same kind alone.
+//! Running operations and recent failures. An exclusive volume has one operation at a time, on any node; other volumes have one
+//! per node. A failure delays only the next attempt of the same kind.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(122);
 /// How long an attacher may take. Upstream: the CSI timeout.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 
-/// What is done.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperationKind {
     Attach,
@@ -42,24 +42,24 @@ pub(super) struct Operation {
     pub(super) deadline: Instant,
     /// The VolumeAttachment was in the cache since this began.
     pub(super) seen: bool,
-    /// The VolumeAttachment is no more.
+    /// The VolumeAttachment no longer exists.
     pub(super) gone: bool,
-    /// The VolumeAttachment was asked for, and not refused.
+    /// The VolumeAttachment was requested, and the request was not refused.
     pub(super) asked: bool,
-    /// The volume; none if it is known by name alone.
+    /// The volume; `None` if only its name is known.
     pub(super) spec: Option<Arc<Spec>>,
-    /// Pods that wanted it when this began.
+    /// Pods that needed it when the operation began.
     pub(super) pods: Vec<Arc<PodRef>>,
 }
 
 /// Why a try failed, as far as it decides when the next one is worth it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailureCause {
-    /// A request to the API server failed, or the node says no.
+    /// A request to the API server failed, or the node still uses the volume.
     Request,
-    /// The attacher said so, or nothing in time.
+    /// The attacher reported an error, or did not respond in time.
     Attacher,
-    /// The VolumeAttachment was on its way out.
+    /// The VolumeAttachment was being deleted.
     Leaving,
 }
 
@@ -99,7 +99,7 @@ impl Operations {
         self.running.entry(Arc::clone(&key.volume)).or_default().insert(Arc::clone(&key.node), operation);
     }
 
-    /// What is being done.
+    /// The running operation.
     pub(super) fn get(&self, key: &Key) -> Option<&Operation> {
         self.running.get(&key.volume)?.get(&key.node)
     }
@@ -127,14 +127,14 @@ impl Operations {
         Some(operation)
     }
 
-    /// Nothing of this kind for a while.
+    /// Delays the next operation of this kind.
     pub(super) fn delay(&mut self, key: &Key, kind: OperationKind, cause: FailureCause, now: Instant) {
         let last = self.failures.get(key).filter(|failure| failure.kind == kind);
         let delay = last.map_or(FIRST, |failure| (failure.delay * 2).min(LONGEST));
         self.failures.insert(key.clone(), Failure { kind, cause, until: now + delay, delay });
     }
 
-    /// It was given up; there is no reason to wait.
+    /// Ends an operation that was given up; the next one is not delayed.
     pub(super) fn end(&mut self, key: &Key) -> Option<Operation> {
         let nodes = self.running.get_mut(&key.volume)?;
         let ended = nodes.remove(&key.node);
@@ -149,7 +149,7 @@ impl Operations {
         self.failures.get(key)
     }
 
-    /// Nothing is wanted and nothing is there: failures of the past do not matter.
+    /// The volume is neither wanted nor attached: earlier failures no longer matter.
     pub(super) fn forget(&mut self, key: &Key) {
         self.failures.remove(key);
     }

@@ -1,5 +1,5 @@
-//! From pods to the desired state. A pod that changed is resolved again, and so are the pods of a claim or volume that
-//! changed, found by index. What a pod has wanted it goes on wanting until it is over, even if its claim is gone.
+//! From pods to the desired state. A pod is resolved again when it changes, and so are the pods of a changed claim or volume,
+//! which an index finds. A pod needs its volumes until it has ended, even if its claim is deleted.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Controller {
     /// Takes up a pod as it is cached.
     pub(super) fn look_at_pod(&self, key: &Arc<str>) {
         let pod = self.caches.pods.get(key);
-        // Resolved before the lock is taken: it reads caches, and decodes.
+        // Resolved before the lock is acquired: this reads caches and decodes objects.
         let resolved = pod.as_deref().and_then(|pod| Resolved::of(pod, &self.caches));
         let mut state = self.state();
         let other = state.desired.taken(key).is_some_and(|(uid, _)| {
@@ -87,7 +87,7 @@ impl Controller {
         }
     }
 
-    /// Whoever has to know of a changed pod: itself, if it has a node and anything that could be attached.
+    /// Queues a changed pod if it has a node and volumes that could be attached.
     pub(super) fn on_pod(&self, change: &Change<Pod>) {
         let matters = match change.new.as_deref() {
             None => true,
@@ -108,7 +108,7 @@ impl Caches {
     }
 }
 
-/// A pod on a node, and what can be attached for it.
+/// A pod on a node, and its attachable volumes.
 struct Resolved {
     pod: Arc<PodRef>,
     node: Arc<str>,
@@ -151,7 +151,7 @@ fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound")
 }
 
-/// What can be attached of a volume of a pod. Nothing as long as claim and volume do not both say that they belong together.
+/// The attachable part of a pod's volume. `None` unless claim and volume both refer to each other.
 // Tests: AD-010, AD-011, AD-012, AD-015
 fn resolve(pod: &Pod, volume: &Volume, caches: &Caches) -> Option<Spec> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();

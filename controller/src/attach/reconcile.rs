@@ -1,7 +1,7 @@
-//! What to do next about one volume on one node. Pure: all that decides is in [`Facts`].
+//! Decides the next action for one volume on one node. Pure: [`Facts`] contains all input.
 //!
 //! Detach before attach (I7): a volume that only one node may have is not attached while another node has it or may have it,
-//! and what is done with it on one node ends before anything begins on another.
+//! and an operation on one node ends before another node's begins.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ pub(super) enum Presence {
     Absent,
     /// Something was tried and failed, or a controller before this one left it.
     Uncertain,
-    /// Its VolumeAttachment was asked for, and no answer and no cache says whether it was made.
+    /// Its VolumeAttachment was requested, and neither a response nor the cache shows whether it was created.
     Asked,
-    /// The attacher said so.
+    /// The attacher confirmed it.
     Confirmed,
 }
 
-/// What is being done with the volume.
+/// The running operation on the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Running {
     /// Nothing that this would disturb.
@@ -37,7 +37,7 @@ pub(super) enum Running {
         deadline: Instant,
         /// The VolumeAttachment was there since it began.
         seen: bool,
-        /// The VolumeAttachment is no more.
+        /// The VolumeAttachment no longer exists.
         gone: bool,
     },
 }
@@ -45,9 +45,9 @@ pub(super) enum Running {
 /// Another node that has a volume which only one may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// There is none.
+    /// No other node has it.
     Nobody,
-    /// One that can be let go at once.
+    /// Another node that can release it immediately.
     CanLetGo,
     /// One that stays for now.
     Stays,
@@ -56,7 +56,7 @@ pub(super) enum Holder {
 /// All that decides.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
-    /// A pod of the node wants the volume.
+    /// A pod of the node needs the volume.
     pub(super) wanted: bool,
     pub(super) presence: Presence,
     pub(super) running: Running,
@@ -65,7 +65,7 @@ pub(super) struct Facts {
     pub(super) holder: Holder,
     /// The VolumeAttachment as it is cached.
     pub(super) view: View,
-    /// What is attached is compared with its VolumeAttachment.
+    /// Attached volumes are compared with their VolumeAttachments.
     pub(super) verified: bool,
     /// The node has it in use, or may have.
     pub(super) in_use: bool,
@@ -73,7 +73,7 @@ pub(super) struct Facts {
     pub(super) healthy: bool,
     /// The node has the taint.
     pub(super) out_of_service: bool,
-    /// Since when it is not wanted.
+    /// Since when it is unwanted.
     pub(super) unwanted_since: Option<Instant>,
     /// How long a node that is not healthy may keep it; none means for ever.
     pub(super) force_after: Option<Duration>,
@@ -85,7 +85,7 @@ pub(super) struct Facts {
 pub(super) enum Force {
     /// The node is not healthy and had its time.
     Timeout,
-    /// Somebody said with the taint that the node is off.
+    /// A user has marked the node with the taint as out of service.
     OutOfService,
 }
 
@@ -100,13 +100,14 @@ pub(super) enum Decision {
     WaitUntil(Instant),
     /// The node has to unmount it; it is taken by force at the deadline.
     WaitForNode { deadline: Option<Instant> },
-    /// Its VolumeAttachment is gone: it is not on the node. Or it says that it is not attached any more: then nobody knows.
+    /// Its VolumeAttachment was deleted: the volume is not on the node. Or it is no longer reported as attached: its location is
+    /// unknown.
     Lost,
-    /// Take it from the node. Without force the node is asked first.
+    /// Detach it from the node. Without force, the node's status is checked first.
     Detach { force: Option<Force> },
-    /// Give it to the node.
+    /// Attach it to the node.
     Attach,
-    /// Look at the node that can let it go first.
+    /// First check the node that can release it.
     HolderFirst,
     /// Another node has it.
     Refuse,
@@ -123,11 +124,11 @@ pub(super) enum Failed {
     Answer(String),
     /// The VolumeAttachment is being deleted.
     Leaving,
-    /// The VolumeAttachment was taken away while the attacher worked on it.
+    /// The VolumeAttachment was deleted while the attacher was working on it.
     TakenAway,
-    /// The attacher said nothing.
+    /// The attacher did not respond.
     Timeout,
-    /// Nobody wants it any more.
+    /// No pod needs it any more.
     GivenUp,
 }
 
@@ -176,9 +177,9 @@ fn is_lost(view: &View) -> bool {
     }
 }
 
-/// Whether a VolumeAttachment of another node keeps the volume from this one: it does until its attacher has said that it
-/// could not attach, or could not detach. Upstream lets one pass whose attacher has not answered at all. A volume that its node
-/// has in use was attached once, so a failure to attach it again says little.
+/// Whether a VolumeAttachment of another node blocks the volume for this one: it does until its attacher has reported that it
+/// could not attach, or could not detach. Upstream ignores one whose attacher has not responded. A volume that its node
+/// has in use was attached once, so a later failure to attach it proves little.
 // Tests: AD-055, AD-064, NEW-AD-UNANSWERED, NEW-AD-LEFT, NEW-AD-TURNED-FAILED
 pub(super) fn holds(presence: Presence, view: &View, in_use: bool) -> bool {
     match (presence, view) {
@@ -193,7 +194,7 @@ pub(super) fn holds(presence: Presence, view: &View, in_use: bool) -> bool {
     }
 }
 
-/// A volume that is wanted and not there.
+/// Decides on a volume that is wanted and not attached.
 fn attach(facts: &Facts) -> Decision {
     match facts.holder {
         Holder::Nobody => {}
@@ -220,7 +221,7 @@ fn attach(facts: &Facts) -> Decision {
     Decision::Attach
 }
 
-/// A volume that is there and not wanted.
+/// Decides on a volume that is attached and unwanted.
 fn detach(facts: &Facts) -> Decision {
     if let Some(failure) =
         facts.failure.filter(|failure| failure.kind == OperationKind::Detach && failure.until > facts.now)
@@ -248,7 +249,7 @@ fn detach(facts: &Facts) -> Decision {
     Decision::Detach { force: None }
 }
 
-/// The attacher has to attach it. `known`: the VolumeAttachment was there since this began.
+/// The attacher must attach it. `known`: the VolumeAttachment has existed since the operation began.
 fn attaching(facts: &Facts, deadline: Instant, known: bool) -> Decision {
     let waiting = match &facts.view {
         View::NotNeeded => return Decision::Succeeded,
@@ -260,7 +261,7 @@ fn attaching(facts: &Facts, deadline: Instant, known: bool) -> Decision {
             // Tests: AD-092
             None => Decision::WaitUntil(deadline),
         },
-        // Upstream goes on waiting for two minutes.
+        // Upstream continues to wait for two minutes.
         // Tests: NEW-AD-TAKEN-AWAY
         View::Absent if known => return Decision::Failed(Failed::TakenAway),
         View::Absent => Decision::WaitUntil(deadline),

@@ -1,5 +1,5 @@
-//! What is attached, as a controller finds it when it starts: what node status lists is attached; a VolumeAttachment that no
-//! status lists may be. What no pod wants of it goes the usual way.
+//! The actual state when the controller starts: a volume in a node's status is attached; a VolumeAttachment that no status lists
+//! may be attached. Unwanted volumes are then detached as usual.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::state::AttachState;
 use super::volume::{Key, Spec};
 
 impl Controller {
-    /// Takes up VolumeAttachments. Those without a PersistentVolume, or whose volume is not there, are left alone.
+    /// Adds VolumeAttachments. Those without a PersistentVolume, or whose volume does not exist, are ignored.
     // Tests: AD-089, AD-091, AD-092, AD-093, AD-094, AD-096
     pub(super) fn adopt_attachments(&self, state: &mut AttachState) {
         for kept in self.caches.attachments.kept() {

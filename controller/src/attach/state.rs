@@ -1,4 +1,4 @@
-//! All that the controller remembers, under one lock, and the facts that are made of it and of the caches.
+//! The state of the controller, under one lock, and the facts that are derived from it and from the caches.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use orlop_volume::attachment::name_of_digest;
 use orlop_volume::class::volume_class;
 use orlop_volume::csi::handle::of_unique_name;
 
-/// What is read.
+/// The caches that are read.
 #[derive(Clone)]
 pub(super) struct Caches {
     pub(super) pods: Informer<Pod>,
@@ -92,7 +92,7 @@ impl Caches {
 pub(super) struct Settings {
     /// See [`force_detach_timeout::force_after`]; none means never.
     pub(super) force_after: Option<Duration>,
-    /// How often what is attached is verified; none means never, and then its VolumeAttachments are not watched either.
+    /// How often attached volumes are verified. `None` means never; VolumeAttachments are then not watched for this.
     pub(super) verify_every: Option<Duration>,
 }
 
@@ -116,7 +116,7 @@ impl AttachState {
         }
     }
 
-    /// Forgets a volume on a node that is neither wanted nor there. False if it is one of these.
+    /// Removes a volume on a node that is neither wanted nor attached. Returns false if it is one of these.
     pub(super) fn forget(&mut self, key: &Key) -> bool {
         let matters = self.desired.get(key).is_some()
             || self.actual.get(key).is_some()
@@ -136,23 +136,23 @@ impl AttachState {
         self.keys.get(digest)
     }
 
-    /// What is known of a volume.
+    /// The properties of a volume.
     pub(super) fn spec(&self, volume: &str) -> Option<&Arc<Spec>> {
         self.actual.spec(volume).or_else(|| self.desired.spec(volume))
     }
 
-    /// Only one node may have it. One that is known by name alone counts as one that several may have.
+    /// Whether only one node may have it. A volume that is known only by name counts as not exclusive.
     pub(super) fn is_exclusive(&self, volume: &str) -> bool {
         self.spec(volume).is_some_and(|spec| spec.exclusive)
     }
 
-    /// The other nodes that have to look again when something about this one has changed.
+    /// The other nodes that must be checked again after a change of this one.
     pub(super) fn others(&self, key: &Key) -> Vec<Key> {
         if !self.is_exclusive(&key.volume) {
             return Vec::new();
         }
         let there = self.actual.nodes_of(&key.volume).map(|(node, _)| node);
-        // Those that may let it go before those that want it.
+        // Nodes that may release it come before nodes that need it.
         let nodes: Vec<&Arc<str>> =
             there.chain(self.desired.nodes_of(&key.volume)).filter(|node| **node != key.node).collect();
         nodes
@@ -161,7 +161,7 @@ impl AttachState {
             .collect()
     }
 
-    /// Notes since when it is not wanted, or that it is.
+    /// Records since when the volume is unwanted, or that it is wanted.
     pub(super) fn note_unwanted(&mut self, key: &Key, now: Instant, wall: Timestamp) {
         let wanted = self.desired.get(key).is_some();
         let Some(attached) = self.actual.get_mut(key) else { return };
@@ -190,7 +190,7 @@ impl AttachState {
         };
         let spec = self.spec(&key.volume);
         let node = self.actual.node(&key.node).map(|node| &node.facts);
-        // Only who has to go is given time, and nobody is asked for what does not count.
+        // A timeout applies only to unwanted volumes; the others need no lookup.
         let force_after = match wanted {
             true => None,
             false => self.patience(key, caches, settings),
@@ -235,7 +235,7 @@ impl AttachState {
 
     fn holder(&self, key: &Key, caches: &Caches, settings: &Settings, now: Instant) -> Holder {
         let holders = self.holders(key, caches);
-        // A holder that is not wanted looks for no holder itself, so this ends.
+        // An unwanted holder does not look for a holder itself, so this ends.
         let leaves = |other: &Key| {
             self.desired.get(other).is_none()
                 && matches!(
@@ -275,13 +275,13 @@ impl AttachState {
         since.wall.checked_add(deadline.saturating_duration_since(since.at)).ok()
     }
 
-    /// Pods on these nodes that want the volume.
+    /// Pods on these nodes that need the volume.
     pub(super) fn pods_on(&self, holders: &[Key]) -> Vec<Arc<PodRef>> {
         let wanted = holders.iter().filter_map(|key| self.desired.get(key));
         wanted.flat_map(|wanted| wanted.pods.iter().cloned()).collect()
     }
 
-    /// What is told about a holder.
+    /// The description of a holder.
     pub(super) fn held(&self, key: &Key, caches: &Caches, settings: &Settings, now: Instant) -> CurrentUser {
         let pods = self.pods_on(std::slice::from_ref(key));
         let attachment = caches.attachment(key).map(|attachment| {

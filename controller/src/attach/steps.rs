@@ -42,12 +42,12 @@ pub enum AttachError {
 }
 
 impl Controller {
-    /// Looks at one volume on one node until there is nothing to do.
+    /// Checks one volume on one node until there is nothing to do.
     ///
     /// # Errors
-    /// Only what is shown to users could not be written.
+    /// Only information for users could not be written.
     pub(super) async fn sync(&self, key: Key) -> Result<(), AttachError> {
-        // Nobody else asks about this key, so what asks was ended by a panic.
+        // No other task works on this key, so the previous operation was ended by a panic.
         let now = Instant::now();
         {
             let mut state = self.state();
@@ -75,8 +75,8 @@ impl Controller {
     }
 
     /// Makes the VolumeAttachment.
-    // Saved so far: nothing. A crash after the create leaves it; the next start finds it and either waits for its attacher or
-    // takes it away.
+    // Saved so far: nothing. A crash after the create leaves the VolumeAttachment; the next start finds it and either waits for
+    // its attacher or deletes it.
     async fn ask_attach(&self, key: &Key, spec: &Spec) {
         if let (Some(digest), Some(driver)) = (digest(key), spec.driver())
             && self.caches.attachment(key).is_none()
@@ -96,10 +96,10 @@ impl Controller {
         self.wait_for_attacher(key);
     }
 
-    /// Takes the volume from the node's list, asks the node, and deletes the VolumeAttachment.
-    // Saved after each request: the list without the volume (the node will not begin to use it; a crash leaves the
-    // VolumeAttachment, which the next start finds and takes away); the record of force (nothing but words); the deletion
-    // mark (the attacher finishes whether this controller lives or not).
+    /// Removes the volume from the node's list, reads the node, and deletes the VolumeAttachment.
+    // Saved after each request: the list without the volume (the node does not begin to use it; a crash leaves the
+    // VolumeAttachment, which the next start finds and deletes); the record of force (information only); the deletion
+    // mark (the attacher finishes even if this controller stops).
     async fn ask_detach(&self, key: &Key, force: Option<Force>) {
         self.state().actual.unlist(key);
         if let Err(error) = self.write_report(&key.node).await {
@@ -143,7 +143,7 @@ impl Controller {
         }
     }
 
-    /// Everything is asked; the attacher has its time from now on.
+    /// All requests are sent; the attacher's timeout starts now.
     fn wait_for_attacher(&self, key: &Key) {
         let there = self.caches.attachment(key).is_some();
         let mut state = self.state();
@@ -154,7 +154,7 @@ impl Controller {
         }
     }
 
-    /// The attacher was not asked: the volume stays where it is, and the node may go on with it.
+    /// The attacher was not called: the volume stays where it is, and the node may continue to use it.
     fn not_now(&self, key: &Key, why: &str) {
         tracing::debug!(volume = %key.volume, node = %key.node, why, "not detached");
         let mut state = self.state();
@@ -168,7 +168,7 @@ impl Controller {
         others.into_iter().for_each(|other| self.keys.add(other));
     }
 
-    /// Reads the node itself: what it has in use it keeps, unless there is force. A node that is no more has nothing.
+    /// Reads the node from the server: volumes that it has in use stay, unless forced. A deleted node has no volumes.
     async fn ask_node(&self, key: &Key, force: Option<Force>) -> Result<(), String> {
         if force.is_some() {
             return Ok(());
@@ -184,14 +184,14 @@ impl Controller {
         }
         let version = node.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
         let mut state = self.state();
-        // What the cache does not know yet wakes this again when it does.
+        // When the cache has this version, its event queues the key again.
         if version > state.actual.node(&key.node).map(|node| node.version) {
             state.actual.assume_in_use(key);
         }
         Err(format!("node {} has the volume in use", key.node))
     }
 
-    /// What is about to happen is on the VolumeAttachment before it happens, and users are told.
+    /// Records a forced detach on the VolumeAttachment before it happens, and emits an event.
     async fn record_force(&self, key: &Key, name: &str, force: Force) -> kube::Result<()> {
         let Some(attachment) = self.caches.attachment(key) else { return Ok(()) };
         if orlop_client::meta::annotation(attachment.as_ref(), ANN_FORCED_DETACH).is_some() {

@@ -10,7 +10,7 @@ use orlop_volume::attachment;
 use orlop_volume::csi::handle::{self, of_unique_name, unique_name};
 use orlop_volume::translate::{inline_to_csi, to_csi};
 
-/// A volume on a node: what is reconciled, one at a time.
+/// A volume on a node: the unit of reconciliation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key {
     /// Unique name of the volume.
@@ -42,7 +42,7 @@ pub(super) enum Means {
         /// The driver's name of the volume.
         handle: Box<str>,
     },
-    /// The node does it all (iSCSI, Fibre Channel); here it is only told that it may.
+    /// The node attaches it (iSCSI, Fibre Channel); the controller only permits it.
     NodeAlone,
 }
 
@@ -55,14 +55,14 @@ pub(super) struct Spec {
     pub(super) title: Box<str>,
     /// How it is attached.
     pub(super) means: Means,
-    /// One node at a time: the volume's access modes hold neither ReadWriteMany nor ReadOnlyMany. A volume without modes and
-    /// an inline volume may be on several.
+    /// One node at a time: the volume's access modes contain neither ReadWriteMany nor ReadOnlyMany. A volume without modes and
+    /// an inline volume may be on several nodes.
     pub(super) exclusive: bool,
     /// The source of an inline volume, for its VolumeAttachment; none for a PersistentVolume.
     pub(super) inline: Option<Box<PersistentVolumeSpec>>,
 }
 
-/// The unique name of a PersistentVolume, as `volumesInUse` of nodes has it; none if it is of a kind that nobody attaches.
+/// The unique name of a PersistentVolume, as in `volumesInUse` of nodes; `None` for a kind that is not attached.
 pub fn unique_name_of(volume: &PersistentVolume) -> Option<String> {
     Spec::of_volume(volume).map(|spec| spec.unique.to_string())
 }
@@ -81,7 +81,7 @@ impl Spec {
         }
     }
 
-    /// What can be attached of a PersistentVolume; none if it is of a kind that nobody attaches.
+    /// The attachable part of a PersistentVolume; `None` for a kind that is not attached.
     // Tests: AD-011, AD-013, AD-049, AD-103, AD-104
     pub(super) fn of_volume(volume: &PersistentVolume) -> Option<Self> {
         let spec = volume.spec.as_ref()?;
@@ -115,7 +115,7 @@ impl Spec {
         Some(Self { unique, title: title.into(), means, exclusive, inline: None })
     }
 
-    /// What can be attached of a volume that stands in the pod itself. Inline CSI volumes are never attached.
+    /// The attachable part of a volume in the pod's spec. Inline CSI volumes are never attached.
     // Tests: AD-010, AD-012, AD-023
     pub(super) fn of_inline(volume: &Volume, namespace: &str) -> Option<Self> {
         let node_alone = |unique: String| Self {

@@ -1,6 +1,7 @@
-//! Adoption and release: a workload controls what its selector fits and nobody else controls, and lets go of what the selector
-//! fits no more. Nothing is adopted before the workload was read from the server: a cached one may be gone, and its dependents
-//! would be collected with it. Upstream: pkg/controller/controller_ref_manager.go.
+//! Adopts and releases objects. A workload controls the objects that match its selector and have no other
+//! controller, and releases those that no longer match. Before the first adoption, the workload is read from
+//! the server: a cached workload may already be deleted, and the garbage collector would delete the adopted
+//! objects with it. Upstream: pkg/controller/controller_ref_manager.go.
 
 use std::sync::Arc;
 
@@ -18,25 +19,25 @@ use orlop_client::client::{is_not_found, status_of};
 use orlop_client::informer::{key_of, split_key};
 use orlop_client::meta::is_terminating;
 
-/// What an object is to a workload.
+/// The relation of an object to a workload.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Tie {
-    /// It is controlled and fits.
+    /// The workload controls it, and it matches.
     Mine,
-    /// It fits and nobody controls it.
+    /// It matches and has no controller.
     Adopt,
-    /// It is controlled and fits no more.
+    /// The workload controls it, but it no longer matches.
     Release,
     /// It is another owner's, or does not fit.
     Ignore,
 }
 
-/// Decides about one object. `owner_ends`: the workload is being deleted.
+/// Determines the relation of one object. `owner_ends`: the workload is being deleted.
 pub fn tie(object: &ObjectMeta, owner_uid: &str, owner_ends: bool, fits: bool) -> Tie {
     match controller_of(object) {
         Some(owner) if owner.uid != owner_uid => Tie::Ignore,
         Some(_) if fits => Tie::Mine,
-        // What a workload in its end controls is left to the garbage collector.
+        // The garbage collector handles the objects of a terminating workload.
         Some(_) if owner_ends => Tie::Ignore,
         Some(_) => Tie::Release,
         None if owner_ends || !fits || object.deletion_timestamp.is_some() => Tie::Ignore,
@@ -44,9 +45,10 @@ pub fn tie(object: &ObjectMeta, owner_uid: &str, owner_ends: bool, fits: bool) -
     }
 }
 
-/// The objects that the workload controls after adoptions and releases. `belongs` is a further condition beside the selector.
+/// Adopts and releases objects, then returns those that the workload controls. `belongs` is a condition in
+/// addition to the selector.
 ///
-/// A failure ends it; what was adopted by then shows in the cache soon.
+/// Stops at the first failure; objects adopted before it appear in the cache soon.
 pub async fn claim<O: Namespaced, K: Namespaced>(
     client: &Client,
     owner: &O,
@@ -80,7 +82,7 @@ pub async fn claim<O: Namespaced, K: Namespaced>(
     Ok(mine)
 }
 
-/// The workload is on the server, under this UID, and not being deleted.
+/// Checks that the workload exists on the server with this UID and is not being deleted.
 async fn check_live<O: Namespaced>(client: &Client, owner: &O) -> Result<(), WorkloadError> {
     let (object, key) = (named(owner), key_of(owner));
     let (namespace, name) = split_key(&key);
@@ -92,7 +94,8 @@ async fn check_live<O: Namespaced>(client: &Client, owner: &O) -> Result<(), Wor
     }
 }
 
-/// Writes owner references, conditional on the cached version. None if the object is gone, or would not be valid with them.
+/// Writes owner references, conditional on the cached version. Returns `None` if the object is gone, or would
+/// be invalid with them.
 async fn set_owners<K: Namespaced>(
     client: &Client,
     object: &K,
@@ -124,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ties() {
+    fn tie_depends_on_controller_selector_and_deletion() {
         let owned = |uid: &str| ObjectMeta {
             owner_references: Some(vec![OwnerReference {
                 uid: uid.to_owned(),
@@ -140,7 +143,7 @@ mod tests {
             )),
             ..ObjectMeta::default()
         };
-        // The object, does the workload end, does the selector fit.
+        // Name, object, whether the workload is being deleted, whether the selector matches, expected result.
         let table = [
             ("mine", owned("u"), false, true, Tie::Mine),
             ("mine, to the end", owned("u"), true, true, Tie::Mine),

@@ -1,18 +1,18 @@
-//! Many requests of one kind: one, then two, then four at once. If the first ones are refused (a quota, a broken template), the
-//! rest is not even tried. Upstream: slowStartBatch.
+//! Sends many requests of one kind in growing groups: one, then two, then four concurrently. If the first ones
+//! fail (a quota, a broken template), the rest are not sent. Upstream: slowStartBatch.
 
 use futures::future::join_all;
 
-/// How a batch went.
+/// The outcome of a batch.
 #[derive(Debug)]
 pub struct Outcome<E> {
-    /// Requests that went well.
+    /// The number of successful requests.
     pub done: usize,
-    /// The first failure, if there was one; nothing was begun after the group in which it happened.
+    /// The first failure, if any. No request after its group was sent.
     pub failure: Option<E>,
 }
 
-/// Runs `count` requests in growing groups; `request` is given the number of the request, from 0.
+/// Runs `count` requests in growing groups. `request` receives the index of the request, from 0.
 pub async fn slow_start<E, Fut>(count: usize, request: impl Fn(usize) -> Fut) -> Outcome<E>
 where
     Fut: Future<Output = Result<(), E>>,
@@ -38,8 +38,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn groups_grow_and_end_at_the_first_failure() {
-        // Requests, which of them fails, those that were begun, those that went well.
+    async fn groups_double_and_stop_after_the_first_failure() {
+        // Number of requests, index of the failing one, number sent, number that succeeded.
         let table: [(usize, Option<usize>, usize, usize); 6] = [
             (0, None, 0, 0),
             (1, None, 1, 1),

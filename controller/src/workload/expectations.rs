@@ -1,6 +1,7 @@
-//! Creations and deletions in flight. What a controller has just written is not in its cache yet; a sync that looked then
-//! would make the same pods again. So it says beforehand what will come, change handlers strike it off, and until all has come
-//! the number of pods is left alone. Upstream: pkg/controller/controller_utils.go, ControllerExpectations.
+//! Tracks creations and deletions in flight. The cache does not yet contain a controller's latest writes, so a
+//! sync that relied on it would create the same pods again. The controller therefore records the expected
+//! changes before it writes, change handlers remove those that they observe, and until none is left the number
+//! of pods is not changed. Upstream: pkg/controller/controller_utils.go, ControllerExpectations.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
@@ -8,10 +9,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What has not come by then never will: the watch was interrupted, and the new list did not show it. Upstream: 5 min.
+/// After this time, an expected change is considered lost: the watch was interrupted, and the new list did not
+/// contain the change. Upstream: 5 min.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// By key of the workload.
+/// The expectations by key of the workload.
 #[derive(Default)]
 pub struct Expectations(Mutex<HashMap<String, Expected>>);
 
@@ -23,33 +25,33 @@ struct Expected {
 }
 
 impl Expectations {
-    /// So many pods will be created.
+    /// Expects this number of pods to be created.
     pub fn creations(&self, key: &str, count: usize) {
         let expected = Expected { creations: count, deletions: HashSet::new(), since: Instant::now() };
         self.lock().insert(key.to_owned(), expected);
     }
 
-    /// These pods will be deleted.
+    /// Expects these pods to be deleted.
     pub fn deletions(&self, key: &str, pods: impl IntoIterator<Item = String>) {
         let deletions = pods.into_iter().collect();
         self.lock().insert(key.to_owned(), Expected { creations: 0, deletions, since: Instant::now() });
     }
 
-    /// A pod was created, or could not be.
+    /// Records that a pod was created or its creation failed.
     pub fn created(&self, key: &str) {
         if let Some(expected) = self.lock().get_mut(key) {
             expected.creations = expected.creations.saturating_sub(1);
         }
     }
 
-    /// A pod is deleted, or could not be.
+    /// Records that a pod is deleted or its deletion failed.
     pub fn deleted(&self, key: &str, pod: &str) {
         if let Some(expected) = self.lock().get_mut(key) {
             expected.deletions.remove(pod);
         }
     }
 
-    /// Everything has come, or will not come any more.
+    /// Whether all expected changes were observed or have expired.
     pub fn are_met(&self, key: &str) -> bool {
         let mut expectations = self.lock();
         let Some(expected) = expectations.get(key) else { return true };
@@ -61,12 +63,12 @@ impl Expectations {
         false
     }
 
-    /// Time until what is missing is given up.
+    /// The time until the outstanding expectations expire.
     pub fn patience(&self, key: &str) -> Option<Duration> {
         self.lock().get(key).map(|expected| TIMEOUT.saturating_sub(expected.since.elapsed()))
     }
 
-    /// The workload is gone.
+    /// Removes the expectations of a deleted workload.
     pub fn forget(&self, key: &str) {
         self.lock().remove(key);
     }
@@ -81,7 +83,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn they_are_met_when_all_has_come_or_nothing_comes_any_more() {
+    async fn expectations_are_met_when_all_are_observed_or_expired() {
         let expectations = Expectations::default();
         assert!(expectations.are_met("ns/a"), "nothing is expected");
         expectations.creations("ns/a", 2);

@@ -1,9 +1,10 @@
-//! Workloads: objects that keep a number of pods. Pods are not run here; they are made, kept to their number and taken away,
-//! so that the volumes of a workload follow it.
+//! Controllers of workloads, which maintain a number of pods. They create, count and delete pods but do not run
+//! them, so that the volumes of a workload follow it.
 //!
-//! [`replicas`] is ReplicationController and ReplicaSet, which are one machine; [`deployment`] moves between ReplicaSets;
-//! [`stateful_set`] keeps pods with names and claims of their own. Each is a pure decision over cached objects and a thin
-//! part that acts. The rest is what they share. Upstream: pkg/controller/{replicaset,deployment,statefulset}.
+//! [`replicas`] serves ReplicationController and ReplicaSet, which share one implementation; [`deployment`]
+//! moves pods between ReplicaSets; [`stateful_set`] maintains pods with stable names and their own claims. Each
+//! consists of a pure decision over cached objects and a thin layer that performs it. The other modules are
+//! shared. Upstream: pkg/controller/{replicaset,deployment,statefulset}.
 
 pub mod adopt;
 pub mod batch;

@@ -1,7 +1,7 @@
-//! Who controls an object, and the way from a controlling object to what it controls: an index by UID. Objects that nobody
-//! controls are in it by their labels, for those who may want them.
+//! Finds the controller of an object, and the objects of a controller through an index by UID. Objects without
+//! a controller are indexed by their labels, so that workloads can find orphans to adopt.
 //!
-//! The index is added when the first workload is looked at. Until then a server pays nothing for it.
+//! The index is added when the first workload is synced. Until then, it costs nothing.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -16,14 +16,14 @@ use orlop_apimachinery::labels::Selector;
 use orlop_client::api::Object;
 use orlop_client::informer::{Change, Informer};
 
-/// Name of the index by controlling object.
+/// Name of the index by controller.
 pub const INDEX_CONTROLLER: &str = "controller";
 /// Name of the index by UID.
 pub const INDEX_UID: &str = "uid";
 /// Name of the index by namespace.
 pub const INDEX_NAMESPACE: &str = "namespace";
 
-/// A kind in namespaces that caches can keep.
+/// A namespaced kind that informers can cache.
 pub trait Namespaced:
     Object + Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug
 {
@@ -31,12 +31,12 @@ pub trait Namespaced:
 
 impl<K: Object<DynamicType = (), Scope = NamespaceResourceScope>> Namespaced for K {}
 
-/// The reference to the object that controls this one.
+/// The reference to the controller of this object.
 pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// A reference that says that `owner` controls the object which holds it.
+/// A controller reference to `owner`.
 pub fn controller_reference<O: Resource<DynamicType = ()>>(owner: &O) -> OwnerReference {
     OwnerReference {
         api_version: O::api_version(&()).into_owned(),
@@ -48,12 +48,12 @@ pub fn controller_reference<O: Resource<DynamicType = ()>>(owner: &O) -> OwnerRe
     }
 }
 
-/// The selector fits these labels.
+/// Whether the selector matches these labels.
 pub fn fits(selector: &Selector, labels: Option<&BTreeMap<String, String>>) -> bool {
     selector.matches(|key| labels?.get(key).map(String::as_str))
 }
 
-/// The selector of a workload; none if it cannot be read, which the server admits in old objects only.
+/// The selector of a workload; `None` if it is invalid, which the server admits only in old objects.
 pub fn selector_of(selector: &LabelSelector) -> Option<Selector> {
     Selector::from_label_selector(selector).ok()
 }
@@ -83,7 +83,7 @@ fn orphan_value(namespace: &str, key: &str, value: &str) -> String {
     format!("{namespace}/{key}={value}")
 }
 
-/// What this object controls, and those that nobody controls and that its selector may fit.
+/// The objects that this owner controls, and the orphans that its selector may match.
 pub fn candidates<K: Object>(
     objects: &Informer<K>,
     namespace: &str,
@@ -99,7 +99,7 @@ pub fn candidates<K: Object>(
     found
 }
 
-/// The owner that an object names as its controller, if it is the one that is cached under that name.
+/// The key of the controller that an object references, if the cached object with that name has the same UID.
 pub fn owner_key<O: Namespaced>(owners: &Informer<O>, meta: &ObjectMeta) -> Option<Arc<str>> {
     let reference = controller_of(meta).filter(|reference| reference.kind == O::kind(&()))?;
     let key = format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), reference.name);
@@ -107,7 +107,7 @@ pub fn owner_key<O: Namespaced>(owners: &Informer<O>, meta: &ObjectMeta) -> Opti
     (owner.uid().to_string() == reference.uid).then(|| Arc::clone(owner.key()))
 }
 
-/// Keys of owners that controlled the object before a change and do not any more.
+/// The keys of owners that controlled the object before a change but no longer do.
 pub fn former_owners<K, O: Namespaced>(change: &Change<K>, owners: &Informer<O>) -> Vec<String> {
     let uids = change.left(INDEX_CONTROLLER).filter(|uid| !uid.contains('/'));
     uids.flat_map(|uid| owners.by_index(INDEX_UID, uid))
@@ -115,7 +115,7 @@ pub fn former_owners<K, O: Namespaced>(change: &Change<K>, owners: &Informer<O>)
         .collect()
 }
 
-/// Keys of owners that may want an object that nobody controls. `selector` reads that of an owner.
+/// The keys of owners that may adopt an orphan. `selector` returns the selector of an owner.
 pub fn wooers<K: Resource, O: Namespaced>(
     object: &K,
     owners: &Informer<O>,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn owned_ones_and_orphans_with_the_label_are_found() {
+    fn candidates_are_owned_objects_and_possibly_matching_orphans() {
         let pods = Informer::new();
         pods.apply(pod("mine", Some("u1"), json!({"app": "other"})));
         pods.apply(pod("of-another", Some("u2"), json!({"app": "web"})));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_under_the_name_must_be_the_one_that_is_meant() {
+    fn owner_uid_must_match_and_only_orphans_can_be_adopted() {
         let sets: Informer<ReplicaSet> = Informer::new();
         index_owners(&sets);
         let set = json!({"metadata": {"namespace": "ns", "name": "web", "uid": "u1"},

@@ -1,4 +1,4 @@
-//! What workloads read from the status of a pod: alive, ready, available. Pure functions.
+//! Derives the state of a pod from its status: active, ready, available. Pure functions.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
@@ -6,12 +6,12 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use orlop_client::meta::is_terminating;
 use orlop_client::pods::{is_finished, phase};
 
-/// It counts as a replica: neither over nor being deleted.
+/// Whether the pod counts as a replica: neither finished nor being deleted.
 pub fn is_active(pod: &Pod) -> bool {
     !is_finished(pod) && !is_terminating(pod)
 }
 
-/// It is being deleted and not over yet.
+/// Whether the pod is being deleted and not yet finished.
 pub fn is_leaving(pod: &Pod) -> bool {
     is_terminating(pod) && !is_finished(pod)
 }
@@ -21,28 +21,28 @@ fn ready_condition(pod: &Pod) -> Option<&PodCondition> {
     conditions.iter().find(|condition| condition.type_ == "Ready")
 }
 
-/// Its condition Ready is true.
+/// Whether the condition Ready is true.
 pub fn is_ready(pod: &Pod) -> bool {
     ready_condition(pod).is_some_and(|condition| condition.status == "True")
 }
 
-/// Phase Running, and ready.
+/// Whether the pod has the phase Running and is ready.
 pub fn is_running_and_ready(pod: &Pod) -> bool {
     phase(pod) == "Running" && is_ready(pod)
 }
 
-/// Since when it is ready; none if it is not, or if nobody wrote down when.
+/// The time since which the pod is ready; `None` if it is not ready or the time is unknown.
 pub fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let condition = ready_condition(pod).filter(|condition| condition.status == "True")?;
     condition.last_transition_time.as_ref().map(|time| time.0)
 }
 
-/// When a ready pod has been ready for `min_ready` seconds.
+/// The time at which a ready pod will have been ready for `min_ready` seconds.
 pub fn available_at(pod: &Pod, min_ready: i32) -> Option<Timestamp> {
     ready_since(pod)?.checked_add(SignedDuration::from_secs(i64::from(min_ready))).ok()
 }
 
-/// Ready for at least `min_ready` seconds.
+/// Whether the pod has been ready for at least `min_ready` seconds.
 pub fn is_available(pod: &Pod, min_ready: i32, now: Timestamp) -> bool {
     match (is_ready(pod), min_ready) {
         (false, _) => false,
@@ -51,7 +51,7 @@ pub fn is_available(pod: &Pod, min_ready: i32, now: Timestamp) -> bool {
     }
 }
 
-/// Time until the next of these pods becomes available by the passing of time alone.
+/// The time until the next of these pods becomes available, if no status changes.
 pub fn next_available<'a>(
     pods: impl IntoIterator<Item = &'a Pod>,
     min_ready: i32,
@@ -59,7 +59,7 @@ pub fn next_available<'a>(
 ) -> Option<std::time::Duration> {
     let waiting = pods.into_iter().filter(|pod| is_ready(pod) && !is_available(pod, min_ready, now));
     let next = waiting.filter_map(|pod| available_at(pod, min_ready)).min()?;
-    // A little later rather than a little too early.
+    // Add 50 ms so that the sync does not run too early.
     let left = std::time::Duration::try_from(next.duration_since(now)).unwrap_or_default();
     Some(left + std::time::Duration::from_millis(50))
 }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn availability_is_readiness_that_lasts() {
+    fn pod_is_available_after_min_ready_seconds() {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let since = Some("2026-01-01T00:00:50Z");
         let table = [

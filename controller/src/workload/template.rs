@@ -1,4 +1,4 @@
-//! Pods from templates, and when two templates are the same. Pure functions.
+//! Creates pods from templates, and compares templates. Pure functions.
 
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -6,10 +6,10 @@ use kube::core::ObjectMeta;
 use orlop_client::api::Json as _;
 use serde_json::Value;
 
-/// Label by which the pods of one template of a Deployment are told apart.
+/// Label that distinguishes the pods of a Deployment's templates.
 pub const LABEL_TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// A pod from a template, controlled by `owner`, not named yet.
+/// A pod from a template, controlled by `owner`, without a name yet.
 pub fn pod_from(template: &PodTemplateSpec, namespace: &str, owner: OwnerReference) -> Pod {
     let from = template.metadata.clone().unwrap_or_default();
     let metadata = ObjectMeta {
@@ -24,12 +24,12 @@ pub fn pod_from(template: &PodTemplateSpec, namespace: &str, owner: OwnerReferen
     Pod { metadata, spec: template.spec.clone(), status: None }
 }
 
-/// The templates are the same but for the label that a Deployment adds.
+/// Whether the templates are equal, ignoring the label that a Deployment adds.
 pub fn is_same(one: &PodTemplateSpec, other: &PodTemplateSpec) -> bool {
     plain(one) == plain(other)
 }
 
-/// Without that label, and without what is empty in one spelling and missing in another.
+/// The template without that label and without empty fields that are equivalent to missing ones.
 fn plain(template: &PodTemplateSpec) -> Value {
     let mut template = template.clone();
     if let Some(labels) = template.metadata.as_mut().and_then(|meta| meta.labels.as_mut()) {
@@ -40,7 +40,8 @@ fn plain(template: &PodTemplateSpec) -> Value {
     value
 }
 
-/// Maps that mean the same empty and missing. Of other objects presence alone may mean something (`emptyDir: {}`).
+/// Maps for which empty and missing are equivalent. Other objects may be meaningful by presence alone
+/// (`emptyDir: {}`).
 const MAPS: [&str; 7] =
     ["labels", "annotations", "nodeSelector", "matchLabels", "limits", "requests", "metadata"];
 
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn when_templates_are_the_same() {
+    fn template_comparison_ignores_the_hash_label_and_empty_fields() {
         let base = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "x"}]}});
         let table = [
             ("itself", json!({}), true),
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_what_the_template_says_and_its_owner() {
+    fn pod_copies_its_template_and_references_its_owner() {
         let template = template(json!({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"},
             "finalizers": ["e.f/g"], "name": "not taken"}, "spec": {"containers": [{"name": "a"}]}}));
         let owner = OwnerReference { name: "web".into(), uid: "u".into(), ..OwnerReference::default() };

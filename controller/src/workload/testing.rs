@@ -1,4 +1,4 @@
-//! What the tests of workloads share: pods that become ready, and a play in which every write fails once.
+//! Shared test helpers for workloads: pods that become ready, and a scenario in which every write fails once.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use crate::context::Run;
 use crate::options::Options;
 use crate::testing::{FakeApi, FaultKind};
 
-/// Marks a pod as an agent would: it runs and is ready since now.
+/// Marks a pod as the node agent would: running, and ready since now.
 pub(crate) fn make_ready(api: &FakeApi, key: &str) {
     let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": api.now()}]);
     api.patch("pods", key, "status", json!({"status": {"phase": "Running", "conditions": conditions}}));
 }
 
-/// `namespace/name` of every object of a kind.
+/// The `namespace/name` of every object of a kind.
 pub(crate) fn keys(api: &FakeApi, plural: &str) -> Vec<String> {
     let key = |object: Value| {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -23,13 +23,13 @@ pub(crate) fn keys(api: &FakeApi, plural: &str) -> Vec<String> {
     api.list(plural).into_iter().map(key).collect()
 }
 
-/// The pod is ready.
+/// Whether the pod is ready.
 pub(crate) fn is_ready(pod: &Value) -> bool {
     pod["status"]["conditions"][0]["status"] == "True"
 }
 
-/// Marks one pod after the other as ready, with time in between, until none is left for a while. `check` looks at the server after each
-/// step.
+/// Marks one pod after the other as ready, one per second, until all pods have been ready for 8 s. `check`
+/// inspects the server after each second.
 pub(crate) async fn run_pods(api: &FakeApi, check: impl Fn(&FakeApi)) {
     let mut idle = 0;
     while idle < 8 {
@@ -46,8 +46,8 @@ pub(crate) async fn run_pods(api: &FakeApi, check: impl Fn(&FakeApi)) {
     }
 }
 
-/// Plays a scenario again and again: every single write is once done without an answer, and once not done, in one of the ways in
-/// which that happens. `check` says where it has to end.
+/// Repeats a scenario for every write: once the write succeeds but its response is lost, and once it is not
+/// performed, with one of several errors. `check` verifies the final state.
 pub(crate) async fn every_write_fails_once(
     controllers: &[Run],
     seed: fn(&FakeApi),

@@ -1,4 +1,4 @@
-//! What is attached, and what is not.
+//! Which volumes are attached, and which are not.
 
 use super::table::{Case, NO_CASE};
 

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::testing::FakeApi;
 
-/// What it holds VolumeAttachments by.
+/// The finalizer of its VolumeAttachments.
 pub(super) const FINALIZER: &str = "external-attacher/test";
 
 /// Rules by node; `*` for all others.

@@ -11,7 +11,7 @@ use crate::attach::volume::Key;
 
 const SIX_MINUTES: Duration = Duration::from_secs(360);
 
-/// Nothing is wanted, nothing is there, and the node is well.
+/// Not wanted, not attached, and the node is healthy.
 fn nothing(now: Instant) -> Facts {
     Facts {
         wanted: false,
@@ -34,7 +34,7 @@ fn there() -> There {
     There { attached: true, ..There::default() }
 }
 
-/// Attached, and not wanted since `seconds`.
+/// Attached, and unwanted for `seconds`.
 fn leftover(now: Instant, seconds: u64) -> Facts {
     let since = now.checked_sub(Duration::from_secs(seconds)).unwrap();
     Facts {
@@ -64,7 +64,7 @@ fn gone(kind: OperationKind, deadline: Instant) -> Running {
 }
 
 #[tokio::test(start_paused = true)]
-async fn decisions() {
+async fn decision_for_every_state() {
     // Far enough from the clock's beginning for times of before.
     tokio::time::advance(Duration::from_secs(10_000)).await;
     let now = Instant::now();
@@ -288,7 +288,7 @@ async fn decisions() {
 }
 
 #[test]
-fn who_keeps_others_away() {
+fn attachments_that_block_other_nodes() {
     use Presence::{Absent, Confirmed, Uncertain};
     let view = |attached, leaving, attach_error: bool, detach_error: bool| {
         let text = |set: bool| set.then(|| "no".to_owned());
@@ -322,7 +322,7 @@ fn who_keeps_others_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delays_double_and_are_of_one_kind() {
+async fn delays_double_for_each_kind_separately() {
     let (key, mut operations) = (Key::new("v", "n"), Operations::default());
     let now = Instant::now();
     let mut delays = Vec::new();

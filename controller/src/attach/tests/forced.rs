@@ -1,4 +1,4 @@
-//! A volume that is taken by force: what is shown before, what is recorded, and in which order.
+//! Forced detaches: the announcement, the record, and their order.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn mark(stage: &Stage, key: &str) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_is_shown_while_it_is_waited_for() {
+async fn forced_detach_time_is_shown_while_waiting() {
     let stage = Stage::of(&TWO).await;
     steps(&stage, &["uses node-1 HP^v", "delete pod default/p-1"]).await;
     assert_eq!(mark(&stage, ANN_DETACH_NOT_BEFORE), None, "a ready node may unmount for as long as it takes");
@@ -107,7 +107,7 @@ async fn i7_force_is_recorded_before_it_is_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i7_no_record_no_force() {
+async fn i7_no_force_without_a_record() {
     let stage = Stage::of(&TWO).await;
     stage.step("attacher detachNever").await;
     steps(&stage, &["uses node-1 HP^v", "ready node-1 false", "delete pod default/p-1", "wait 300"]).await;
@@ -130,9 +130,9 @@ async fn i7_no_record_no_force() {
     assert!(recorded && attachment["metadata"].get("deletionTimestamp").is_some(), "{attachment}");
 }
 
-/// The cache does not know yet that the node has begun to use the volume; the node itself says so.
+/// The cache does not show yet that the node has begun to use the volume; the server's Node does.
 #[tokio::test(start_paused = true)]
-async fn i7_a_node_is_asked_itself() {
+async fn i7_node_is_read_from_the_server() {
     let stage = Stage::of(&TWO).await;
     let name = attachment_of(&stage, "node-1").unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
     let unique = super::notation::unique("HP^v");

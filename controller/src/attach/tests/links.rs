@@ -1,4 +1,4 @@
-//! Every case is named at the branch that it holds, and every branch names cases that exist. Reads the sources.
+//! Checks that every case is named at the branch that it covers, and that every branch names existing cases. Reads the sources.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -19,11 +19,11 @@ const TWO: &[&str] = &[
     "pod default/p-1 on=node-1 claim=c-1",
 ];
 
-/// The node goes away with the volume in use, and then its pod.
+/// The node is deleted while it uses the volume, and then its pod.
 const AWAY: &[&str] =
     &["uses node-1 HP^v", "ready node-1 false", "settle", "delete pod default/p-1", "wait 1000"];
 
-/// The node has the volume in use, nobody wants it there, and its attachment is not attached any more; then another wants it.
+/// The node has the volume in use without need, and its attachment is not attached any more; then another node needs it.
 const TURNED: &[&str] = &[
     "uses node-1 HP^v",
     "delete pod default/p-1",

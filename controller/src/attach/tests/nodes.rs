@@ -1,4 +1,4 @@
-//! Nodes that are not ready, out of service or gone.
+//! Nodes that are not ready, out of service, or deleted.
 
 use super::table::{Case, NO_CASE};
 

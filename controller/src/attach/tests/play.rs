@@ -1,4 +1,4 @@
-//! The player of the tables: the whole controller against the fake server, an attacher and a kubelet as the rows say.
+//! Runs the cases of the tables: the whole controller against the fake server, with an attacher and a kubelet as the rows specify.
 
 use std::time::Duration;
 
@@ -161,7 +161,7 @@ impl Stage {
     }
 }
 
-/// Plays a case. What is not as the row says.
+/// Runs a case. Returns the differences from the row.
 pub(super) async fn play(case: &Case) -> Vec<String> {
     let stage = Stage::of(case).await;
     for line in case.steps {

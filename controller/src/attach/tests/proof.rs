@@ -1,4 +1,4 @@
-//! What holds for every way in which requests may fail, for a second start, and for the cost of a change.
+//! Properties that hold for every failing request and for a second start, and the cost of a change.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn i6_every_write_may_fail_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_start_finds_nothing_to_do() {
+async fn second_start_finds_nothing_to_do() {
     for id in CASES {
         let mut stage = played(case(id), None).await;
         stage.api.take_writes();
@@ -59,7 +59,7 @@ async fn a_second_start_finds_nothing_to_do() {
 
 /// One pod among many: its own requests, and no others.
 #[tokio::test(start_paused = true)]
-async fn a_change_of_one_pod_costs_that_pod() {
+async fn change_of_one_pod_costs_only_that_pod() {
     const NODES: usize = 10;
     const VOLUMES: usize = 100;
     let stage = Stage::of(&table::NO_CASE).await;

@@ -1,4 +1,4 @@
-//! What a controller finds when it starts, and what is taken away behind its back.
+//! The state that a controller finds when it starts, and deletions by other clients.
 
 use super::table::{Case, NO_CASE};
 

@@ -24,13 +24,13 @@ const SHARED: &str = "v-4";
 const STEPS: usize = 200;
 const HISTORIES: u64 = 6;
 
-/// The server as it was at every revision, and what must hold there.
+/// The server's state at every revision, and the invariants.
 #[derive(Default)]
 struct History {
     seen: u64,
     attachments: BTreeMap<String, Value>,
     nodes: BTreeMap<String, Value>,
-    /// Volumes and nodes that were taken by force: what happens there is on whoever asked for it.
+    /// Volumes and nodes with a forced detach: the user who requested it is responsible for the result.
     forced: BTreeSet<(String, String)>,
 }
 
@@ -150,7 +150,7 @@ impl World {
 
     async fn restart(&mut self) {
         self.running = Some(CancellationToken::new().drop_guard());
-        // What was under way ends; there is one controller at a time.
+        // Requests in flight end; only one controller runs at a time.
         tokio::time::sleep(Duration::from_millis(50)).await;
         self.running = Some(self.api.start(&[attach::run], Options::default()));
     }
@@ -173,7 +173,7 @@ impl World {
         self.api.delete_with("pods", &key, json!({"gracePeriodSeconds": 0}));
     }
 
-    /// Nodes that are ready mount what they may and what their pods want, and unmount what nobody wants.
+    /// Nodes that are ready mount the volumes that are attached and that their pods need, and unmount the others.
     fn kubelets(&mut self) {
         let pods = self.api.list("pods");
         for node in self.api.list("nodes") {
@@ -239,7 +239,7 @@ impl World {
         self.published.insert(place);
     }
 
-    /// A VolumeAttachment is not attached any more, as it says; the driver knows nothing of that.
+    /// A VolumeAttachment reports that it is no longer attached; the driver still has the volume attached.
     fn turn(&mut self) {
         let mut attachments = self.api.list("volumeattachments");
         attachments.retain(|attachment| attachment["status"]["attached"] == true);
@@ -366,7 +366,7 @@ impl World {
 
 /// `ORLOP_ATTACH_SEED` plays one history, that of the seed.
 #[tokio::test(start_paused = true)]
-async fn i7_no_volume_is_on_two_nodes_whatever_happens() {
+async fn i7_no_volume_is_ever_on_two_nodes() {
     let asked = std::env::var("ORLOP_ATTACH_SEED")
         .ok()
         .map(|seed| seed.parse::<u64>().expect("ORLOP_ATTACH_SEED is a number"));

@@ -1,4 +1,4 @@
-//! Volumes that several nodes want, and attachers that fail.
+//! Volumes that several nodes need, and attachers that fail.
 
 use super::table::{Case, NO_CASE};
 

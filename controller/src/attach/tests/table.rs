@@ -1,14 +1,14 @@
-//! One row of the tables, and what its lines mean. Rows are played by `play.rs`.
+//! One row of the tables, and the meaning of its lines. `play.rs` runs the rows.
 //!
-//! The ids are those of the behaviour cases that were verified on Kubernetes 1.36; ids that begin with `NEW-` are our own.
+//! The ids are those of the behaviour cases that were verified on Kubernetes 1.36; ids that begin with `NEW-` are orlop's.
 //! `HP` stands for the driver `hostpath.csi.k8s.io`, `HP^h` for its volume `h`, `HP^h@n` for that volume on the node `n`; a
 //! blank in a name is written `%20`.
 
 /// A case.
 pub(super) struct Case {
-    /// Unique; the branches that it holds name it in a comment.
+    /// Unique; the branches that it covers name it in a comment.
     pub(super) id: &'static str,
-    /// What it shows.
+    /// The behaviour that it shows.
     pub(super) about: &'static str,
     /// Objects before the controller starts.
     pub(super) given: &'static [&'static str],
@@ -19,7 +19,7 @@ pub(super) struct Case {
     pub(super) flags: &'static [&'static str],
     /// The pod GC runs too.
     pub(super) pod_gc: bool,
-    /// What happens after the start. Before the first, after the last and at `settle` everything comes to rest.
+    /// The steps after the start. Before the first, after the last and at `settle`, the test waits until nothing changes.
     pub(super) steps: &'static [&'static str],
     /// All VolumeAttachments and nodes at the end.
     pub(super) end: &'static [&'static str],
@@ -29,7 +29,7 @@ pub(super) struct Case {
     pub(super) absent: &'static [&'static str],
 }
 
-/// What is not said in a row.
+/// The defaults of a row.
 pub(super) const NO_CASE: Case = Case {
     id: "",
     about: "",

@@ -1,4 +1,4 @@
-//! Who is woken by what: a change leads to what it concerns, however much else there is.
+//! Which change queues which keys: only the affected ones, independent of the number of other objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use orlop_volume::attachment::name_of_digest;
 const NODES: usize = 20;
 const VOLUMES: usize = 1000;
 
-/// A controller whose caches hold this much, and that has looked at all of it.
+/// A controller with caches of this size that has checked all objects.
 struct Stage {
     controller: Arc<Controller>,
     _handlers: Vec<orlop_client::informer::Registration>,
@@ -76,7 +76,7 @@ async fn stage() -> Stage {
 }
 
 impl Stage {
-    /// Pods are looked at; what has to be looked at then.
+    /// Resolves the queued pods. Returns the keys that are queued then.
     fn woken(&self) -> Vec<Key> {
         while let Some(pod) = self.controller.pods.try_get() {
             self.controller.look_at_pod(&pod);
@@ -93,7 +93,7 @@ impl Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_wakes_what_it_concerns() {
+async fn change_queues_only_affected_keys() {
     let stage = stage().await;
     let caches = stage.controller.caches.clone();
 

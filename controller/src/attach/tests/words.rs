@@ -16,7 +16,7 @@ fn name(volume: &str, node: &str) -> Option<String> {
 }
 
 #[test]
-fn names_of_attachments() {
+fn attachment_names_match_upstream() {
     let long = name("kubernetes.io/csi/b.example.org^h/1 2", "node-1").unwrap();
     assert_eq!(long, "csi-80788d16087705beed7aa1e9c12852479a1fa5e04e91d10649449d417c8a7e8d", "AD-101");
     assert_eq!(digest_of_name(&long), digest(&Key::new("kubernetes.io/csi/b.example.org^h/1 2", "node-1")));
@@ -29,7 +29,7 @@ fn names_of_attachments() {
 }
 
 #[test]
-fn what_of_a_volume_is_attached() {
+fn attachable_part_of_a_volume() {
     let volume = |source: serde_json::Value, modes: serde_json::Value| {
         let mut volume = json!({"metadata": {"name": "pv-1"}, "spec": source});
         volume["spec"]["accessModes"] = modes;
@@ -80,7 +80,7 @@ fn pods(names: &[(&str, &str)]) -> Vec<Arc<PodRef>> {
 }
 
 #[test]
-fn refusals() {
+fn refusal_events_name_pods_and_nodes() {
     type Row = (&'static str, &'static [(&'static str, &'static str)], &'static str);
     let table: [Row; 5] = [
         (
@@ -104,7 +104,7 @@ fn refusals() {
 }
 
 #[test]
-fn who_has_it_is_told_without_names_of_other_namespaces() {
+fn holders_are_described_without_names_of_other_namespaces() {
     let attachment = || Some(("csi-1".to_owned(), Some("2026-01-01T00:00:00Z".to_owned())));
     let holder = |users: &[(&str, &str)], attachment, ends| CurrentUser {
         node: "n".into(),
@@ -144,7 +144,7 @@ fn who_has_it_is_told_without_names_of_other_namespaces() {
 }
 
 #[test]
-fn how_long_a_node_may_keep_a_volume() {
+fn force_detach_timeout_follows_precedence() {
     let seconds = |n| Some(Duration::from_secs(n));
     type Row = (&'static str, [Option<&'static str>; 3], Option<Duration>, usize);
     let table: [Row; 8] = [

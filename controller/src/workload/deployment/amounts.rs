@@ -1,32 +1,32 @@
-//! Numbers of a Deployment: how many pods there may be above the wanted number and below it. Pure functions.
+//! Surge and unavailability of a Deployment as numbers of pods. Pure functions.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// How a Deployment comes from one template to the next.
+/// How a Deployment replaces the pods of one template with those of the next.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Strategy {
-    /// All old pods go before the first new one comes.
+    /// Delete all old pods before creating the first new one.
     Recreate,
-    /// At no time more than this many too many, or this many too few.
+    /// Stay within these limits above and below the desired number of pods.
     RollingUpdate {
-        /// Pods above the wanted number.
+        /// The number of pods allowed above the desired number.
         surge: i32,
-        /// Pods below it.
+        /// The number of pods allowed below the desired number.
         unavailable: i32,
     },
 }
 
-/// Which way to round a part of a pod.
+/// The direction in which to round a fraction of a pod.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Round {
-    /// To more pods.
+    /// Up, to more pods.
     Up,
-    /// To fewer pods.
+    /// Down, to fewer pods.
     Down,
 }
 
-/// A number, or a percentage of `total`. What cannot be read counts as 0; the server admits none.
+/// Resolves a number, or a percentage of `total`. A malformed value counts as 0; the server admits none.
 pub fn scaled(amount: Option<&IntOrString>, total: i32, round: Round) -> i32 {
     let percent = match amount {
         None => return 0,
@@ -43,12 +43,12 @@ pub fn scaled(amount: Option<&IntOrString>, total: i32, round: Round) -> i32 {
     i32::try_from(amount).unwrap_or(i32::MAX)
 }
 
-/// How many pods are asked for. The server's default is 1.
+/// The desired number of pods. The server's default is 1.
 pub fn wanted(deployment: &Deployment) -> i32 {
     deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
-/// The strategy, with its amounts in pods. Upstream: ResolveFenceposts.
+/// The strategy, with its limits as numbers of pods. Upstream: ResolveFenceposts.
 pub fn strategy(deployment: &Deployment) -> Strategy {
     let strategy = deployment.spec.as_ref().and_then(|spec| spec.strategy.as_ref());
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate") {
@@ -60,13 +60,13 @@ pub fn strategy(deployment: &Deployment) -> Strategy {
     let unavailable =
         scaled(rolling.and_then(|rolling| rolling.max_unavailable.as_ref()), total, Round::Down);
     match (surge, unavailable) {
-        // Both can round to nothing, and then nothing could ever move.
+        // Both can round to 0, which would block every rollout.
         (0, 0) => Strategy::RollingUpdate { surge, unavailable: 1 },
         _ => Strategy::RollingUpdate { surge, unavailable },
     }
 }
 
-/// Pods that may be there above the wanted number.
+/// The number of pods allowed above the desired number.
 pub fn max_surge(deployment: &Deployment) -> i32 {
     match strategy(deployment) {
         Strategy::Recreate => 0,
@@ -74,7 +74,7 @@ pub fn max_surge(deployment: &Deployment) -> i32 {
     }
 }
 
-/// Pods that may be missing.
+/// The number of pods that may be unavailable.
 pub fn max_unavailable(deployment: &Deployment) -> i32 {
     match strategy(deployment) {
         Strategy::RollingUpdate { unavailable, .. } if wanted(deployment) > 0 => {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_of_strategies() {
+    fn surge_rounds_up_and_unavailable_rounds_down() {
         let rolling = |surge: Value, unavailable: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
         let table = [
             ("numbers", 10, rolling(json!(3), json!(2)), 3, 2),

@@ -1,5 +1,6 @@
-//! The thin part: what changes wake a sync, and writing what the plan says. Every write is conditional on the version that the plan
-//! was made on; when one fails, everything is looked at again, and what was written by then is found in place.
+//! Runs the Deployment controller: queues Deployments on changes and writes the plan. Every write is
+//! conditional on the version that the plan was computed from. After a failed write, the next sync computes a
+//! new plan and finds the writes that succeeded.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
 
-/// The controller.
+/// Runs the Deployment controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let queue = WorkQueue::new(context.options.rate_limit);
@@ -83,7 +84,7 @@ fn set_changed(change: &Change<ReplicaSet>, deployments: &Informer<Deployment>, 
     }
 }
 
-/// With the strategy Recreate the last pod's end is what the Deployment waits for.
+/// Queues the Deployment of a deleted pod. A Deployment with the Recreate strategy waits for its last old pod.
 fn pod_left(
     change: &Change<Pod>,
     deployments: &Informer<Deployment>,
@@ -131,8 +132,8 @@ impl Deployer {
         Ok(())
     }
 
-    /// A new set, then the sizes, then what nobody needs, then the status: whatever is left undone is planned again by the next
-    /// sync, and none of it depends on the status having been written.
+    /// Creates the new ReplicaSet, then writes the sizes, deletes unneeded ReplicaSets and writes the status. The
+    /// next sync plans any unfinished work again, and none of it depends on the status write.
     async fn act(
         &self,
         deployment: &Deployment,
@@ -192,13 +193,14 @@ impl Deployer {
                 self.clock.now(),
             );
             status::set_condition(changed.status.get_or_insert_default(), condition);
-            // The other failure is the one to tell.
+            // Ignore this error: the caller reports the failed creation.
             let _ = self.write_status(changed).await;
         }
         Err(failure)
     }
 
-    /// The name of the new set is taken. It may be the very set, not yet in the cache; else the next name is another one.
+    /// Handles a taken name of the new ReplicaSet. The existing object may be this ReplicaSet, not yet in the
+    /// cache; otherwise, the collision count is increased so that the next sync generates another name.
     async fn met(&self, deployment: &Deployment, new: &ReplicaSet, name: &str) -> Result<(), WorkloadError> {
         let live = self.api::<ReplicaSet>(deployment).get_opt(name).await;
         let live = live.map_err(WorkloadError::api("read", named(new)))?;

@@ -1,5 +1,6 @@
-//! What one sync of a Deployment does: the ReplicaSets as they should be, and the status. Pure functions; the acting part writes the
-//! differences. Upstream: deployment_controller.go (syncDeployment), sync.go, rolling.go, recreate.go.
+//! Plans one sync of a Deployment: the desired ReplicaSets and the status. Pure functions; the controller
+//! writes the differences. Upstream: deployment_controller.go (syncDeployment), sync.go, rolling.go,
+//! recreate.go.
 
 use std::time::Duration;
 
@@ -12,36 +13,37 @@ use super::sets::{ANN_REVISION, actual, annotate, find_new, new_set, replicas, r
 use super::{scale, status};
 use orlop_client::meta::{annotation, is_terminating};
 
-/// What a sync looks at.
+/// The input of a sync.
 pub struct DeploymentInput<'a> {
     /// The Deployment.
     pub deployment: &'a Deployment,
     /// Its ReplicaSets.
     pub sets: &'a [ReplicaSet],
-    /// A set by its UID has pods that are not over, whatever its status says. Asked for Recreate alone.
+    /// Whether the ReplicaSet with this UID has pods that are not finished, regardless of its status. Called only
+    /// for Recreate.
     pub has_pods: &'a dyn Fn(&str) -> bool,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What is to be.
+/// The desired state.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The sets that are there, each at the position it was seen at, changed or not.
+    /// The existing ReplicaSets, changed or not, in the order of the input.
     pub sets: Vec<ReplicaSet>,
-    /// A set to make.
+    /// The ReplicaSet to create.
     pub create: Option<ReplicaSet>,
-    /// Positions of sets whose revisions nobody needs any more.
+    /// Indexes of ReplicaSets with revisions beyond the history limit.
     pub delete: Vec<usize>,
-    /// The revision for the Deployment's annotation, if it is another one than it has.
+    /// The revision for the Deployment's annotation, if it differs from the present one.
     pub revision: Option<String>,
     /// The status.
     pub status: DeploymentStatus,
-    /// When to look again although nothing has changed.
+    /// When to sync again if nothing changes.
     pub look_again: Option<Duration>,
 }
 
-/// Decides.
+/// Plans one sync.
 pub fn plan(seen: &DeploymentInput<'_>) -> Plan {
     let DeploymentInput { deployment, now, .. } = *seen;
     let spec = deployment.spec.as_ref();
@@ -75,7 +77,7 @@ pub fn plan(seen: &DeploymentInput<'_>) -> Plan {
     work.end(StatusDetail::Progress)
 }
 
-/// How much of the status is worked out.
+/// How much of the status to compute.
 enum StatusDetail {
     Counts,
     Progress,
@@ -84,15 +86,16 @@ enum StatusDetail {
 struct Work<'a> {
     seen: &'a DeploymentInput<'a>,
     sets: Vec<ReplicaSet>,
-    /// Where the set with today's template is; behind the others when it is to be made.
+    /// Index of the ReplicaSet with the Deployment's template; the last index if it is to be created.
     new: Option<usize>,
     plan: Plan,
-    /// The status before, with the conditions that the plan adds on its way.
+    /// The previous status, with the conditions that the plan has added so far.
     known: DeploymentStatus,
 }
 
 impl Work<'_> {
-    /// Gives the set with today's template the highest revision; makes it if it is missing and `may_create`.
+    /// Assigns the highest revision to the ReplicaSet with the Deployment's template. Creates it if it is missing
+    /// and `may_create` is set.
     fn revise(&mut self, may_create: bool) {
         let (deployment, now) = (self.seen.deployment, self.seen.now);
         let old = self
@@ -176,7 +179,8 @@ impl Work<'_> {
         }
     }
 
-    /// Of the sets without pods the oldest revisions go, as far as there are more than are to be kept.
+    /// Selects ReplicaSets without pods for deletion, oldest revisions first, until the history is within its
+    /// limit.
     fn clean_up(&mut self) {
         let limit = self.seen.deployment.spec.as_ref().and_then(|spec| spec.revision_history_limit);
         let Some(limit) = limit.filter(|limit| *limit != i32::MAX) else { return };

@@ -1,12 +1,12 @@
-//! One step of a rollout: either the new ReplicaSet grows or the old ones shrink, as far as surge and unavailability allow. Pure
-//! functions. Upstream: rolling.go, recreate.go.
+//! Computes one step of a rollout: either the new ReplicaSet grows or the old ones shrink, within surge and
+//! unavailability. Pure functions. Upstream: rolling.go, recreate.go.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
 use super::amounts::{Strategy, max_surge, max_unavailable, strategy, wanted};
 use super::sets::{age, available, replicas, resize};
 
-/// How many pods the new set may have now.
+/// The number of pods that the new ReplicaSet may have now.
 pub fn size_of_new(deployment: &Deployment, sets: &[ReplicaSet], new: &ReplicaSet) -> i32 {
     let wanted = wanted(deployment);
     match strategy(deployment) {
@@ -19,7 +19,7 @@ pub fn size_of_new(deployment: &Deployment, sets: &[ReplicaSet], new: &ReplicaSe
     }
 }
 
-/// Resizes the set at `new`. False if its size is right already.
+/// Resizes the ReplicaSet at index `new`. Returns false if its size is unchanged.
 pub fn grow_new(deployment: &Deployment, sets: &mut [ReplicaSet], new: usize) -> bool {
     let size = match replicas(&sets[new]) {
         size if size == wanted(deployment) => return false,
@@ -33,7 +33,8 @@ pub fn grow_new(deployment: &Deployment, sets: &mut [ReplicaSet], new: usize) ->
     changes
 }
 
-/// Shrinks the old sets of a rolling update: first by what does not work in them anyway, then by what the new set makes up for.
+/// Shrinks the old ReplicaSets of a rolling update: first by their unavailable pods, then by the number that
+/// the available pods of the new ReplicaSet replace.
 pub fn shrink_old(deployment: &Deployment, sets: &mut [ReplicaSet], new: usize) -> bool {
     let mut old: Vec<usize> = (0..sets.len()).filter(|at| *at != new && replicas(&sets[*at]) > 0).collect();
     if old.is_empty() {
@@ -69,7 +70,7 @@ pub fn shrink_old(deployment: &Deployment, sets: &mut [ReplicaSet], new: usize) 
     changes
 }
 
-/// Recreate: the old sets go to nothing at once.
+/// Recreate: scales all old ReplicaSets to 0 in one step.
 pub fn end_old(deployment: &Deployment, sets: &mut [ReplicaSet], new: Option<usize>) -> bool {
     let old: Vec<usize> = (0..sets.len()).filter(|at| Some(*at) != new && replicas(&sets[*at]) > 0).collect();
     old.iter().for_each(|at| resize(&mut sets[*at], deployment, 0));
@@ -92,7 +93,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Size and available pods; the first is the oldest.
+    /// ReplicaSets with these sizes and numbers of available pods, oldest first.
     fn sets(sizes: &[(i32, i32)]) -> Vec<ReplicaSet> {
         let made = sizes.iter().enumerate().map(|(at, (size, available))| {
             serde_json::from_value(json!({"metadata": {"name": format!("web-{at}"),
@@ -108,8 +109,8 @@ mod tests {
     }
 
     #[test]
-    fn the_new_set_grows_into_the_surge() {
-        // Wanted, surge, sizes of the old set and the new one, the new one afterwards.
+    fn new_set_grows_within_the_surge() {
+        // Desired number, surge, size of the old set, size of the new set, expected size of the new set.
         let table = [
             (10, json!(0), 10, 0, 0),
             (10, json!(2), 10, 0, 2),
@@ -131,8 +132,8 @@ mod tests {
     }
 
     #[test]
-    fn the_old_sets_shrink_as_the_new_one_becomes_available() {
-        // Wanted, unavailable, sets, sizes afterwards.
+    fn old_sets_shrink_as_the_new_set_becomes_available() {
+        // Name, desired number, unavailable, sets, expected sizes.
         type Case<'a> = (&'a str, i32, i32, &'a [(i32, i32)], &'a [i32]);
         let table: [Case<'_>; 9] = [
             ("nothing is spare", 10, 0, &[(10, 10), (0, 0)], &[10, 0]),

@@ -1,18 +1,19 @@
-//! A change of the wanted number. In the middle of a rollout it is spread over the ReplicaSets by their share, so that neither the new
-//! template nor the old one wins by it. Upstream: sync.go, scale; GetReplicaSetProportion.
+//! Scales a Deployment. During a rollout, the change is spread over the ReplicaSets in proportion to their
+//! sizes, so that neither the new nor the old template gains. Upstream: sync.go, scale;
+//! GetReplicaSetProportion.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
 use super::amounts::{Strategy, max_surge, strategy, wanted};
 use super::sets::{ANN_DESIRED, ANN_MAX, age, available, number, replicas, resize};
 
-/// The Deployment's number is not the one that its sets were scaled to last.
+/// Whether the Deployment's desired number differs from the one that its ReplicaSets were last scaled to.
 pub fn is_due(deployment: &Deployment, sets: &[ReplicaSet]) -> bool {
     let active = sets.iter().filter(|set| replicas(set) > 0);
     active.filter_map(|set| number(set, ANN_DESIRED)).any(|desired| desired != wanted(deployment))
 }
 
-/// Resizes the sets. `new` is the position of the one with today's template.
+/// Resizes the ReplicaSets. `new` is the index of the one with the Deployment's template.
 pub fn scale(deployment: &Deployment, sets: &mut [ReplicaSet], new: Option<usize>) {
     let wanted = wanted(deployment);
     let mut active: Vec<usize> = (0..sets.len()).filter(|at| replicas(&sets[*at]) > 0).collect();
@@ -45,7 +46,7 @@ pub fn scale(deployment: &Deployment, sets: &mut [ReplicaSet], new: Option<usize
     }
     let most = if wanted > 0 { wanted.saturating_add(max_surge(deployment)) } else { 0 };
     let to_add = most - active.iter().map(|at| replicas(&sets[*at])).sum::<i32>();
-    // The largest first. Of equally large ones the newer grow first, and the older shrink first.
+    // Largest first. Among equal sizes, the newer grow first and the older shrink first.
     active.sort_by(|a, b| {
         let (a, b) = (&sets[*a], &sets[*b]);
         let by_age = if to_add > 0 { age(b).cmp(&age(a)) } else { age(a).cmp(&age(b)) };
@@ -66,13 +67,13 @@ pub fn scale(deployment: &Deployment, sets: &mut [ReplicaSet], new: Option<usize
     }
 }
 
-/// It has all its pods and is all there is to the Deployment.
+/// Whether the ReplicaSet alone provides all pods of the Deployment, and all are available.
 fn is_saturated(deployment: &Deployment, set: &ReplicaSet) -> bool {
     let wanted = wanted(deployment);
     replicas(set) == wanted && number(set, ANN_DESIRED) == Some(wanted) && available(set) == wanted
 }
 
-/// The share of a set in what is to be added (or taken, below 0), when so much has been given already.
+/// The share of a ReplicaSet in the pods to add (to remove, if negative). `added` pods are already distributed.
 fn proportion(deployment: &Deployment, set: &ReplicaSet, to_add: i32, added: i32) -> i32 {
     if replicas(set) == 0 || to_add == 0 || to_add == added {
         return 0;
@@ -81,7 +82,7 @@ fn proportion(deployment: &Deployment, set: &ReplicaSet, to_add: i32, added: i32
     if to_add > 0 { share.min(left) } else { share.max(left) }
 }
 
-/// How much the set would grow if all of them grew alike.
+/// By how much the ReplicaSet would grow if all ReplicaSets grew in proportion.
 fn fraction(deployment: &Deployment, set: &ReplicaSet) -> i32 {
     let (own, wanted) = (i64::from(replicas(set)), wanted(deployment));
     if wanted == 0 {
@@ -89,12 +90,13 @@ fn fraction(deployment: &Deployment, set: &ReplicaSet) -> i32 {
     }
     let most = i64::from(wanted) + i64::from(max_surge(deployment));
     let before = number(set, ANN_MAX).filter(|most| *most != 0);
-    // A set without the note was not made by a Deployment; its status is the next best to know.
+    // A ReplicaSet without the annotation was not created by a Deployment; the Deployment's status is the best
+    // substitute.
     let before = before.or_else(|| deployment.status.as_ref()?.replicas).unwrap_or(0);
     if before <= 0 {
         return 0;
     }
-    // To the nearest, halves away from nothing.
+    // Round to the nearest integer, halves away from zero.
     let before = i64::from(before);
     let size = (2 * own * most + before).div_euclid(2 * before);
     i32::try_from(size - own).unwrap_or(0)
@@ -116,7 +118,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Named by their position, the first is the oldest.
+    /// ReplicaSets with these sizes, named by their index, oldest first.
     fn sets(sizes: &[i32], desired: i32, most: i32) -> Vec<ReplicaSet> {
         let made = sizes.iter().enumerate().map(|(at, size)| {
             serde_json::from_value(json!({"metadata": {"name": format!("web-{at}"),
@@ -129,8 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn shares() {
-        // Sizes, the number before, the number and surge now; sizes afterwards. The last set is the new one.
+    fn scaling_is_spread_over_sets_in_proportion() {
+        // Name, sizes, previous desired number, new desired number and surge, expected sizes. The last set is the new
+        // one.
         type Case<'a> = (&'a str, &'a [i32], i32, (i32, i32), &'a [i32]);
         let table: [Case<'_>; 12] = [
             ("one active set takes all", &[0, 10], 10, (12, 0), &[0, 12]),
@@ -138,7 +141,7 @@ mod tests {
             ("up, in proportion", &[5, 5], 10, (20, 0), &[10, 10]),
             ("up, the newer first", &[5, 5], 10, (11, 0), &[5, 6]),
             ("down, the older first", &[5, 5], 10, (9, 0), &[4, 5]),
-            ("up, the largest gets what is left", &[8, 1, 1], 10, (11, 0), &[9, 1, 1]),
+            ("up, the largest gets the remainder", &[8, 1, 1], 10, (11, 0), &[9, 1, 1]),
             ("up by a half", &[3, 2, 1], 6, (9, 0), &[5, 3, 1]),
             ("down to nothing", &[3, 2, 1], 6, (0, 0), &[0, 0, 0]),
             ("down to one", &[3, 2, 1], 6, (1, 0), &[1, 0, 0]),
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saturated_new_set_lets_the_old_ones_go() {
+    fn saturated_new_set_scales_the_old_sets_to_zero() {
         let mut all = sets(&[2, 3], 3, 3);
         all[1].status = Some(serde_json::from_value(json!({"replicas": 3, "availableReplicas": 3})).unwrap());
         scale(&deployment(3, 0), &mut all, Some(1));
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn when_it_is_due() {
+    fn scaling_is_due_when_an_active_set_has_another_desired_size() {
         assert!(!is_due(&deployment(3, 1), &sets(&[1, 2], 3, 4)));
         assert!(is_due(&deployment(4, 1), &sets(&[1, 2], 3, 4)));
         assert!(!is_due(&deployment(4, 1), &sets(&[0, 0], 3, 4)), "sets without pods do not count");

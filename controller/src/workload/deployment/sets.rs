@@ -1,5 +1,5 @@
-//! The ReplicaSets of a Deployment: which one has today's template, what revision it is, and the annotations that carry it. Pure
-//! functions. Upstream: util/deployment_util.go.
+//! The ReplicaSets of a Deployment: finds the one with the Deployment's template, and maintains revisions and
+//! the annotations that store them. Pure functions. Upstream: util/deployment_util.go.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::workload::owned::controller_reference;
 use crate::workload::template::{LABEL_TEMPLATE_HASH, is_same};
 use orlop_client::meta::annotation;
 
-/// Annotation of Deployments and ReplicaSets: the number of the revision.
+/// Annotation of Deployments and ReplicaSets: the revision number.
 pub const ANN_REVISION: &str = "deployment.kubernetes.io/revision";
-/// Annotation of ReplicaSets: the revisions that this template was before, with commas.
+/// Annotation of ReplicaSets: the earlier revisions of this template, separated by commas.
 pub const ANN_REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// Annotation of ReplicaSets: the Deployment's number of pods when the set was scaled last.
+/// Annotation of ReplicaSets: the Deployment's desired number of pods when the ReplicaSet was last scaled.
 pub const ANN_DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-/// Annotation of ReplicaSets: the same with the surge.
+/// Annotation of ReplicaSets: the desired number plus the surge when the ReplicaSet was last scaled.
 pub const ANN_MAX: &str = "deployment.kubernetes.io/max-replicas";
-/// What of a Deployment's annotations its ReplicaSets do not get.
+/// Annotations of a Deployment that are not copied to its ReplicaSets.
 const NOT_COPIED: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "deprecated.deployment.rollback.to",
@@ -29,46 +29,46 @@ const NOT_COPIED: [&str; 6] = [
     ANN_DESIRED,
     ANN_MAX,
 ];
-/// Characters of the revision history. Upstream: maxRevHistoryLengthInChars.
+/// Maximum length of the revision history, in characters. Upstream: maxRevHistoryLengthInChars.
 const MAX_HISTORY: usize = 2000;
 
-/// How many pods a ReplicaSet is asked for.
+/// The desired number of pods of a ReplicaSet.
 pub fn replicas(set: &ReplicaSet) -> i32 {
     set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
-/// How many pods it says it has.
+/// The number of pods in the ReplicaSet's status.
 pub fn actual(set: &ReplicaSet) -> i32 {
     set.status.as_ref().map_or(0, |status| status.replicas)
 }
 
-/// How many of them are available.
+/// The number of available pods in the ReplicaSet's status.
 pub fn available(set: &ReplicaSet) -> i32 {
     set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
 }
 
-/// How many of them are ready.
+/// The number of ready pods in the ReplicaSet's status.
 pub fn ready(set: &ReplicaSet) -> i32 {
     set.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0)
 }
 
-/// An annotation that is a number.
+/// The value of a numeric annotation.
 pub fn number(set: &ReplicaSet, key: &str) -> Option<i32> {
     annotation(set, key)?.parse().ok()
 }
 
-/// The revision of a ReplicaSet, 0 without one.
+/// The revision of a ReplicaSet; 0 if it has none.
 pub fn revision(set: &ReplicaSet) -> i64 {
     annotation(set, ANN_REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The order of age, by name where the second of creation is one.
+/// The sort key for age: the creation time, then the name.
 pub fn age(set: &ReplicaSet) -> (Option<jiff::Timestamp>, String) {
     let created = set.metadata.creation_timestamp.as_ref().map(|time| time.0);
     (created, set.metadata.name.clone().unwrap_or_default())
 }
 
-/// The position of the set with the Deployment's template: the oldest, should there be several.
+/// The index of the ReplicaSet with the Deployment's template; the oldest if there are several.
 pub fn find_new(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<usize> {
     let template = &deployment.spec.as_ref()?.template;
     let has_it = |set: &ReplicaSet| {
@@ -81,7 +81,7 @@ fn annotations(set: &mut ReplicaSet) -> &mut BTreeMap<String, String> {
     set.metadata.annotations.get_or_insert_default()
 }
 
-/// Writes down the numbers of the Deployment at the time of a scaling.
+/// Records the Deployment's desired number and maximum in annotations when a ReplicaSet is scaled.
 pub fn note_size(set: &mut ReplicaSet, deployment: &Deployment) {
     let wanted = wanted(deployment);
     let own = annotations(set);
@@ -89,13 +89,13 @@ pub fn note_size(set: &mut ReplicaSet, deployment: &Deployment) {
     own.insert(ANN_MAX.to_owned(), wanted.saturating_add(max_surge(deployment)).to_string());
 }
 
-/// Changes the number of pods that a set is asked for.
+/// Sets the desired number of pods of a ReplicaSet.
 pub fn resize(set: &mut ReplicaSet, deployment: &Deployment, size: i32) {
     note_size(set, deployment);
     set.spec.get_or_insert_default().replicas = Some(size);
 }
 
-/// Copies the annotations of the Deployment, and raises the revision to `revision` if it was lower.
+/// Copies the annotations of the Deployment, and raises the revision to `revision` if it is lower.
 pub fn annotate(set: &mut ReplicaSet, deployment: &Deployment, revision: i64) {
     let from = deployment.metadata.annotations.iter().flatten();
     let copied = from.filter(|(key, _)| !NOT_COPIED.contains(&key.as_str()));
@@ -104,7 +104,7 @@ pub fn annotate(set: &mut ReplicaSet, deployment: &Deployment, revision: i64) {
     let before = own.get(ANN_REVISION).cloned();
     let old: i64 = match before.as_deref() {
         None | Some("") => 0,
-        // A revision that is no number is nobody's to overwrite.
+        // Do not overwrite a revision that is not a number.
         Some(text) => match text.parse() {
             Ok(number) => number,
             Err(_) => return,
@@ -120,7 +120,7 @@ pub fn annotate(set: &mut ReplicaSet, deployment: &Deployment, revision: i64) {
     }
 }
 
-/// The history with one more revision; the oldest ones go when it becomes too long.
+/// Appends a revision to the history. Drops the oldest ones if the history becomes too long.
 fn with_history(history: &str, revision: &str) -> String {
     let mut list: Vec<&str> = history.split(',').filter(|one| !one.is_empty()).collect();
     list.push(revision);
@@ -132,7 +132,7 @@ fn with_history(history: &str, revision: &str) -> String {
     text
 }
 
-/// A new ReplicaSet with the Deployment's template and no pods yet.
+/// A new ReplicaSet with the Deployment's template and 0 replicas.
 pub fn new_set(deployment: &Deployment, revision: i64) -> ReplicaSet {
     let spec = deployment.spec.clone().unwrap_or_default();
     let collisions = deployment.status.as_ref().and_then(|status| status.collision_count);
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_revision_only_grows_and_leaves_its_history() {
+    fn revision_never_decreases_and_its_history_is_recorded() {
         let deployment: Deployment = serde_json::from_value(json!({"metadata": {"name": "web", "annotations": {
             "kubernetes.io/change-cause": "new image", "kubectl.kubernetes.io/last-applied-configuration": "{}",
             ANN_REVISION: "9"}}, "spec": {"replicas": 2, "selector": {}, "template": {}}}))
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_history_loses_its_beginning() {
+    fn long_revision_history_drops_its_oldest_entries() {
         let long: Vec<String> = (1000..1399).map(|number| number.to_string()).collect();
         let text = with_history(&long.join(","), "1399");
         assert_eq!(text.len(), 1999);

@@ -1,5 +1,5 @@
-//! The status of a Deployment: counts, and whether it is available, moves on, or is stuck. Pure functions. Upstream: progress.go,
-//! sync.go (calculateStatus).
+//! Computes the status of a Deployment: counts, and whether it is available, progressing or stalled. Pure
+//! functions. Upstream: progress.go, sync.go (calculateStatus).
 
 use std::time::Duration;
 
@@ -11,31 +11,31 @@ use super::amounts::{max_unavailable, wanted};
 use super::sets::{actual, available, ready, replicas};
 use crate::workload::replicas::decide::REPLICA_FAILURE;
 
-/// Type of the condition that there are enough pods.
+/// Condition type: enough pods are available.
 pub const AVAILABLE: &str = "Available";
-/// Type of the condition that a rollout moves on.
+/// Condition type: the rollout is progressing.
 pub const PROGRESSING: &str = "Progressing";
-/// Reason: the rollout is over.
+/// Reason: the rollout is complete.
 pub const NEW_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
-/// Reason: nothing has moved for `progressDeadlineSeconds`.
+/// Reason: the rollout has made no progress for `progressDeadlineSeconds`.
 pub const TIMED_OUT: &str = "ProgressDeadlineExceeded";
-/// Reason: a person holds it.
+/// Reason: the Deployment is paused.
 pub const PAUSED: &str = "DeploymentPaused";
-/// Reason: a person lets go of it.
+/// Reason: the Deployment is resumed.
 pub const RESUMED: &str = "DeploymentResumed";
 
-/// The deadline of a rollout, if there is one. The largest number stands for none.
+/// The progress deadline of a rollout, if any. The maximum `i32` means no deadline.
 pub fn deadline(deployment: &Deployment) -> Option<Duration> {
     let seconds = deployment.spec.as_ref()?.progress_deadline_seconds?;
     (seconds != i32::MAX).then(|| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// The condition of this type.
+/// The condition with this type.
 pub fn condition<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a DeploymentCondition> {
     status.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
 }
 
-/// A condition that changes now.
+/// A condition that changes at `now`.
 pub fn new_condition(
     type_: &str,
     status: &str,
@@ -53,7 +53,7 @@ pub fn new_condition(
     }
 }
 
-/// Puts a condition in, unless it says nothing new.
+/// Adds or replaces a condition, unless its status and reason are unchanged.
 pub fn set_condition(status: &mut DeploymentStatus, mut new: DeploymentCondition) {
     if let Some(old) = condition(status, &new.type_).filter(|old| old.status == new.status) {
         if old.reason == new.reason {
@@ -65,7 +65,7 @@ pub fn set_condition(status: &mut DeploymentStatus, mut new: DeploymentCondition
     status.conditions.get_or_insert_default().push(new);
 }
 
-/// Takes a condition out.
+/// Removes a condition.
 pub fn remove_condition(status: &mut DeploymentStatus, type_: &str) {
     if let Some(conditions) = &mut status.conditions {
         conditions.retain(|condition| condition.type_ != type_);
@@ -76,7 +76,7 @@ fn number(value: Option<i32>) -> i32 {
     value.unwrap_or(0)
 }
 
-/// Counts over the sets, with the conditions of `old` and the condition Available.
+/// Sums the counts of the ReplicaSets. Copies the conditions of `old` and updates the condition Available.
 pub fn counts(
     deployment: &Deployment,
     old: &DeploymentStatus,
@@ -94,7 +94,7 @@ pub fn counts(
         ready_replicas: Some(sum(ready)),
         available_replicas: Some(there),
         unavailable_replicas: Some((sum(replicas) - there).max(0)),
-        // Unknown as long as one of the sets does not tell.
+        // Unknown unless every ReplicaSet reports the number.
         terminating_replicas: sets.iter().map(terminating).sum(),
         collision_count: old.collision_count,
         conditions: old.conditions.clone(),
@@ -107,7 +107,8 @@ pub fn counts(
     status
 }
 
-/// The rollout is over: all pods are new, there and available, and that is known.
+/// Whether the rollout is complete: all pods are updated and available, no old pods remain, and the status
+/// covers the current generation.
 pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
     let wanted = wanted(deployment);
     number(status.updated_replicas) == wanted
@@ -116,7 +117,7 @@ pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
         && status.observed_generation.unwrap_or(0) >= deployment.metadata.generation.unwrap_or(0)
 }
 
-/// Something has moved since the last status.
+/// Whether the rollout has made progress since the previous status.
 fn has_moved(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
     let left = |status: &DeploymentStatus| number(status.replicas) - number(status.updated_replicas);
     number(new.updated_replicas) > number(old.updated_replicas)
@@ -141,7 +142,8 @@ fn has_timed_out(deployment: &Deployment, status: &DeploymentStatus, now: Timest
     }
 }
 
-/// The status in a rollout: the counts, and what they say about progress. `old` is the status that is known so far.
+/// The status during a rollout: the counts, and the progress that follows from them. `old` is the previous
+/// status, with the conditions added so far.
 pub fn in_rollout(
     deployment: &Deployment,
     old: &DeploymentStatus,
@@ -187,7 +189,7 @@ fn progress(
         if let Some(current) = current.filter(|current| current.status == "True") {
             moved.last_transition_time = current.last_transition_time.clone();
         }
-        // Also with the same reason: the time of the last movement is what the deadline counts from.
+        // Replace the condition even if the reason is unchanged: the deadline counts from the last progress.
         remove_condition(status, PROGRESSING);
         set_condition(status, moved);
     } else if has_timed_out(deployment, status, now) {
@@ -196,7 +198,7 @@ fn progress(
     }
 }
 
-/// What a ReplicaSet could not do; the new one is heard first.
+/// The failure condition of a ReplicaSet; the new ReplicaSet has priority.
 fn failure(sets: &[ReplicaSet], new: Option<usize>) -> Option<DeploymentCondition> {
     let of = |set: &ReplicaSet| {
         let conditions = set.status.as_ref()?.conditions.as_ref()?;
@@ -213,13 +215,13 @@ fn failure(sets: &[ReplicaSet], new: Option<usize>) -> Option<DeploymentConditio
     new.and_then(|at| of(&sets[at])).or_else(|| sets.iter().find_map(of))
 }
 
-/// The condition that tells of a pause, or of its end; none if it is told already or there is nothing to tell.
+/// The condition that reports a pause or a resumption; `None` if it is already set or does not apply.
 pub fn pause(deployment: &Deployment, old: &DeploymentStatus, now: Timestamp) -> Option<DeploymentCondition> {
     deadline(deployment)?;
     let reason = condition(old, PROGRESSING).and_then(|condition| condition.reason.as_deref());
     let paused = deployment.spec.as_ref().is_some_and(|spec| spec.paused == Some(true));
     let (reason, message) = match (paused, reason) {
-        // That it was stuck is not forgotten over it.
+        // A pause or resumption does not overwrite a missed deadline.
         (_, Some(TIMED_OUT)) | (true, Some(PAUSED)) => return None,
         (true, _) => (PAUSED, "Deployment is paused"),
         (false, Some(PAUSED)) => (RESUMED, "Deployment is resumed"),
@@ -228,7 +230,7 @@ pub fn pause(deployment: &Deployment, old: &DeploymentStatus, now: Timestamp) ->
     Some(new_condition(PROGRESSING, "Unknown", reason, message.to_owned(), now))
 }
 
-/// Time until somebody has to look whether it is stuck.
+/// The time until the progress deadline has to be checked.
 pub fn next_look(deployment: &Deployment, status: &DeploymentStatus, now: Timestamp) -> Option<Duration> {
     let deadline = deadline(deployment)?;
     let progressing = condition(status, PROGRESSING)?;
@@ -239,11 +241,12 @@ pub fn next_look(deployment: &Deployment, status: &DeploymentStatus, now: Timest
     }
     let since = progressing.last_update_time.as_ref()?.0;
     let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-    // A second more, since times in objects have whole seconds.
+    // Add 1 s, because times in objects have a resolution of 1 s.
     Some(deadline.saturating_sub(passed) + Duration::from_secs(1))
 }
 
-/// Missing numbers are zeros: so the server leaves them out. Times are compared by their seconds: so the server keeps them.
+/// Whether the statuses are equal. A missing number equals 0, because the server omits zeros. Times are
+/// compared by second, because the server stores whole seconds.
 pub fn is_same(one: &DeploymentStatus, other: &DeploymentStatus) -> bool {
     let plain = |status: &DeploymentStatus| {
         let number = |value: Option<i32>| Some(value.unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Deployments together with their ReplicaSets on the fake API server.
+//! Tests of Deployments and their ReplicaSets on the fake API server.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn status(api: &FakeApi) -> Value {
     api.get("deployments", "ns/web").unwrap()["status"].clone()
 }
 
-/// Status and reason of a condition.
+/// The status and the reason of a condition.
 fn condition(api: &FakeApi, type_: &str) -> (String, String) {
     let status = status(api);
     let found = status["conditions"].as_array().unwrap().iter().find(|condition| condition["type"] == type_);
@@ -53,7 +53,7 @@ fn pair(status: &str, reason: &str) -> (String, String) {
     (status.to_owned(), reason.to_owned())
 }
 
-/// Image, revision and size of every ReplicaSet, by revision.
+/// The image, revision and size of every ReplicaSet, sorted by revision.
 fn sets(api: &FakeApi) -> Vec<(String, i64, i64)> {
     let set = |set: Value| {
         let image = set["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
@@ -70,7 +70,7 @@ fn set(image: &str, revision: i64, size: i64) -> (String, i64, i64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rolling_update_keeps_its_promises_and_can_be_undone() {
+async fn rolling_update_respects_its_limits_and_can_be_undone() {
     for (surge, unavailable) in [(1, 0), (0, 1), (2, 2), (5, 0), (0, 5)] {
         let api = FakeApi::new();
         api.seed(deployment(5, rolling(surge, unavailable)));
@@ -113,7 +113,7 @@ async fn a_rolling_update_keeps_its_promises_and_can_be_undone() {
         assert_eq!(condition(&api, "Progressing"), pair("True", "NewReplicaSetAvailable"));
         assert_eq!(api.get("deployments", "ns/web").unwrap()["metadata"]["annotations"][ANN_REVISION], "2");
 
-        // What `kubectl rollout undo` does: the old template again.
+        // Like `kubectl rollout undo`: restore the old template.
         set_image(&api, "v1");
         run_pods(&api, promises).await;
         assert_eq!(sets(&api), [set("v2", 2, 0), set("v1", 3, 5)]);
@@ -136,7 +136,7 @@ async fn recreate_waits_for_the_last_old_pod() {
     api.seed(deployment(3, json!({"type": "Recreate"})));
     let _running = api.start(&BOTH, Options::default());
     run_pods(&api, |_| {}).await;
-    // One of the pods takes its time to end.
+    // A finalizer delays the end of one pod.
     let slow = keys(&api, "pods")[0].clone();
     api.patch("pods", &slow, "", json!({"metadata": {"finalizers": ["example.test/hold"]}}));
     set_image(&api, "v2");
@@ -150,7 +150,7 @@ async fn recreate_waits_for_the_last_old_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_deployment_scales_and_does_not_roll() {
+async fn paused_deployment_scales_but_does_not_roll_out() {
     let api = FakeApi::new();
     api.seed(deployment(2, rolling(1, 0)));
     let _running = api.start(&BOTH, Options::default());
@@ -168,7 +168,7 @@ async fn a_paused_deployment_scales_and_does_not_roll() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_that_does_not_move_is_told_after_its_deadline() {
+async fn stalled_rollout_is_reported_after_its_deadline() {
     let api = FakeApi::new();
     api.seed(deployment(2, rolling(1, 0)));
     let _running = api.start(&BOTH, Options::default());
@@ -180,7 +180,7 @@ async fn a_rollout_that_does_not_move_is_told_after_its_deadline() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(condition(&api, "Progressing"), pair("False", "ProgressDeadlineExceeded"));
     assert_eq!(condition(&api, "Available"), pair("True", "MinimumReplicasAvailable"));
-    // Back, and well again.
+    // Restore the working template.
     set_image(&api, "v1");
     run_pods(&api, |_| {}).await;
     assert_eq!(sets(&api), [set("broken", 2, 0), set("v1", 3, 2)]);
@@ -188,7 +188,7 @@ async fn a_rollout_that_does_not_move_is_told_after_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scale_in_the_middle_of_a_rollout_is_spread() {
+async fn scaling_during_a_rollout_is_spread_over_both_sets() {
     let api = FakeApi::new();
     api.seed(deployment(10, rolling(0, 5)));
     let _running = api.start(&BOTH, Options::default());
@@ -209,7 +209,7 @@ async fn a_scale_in_the_middle_of_a_rollout_is_spread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_revisions_are_kept_up_to_the_limit() {
+async fn old_revisions_are_retained_up_to_the_limit() {
     let api = FakeApi::new();
     let mut short = deployment(1, rolling(1, 0));
     short["spec"]["revisionHistoryLimit"] = json!(2);
@@ -223,14 +223,14 @@ async fn old_revisions_are_kept_up_to_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_of_the_same_template_is_adopted_and_a_taken_name_is_gone_around() {
+async fn orphaned_set_with_the_same_template_is_adopted_and_a_taken_name_is_avoided() {
     let api = FakeApi::new();
     api.seed(deployment(1, rolling(1, 0)));
     let running = api.start(&BOTH, Options::default());
     run_pods(&api, |_| {}).await;
     let made = api.list("replicasets")[0].clone();
     drop(running);
-    // Orphaned, as by a deletion with --cascade=orphan, and the Deployment made again.
+    // Orphan the ReplicaSet as `--cascade=orphan` does, then recreate the Deployment.
     let name = format!("ns/{}", made["metadata"]["name"].as_str().unwrap());
     api.patch("replicasets", &name, "", json!({"metadata": {"ownerReferences": null}}));
     api.delete("deployments", "ns/web");
@@ -244,7 +244,7 @@ async fn a_set_of_the_same_template_is_adopted_and_a_taken_name_is_gone_around()
     assert_eq!(sets_now[0]["metadata"]["ownerReferences"][0]["uid"], "uid-again");
     drop(running);
 
-    // Somebody else has a set of the name that comes next.
+    // Another owner already has a ReplicaSet with the generated name.
     let other = FakeApi::new();
     let mut stranger = made;
     stranger["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "o",
@@ -259,7 +259,7 @@ async fn a_set_of_the_same_template_is_adopted_and_a_taken_name_is_gone_around()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_set_is_told() {
+async fn rejected_sets_and_pods_are_reported_in_conditions() {
     let api = FakeApi::new();
     api.seed(deployment(1, rolling(1, 0)));
     let quota = FaultKind::Status(403, "Forbidden", "exceeded quota");
@@ -274,7 +274,7 @@ async fn a_refused_set_is_told() {
         .into_iter()
         .filter(|event| event.contains("Warning ReplicaSetCreateError Failed to create new replica set"));
     assert!(told.count() > 0);
-    // Pods that are refused are told by the set, and so by the Deployment.
+    // The ReplicaSet reports rejected pods, and the Deployment copies its condition.
     let api = FakeApi::new();
     api.seed(deployment(1, rolling(1, 0)));
     for _ in 0..20 {

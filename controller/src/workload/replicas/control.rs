@@ -1,5 +1,6 @@
-//! The thin part: what changes wake a sync, and what a sync does. One write at a time is conditional on what was seen; pods in
-//! flight are kept in mind ([`Expectations`]), so that none is made twice.
+//! Runs the controllers of ReplicaSets and ReplicationControllers: queues sets on changes and performs the
+//! syncs. Updates and deletions are conditional on the observed object; [`Expectations`] track pods in flight,
+//! so that no pod is created twice.
 
 use std::sync::Arc;
 
@@ -32,12 +33,12 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
 
-/// The controller of ReplicaSets.
+/// Runs the ReplicaSet controller.
 pub fn replica_sets(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(run::<ReplicaSet>(context))
 }
 
-/// The controller of ReplicationControllers.
+/// Runs the ReplicationController controller.
 pub fn replication_controllers(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(run::<ReplicationController>(context))
 }
@@ -76,7 +77,8 @@ async fn run<K: Replicated>(context: Context) -> Result<(), ControllerError> {
     Ok(())
 }
 
-/// Strikes off what was expected, and wakes those who control the pod, did so, or may want to.
+/// Removes the change from the expectations, and queues the sets that control the pod, controlled it, or may
+/// adopt it.
 fn pod_changed<K: Replicated>(
     change: &Change<Pod>,
     sets: &Informer<K>,
@@ -128,7 +130,7 @@ impl<K: Replicated> Manager<K> {
             return Ok(());
         };
         index_by_controller(&self.pods);
-        // Asked before the pods are read: what comes in between is then seen twice at worst, never missed.
+        // Check this before reading the pods: a change in between is then counted twice at worst, never missed.
         let is_current = self.expectations.are_met(&key);
         let set = object.to_set();
         let Some(spec) = &set.spec else { return Ok(()) };
@@ -177,7 +179,7 @@ impl<K: Replicated> Manager<K> {
         }
     }
 
-    /// The pods of all sets that the controller of this one controls.
+    /// The pods of all sets with the same controller as this one.
     fn related(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
         let Some(owner) = controller_of(&set.metadata) else { return Vec::new() };
         let siblings = self.sets.by_index(INDEX_CONTROLLER, &owner.uid);
@@ -185,7 +187,8 @@ impl<K: Replicated> Manager<K> {
         uids.flat_map(|uid| self.pods.by_index(INDEX_CONTROLLER, &uid)).collect()
     }
 
-    /// If it ends in between, the pods that were made are in the cache of the next start, and only the others are missing.
+    /// If the process stops halfway, the pods created so far are in the cache after a restart, and the next sync
+    /// creates only the missing ones.
     async fn create(
         &self,
         key: &str,
@@ -213,7 +216,7 @@ impl<K: Replicated> Manager<K> {
         .await;
         (outcome.done..count).for_each(|_| self.expectations.created(key));
         match outcome.failure {
-            // Everything goes; there is nothing to tell anybody.
+            // The whole namespace is being deleted; there is no failure to report.
             Some(WorkloadError::Api { cause, .. }) if is_namespace_ending(&cause) => Ok(()),
             Some(failure) => {
                 let message = format!("Error creating: {}", failure.told());
@@ -236,7 +239,7 @@ impl<K: Replicated> Manager<K> {
                     self.recorder.event(object, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
                     Ok(())
                 }
-                // It is gone, whoever did it.
+                // The pod is already gone or replaced.
                 Err(error) if is_not_found(&error) || is_conflict(&error) => {
                     self.expectations.deleted(key, &key_of(pod.as_ref()));
                     Ok(())
@@ -277,7 +280,7 @@ impl<K: Replicated> Manager<K> {
     }
 }
 
-/// The namespace takes no new objects because it is being deleted.
+/// Whether the server rejected a creation because the namespace is being deleted.
 pub fn is_namespace_ending(error: &kube::Error) -> bool {
     orlop_client::client::status_of(error).is_some_and(|status| {
         let causes = status.details.iter().flat_map(|details| &details.causes);

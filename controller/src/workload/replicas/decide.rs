@@ -1,4 +1,4 @@
-//! How many pods are missing or too many, and what the status says. Pure functions.
+//! Decides how many pods to create or delete, and computes the status. Pure functions.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::order::first_to_go;
 use crate::workload::ready::{is_available, is_ready};
 
-/// The most pods that one sync makes or deletes. Upstream: BurstReplicas.
+/// The maximum number of pods that one sync creates or deletes. Upstream: BurstReplicas.
 pub const BURST: usize = 500;
-/// Type of the condition that tells of pods that could not be made or deleted.
+/// Condition type: pods could not be created or deleted.
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// What to do about the number of pods.
+/// The change of the number of pods.
 #[derive(Debug)]
 pub enum Act {
-    /// It is right.
+    /// The number is correct.
     Nothing,
-    /// So many are missing.
+    /// Create this number of pods.
     Create(usize),
-    /// These are too many.
+    /// Delete these pods.
     Delete(Vec<Arc<Pod>>),
 }
 
-/// How many pods are asked for. The server's default is 1.
+/// The desired number of pods. The server's default is 1.
 pub fn wanted(set: &ReplicaSet) -> i32 {
     set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
-/// Decides about the pods that are neither over nor being deleted.
+/// Decides the change, for the pods that are neither finished nor being deleted.
 pub fn decide(set: &ReplicaSet, active: &[Arc<Pod>], related: &[Arc<Pod>], now: Timestamp) -> Act {
     let wanted = usize::try_from(wanted(set)).unwrap_or(0);
     match active.len() {
@@ -43,8 +43,8 @@ pub fn decide(set: &ReplicaSet, active: &[Arc<Pod>], related: &[Arc<Pod>], now: 
     }
 }
 
-/// The status over these pods. `failure` is what went wrong with making or deleting pods in this sync; `leaving` counts those that
-/// are being deleted, where that is told.
+/// The status for these pods. `failure` is the error of creating or deleting pods in this sync; `leaving` is
+/// the number of pods being deleted, for kinds that report it.
 pub fn status(
     set: &ReplicaSet,
     active: &[Arc<Pod>],
@@ -76,7 +76,7 @@ pub fn status(
     }
 }
 
-/// The failure condition stays as it was first told until it is over.
+/// The failure condition stays unchanged from the first failure until recovery.
 fn conditions(
     mut conditions: Vec<ReplicaSetCondition>,
     set: &ReplicaSet,
@@ -102,7 +102,7 @@ fn conditions(
     (!conditions.is_empty()).then_some(conditions)
 }
 
-/// Missing numbers are zeros: so the server leaves them out.
+/// Whether the statuses are equal. A missing number equals 0, because the server omits zeros.
 pub fn is_same_status(one: &ReplicaSetStatus, other: &ReplicaSetStatus) -> bool {
     let zeros = |status: &ReplicaSetStatus| {
         let number = |value: Option<i32>| Some(value.unwrap_or(0));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn pods_are_created_or_deleted_up_to_the_burst_limit() {
         let now = Timestamp::UNIX_EPOCH;
         let one = pod("p", json!({}), "True", "1970-01-01T00:00:00Z");
         for (wanted, there, change) in
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_counts() {
+    fn status_counts_pods_and_treats_missing_numbers_as_zero() {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let all = json!({"app": "web", "tier": "front", "more": "x"});
         let pods = [
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_once_and_taken_back() {
+    fn failure_condition_is_set_once_and_removed_after_recovery() {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let first = status(&set(1, json!({"replicas": 0})), &[], None, Some("quota"), now);
         let condition = &first.conditions.as_ref().unwrap()[0];

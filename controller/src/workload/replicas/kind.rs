@@ -1,4 +1,5 @@
-//! What tells the two kinds apart. The machine works on ReplicaSets; a ReplicationController is read as one.
+//! The differences between the two kinds. The implementation works on ReplicaSets and converts a
+//! ReplicationController to one.
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetSpec, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::{
@@ -10,16 +11,16 @@ use crate::options::Options;
 use crate::workload::owned::Namespaced;
 use orlop_client::names::{COMPONENT_REPLICA_SET, COMPONENT_REPLICATION, controller};
 
-/// A kind that the machine serves.
+/// A kind that this controller serves.
 pub trait Replicated: Namespaced {
-    /// Name of its controller.
+    /// The name of its controller.
     const CONTROLLER: &'static str;
-    /// Component of its events.
+    /// The component in its events.
     const COMPONENT: &'static str;
-    /// Its status tells how many pods are being deleted.
+    /// Whether its status reports the number of pods being deleted.
     const TELLS_TERMINATING: bool;
 
-    /// Syncs at a time.
+    /// The number of concurrent syncs.
     fn workers(options: &Options) -> usize;
     /// The object as a ReplicaSet.
     fn to_set(&self) -> ReplicaSet;

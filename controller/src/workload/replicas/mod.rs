@@ -1,7 +1,8 @@
-//! ReplicationController and ReplicaSet: as many pods as are asked for. Upstream: pkg/controller/replicaset, which serves both
-//! kinds too.
+//! Runs ReplicationControllers and ReplicaSets: maintains the desired number of pods. Upstream:
+//! pkg/controller/replicaset, which also serves both kinds.
 //!
-//! [`order`] says which pods go first, [`decide`] how many are missing or too many and what the status is, [`control`] acts.
+//! [`order`] ranks pods for deletion, [`decide`] computes the number to create or delete and the status,
+//! [`control`] performs the changes.
 
 pub mod control;
 pub mod decide;

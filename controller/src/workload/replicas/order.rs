@@ -1,4 +1,5 @@
-//! Which of several pods is deleted first: the one whose end costs least. Upstream: controller_utils.go, ActivePodsWithRanks.
+//! Ranks pods for deletion: the pod that costs least to delete is first. Upstream: controller_utils.go,
+//! ActivePodsWithRanks.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -11,11 +12,11 @@ use crate::workload::ready::{is_active, is_ready, ready_since};
 use orlop_client::meta::annotation;
 use orlop_client::pods::{node_name, phase};
 
-/// Annotation of a pod: what its deletion costs, as a number; the cheapest go first.
+/// Annotation of a pod: the cost of its deletion, as a number. Pods with the lowest cost are deleted first.
 pub const ANN_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The first `count` pods to delete. `related` are all pods of the same purpose, those of sibling ReplicaSets too: a pod that shares
-/// its node with many of them is missed least.
+/// The first `count` pods to delete. `related` are the pods of this set and its sibling ReplicaSets: a pod that
+/// shares its node with many of them ranks first.
 pub fn first_to_go(pods: &[Arc<Pod>], related: &[Arc<Pod>], count: usize, now: Timestamp) -> Vec<Arc<Pod>> {
     let mut pods = pods.to_vec();
     if count < pods.len() {
@@ -30,12 +31,13 @@ pub fn first_to_go(pods: &[Arc<Pod>], related: &[Arc<Pod>], count: usize, now: T
     pods
 }
 
-/// Less goes first. The second of each pair is how many related pods run on the pod's node.
+/// The smaller pod is deleted first. The second element of each pair is the number of related pods on the pod's
+/// node.
 pub fn compare((a, crowd_a): (&Pod, usize), (b, crowd_b): (&Pod, usize), now: Timestamp) -> Ordering {
     let both_ready = is_ready(a) && is_ready(b);
     let by_readiness = || if both_ready { older(ready_since(a), ready_since(b), now) } else { None };
     let steps: [&dyn Fn() -> Ordering; 5] = [
-        // Without a node, then pending, then unknown, then running.
+        // Unassigned pods first, then pending, then unknown, then running.
         &|| node_name(a).is_some().cmp(&node_name(b).is_some()),
         &|| phase_rank(a).cmp(&phase_rank(b)),
         &|| is_ready(a).cmp(&is_ready(b)),
@@ -45,11 +47,11 @@ pub fn compare((a, crowd_a): (&Pod, usize), (b, crowd_b): (&Pod, usize), now: Ti
     if let Some(order) = steps.iter().map(|step| step()).find(|order| order.is_ne()) {
         return order;
     }
-    // Ready for a shorter time goes first; about as long is told apart by UID, which is as good as chance.
+    // The pod ready for the shorter time first. Similar times are ordered by UID, which is effectively random.
     if let Some(order) = by_readiness() {
         return order.then_with(|| a.metadata.uid.cmp(&b.metadata.uid));
     }
-    // Many restarts go first, then the younger.
+    // The pod with more restarts first, then the younger one.
     if let order @ (Ordering::Less | Ordering::Greater) = Reverse(restarts(a)).cmp(&Reverse(restarts(b))) {
         return order;
     }
@@ -60,8 +62,8 @@ pub fn compare((a, crowd_a): (&Pod, usize), (b, crowd_b): (&Pod, usize), now: Ti
     }
 }
 
-/// None if both are the same. Times are compared by the power of two of their age, so that among many pods of about one age the
-/// choice falls evenly.
+/// Compares by age; `None` if both times are equal. Ages are compared by their power of two, so that the choice
+/// among many pods of about the same age is even.
 fn older(a: Option<Timestamp>, b: Option<Timestamp>, now: Timestamp) -> Option<Ordering> {
     let magnitude = |at: Timestamp| {
         let age = now.as_nanosecond().saturating_sub(at.as_nanosecond());
@@ -81,7 +83,7 @@ fn phase_rank(pod: &Pod) -> u8 {
         "Pending" => 0,
         "Unknown" => 1,
         "Running" => 2,
-        // Upstream's map answers 0 for what it does not know.
+        // Upstream's map returns 0 for an unknown phase.
         _ => 0,
     }
 }
@@ -90,7 +92,7 @@ fn deletion_cost(pod: &Pod) -> i32 {
     annotation(pod, ANN_DELETION_COST).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The most of any container, and the most of any sidecar.
+/// The maximum restart count over the containers, and over the sidecars.
 fn restarts(pod: &Pod) -> (i32, i32) {
     let Some(status) = &pod.status else { return (0, 0) };
     let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ranking() {
+    fn pods_rank_by_node_phase_readiness_cost_crowd_and_age() {
         let ready =
             |status: &str, at: &str| json!([{"type": "Ready", "status": status, "lastTransitionTime": at}]);
         let not_ready = json!({"status": {"conditions": ready("False", "2026-01-01T00:01:00Z")}});
@@ -136,7 +138,7 @@ mod tests {
             json!({"status": {"containerStatuses": [{"name": "c", "image": "i", "imageID": "",
             "ready": false, "restartCount": count}]}})
         };
-        // What goes first, what stays.
+        // Name, the pod deleted first, the remaining pod.
         let table = [
             ("without a node", json!({"spec": {"nodeName": null}}), json!({})),
             ("pending", json!({"status": {"phase": "Pending"}}), json!({"status": {"phase": "Unknown"}})),
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_crowd_is_counted_over_related_pods_that_are_active() {
+    fn node_crowd_counts_only_active_related_pods() {
         let now: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
         let on = |name: &str, node: &str| pod(name, json!({"spec": {"nodeName": node}}));
         let own = [on("p1", "n1"), on("p2", "n2")];

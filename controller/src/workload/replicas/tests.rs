@@ -1,4 +1,4 @@
-//! The machine on the fake API server, as both kinds.
+//! Tests of both kinds on the fake API server.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn pod(name: &str, labels: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_are_made_kept_to_their_number_and_counted() {
+async fn pods_are_created_replaced_deleted_and_counted() {
     for (kind, plural, run) in BOTH {
         let api = FakeApi::new();
         api.seed(set(kind, 3));
@@ -65,7 +65,7 @@ async fn pods_are_made_kept_to_their_number_and_counted() {
             assert_eq!(status[field], wanted, "{kind} {field}: {status}");
         }
 
-        // What is not ready goes first.
+        // Pods that are not ready are deleted first.
         api.patch(plural, "ns/web", "", json!({"spec": {"replicas": 1}}));
         api.settle().await;
         assert_eq!(keys(&api, "pods"), [pods[1].clone()]);
@@ -75,7 +75,7 @@ async fn pods_are_made_kept_to_their_number_and_counted() {
             api.events().into_iter().filter(|event| event.contains("SuccessfulDelete Deleted pod: web-"));
         assert_eq!(deleted.count(), 2);
 
-        // Another one takes the place of one that is gone or over.
+        // A deleted or failed pod is replaced.
         api.delete_with("pods", &pods[1], json!({"gracePeriodSeconds": 0}));
         api.settle().await;
         let second = keys(&api, "pods");
@@ -87,7 +87,7 @@ async fn pods_are_made_kept_to_their_number_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_are_adopted_and_what_fits_no_more_is_let_go() {
+async fn orphan_is_adopted_and_released_when_it_no_longer_matches() {
     for (kind, _, run) in BOTH {
         let api = FakeApi::new();
         api.seed(pod("orphan", json!({"app": "web"})));
@@ -105,7 +105,7 @@ async fn orphans_are_adopted_and_what_fits_no_more_is_let_go() {
         api.settle().await;
         assert_eq!(owner("ns/orphan"), Value::Null);
         assert_eq!(keys(&api, "pods").len(), 4, "another one took its place");
-        // It comes back, and one is too many.
+        // The labels match again: the pod is adopted, and one surplus pod is deleted.
         api.patch("pods", "ns/orphan", "", json!({"metadata": {"labels": {"app": "web"}}}));
         api.settle().await;
         assert_eq!(keys(&api, "pods").len(), 3);
@@ -113,12 +113,12 @@ async fn orphans_are_adopted_and_what_fits_no_more_is_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_adopted_for_a_set_that_is_another_one_by_now() {
+async fn orphan_is_not_adopted_for_a_replaced_set() {
     let api = FakeApi::new();
     api.seed(set("ReplicaSet", 1));
     let _running = api.start(&[replica_sets], Options::default());
     api.settle().await;
-    // While nothing reaches the cache, the set is exchanged. An orphan that the cache knows must not go to the old one.
+    // Replace the set while the cache receives no events. The orphan must not be adopted for the old UID.
     api.set_away(true);
     api.delete("replicasets", "ns/web");
     let mut other = set("ReplicaSet", 1);
@@ -132,7 +132,7 @@ async fn nothing_is_adopted_for_a_set_that_is_another_one_by_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_pod_is_told_and_tried_again() {
+async fn rejected_pod_creation_is_reported_and_retried() {
     let api = FakeApi::new();
     api.seed(set("ReplicaSet", 5));
     let quota = FaultKind::Status(403, "Forbidden", "exceeded quota");
@@ -149,7 +149,7 @@ async fn a_refused_pod_is_told_and_tried_again() {
         "{status}"
     );
     assert_eq!(condition["message"], "exceeded quota");
-    // One at a time as long as the first one is refused.
+    // While the first creation is rejected, only one is tried at a time.
     let tried = api
         .requests()
         .iter()
@@ -166,11 +166,11 @@ async fn a_refused_pod_is_told_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_in_flight_are_not_made_again() {
+async fn pods_in_flight_are_not_created_again() {
     let api = FakeApi::new();
     api.seed(set("ReplicaSet", 4));
     let _running = api.start(&[replica_sets], Options::default());
-    // Many reasons to look again while the pods are on their way into the cache.
+    // Trigger many syncs before the new pods reach the cache.
     for step in 0..50 {
         api.patch(
             "replicasets",
@@ -186,7 +186,7 @@ async fn pods_in_flight_are_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_in_its_end_makes_no_pods() {
+async fn terminating_set_creates_no_pods() {
     let api = FakeApi::new();
     let mut ending = set("ReplicaSet", 2);
     ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -198,7 +198,7 @@ async fn a_set_in_its_end_makes_no_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_become_available_by_the_passing_of_time() {
+async fn pod_becomes_available_after_min_ready_seconds() {
     let api = FakeApi::new();
     let mut slow = set("ReplicaSet", 1);
     slow["spec"]["minReadySeconds"] = json!(100);

@@ -1,5 +1,6 @@
-//! The claims of a set's pods, and who owns them: nobody, so that they outlive everything, or the set or a pod, so that they go with
-//! it (`persistentVolumeClaimRetentionPolicy`). Pure functions.
+//! The claims of a StatefulSet's pods, and their owners. A claim without an owner outlives the set and its
+//! pods; a claim owned by the set or a pod is deleted with it (`persistentVolumeClaimRetentionPolicy`). Pure
+//! functions.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +12,16 @@ use kube::core::ObjectMeta;
 use super::spec::name;
 use crate::workload::owned::controller_reference;
 
-/// What happens to claims.
+/// The retention policy of the claims.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub struct Retention {
-    /// They go with the set.
+    /// Delete the claims with the set.
     pub delete_with_set: bool,
-    /// They go when their pod is scaled away.
+    /// Delete the claims of a pod that a scale-down removes.
     pub delete_when_scaled: bool,
 }
 
-/// The policy of a set; claims stay where it says nothing.
+/// The policy of a set; the default is to retain claims.
 pub fn retention(set: &StatefulSet) -> Retention {
     let policy = set.spec.as_ref().and_then(|spec| spec.persistent_volume_claim_retention_policy.as_ref());
     let deletes = |when: Option<&String>| when.is_some_and(|when| when == "Delete");
@@ -30,7 +31,7 @@ pub fn retention(set: &StatefulSet) -> Retention {
     }
 }
 
-/// The templates of the claims.
+/// The claim templates of a set.
 pub fn templates(set: &StatefulSet) -> &[PersistentVolumeClaim] {
     set.spec.as_ref().and_then(|spec| spec.volume_claim_templates.as_deref()).unwrap_or_default()
 }
@@ -40,12 +41,12 @@ pub fn claim_name(set: &StatefulSet, template: &PersistentVolumeClaim, ordinal: 
     format!("{}-{}-{ordinal}", template.metadata.name.as_deref().unwrap_or_default(), name(set))
 }
 
-/// Names of the claims of the pod with this ordinal.
+/// The names of the claims of the pod with this ordinal.
 pub fn claim_names(set: &StatefulSet, ordinal: i32) -> Vec<String> {
     templates(set).iter().map(|template| claim_name(set, template, ordinal)).collect()
 }
 
-/// A claim of this name may be one of the set's.
+/// Whether a claim with this name may belong to the set.
 pub fn may_belong(set: &StatefulSet, claim: &str) -> bool {
     templates(set).iter().any(|template| {
         let prefix = format!("{}-{}-", template.metadata.name.as_deref().unwrap_or_default(), name(set));
@@ -53,7 +54,7 @@ pub fn may_belong(set: &StatefulSet, claim: &str) -> bool {
     })
 }
 
-/// The claims of the pod with this ordinal, as they are made.
+/// The claims to create for the pod with this ordinal.
 pub fn new_claims(set: &StatefulSet, ordinal: i32) -> Vec<PersistentVolumeClaim> {
     let selector = set.spec.as_ref().and_then(|spec| spec.selector.match_labels.clone()).unwrap_or_default();
     let owners = retention(set).delete_with_set.then(|| vec![controller_reference(set)]);
@@ -78,14 +79,16 @@ pub fn new_claims(set: &StatefulSet, ordinal: i32) -> Vec<PersistentVolumeClaim>
     templates(set).iter().map(claim).collect()
 }
 
-/// The owners that a claim should have. `is_wanted`: the set asks for the pod, it is not scaled away.
+/// The desired owners of a claim. `is_wanted`: the pod is within the set's replicas, not removed by a
+/// scale-down.
 pub fn owners(
     claim: &PersistentVolumeClaim,
     set: &StatefulSet,
     pod: &Pod,
     is_wanted: bool,
 ) -> Vec<OwnerReference> {
-    // By name: one with another UID is an earlier set or pod, whose end must not take the claim along.
+    // Compare names: a reference with another UID is to an earlier set or pod, and deleting that one must not
+    // delete the claim.
     let is_set = |owner: &OwnerReference| owner.kind == "StatefulSet" && owner.name == name(set);
     let is_pod =
         |owner: &OwnerReference| owner.kind == "Pod" && Some(&owner.name) == pod.metadata.name.as_ref();
@@ -93,7 +96,7 @@ pub fn owners(
     let mut owners: Vec<OwnerReference> =
         now.filter(|owner| !is_set(owner) && !is_pod(owner)).cloned().collect();
     if owners.iter().any(|owner| owner.controller == Some(true)) {
-        // Somebody else decides over it.
+        // Another controller manages the claim.
         return owners;
     }
     let policy = retention(set);
@@ -105,14 +108,15 @@ pub fn owners(
     owners
 }
 
-/// The claim has these owners already.
+/// Whether the claim already has exactly these owners.
 pub fn has_owners(claim: &PersistentVolumeClaim, owners: &[OwnerReference]) -> bool {
     let now: BTreeSet<&str> =
         claim.metadata.owner_references.iter().flatten().map(|owner| owner.uid.as_str()).collect();
     now == owners.iter().map(|owner| owner.uid.as_str()).collect()
 }
 
-/// The claim is about to go with an earlier pod of the same name. A new pod has to wait for that.
+/// Whether the claim will be deleted with an earlier pod of the same name. A new pod has to wait for the
+/// deletion.
 pub fn is_stale(claim: &PersistentVolumeClaim, set: &StatefulSet, pod: &str) -> bool {
     let mut owners = claim.metadata.owner_references.iter().flatten();
     retention(set).delete_when_scaled && owners.any(|owner| owner.kind == "Pod" && owner.name == pod)
@@ -147,19 +151,20 @@ mod tests {
     }
 
     #[test]
-    fn who_owns_a_claim() {
+    fn retention_policy_determines_the_owners_of_a_claim() {
         let (none, of_set, of_pod) =
             (json!([]), owner("StatefulSet", "web", "set", true), owner("Pod", "web-0", "pod", true));
         let stranger = owner("Backup", "b", "backup", true);
-        // Policy for the end of the set and for scaling; is the pod wanted; owners before; UIDs after.
+        // Name, whenDeleted, whenScaled, whether the pod is within the replicas, owners before, expected UIDs of
+        // owners.
         let table = [
-            ("kept", "Retain", "Retain", true, none.clone(), vec![]),
-            ("kept again", "Retain", "Retain", true, json!([of_set, of_pod]), vec![]),
+            ("retained", "Retain", "Retain", true, none.clone(), vec![]),
+            ("retained, owners removed", "Retain", "Retain", true, json!([of_set, of_pod]), vec![]),
             ("with the set", "Delete", "Retain", true, none.clone(), vec!["set"]),
             ("with the set, scaled away", "Delete", "Retain", false, none.clone(), vec!["set"]),
             ("scaled away", "Retain", "Delete", false, none.clone(), vec!["pod"]),
             ("not scaled away", "Retain", "Delete", true, json!([of_pod]), vec![]),
-            ("both, wanted", "Delete", "Delete", true, json!([of_pod]), vec!["set"]),
+            ("both, not scaled away", "Delete", "Delete", true, json!([of_pod]), vec!["set"]),
             ("both, scaled away", "Delete", "Delete", false, json!([of_set]), vec!["pod"]),
             (
                 "of an earlier set",
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_claim() {
+    fn new_claim_has_its_name_labels_and_owner_from_the_set() {
         let claims = new_claims(&set("Delete", "Retain"), 3);
         assert_eq!(
             serde_json::to_value(&claims[0]).unwrap(),
@@ -211,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_an_earlier_pod_is_waited_for() {
+    fn claim_of_an_earlier_pod_is_stale() {
         let of_pod = claim(json!([owner("Pod", "web-0", "old", true)]));
         assert!(is_stale(&of_pod, &set("Retain", "Delete"), "web-0"));
         assert!(!is_stale(&of_pod, &set("Retain", "Delete"), "web-1"));

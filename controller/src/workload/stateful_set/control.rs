@@ -1,5 +1,5 @@
-//! The thin part: what changes wake a sync, and the steps. Names of pods and claims are fixed, so that nothing can be made twice:
-//! the second one is refused.
+//! Runs the StatefulSet controller: queues sets on changes and performs the steps. Pods and claims have fixed
+//! names, so nothing is created twice: the server rejects the second creation.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
 
-/// The controller.
+/// Runs the StatefulSet controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let queue = WorkQueue::new(context.options.rate_limit);
@@ -96,7 +96,7 @@ fn member_changed<K: Namespaced>(
     }
 }
 
-/// A pod may wait for the end of a claim, or for a new one.
+/// Queues the sets that a deleted claim may belong to: a pod may wait for its deletion, or for its replacement.
 fn claim_left(
     change: &Change<PersistentVolumeClaim>,
     sets: &Informer<StatefulSet>,
@@ -173,8 +173,8 @@ impl RevisionKeeper {
         Ok(())
     }
 
-    /// Today's revision, made if it is missing; and how many names were found taken so far. When the status is not written after
-    /// that, the next sync finds the revision in the history.
+    /// Returns the revision of the set's template and the collision count; creates the revision if it is missing.
+    /// If the status is not written afterwards, the next sync finds the revision in the history.
     async fn today(
         &self,
         set: &StatefulSet,
@@ -200,7 +200,7 @@ impl RevisionKeeper {
                 Ok(made) => return Ok((made, collisions)),
                 Err(error) if is_already_exists(&error) => {
                     let live = api.get(&name).await.map_err(WorkloadError::api("read", object))?;
-                    // The very one, not yet in the cache.
+                    // The same revision, not yet in the cache.
                     if live.data == revision.data {
                         return Ok((live, collisions));
                     }
@@ -238,8 +238,8 @@ impl RevisionKeeper {
         }
     }
 
-    /// The claims come first: a pod without its claim could not start. When the pod is not made after that, the next sync finds the
-    /// claims in place.
+    /// Creates the claims before the pod, because a pod cannot start without its claim. If the pod is not created
+    /// afterwards, the next sync finds the claims.
     async fn create(&self, set: &StatefulSet, pod: &Pod, ordinal: i32) -> Result<(), WorkloadError> {
         let pod_name = pod.name_any();
         if let Err(failure) = self.make_claims(set, &pod_name, ordinal).await {
@@ -253,7 +253,7 @@ impl RevisionKeeper {
                 self.fix_claims(set, &made, ordinal).await
             }
             Err(cause) => {
-                // The very pod, not yet in the cache, or one that the next sync will see.
+                // Either this pod, not yet in the cache, or another one that the next sync will find.
                 let is_taken = is_already_exists(&cause);
                 let failure = WorkloadError::Api { what: "create", object: named(pod), cause };
                 if !is_taken {
@@ -297,7 +297,7 @@ impl RevisionKeeper {
         Ok(())
     }
 
-    /// Puts the owners of the pod's claims right.
+    /// Corrects the owners of the pod's claims.
     async fn fix_claims(&self, set: &StatefulSet, pod: &Pod, ordinal: i32) -> Result<(), WorkloadError> {
         let is_wanted = ordinals(set).contains(&ordinal);
         let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
@@ -397,7 +397,7 @@ impl RevisionKeeper {
         }
     }
 
-    /// The kind in the namespace of this object.
+    /// The API for a kind in the namespace of `neighbour`.
     fn api<K: Namespaced>(&self, neighbour: &impl kube::Resource) -> Api<K> {
         let namespace = neighbour.meta().namespace.as_deref().unwrap_or_default();
         Api::namespaced(self.client.clone(), namespace)

@@ -1,7 +1,7 @@
-//! What to do next about the pods of a set. Pure functions. Upstream: stateful_set_control.go.
+//! Decides the next steps for the pods of a set. Pure functions. Upstream: stateful_set_control.go.
 //!
-//! With the policy OrderedReady one pod is made or deleted at a time, and only while all before it are available; with Parallel
-//! nothing waits for anything but the limit of a rolling update.
+//! With the policy OrderedReady, one pod is created or deleted at a time, and only while all pods before it are
+//! available. With Parallel, only the limit of a rolling update applies.
 
 use std::sync::Arc;
 
@@ -18,49 +18,50 @@ use crate::workload::ready::{is_available, is_running_and_ready};
 use orlop_client::meta::is_terminating;
 use orlop_client::pods::{is_finished, phase};
 
-/// What a sync looks at.
+/// The input of a sync.
 pub struct SetInput<'a> {
     /// The set.
     pub set: &'a StatefulSet,
-    /// The revision that the pods had before the rollout that is going on, if one is.
+    /// The revision of the pods before the rollout in progress, if any; otherwise the same as `update`.
     pub current: &'a Revision,
-    /// Today's revision.
+    /// The revision of the set's template.
     pub update: &'a Revision,
     /// The pods of the set.
     pub pods: &'a [Arc<Pod>],
-    /// A claim of the set's namespace by its name.
+    /// Looks up a claim in the set's namespace by name.
     pub claim: &'a dyn Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// One thing to do.
+/// One step.
 #[derive(Debug, PartialEq)]
 pub enum Step {
-    /// Make the claims of this pod that are missing, then the pod.
+    /// Create the pod's missing claims, then the pod.
     Create(Box<Pod>, i32),
-    /// Make the claims of a pod that waits for them.
+    /// Create the missing claims of a pending pod.
     MakeClaims(Arc<Pod>, i32),
-    /// Put the labels of the pod and the owners of its claims right.
+    /// Correct the labels of the pod and the owners of its claims.
     Fix(Arc<Pod>, i32),
-    /// Put the owners of the claims of a pod right that is scaled away.
+    /// Correct the owners of the claims of a pod that a scale-down removes.
     FixClaims(Arc<Pod>, i32),
     /// Delete the pod.
     Delete(Arc<Pod>),
 }
 
-/// What is to be done, group after group. A failure ends it. Within a group the order counts only for OrderedReady.
+/// Groups of steps, performed one group after the other. A failure ends the sync's steps. The order within a
+/// group matters only for OrderedReady.
 #[derive(Debug)]
 pub struct Plan {
-    /// Without groups there is nothing to do or something to wait for.
+    /// The groups. Empty if there is nothing to do, or the set has to wait.
     pub groups: Vec<Vec<Step>>,
-    /// The groups may be done many steps at a time.
+    /// Whether the steps of a group may run concurrently.
     pub is_parallel: bool,
     /// The status.
     pub status: StatefulSetStatus,
 }
 
-/// Pods do not wait for each other.
+/// Whether the pods do not wait for each other.
 pub fn is_parallel(set: &StatefulSet) -> bool {
     set.spec.as_ref().and_then(|spec| spec.pod_management_policy.as_deref()) == Some("Parallel")
 }
@@ -69,13 +70,13 @@ fn min_ready(set: &StatefulSet) -> i32 {
     set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0)
 }
 
-/// How pods come to today's revision; none if only by hand (OnDelete).
+/// How pods are updated to the set's template; absent if only manually (OnDelete).
 struct Rolling {
-    /// Pods before this one, counted from the first, stay as they are.
+    /// The number of pods, counted from the first, that are not updated.
     partition: i32,
-    /// Pods that may be missing at a time.
+    /// The number of pods that may be unavailable at a time.
     unavailable: i32,
-    /// The set says nothing about it.
+    /// Whether the set has no `rollingUpdate` settings.
     is_default: bool,
 }
 
@@ -93,7 +94,7 @@ fn rolling(set: &StatefulSet) -> Option<Rolling> {
     })
 }
 
-/// Decides.
+/// Decides the steps and the status.
 pub fn decide(seen: &SetInput<'_>) -> Plan {
     let set = seen.set;
     let is_parallel = is_parallel(set);
@@ -120,12 +121,13 @@ pub fn decide(seen: &SetInput<'_>) -> Plan {
     Plan { groups, is_parallel, status }
 }
 
-/// A pod by its position, if it is there.
+/// The pod at an index, if it exists.
 type PodSlot = Option<Arc<Pod>>;
 /// A pod with its ordinal.
 type Numbered = (i32, Arc<Pod>);
 
-/// The pods that are wanted, missing ones too; and those that are not, the highest ordinal first.
+/// The pods within the set's replicas, with `None` for missing ones; and the remaining pods, highest ordinal
+/// first.
 fn sorted(seen: &SetInput<'_>) -> (Vec<PodSlot>, Vec<Numbered>) {
     let range = ordinals(seen.set);
     let mut replicas: Vec<PodSlot> = vec![None; range.len()];
@@ -145,7 +147,7 @@ fn is_running_and_available(seen: &SetInput<'_>, pod: &Pod) -> bool {
     is_running_and_ready(pod) && is_available(pod, min_ready(seen.set), seen.now)
 }
 
-/// Steps for the pods that are wanted. False: what comes after has to wait.
+/// Steps for the pods within the set's replicas. Returns false if later groups have to wait.
 fn keep(seen: &SetInput<'_>, replicas: &[PodSlot], is_parallel: bool) -> (Vec<Step>, bool) {
     let mut steps = Vec::new();
     let start = ordinals(seen.set).start;
@@ -160,7 +162,7 @@ fn keep(seen: &SetInput<'_>, replicas: &[PodSlot], is_parallel: bool) -> (Vec<St
             return (steps, false);
         };
         if is_finished(pod) {
-            // It is made again when it is gone.
+            // The pod is recreated after its deletion.
             if !is_terminating(pod.as_ref()) {
                 steps.push(Step::Delete(Arc::clone(pod)));
             }
@@ -183,21 +185,23 @@ fn keep(seen: &SetInput<'_>, replicas: &[PodSlot], is_parallel: bool) -> (Vec<St
     (steps, true)
 }
 
-/// A claim of the pod to be made goes with an earlier pod of its name.
+/// Whether a claim of the pod to create will be deleted with an earlier pod of the same name.
 fn waits_for_claims(seen: &SetInput<'_>, ordinal: i32) -> bool {
     let pod = pod_name(seen.set, ordinal);
     let claims = claim_names(seen.set, ordinal).into_iter().filter_map(|name| (seen.claim)(&name));
     claims.into_iter().any(|claim| is_stale(&claim, seen.set, &pod))
 }
 
-/// Claims that are missing are right: they are made with their owners.
+/// Whether the owners of the pod's claims are correct. Missing claims count as correct: they are created with
+/// their owners.
 fn owners_are_right(seen: &SetInput<'_>, pod: &Pod, ordinal: i32) -> bool {
     let is_wanted = ordinals(seen.set).contains(&ordinal);
     let mut claims = claim_names(seen.set, ordinal).into_iter().filter_map(|name| (seen.claim)(&name));
     claims.all(|claim| has_owners(&claim, &owners(&claim, seen.set, pod, is_wanted)))
 }
 
-/// A missing pod is made from today's revision, unless the rollout has not come so far down.
+/// The missing pod at the revision it should have: the current revision if the rollout has not reached its
+/// ordinal, otherwise the update revision.
 fn versioned(seen: &SetInput<'_>, ordinal: i32) -> Pod {
     let at = ordinal - ordinals(seen.set).start;
     let old = seen.set.status.as_ref().and_then(|status| status.current_replicas).unwrap_or(0);
@@ -214,7 +218,7 @@ fn fix_claims(seen: &SetInput<'_>, condemned: &[Numbered]) -> Vec<Step> {
     wrong.map(|(ordinal, pod)| Step::FixClaims(Arc::clone(pod), *ordinal)).collect()
 }
 
-/// Steps for the pods that are scaled away. False: what comes after has to wait.
+/// Steps for the pods that a scale-down removes. Returns false if later groups have to wait.
 fn remove(seen: &SetInput<'_>, condemned: &[Numbered], is_parallel: bool) -> (Vec<Step>, bool) {
     let is_alive = |pod: &Arc<Pod>| !is_terminating(pod.as_ref());
     if is_parallel {
@@ -225,12 +229,12 @@ fn remove(seen: &SetInput<'_>, condemned: &[Numbered], is_parallel: bool) -> (Ve
     let is_broken = |pod: &&Arc<Pod>| !is_alive(pod) || !is_running_and_available(seen, pod);
     let first_broken = condemned.iter().rev().map(|(_, pod)| pod).find(is_broken);
     let is_first_broken = first_broken.is_some_and(|pod| Arc::ptr_eq(pod, highest));
-    // One that does not work goes only when none below it is broken too.
+    // An unavailable pod is deleted only if no pod below it is unavailable.
     let may_go = is_alive(highest) && (is_running_and_available(seen, highest) || is_first_broken);
     (if may_go { vec![Step::Delete(Arc::clone(highest))] } else { Vec::new() }, false)
 }
 
-/// Pods of other revisions to delete: those that do not work anyway, then as many of the others as may be missing.
+/// Deletions of pods at other revisions: all unavailable ones, then as many others as may be unavailable.
 fn update(seen: &SetInput<'_>, replicas: &[PodSlot]) -> Vec<Step> {
     let Some(rolling) = rolling(seen.set) else { return Vec::new() };
     let works = |pod: &Arc<Pod>| !is_terminating(pod.as_ref()) && is_running_and_available(seen, pod);
@@ -276,7 +280,7 @@ fn status(seen: &SetInput<'_>) -> StatefulSetStatus {
     }
 }
 
-/// When all pods are of today's revision and ready, it is the current one.
+/// Makes the update revision current once all pods have it and are ready.
 fn complete(set: &StatefulSet, status: &mut StatefulSetStatus) {
     let wanted = wanted(set);
     let all = [Some(status.replicas), status.ready_replicas, status.updated_replicas] == [Some(wanted); 3];
@@ -286,7 +290,7 @@ fn complete(set: &StatefulSet, status: &mut StatefulSetStatus) {
     }
 }
 
-/// Missing numbers are zeros: so the server leaves them out.
+/// Whether the statuses are equal. A missing number equals 0, because the server omits zeros.
 pub fn is_same_status(one: &StatefulSetStatus, other: &StatefulSetStatus) -> bool {
     let zeros = |status: &StatefulSetStatus| {
         let number = |value: Option<i32>| Some(value.unwrap_or(0));

@@ -1,4 +1,4 @@
-//! What makes a pod the n-th of its set: its name, host name, labels and volumes. Pure functions.
+//! The identity of the n-th pod of a set: its name, host name, labels and volumes. Pure functions.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume};
@@ -12,37 +12,37 @@ use crate::workload::template::pod_from;
 pub const LABEL_POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 /// Label of a pod: its ordinal.
 pub const LABEL_POD_INDEX: &str = "apps.kubernetes.io/pod-index";
-/// Label of a pod: the revision that it was made from.
+/// Label of a pod: the revision it was created from.
 pub const LABEL_REVISION: &str = "controller-revision-hash";
 
-/// The ordinal of a pod of this set, from its name; none if the name is not that of such a pod.
+/// The ordinal of a pod of this set, parsed from its name; `None` if the name is not that of such a pod.
 pub fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
     let (parent, number) = pod.metadata.name.as_deref()?.rsplit_once('-')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     if parent == name(set) && is_number { number.parse().ok() } else { None }
 }
 
-/// The name has the form of a pod of this set.
+/// Whether the name has the form of a pod of this set.
 pub fn is_member(set: &StatefulSet, pod: &Pod) -> bool {
     ordinal(set, pod).is_some()
 }
 
-/// Name of the pod with this ordinal.
+/// The name of the pod with this ordinal.
 pub fn pod_name(set: &StatefulSet, ordinal: i32) -> String {
     format!("{}-{ordinal}", name(set))
 }
 
-/// The revision that a pod was made from.
+/// The revision that a pod was created from.
 pub fn revision_of(pod: &Pod) -> &str {
     pod.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_REVISION)).map_or("", String::as_str)
 }
 
-/// The label with the pod's name is right. Services pick single pods by it.
+/// Whether the label with the pod's name is correct. Services select single pods by it.
 pub fn has_identity(pod: &Pod) -> bool {
     pod.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_POD_NAME)) == pod.metadata.name.as_ref()
 }
 
-/// A pod with this ordinal from a template. `revision` is where the template comes from.
+/// Creates a pod with this ordinal from a template. `revision` is the name of the template's revision.
 pub fn new_pod(set: &StatefulSet, template: &PodTemplateSpec, revision: &str, ordinal: i32) -> Pod {
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
     let mut pod = pod_from(template, namespace, controller_reference(set));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinals_come_from_names() {
+    fn ordinal_is_parsed_from_the_pod_name() {
         let table = [
             ("web-1-0", Some(0)),
             ("web-1-12", Some(12)),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_pod() {
+    fn new_pod_has_identity_labels_hostname_and_claim_volumes() {
         let set = set();
         let pod = new_pod(&set, &set.spec.as_ref().unwrap().template, "web-1-abc", 5);
         assert!(has_identity(&pod));

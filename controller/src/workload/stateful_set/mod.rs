@@ -1,7 +1,8 @@
-//! StatefulSets: pods with names and claims of their own, in order. Upstream: pkg/controller/statefulset.
+//! Runs StatefulSets: maintains pods with stable names and their own claims, in order. Upstream:
+//! pkg/controller/statefulset.
 //!
-//! [`identity`] is what makes a pod the n-th of its set, [`claims`] its claims and who owns them, [`revisions`] the history of the
-//! template. [`decide`] says what to do next about the pods, and [`control`] does it.
+//! [`identity`] defines the n-th pod of a set, [`claims`] its claims and their owners, [`revisions`] the
+//! history of the template. [`decide`] computes the next steps for the pods, and [`control`] performs them.
 
 pub mod claims;
 pub mod control;

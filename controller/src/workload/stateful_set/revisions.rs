@@ -1,4 +1,5 @@
-//! The history of a set's template, as ControllerRevisions. Pure functions. Upstream: pkg/controller/history.
+//! The history of a set's template, stored as ControllerRevisions. Pure functions. Upstream:
+//! pkg/controller/history.
 
 use std::collections::BTreeSet;
 
@@ -17,20 +18,20 @@ use crate::workload::template::is_same;
 
 /// Label of a revision: the hash in its name.
 pub const LABEL_HASH: &str = "controller.kubernetes.io/hash";
-/// The name of a set is cut to so many characters in the names of its revisions.
+/// The name of a set is truncated to this number of characters in the names of its revisions.
 const MAX_PREFIX: usize = 223;
 
-/// A template with its name in the history.
+/// A pod template with the name of its revision.
 #[derive(Debug, Clone)]
 pub struct Revision {
     /// Name of the ControllerRevision.
     pub name: String,
-    /// What it holds.
+    /// The pod template.
     pub template: PodTemplateSpec,
 }
 
 impl Revision {
-    /// Reads what a revision holds.
+    /// Decodes a ControllerRevision.
     pub fn of(revision: &ControllerRevision) -> Result<Self, WorkloadError> {
         let name = revision.metadata.name.clone().unwrap_or_default();
         let template = revision.data.as_ref().and_then(|data| data.0.pointer("/spec/template"));
@@ -55,7 +56,7 @@ fn data(set: &StatefulSet) -> Value {
     json!({"spec": {"template": template}})
 }
 
-/// A revision with the set's template of today.
+/// A new revision with the set's template.
 pub fn new_revision(set: &StatefulSet, number: i64, collisions: i32) -> ControllerRevision {
     let data = data(set);
     let hash = hash::of_revision(&data.to_string(), collisions);
@@ -77,7 +78,7 @@ pub fn new_revision(set: &StatefulSet, number: i64, collisions: i32) -> Controll
     }
 }
 
-/// The order of history.
+/// Sorts revisions by number, then creation time, then name.
 pub fn sort(revisions: &mut [ControllerRevision]) {
     revisions.sort_by(|a, b| {
         let created =
@@ -87,18 +88,18 @@ pub fn sort(revisions: &mut [ControllerRevision]) {
     });
 }
 
-/// Which revision is today's.
+/// The revision of the set's template.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Today {
-    /// The last one, at this position.
+    /// The latest revision, at this index.
     Last(usize),
-    /// An earlier one, at this position: it becomes the last one, with this number.
+    /// An earlier revision, at this index: it becomes the latest and is renumbered to this number.
     Again(usize, i64),
-    /// None yet; it gets this number.
+    /// No revision yet; the new one has this number.
     New(i64),
 }
 
-/// Finds today's revision in the sorted history.
+/// Finds the revision of the set's template in the sorted history.
 pub fn today(set: &StatefulSet, sorted: &[ControllerRevision]) -> Today {
     let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
     let next = sorted.last().map_or(1, |last| last.revision + 1);
@@ -111,7 +112,7 @@ pub fn today(set: &StatefulSet, sorted: &[ControllerRevision]) -> Today {
     }
 }
 
-/// Positions of revisions that nobody uses and that are more than the set keeps, the oldest first.
+/// Indexes of the unused revisions beyond the set's history limit, oldest first.
 pub fn surplus(set: &StatefulSet, sorted: &[ControllerRevision], used: &BTreeSet<&str>) -> Vec<usize> {
     let limit = set.spec.as_ref().and_then(|spec| spec.revision_history_limit).unwrap_or(10);
     let Ok(limit) = usize::try_from(limit) else { return Vec::new() };
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_is_a_patch_of_the_template() {
+    fn revision_stores_a_patch_that_replaces_the_template() {
         let revision = new_revision(&set("x"), 4, 0);
         let hash = revision.metadata.labels.as_ref().unwrap()[LABEL_HASH].clone();
         assert_eq!(revision.metadata.name, Some(format!("web-{hash}")));
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn history() {
+    fn revisions_are_reused_renumbered_and_pruned() {
         let mut history =
             vec![new_revision(&set("z"), 3, 0), new_revision(&set("x"), 1, 0), new_revision(&set("y"), 2, 0)];
         sort(&mut history);

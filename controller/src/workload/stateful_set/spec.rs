@@ -1,20 +1,20 @@
-//! What a StatefulSet asks for: its name and the ordinals of its pods.
+//! The name of a StatefulSet and the ordinals of its pods.
 
 use std::ops::Range;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 
-/// Name of the set.
+/// The name of the set.
 pub fn name(set: &StatefulSet) -> &str {
     set.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// How many pods are asked for. The server's default is 1.
+/// The desired number of pods. The server's default is 1.
 pub fn wanted(set: &StatefulSet) -> i32 {
     set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1).max(0)
 }
 
-/// The ordinals that pods should have.
+/// The desired ordinals of the pods.
 pub fn ordinals(set: &StatefulSet) -> Range<i32> {
     let start = set.spec.as_ref().and_then(|spec| spec.ordinals.as_ref()).and_then(|ordinals| ordinals.start);
     let start = start.unwrap_or(0);

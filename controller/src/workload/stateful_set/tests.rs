@@ -1,4 +1,4 @@
-//! StatefulSets on the fake API server, with the garbage collector and the protection of claims where they matter.
+//! Tests of StatefulSets on the fake API server, with the garbage collector and claim protection where needed.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn status(api: &FakeApi) -> Value {
     api.get("statefulsets", "ns/web").unwrap()["status"].clone()
 }
 
-/// Name and image of every pod.
+/// The name and image of every pod.
 fn images(api: &FakeApi) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let pods = api.list("pods").into_iter();
@@ -52,7 +52,7 @@ fn named(list: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_come_one_after_the_other_each_with_its_claim() {
+async fn pods_start_in_order_each_with_its_claim_and_stop_in_reverse_order() {
     let api = FakeApi::new();
     api.seed(set(3));
     let _running = api.start(&[run], Options::default());
@@ -92,7 +92,7 @@ async fn pods_come_one_after_the_other_each_with_its_claim() {
         assert!(events.contains(&format!("StatefulSet ns/web Normal SuccessfulCreate {told}")), "{events:?}");
     }
 
-    // Down again, from the end, one at a time; the claims stay.
+    // Scale down: pods are deleted one at a time from the highest ordinal; the claims are retained.
     api.patch("pods", "ns/web-2", "", json!({"metadata": {"finalizers": ["example.test/hold"]}}));
     api.patch("statefulsets", "ns/web", "", json!({"spec": {"replicas": 1}}));
     api.settle().await;
@@ -108,7 +108,7 @@ async fn pods_come_one_after_the_other_each_with_its_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_pod_waits_until_the_one_before_is_available() {
+async fn next_pod_waits_until_the_previous_pod_is_available() {
     let api = FakeApi::new();
     api.seed(with(set(2), json!({"minReadySeconds": 100})));
     let _running = api.start(&[run], Options::default());
@@ -123,7 +123,7 @@ async fn the_next_pod_waits_until_the_one_before_is_available() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orphan_of_the_right_name_is_adopted_and_labelled() {
+async fn orphan_with_a_member_name_is_adopted_and_labelled() {
     let api = FakeApi::new();
     for (name, labels) in [
         ("web-0", json!({"app": "web"})),
@@ -146,7 +146,7 @@ async fn an_orphan_of_the_right_name_is_adopted_and_labelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parallel_pods_wait_for_nobody() {
+async fn parallel_pods_do_not_wait_for_each_other() {
     let api = FakeApi::new();
     api.seed(with(set(4), json!({"podManagementPolicy": "Parallel", "ordinals": {"start": 3}})));
     let _running = api.start(&[run], Options::default());
@@ -155,14 +155,14 @@ async fn parallel_pods_wait_for_nobody() {
     api.patch("statefulsets", "ns/web", "", json!({"spec": {"replicas": 1}}));
     api.settle().await;
     assert_eq!(keys(&api, "pods"), ["ns/web-3"]);
-    // Another start: what is outside goes, what is missing comes.
+    // With another start ordinal, pods outside the range are deleted and missing pods are created.
     api.patch("statefulsets", "ns/web", "", json!({"spec": {"replicas": 2, "ordinals": {"start": 0}}}));
     api.settle().await;
     assert_eq!(keys(&api, "pods"), ["ns/web-0", "ns/web-1"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rolling_update_goes_down_to_the_partition_and_can_be_undone() {
+async fn rolling_update_stops_at_the_partition_and_can_be_undone() {
     let api = FakeApi::new();
     api.seed(with(set(3), json!({"updateStrategy": {"rollingUpdate": {"partition": 2}}})));
     let _running = api.start(&[run], Options::default());
@@ -174,7 +174,7 @@ async fn a_rolling_update_goes_down_to_the_partition_and_can_be_undone() {
     let found = status(&api);
     assert_eq!((&found["currentRevision"], &found["currentReplicas"]), (&first, &json!(2)));
     assert_eq!(found["updatedReplicas"], 1);
-    // A pod before the partition comes back as it was.
+    // A pod below the partition is recreated at its old revision.
     api.delete_with("pods", "ns/web-0", json!({"gracePeriodSeconds": 0}));
     run_pods(&api, |_| {}).await;
     assert_eq!(images(&api)[0].1, "v1");
@@ -202,7 +202,7 @@ async fn a_rolling_update_goes_down_to_the_partition_and_can_be_undone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_never_worked_do_not_stop_an_update_of_parallel_ones() {
+async fn unavailable_pods_do_not_block_a_parallel_update() {
     let api = FakeApi::new();
     api.seed(with(set(3), json!({"podManagementPolicy": "Parallel"})));
     let _running = api.start(&[run], Options::default());
@@ -210,7 +210,7 @@ async fn pods_that_never_worked_do_not_stop_an_update_of_parallel_ones() {
     set_image(&api, "v2");
     api.settle().await;
     assert_eq!(images(&api), named(&[("web-0", "v2"), ("web-1", "v2"), ("web-2", "v2")]));
-    // Of those that work only as many go as may be missing.
+    // Of the available pods, only `maxUnavailable` are deleted at a time.
     run_pods(&api, |_| {}).await;
     api.patch(
         "statefulsets",
@@ -226,7 +226,7 @@ async fn pods_that_never_worked_do_not_stop_an_update_of_parallel_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_on_delete_only_pods_that_somebody_deletes_are_updated() {
+async fn on_delete_strategy_updates_only_deleted_pods() {
     let api = FakeApi::new();
     api.seed(with(
         set(2),
@@ -244,7 +244,7 @@ async fn with_on_delete_only_pods_that_somebody_deletes_are_updated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_over_is_made_again() {
+async fn failed_pod_is_recreated() {
     let api = FakeApi::new();
     api.seed(set(2));
     let _running = api.start(&[run], Options::default());
@@ -256,7 +256,7 @@ async fn a_pod_that_is_over_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_go_as_the_policy_says() {
+async fn retention_policy_decides_which_claims_are_deleted() {
     const ALL: [Run; 3] = [run, gc::owners::run, protection::claim::run];
     for (deleted, scaled, after_scaling, after_deletion) in [
         ("Retain", "Retain", 3, 3),
@@ -275,7 +275,7 @@ async fn claims_go_as_the_policy_says() {
         run_pods(&api, |_| {}).await;
         assert_eq!(keys(&api, "pods"), ["ns/web-0"], "{when}");
         assert_eq!(keys(&api, "persistentvolumeclaims").len(), after_scaling, "{when}");
-        // Up again: with new claims or the old ones.
+        // Scale up again, with new or retained claims.
         api.patch("statefulsets", "ns/web", "", json!({"spec": {"replicas": 2}}));
         run_pods(&api, |_| {}).await;
         assert_eq!(keys(&api, "pods").len(), 2, "{when}");
