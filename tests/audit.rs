@@ -79,10 +79,10 @@ async fn unknown_volumes_are_found_adopted_and_deleted() {
     // Without confirmation nothing is deleted, and a volume that the API knows never is.
     let said = run(&["--delete", &junk]);
     assert_eq!(said.code, 2);
-    assert!(said.errors.contains("give --yes"), "{}", said.errors);
+    assert!(said.errors.contains("use --yes"), "{}", said.errors);
     for (flag, handle, why) in [
-        ("--delete", &known, "it is known (persistentvolume/pv); nothing was done"),
-        ("--adopt", &known, "it is known (persistentvolume/pv); nothing was done"),
+        ("--delete", &known, "it is known (persistentvolume/pv); it was not changed"),
+        ("--adopt", &known, "it is known (persistentvolume/pv); it was not changed"),
         ("--delete", &"no-such-handle".to_owned(), "it is missing in the driver"),
         ("--delete", &"nobody".to_owned(), "no driver has such a volume"),
     ] {

@@ -68,14 +68,14 @@ async fn objects_are_shown_as_of_any_revision() {
         ),
         (&["why", "sc/none"], "cannot explain storageclass none"),
         (&["get", "sc/two"], "restore it with `orlop undelete storageclass/two`"),
-        (&["get", "sc", "--as-of", "999999"], "revision 999999 has not come yet"),
-        (&["get", "sc", "--as-of", "2000-01-01T00:00:00Z"], "the first write came later"),
-        (&["undelete", "sc/two"], "give --yes"),
+        (&["get", "sc", "--as-of", "999999"], "revision 999999 is in the future"),
+        (&["get", "sc", "--as-of", "2000-01-01T00:00:00Z"], "the first write is newer"),
+        (&["undelete", "sc/two"], "use --yes"),
         (
             &["undelete", "sc/one", "--yes"],
             "cannot undelete storageclass one: there is an object of that name",
         ),
-        (&["record", "-o", "/nowhere/at/all"], "there is no folder /nowhere/at"),
+        (&["record", "-o", "/nowhere/at/all"], "the directory /nowhere/at"),
     ] {
         let said = ask(args);
         assert!(said.code == 2 && said.errors.contains(wanted), "{args:?}: {} {}", said.code, said.errors);

@@ -430,7 +430,7 @@ async fn server_starts_from_the_recording_of_another() {
         assert_eq!(times(&here), times(&was));
         verb(&there, "namespaces/default/configmaps/gone", "undelete", json!({})).await.expect(200);
         let log = second.server().log();
-        assert!(log.contains("captures have no values of Secrets"), "{log}");
+        assert!(log.contains("captures do not contain the values of Secrets"), "{log}");
         second.kill().await;
         let data = second.data_dir().display().to_string();
         if !flags.contains(&"memory") {

@@ -92,10 +92,11 @@ async fn explain_and_undo_examples_explain_and_restore() {
     run_examples("docs/explain-and-undo.md", 10).await;
 }
 
-/// Runs the section "Why is it Pending" of a document, which has at least this number of commands.
+/// Runs the section "Find out why a claim is Pending" of a document, which has at least this number of commands.
 async fn run_examples(page: &str, least: usize) {
     let text = std::fs::read_to_string(format!("{}/{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    let section = text.split("## Why is it Pending\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let section =
+        text.split("## Find out why a claim is Pending\n").nth(1).and_then(|rest| rest.split("\n## ").next());
     let examples = examples(section.unwrap_or_else(|| panic!("{page} has no such section")));
     assert!(examples.len() >= least, "{page}: {} commands", examples.len());
     let mut plane = Plane::of(Layout::OneProcess).start().await;

@@ -37,7 +37,7 @@ async fn plays(name: &str, steps: usize) {
     let output = lab(&["run", name, "--pace", "0", "--node-monitor-grace-period", "5s"]).await;
     let said = ends(&output, 0);
     assert!(said.contains(&format!("\n{steps}. ")), "{said}");
-    assert!(said.contains(&format!("That was {name}.")), "{said}");
+    assert!(said.contains(&format!("End of {name}.")), "{said}");
 }
 
 #[tokio::test]
@@ -125,9 +125,9 @@ async fn other_servers_and_unexpected_states_are_reported() {
     let map = json!({"metadata": {"name": "lab"}, "data": {"silent.heard": "", "faults.heard": "[]"}});
     plane.http().create("/api/v1/namespaces/default/configmaps", &map).await;
     let said = ends(&lab(&["run", "bind", "--pace=0", "--patience=1s", "--server", &url]).await, 1);
-    assert!(said.contains("expected within 1 s") && said.contains("there is, at"), "{said}");
+    assert!(said.contains("expected within 1 s") && said.contains("actual state of"), "{said}");
     let said = ends(&lab(&["run", "nonsense"]).await, 2);
-    assert!(said.contains("there is no story \"nonsense\"; there are bind, "), "{said}");
+    assert!(said.contains("there is no scenario \"nonsense\"; the scenarios are bind, "), "{said}");
     let said = ends(&lab(&["list"]).await, 0);
     assert_eq!(said.lines().count(), 8, "{said}");
 }

@@ -31,7 +31,7 @@ pub(crate) enum RowName {
     /// A node agent: pods with a volume each mounted and unmounted, and the cost of an idle agent; needs root
     Node,
     /// Memory of the server process
-    ProcessMemory,
+    Memory,
     /// From exec to ready
     Start,
     /// Processor time of an idle server
@@ -52,7 +52,7 @@ impl RowName {
         RowName::Bind,
         RowName::Csi,
         RowName::Node,
-        RowName::ProcessMemory,
+        RowName::Memory,
         RowName::Start,
         RowName::Idle,
         RowName::Disk,
@@ -70,7 +70,7 @@ impl RowName {
             RowName::Bind => "bind",
             RowName::Csi => "csi",
             RowName::Node => "node",
-            RowName::ProcessMemory => "memory",
+            RowName::Memory => "memory",
             RowName::Start => "start",
             RowName::Idle => "idle",
             RowName::Disk => "disk",
@@ -82,7 +82,7 @@ impl RowName {
         match self {
             RowName::Csi => Some("it starts a CSI driver beside the server"),
             RowName::Node => Some("it makes this machine a node of the server"),
-            RowName::ProcessMemory => Some("it reads the memory of the server's process"),
+            RowName::Memory => Some("it reads the memory of the server's process"),
             RowName::Start => Some("it starts the server again and again"),
             RowName::Idle => Some("it reads the processor time of the server's process"),
             RowName::Disk => Some("it reads the server's data directory"),

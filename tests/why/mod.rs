@@ -277,7 +277,7 @@ async fn refused(plane: &Plane) {
         &http,
         "statefulsets.apps/web",
         "QuotaExceeded",
-        &["Claim d-web-0", "quota q", "asks for 5Gi"],
+        &["Claim d-web-0", "quota q", "requests 5Gi"],
     )
     .await;
     println!("{}", read(plane, "statefulset/web", "default"));

@@ -279,7 +279,7 @@ fn pairs() -> Vec<Pair> {
             code: "WaitsForPod",
             rule: None,
             more: vec![class("wait", "kubernetes.io/no-provisioner", "WaitForFirstConsumer")],
-            ..unfit("class that waits", of_class("wait"), of_class("wait"), "", "make the pod")
+            ..unfit("class that waits", of_class("wait"), of_class("wait"), "", "create the pod")
         },
         Pair { name: "the pod may not run where the volume is", ..local(json!([zone("a")])) },
         Pair { name: "nor at its other places", ..local(json!([zone("a"), zone("c")])) },

@@ -35,7 +35,7 @@ pub(crate) async fn run(name: RowName, environment: &Environment) -> Result<Done
         RowName::Bind => bind::run(environment).await,
         RowName::Csi => csi::run(environment).await,
         RowName::Node => node::run(environment).await,
-        RowName::ProcessMemory => memory::run(environment).await,
+        RowName::Memory => memory::run(environment).await,
         RowName::Start => start::run(environment).await,
         RowName::Idle => idle::run(environment).await,
         RowName::Disk => disk::run(environment).await,
