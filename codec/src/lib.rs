@@ -1,7 +1,8 @@
-//! Bytes to objects and back, as pure functions: decoding, encoding, patches, and managed fields with server-side apply.
+//! Converts bytes to objects and back with pure functions: decoding, encoding, patches, and managed fields
+//! with server-side apply.
 //!
-//! Reading order: [`decode`] reads bodies, [`encode`] writes answers and stored bytes, [`patch`] applies patches,
-//! [`managed_fields`] tracks the owner of each field.
+//! Reading order: [`decode`] reads request bodies, [`encode`] writes responses and stored bytes, [`patch`]
+//! applies patches, [`managed_fields`] tracks the owner of each field.
 
 pub mod decode;
 pub mod encode;

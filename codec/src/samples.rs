@@ -1,4 +1,4 @@
-//! An object of every kind, for tests and as seeds of the fuzz targets.
+//! Provides a sample object of every kind, for tests and as seeds of the fuzz targets.
 
 use orlop_api::object::Object;
 #[cfg(test)]
@@ -27,7 +27,7 @@ fn metadata(name: &str) -> Value {
     })
 }
 
-/// The members of an object of a kind besides its metadata; nothing for kinds that have no sample.
+/// The members of a kind's sample apart from its metadata; empty for kinds without a sample.
 fn members(group: &str, plural: &str) -> Value {
     match (group, plural) {
         ("", "configmaps") => json!({
@@ -150,7 +150,7 @@ fn pod() -> Value {
     })
 }
 
-/// The sample of a kind, as it is sent, without kind and apiVersion.
+/// The sample of a kind as sent by a client, without kind and apiVersion.
 pub fn sent(kind: &dyn Kind) -> Value {
     let names = kind.names();
     let mut object = members(names.group, names.plural);
@@ -158,14 +158,14 @@ pub fn sent(kind: &dyn Kind) -> Value {
     object
 }
 
-/// The sample of a kind, as it is stored.
+/// The sample of a kind as stored.
 pub fn object(kind: &dyn Kind) -> Object {
     let text = sent(kind).to_string();
     let decoded = decode_object(kind, Media::Json, text.as_bytes(), FieldValidation::Strict);
     decoded.unwrap_or_else(|error| panic!("the sample of {}: {error}", kind.names().plural)).object
 }
 
-/// A sample of every built-in kind that is stored, as it is shown.
+/// A sample of every stored built-in kind, in the form that the API returns.
 #[cfg(test)]
 pub fn sample_objects() -> Vec<(&'static dyn Kind, Object)> {
     let kinds = BUILTIN_KINDS.iter().copied().filter(|kind| kind.verbs().contains(&"get"));

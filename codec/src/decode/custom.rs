@@ -1,5 +1,5 @@
-//! From a body, or a document in memory, to an object of a custom kind: what is not declared is
-//! dropped and noted, as unknown fields of given kinds are.
+//! Decodes a body, or a document in memory, into an object of a custom kind. Undeclared fields are dropped
+//! and reported, like unknown fields of built-in kinds.
 
 use orlop_api::object::Object;
 use orlop_api::registry::Kind;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::body::read_open;
 use super::{Conformed, Decoded, FieldValidation, Media, conform_open};
 
-/// Decodes the body of a create or an update. Both `kind` and `apiVersion` have to be there.
+/// Decodes the body of a create or an update. `kind` and `apiVersion` are required.
 pub(crate) fn object(
     kind: &dyn Kind,
     media: Media,

@@ -1,16 +1,16 @@
-//! Members that stand twice in an object, in text that is merged before it is fitted to a type.
+//! Finds duplicate members in JSON text that is merged before it is fitted to a type.
 
 use std::collections::HashSet;
 
 use super::json::Reader;
 use super::source::{Source, SyntaxError, Token};
 
-/// The paths of members that stand twice, such as `data.a`, in the order found. Text that is no
-/// JSON has none; whoever reads it says what is wrong.
+/// Returns the paths of duplicate members, such as `data.a`, in order of appearance. Invalid JSON has none;
+/// the parser that reads it next reports the error.
 pub(super) fn find(json: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut reader = Reader::new(json);
-    // What was found before a fault is as good as nothing: the fault is told instead.
+    // Duplicates found before a syntax error are dropped: the error is reported instead.
     match value(&mut reader, "", &mut found) {
         Ok(()) => found,
         Err(SyntaxError(_)) => Vec::new(),
@@ -46,7 +46,7 @@ mod tests {
     use super::find;
 
     #[test]
-    fn paths_of_what_stands_twice() {
+    fn duplicate_members_are_found_with_their_path() {
         assert_eq!(find(br#"{"data":{"x":"1","x":"2"},"a":[{"b":1,"b":2}]}"#), ["data.x", "a[0].b"]);
         assert!(find(br#"{"a":1,"b":{"a":1}}"#).is_empty());
         assert!(find(br#"{"a":1,"a":"#).is_empty());

@@ -1,9 +1,9 @@
-//! From bytes to objects: JSON, YAML and protobuf bodies become [`Object`]s that fit their kind's
-//! type, or an error in upstream's words.
+//! Decodes JSON, YAML and protobuf bodies into [`Object`]s that fit the type of their kind. Errors have
+//! upstream's messages.
 //!
-//! Reading order: `source` is a document read step by step, `json` reads one from text, `walk`
-//! fits it to the arena of types, `scalar` and `time` make values canonical, `yaml` and `protobuf`
-//! turn their forms into a document in memory first, `body` puts the errors together.
+//! Reading order: `source` reads a document step by step, `json` reads one from text, `walk` fits it to the
+//! arena of types, `scalar` and `time` canonicalize values, `yaml` and `protobuf` first convert their formats
+//! to a document in memory, and `body` assembles the errors.
 
 mod body;
 mod custom;
@@ -26,18 +26,18 @@ use serde_json::{Map, Value};
 pub use body::{conform_patched, decode_named, decode_typed};
 pub use walk::Finding;
 
-/// What is done about unknown and duplicate fields.
+/// How unknown and duplicate fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldValidation {
     /// They are dropped.
     Ignore,
-    /// They are dropped, and a warning says so.
+    /// They are dropped with a warning.
     Warn,
-    /// The request is refused.
+    /// The request is rejected.
     Strict,
 }
 
-/// The form of a request's body.
+/// The format of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// `application/json`
@@ -51,28 +51,28 @@ pub enum Media {
 /// A decoded body.
 #[derive(Debug)]
 pub struct Decoded {
-    /// The object; it fits its kind's type and carries neither `kind` nor `apiVersion`.
+    /// The object. It fits the type of its kind and has neither `kind` nor `apiVersion`.
     pub object: Object,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
-    /// `apiVersion` and `kind` as the body gives them; empty when it does not.
+    /// `apiVersion` and `kind` as they appear in the body; empty if missing.
     pub type_meta: (String, String),
 }
 
-/// A document that was fitted to a type.
+/// A document fitted to a type.
 #[derive(Debug)]
 pub struct Conformed {
     /// The members, without the document's own `kind` and `apiVersion`.
     pub object: Map<String, Value>,
-    /// Paths of the fields that the type does not know, such as `spec.containers[0].foo`.
+    /// Paths of unknown fields, such as `spec.containers[0].foo`.
     pub unknown: Vec<String>,
-    /// `apiVersion` and `kind` as the document gives them; empty when it does not.
+    /// `apiVersion` and `kind` as they appear in the document; empty if missing.
     pub type_meta: (String, String),
 }
 
-/// Decodes the body of a create or an update. A missing `kind` or `apiVersion` is taken from the
-/// path; another one is refused, as are, with [`FieldValidation::Strict`], unknown and duplicate
-/// fields. Errors are 400 in upstream's words.
+/// Decodes the body of a create or an update. A missing `kind` or `apiVersion` defaults to that of the
+/// path, and a different one is rejected. [`FieldValidation::Strict`] also rejects unknown and duplicate
+/// fields. Errors are 400 with upstream's message.
 pub fn decode_object(
     kind: &dyn Kind,
     media: Media,
@@ -86,17 +86,16 @@ pub fn decode_object(
     }
 }
 
-/// Reads the document of an apply: YAML, of which JSON is a part. With it come lines about keys that
-/// are given twice, such as `line 9: key "a" already set in map`. The error is go-yaml's text.
+/// Reads the document of an apply as YAML, which includes JSON. Also returns a line for each duplicate key,
+/// such as `line 9: key "a" already set in map`. The error is go-yaml's text.
 pub fn read_yaml(body: &[u8]) -> Result<(Value, Vec<String>), String> {
     let document = yaml::read(body)?;
     Ok((document.value, document.duplicates))
 }
 
-/// Fits a document in memory (such as a patched object) to a type: unknown fields are dropped and
-/// listed, scalars made canonical, empty values left out or filled in. The error is upstream's
-/// text for a value that does not fit, such as `json: cannot unmarshal number into Go struct field
-/// ConfigMap.data of type string`.
+/// Fits a document in memory, such as a patched object, to a type: drops and lists unknown fields,
+/// canonicalizes scalars, and omits or fills in empty values. The error is upstream's text for a value that
+/// does not fit, such as `json: cannot unmarshal number into Go struct field ConfigMap.data of type string`.
 pub fn conform(value: Value, ty: TypeId) -> Result<Conformed, String> {
     let walked = walk::walk(&mut source::InMemory::new(value), ty).map_err(|error| error.0)?;
     if let Some(text) = walked.bad_type_meta.or(walked.misfit) {
@@ -118,14 +117,14 @@ pub fn conform_to(kind: &dyn Kind, value: Value) -> Result<Conformed, String> {
     conform(value, ty)
 }
 
-/// Fits a document to what every object has, its metadata, and leaves the rest as it is.
+/// Fits the metadata of a document to `ObjectMeta` and leaves the rest unchanged.
 pub fn conform_open(value: Value) -> Result<Conformed, String> {
     let ty = types().named(orlop_openapi::OPEN_OBJECT).ok_or("no open type is known")?;
     conform(value, ty)
 }
 
-/// Fits the result of a strategic merge patch to its type. What the result says of its own kind and
-/// version means nothing, as upstream. The error is upstream's text.
+/// Fits the result of a strategic merge patch to its type. Like upstream, it ignores the `kind` and
+/// `apiVersion` of the result. The error is upstream's text.
 pub fn conform_merged(mut value: Value, ty: TypeId) -> Result<Conformed, String> {
     if let Some(text) = unstructured::misfit(&value, ty) {
         return Err(text);
@@ -134,7 +133,7 @@ pub fn conform_merged(mut value: Value, ty: TypeId) -> Result<Conformed, String>
     conform(value, ty)
 }
 
-/// What is wrong with a JSON text, in the words of Go's `encoding/json`; `None` when it is sound.
+/// The syntax error in a JSON text, as Go's `encoding/json` reports it; `None` if the text is valid.
 pub fn syntax_fault(json: &[u8]) -> Option<String> {
     use source::Source;
     let mut reader = json::Reader::new(json);
@@ -142,12 +141,12 @@ pub fn syntax_fault(json: &[u8]) -> Option<String> {
     read.err().map(|error| error.0)
 }
 
-/// The paths of members that stand twice in JSON text, such as `data.a`.
+/// The paths of duplicate members in JSON text, such as `data.a`.
 pub fn duplicate_fields(json: &[u8]) -> Vec<String> {
     duplicates::find(json)
 }
 
-/// An empty object of a type: just the members that are always written. Watch bookmarks carry one.
+/// An empty object of a type, with only the members that are always written. Watch bookmarks carry one.
 pub fn zero_object(ty: TypeId) -> Value {
     Value::Object(walk::zero_map(types().get(ty)))
 }

@@ -1,38 +1,38 @@
-//! Where values come from: one step of a document at a time, so that the same walk reads text from
-//! the wire and documents that are already in memory.
+//! Reads a document one step at a time, so that the same walk handles text from the wire and documents in
+//! memory.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-/// The beginning of a value.
+/// The start of a value.
 #[derive(Debug)]
 pub(super) enum Token<'a> {
     Null,
     Bool(bool),
-    /// The literal, as it was written.
+    /// The literal, as written.
     Number(Cow<'a, str>),
     String(Cow<'a, str>),
-    /// Read on with [`Source::item`].
+    /// An array; read its items with [`Source::item`].
     Array,
-    /// Read on with [`Source::key`].
+    /// An object; read its members with [`Source::key`].
     Object,
 }
 
-/// The document is no JSON; the text is upstream's.
+/// The document is not valid JSON; the text is upstream's.
 #[derive(Debug)]
 pub(super) struct SyntaxError(pub(super) String);
 
-/// A document, read from front to back.
+/// A document, read sequentially.
 pub(super) trait Source<'a> {
-    /// The next value. Arrays and objects must then be read to their end, or skipped.
+    /// Reads the next value. Arrays and objects must then be read to their end, or skipped.
     fn value(&mut self) -> Result<Token<'a>, SyntaxError>;
-    /// In an object: the next key, or `None` at its end.
+    /// In an object: reads the next key, or returns `None` at the end.
     fn key(&mut self) -> Result<Option<Cow<'a, str>>, SyntaxError>;
-    /// In an array: whether there is another item.
+    /// In an array: whether another item follows.
     fn item(&mut self) -> Result<bool, SyntaxError>;
 
-    /// Reads what is left of a value of which `token` was the beginning.
+    /// Skips the rest of a value that starts with `token`.
     fn skip(&mut self, token: &Token<'a>) -> Result<(), SyntaxError>;
 }
 

@@ -1,6 +1,6 @@
-//! Why the result of a strategic merge patch does not fit its type. Upstream reads such a result
-//! from maps in memory and not from JSON text (apimachinery `pkg/runtime/converter.go`), says it in
-//! other words, and takes a few things that JSON text may not hold.
+//! Reports why the result of a strategic merge patch does not fit its type. Upstream reads such a result from
+//! maps in memory, not from JSON text (apimachinery `pkg/runtime/converter.go`). Its messages differ, and it
+//! accepts a few values that are invalid in JSON text.
 
 use orlop_openapi::{Scalar, Shape, TypeId, types};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::scalar::{self, Refused};
 use super::source::{InMemory, Source};
 
-/// The complaint about the first value that does not fit, or `None`.
+/// The error about the first value that does not fit, or `None`.
 pub(super) fn misfit(document: &Value, ty: TypeId) -> Option<String> {
     let Value::Object(members) = document else { return structure(document, ty) };
     let text = Shape::Scalar(Scalar::String);
@@ -16,7 +16,7 @@ pub(super) fn misfit(document: &Value, ty: TypeId) -> Option<String> {
     type_meta.filter_map(|value| fault(value, &text)).next().or_else(|| structure(document, ty))
 }
 
-/// Makes whole numbers of those that were written with a fraction of nothing, as upstream does.
+/// Converts numbers with a zero fraction to integers, as upstream does.
 pub(super) fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -47,7 +47,7 @@ fn structure(value: &Value, ty: TypeId) -> Option<String> {
 fn fault(value: &Value, shape: &Shape) -> Option<String> {
     match (shape, value) {
         (_, Value::Null) | (Shape::Json, _) => None,
-        // Custom kinds are not patched this way.
+        // Custom kinds do not support strategic merge patches.
         (Shape::Inline(_) | Shape::Deduced, _) => None,
         (Shape::Either(id), Value::Object(_)) => structure(value, *id),
         (Shape::Either(id), Value::Array(items)) => {
@@ -75,7 +75,7 @@ fn scalar_fault(value: &Value, wanted: Scalar) -> Option<String> {
             Some(format!("cannot convert int64 to {name}"))
         }
         (Scalar::Float, Value::Number(_)) => None,
-        // Too large a number is left to the reader of texts.
+        // The decoder reports numbers that are out of range.
         (Scalar::Int32 | Scalar::Int64, Value::Number(number)) => {
             let is_broken = number.as_f64().is_some_and(|float| float.fract() != 0.0);
             is_broken.then(|| format!("cannot convert float64 to {name}"))
@@ -93,7 +93,7 @@ fn scalar_fault(value: &Value, wanted: Scalar) -> Option<String> {
     }
 }
 
-/// The complaint of a type that reads itself.
+/// The error of a type with its own parser.
 fn own_fault(value: &Value, wanted: Scalar) -> Option<String> {
     let mut token = InMemory::new(value.clone()).value().ok()?;
     match scalar::read(wanted, &mut token) {
@@ -106,7 +106,7 @@ fn own_fault(value: &Value, wanted: Scalar) -> Option<String> {
     }
 }
 
-/// What Go calls the kind of a value that was read from JSON.
+/// The name of Go's kind for a value decoded from JSON.
 fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misfits_are_the_converter_s() {
+    fn misfits_are_reported_with_upstream_converter_messages() {
         let ty = types().named("io.k8s.api.core.v1.Pod").unwrap();
         for (document, want) in [
             (json!({"metadata": {"name": "a", "labels": {"a": "b"}, "finalizers": null}}), None),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_of_nothing_go() {
+    fn zero_fractions_are_removed_from_numbers() {
         let mut value = json!({"a": [5.0, 1.5, "2.0"], "b": -3.0});
         whole_numbers(&mut value);
         assert_eq!(value, json!({"a": [5, 1.5, "2.0"], "b": -3}));

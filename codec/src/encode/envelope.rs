@@ -1,5 +1,5 @@
-//! Answers as copies of stored bytes: a prefix with kind and apiVersion where the wire wants one,
-//! and the resourceVersion spliced in.
+//! Writes responses by copying stored bytes, with a prefix for kind and apiVersion where needed and the
+//! resourceVersion spliced in.
 
 use std::io::Write;
 
@@ -23,20 +23,20 @@ pub fn write_object(out: &mut Vec<u8>, kind: &dyn Kind, record: StoredObject<'_>
     }
     out.extend_from_slice(names.version.as_bytes());
     out.extend_from_slice(b"\",");
-    // The stored bytes start with the brace that the prefix has opened already.
+    // The prefix already contains the opening brace of the stored bytes.
     write_body(out, kind, record, 1);
 }
 
 /// Appends a stored object as an item of a list, without kind and apiVersion.
 pub fn write_item(out: &mut Vec<u8>, kind: &dyn Kind, record: StoredObject<'_>) {
-    // Items of custom kinds say what they are.
+    // Items of custom kinds include kind and apiVersion.
     if kind.is_custom() {
         return write_whole(out, kind, record);
     }
     write_body(out, kind, record, 0);
 }
 
-/// Appends a record of a custom kind: as its schema shows it, all members in alphabetical order.
+/// Appends a record of a custom kind as its schema shows it, with all members in alphabetical order.
 fn write_whole(out: &mut Vec<u8>, kind: &dyn Kind, record: StoredObject<'_>) {
     let object = stored::decode_as(kind, record);
     // Writing JSON into memory cannot fail.

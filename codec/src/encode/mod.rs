@@ -1,5 +1,6 @@
-//! From objects to bytes. Stored bytes are copied ([`envelope`]); only what has to look different (tables, metadata
-//! alone, YAML, protobuf) is decoded first. [`negotiate`] chooses the form of an answer.
+//! Encodes objects as bytes. Stored bytes are copied ([`envelope`]); an object is decoded first only for
+//! output that differs (tables, metadata alone, YAML, protobuf). [`negotiate`] chooses the format of a
+//! response.
 
 pub mod envelope;
 pub mod negotiate;

@@ -1,8 +1,9 @@
-//! What the client accepts, and which of it is served (upstream: response media types).
+//! Negotiates the response format between the client's `Accept` header and the available media types
+//! (upstream: response media types).
 
 use orlop_api::status::ApiError;
 
-/// The text form of an answer.
+/// The media type of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// `application/json`
@@ -13,20 +14,20 @@ pub enum Media {
     Protobuf,
 }
 
-/// What becomes of the object.
+/// How the object is transformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transform {
-    /// The object as it is.
+    /// The object unchanged.
     Object,
-    /// A table; the version of meta.k8s.io it is in.
+    /// A table, in this version of meta.k8s.io.
     Table(&'static str),
-    /// Metadata alone; the version of meta.k8s.io it is in.
+    /// Metadata alone, in this version of meta.k8s.io.
     Metadata(&'static str),
-    /// A list of metadata alone; the version of meta.k8s.io it is in.
+    /// A list of metadata alone, in this version of meta.k8s.io.
     MetadataList(&'static str),
 }
 
-/// The kind of endpoint, which decides what can be served.
+/// The type of endpoint, which determines the available formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// One object.
@@ -37,16 +38,16 @@ pub enum Endpoint {
     Watch,
 }
 
-/// The form of an answer.
+/// The format of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestedEncoding {
-    /// The text form.
+    /// The media type.
     pub media: Media,
-    /// What becomes of the object.
+    /// How the object is transformed.
     pub transform: Transform,
-    /// A stream is answered; protobuf's type says so.
+    /// Whether the response is a stream; the protobuf media type includes this.
     pub stream: bool,
-    /// `pretty=1` stood in the clause.
+    /// Whether the clause contains `pretty=1`.
     pub pretty: bool,
 }
 
@@ -55,10 +56,10 @@ impl RequestedEncoding {
     pub const JSON: RequestedEncoding =
         RequestedEncoding { media: Media::Json, transform: Transform::Object, stream: false, pretty: false };
 
-    /// The `Content-Type` of the answer.
+    /// The `Content-Type` of the response.
     pub fn content_type(&self) -> &'static str {
         match (self.media, self.stream) {
-            // A JSON stream is labelled as plain JSON, also when a stream was asked for.
+            // A JSON stream has the plain JSON type even if the client requested a stream.
             (Media::Json, _) => "application/json",
             (Media::Yaml, _) => "application/yaml",
             (Media::Protobuf, true) => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -94,7 +95,7 @@ fn clauses(accept: &str) -> Vec<Clause<'_>> {
             Clause { base, params, quality }
         })
         .collect();
-    // Stable: clauses of the same quality keep the client's order.
+    // The sort is stable: clauses of equal quality stay in the client's order.
     list.sort_by(|a, b| b.quality.total_cmp(&a.quality));
     list
 }
@@ -102,7 +103,7 @@ fn clauses(accept: &str) -> Vec<Clause<'_>> {
 const ALL: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// Chooses the form of an answer, or says what could have been had (406).
+/// Chooses the format of a response. The error is a 406 that lists the available formats.
 pub fn negotiate(
     accept: Option<&str>,
     endpoint: Endpoint,
@@ -119,7 +120,7 @@ pub fn negotiate(
             "*/*" | "application/json" => Media::Json,
             "application/yaml" => Media::Yaml,
             "application/vnd.kubernetes.protobuf" => Media::Protobuf,
-            // Upstream's router knows no `application/*` and no other case.
+            // Upstream's router does not match `application/*` and is case-sensitive.
             _ => continue,
         };
         known_base = true;
@@ -141,7 +142,7 @@ pub fn negotiate(
     Err(ApiError::not_acceptable(format!("only the following media types are accepted: {offered}")))
 }
 
-/// The form a clause asks for, `None` when it cannot be had from this endpoint.
+/// The format that a clause requests, or `None` if this endpoint does not support it.
 fn clause_form(clause: &Clause<'_>, media: Media, endpoint: Endpoint) -> Option<RequestedEncoding> {
     let mut wanted = RequestedEncoding { media, transform: Transform::Object, stream: false, pretty: false };
     let (mut target, mut version, mut group) = ("", "", "");
@@ -157,7 +158,7 @@ fn clause_form(clause: &Clause<'_>, media: Media, endpoint: Endpoint) -> Option<
                 }
                 wanted.stream = true;
             }
-            // Tolerated: sv, export, profile and what clients invent.
+            // Ignored: sv, export, profile and unknown parameters.
             _ => {}
         }
     }
@@ -171,7 +172,7 @@ fn clause_form(clause: &Clause<'_>, media: Media, endpoint: Endpoint) -> Option<
         _ => return None,
     };
     wanted.transform = match (target, media) {
-        // A table has no protobuf form.
+        // Tables have no protobuf form.
         ("Table", Media::Json | Media::Yaml) => Transform::Table(version),
         ("PartialObjectMetadata", _) => Transform::Metadata(version),
         ("PartialObjectMetadataList", _) => Transform::MetadataList(version),
@@ -180,14 +181,14 @@ fn clause_form(clause: &Clause<'_>, media: Media, endpoint: Endpoint) -> Option<
     Some(wanted)
 }
 
-/// The media type for an error: the first of the client's that a Status can be written in, or JSON.
+/// The media type for an error: the client's first choice that can encode a Status, otherwise JSON.
 pub fn error_media(accept: Option<&str>) -> Media {
     let accept = accept.unwrap_or_default();
     for clause in clauses(accept) {
         match clause.base {
             "application/yaml" => return Media::Yaml,
             "*/*" | "application/json" => return Media::Json,
-            // What a table or metadata were asked of has nothing to say about a Status.
+            // A clause that requests a table or metadata does not apply to a Status.
             "application/vnd.kubernetes.protobuf" if clause.params.iter().all(|(key, _)| *key != "as") => {
                 return Media::Protobuf;
             }

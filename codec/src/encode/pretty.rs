@@ -1,6 +1,6 @@
-//! Indents JSON text without taking it apart, so that the order of members stays.
+//! Indents JSON text without parsing it into values, which preserves the order of members.
 
-/// JSON text with two blanks per level, as people read it.
+/// Formats JSON text with two spaces of indentation per level.
 pub fn indent(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 3 / 2);
     let mut depth = 0usize;
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_and_values_stay() {
+    fn indenting_preserves_order_and_values() {
         let text = br#"{"kind":"A","b":[1,{"c":"x \"y\" {"},[],{}],"a":null}"#;
         let indented = indent(text);
         let back: serde_json::Value = serde_json::from_slice(&indented).expect("is JSON");

@@ -1,5 +1,5 @@
-//! Protobuf answers: an envelope with the object as a message, led by the field numbers of the
-//! arena of types. The reverse of the reading side in `decode`.
+//! Encodes protobuf responses: an envelope with the object as a message, using the field numbers in the arena
+//! of types. The inverse of the protobuf decoder in `decode`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,11 +8,11 @@ use orlop_api::registry::{BUILTIN_KINDS, custom_resource_definition};
 use orlop_openapi::{Numbered, Scalar, Shape, StructType, TypeId, types};
 use serde_json::{Map, Value};
 
-/// What the envelope begins with.
+/// The first bytes of the envelope.
 const MAGIC: &[u8] = b"k8s\0";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
-/// An answer as bytes. The error says that its kind has no protobuf form.
+/// Encodes a response. Fails if the kind has no protobuf form.
 pub fn encode(value: &Value) -> Result<Vec<u8>, String> {
     let kind = text(value, "kind");
     let api_version = text(value, "apiVersion");
@@ -27,7 +27,7 @@ pub fn encode(value: &Value) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// A watch event as a frame: its length in four bytes, then the event.
+/// Encodes a watch event as a frame: its length in four bytes, then the event.
 pub fn encode_event(event_type: &str, value: &Value) -> Result<Vec<u8>, String> {
     let mut raw = Vec::new();
     put_bytes(&mut raw, 1, &encode(value)?);
@@ -129,8 +129,8 @@ fn member(out: &mut Vec<u8>, ty: &'static StructType, number: u32, name: &str, m
     }
 }
 
-/// A struct or something else, as a message of its own (see `decode::protobuf`); `or_flag` is for
-/// those that are a struct or a truth.
+/// Encodes a struct or an alternative to it as its own message (see `decode::protobuf`). `or_flag` is for types
+/// that are a struct or a boolean.
 fn put_either(out: &mut Vec<u8>, number: u32, id: TypeId, or_flag: bool, value: &Value) {
     let ty = types().get(id);
     let mut inner = Vec::new();
@@ -161,7 +161,7 @@ fn put_value(out: &mut Vec<u8>, number: u32, shape: &'static Shape, value: &Valu
         (Shape::Struct(id), Value::Object(members)) => {
             put_bytes(out, number, &structure(types().get(*id), members));
         }
-        // A list within a map is wrapped into a message of its own (ExtraValue).
+        // A list within a map is wrapped in its own message (ExtraValue).
         (Shape::List(inner), Value::Array(items)) => {
             let mut wrapped = Vec::new();
             for item in items {
@@ -176,7 +176,7 @@ fn put_value(out: &mut Vec<u8>, number: u32, shape: &'static Shape, value: &Valu
         }
         (Shape::Either(id), value) => put_either(out, number, *id, false, value),
         (Shape::Scalar(scalar), value) => put_scalar(out, number, *scalar, value),
-        // What does not fit its type cannot have come out of the store.
+        // Stored objects always fit their type, so a mismatch cannot occur here.
         (Shape::Struct(_) | Shape::List(_) | Shape::Map(_), _) => {}
     }
 }
@@ -243,9 +243,9 @@ mod tests {
     use super::*;
     use crate::decode::{FieldValidation, Media, decode_object};
 
-    /// What is written is read back as the same object, so both sides agree on the numbers.
+    /// Decoding the encoded object returns the same object, so both sides use the same field numbers.
     #[test]
-    fn a_claim_survives_the_way_there_and_back() {
+    fn encoded_claim_decodes_to_the_same_object() {
         let claim = json!({
             "metadata": {
                 "name": "a", "namespace": "b", "uid": "u", "creationTimestamp": "2024-01-02T03:04:05Z",
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_a_frame_with_its_length() {
+    fn event_frame_starts_with_its_length() {
         let event = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}});
         let frame = encode_event("ADDED", &event).expect("config maps have a protobuf form");
         let length = u32::from_be_bytes(frame[..4].try_into().expect("four bytes"));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_form_is_an_error() {
+    fn kind_without_protobuf_form_is_an_error() {
         assert!(encode(&json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1"})).is_err());
     }
 }

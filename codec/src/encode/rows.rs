@@ -1,7 +1,7 @@
-//! Rows of tables, straight from stored bytes: the cells are made from a lean copy of the object, and
-//! its metadata is copied as it lies in the store.
+//! Writes table rows directly from stored bytes: the cells come from a lean copy of the object, and its metadata
+//! is copied unchanged from the store.
 //!
-//! What makes a whole copy dear is `metadata.managedFields`: often half of an object, never in a cell.
+//! The lean copy omits `metadata.managedFields`, which is often half of an object and never appears in a cell.
 
 use std::fmt;
 use std::io::Write as _;
@@ -13,18 +13,18 @@ use serde_json::{Map, Value};
 
 use crate::encode::stored::StoredObject;
 
-/// What stored bytes begin with; behind it stands the metadata.
+/// The first bytes of a stored object; the metadata follows.
 const BEGIN: &[u8] = b"{\"metadata\":";
 
-/// An object without its managed fields, and its metadata as it is stored.
+/// An object without its managed fields, with its metadata as stored.
 pub(super) struct Lean<'r> {
     pub(super) object: Object,
-    /// Its bytes; the splice point of the record lies in them.
+    /// The stored bytes of the metadata; they contain the record's splice point.
     pub(super) metadata: &'r str,
 }
 
 impl<'r> Lean<'r> {
-    /// Reads a record. `None` for bytes that were stored in another form than ours.
+    /// Reads a record. `None` if the bytes were not written in the canonical form.
     pub(super) fn read(record: StoredObject<'r>) -> Option<Lean<'r>> {
         let bytes = record.value;
         let mut reader = serde_json::Deserializer::from_slice(bytes);
@@ -40,8 +40,8 @@ impl<'r> Lean<'r> {
     }
 }
 
-/// Appends metadata as it is stored, as `PartialObjectMetadata` of a version of meta.k8s.io, at a
-/// revision.
+/// Appends stored metadata as a `PartialObjectMetadata` in a version of meta.k8s.io, with the record's
+/// revision as its resourceVersion.
 pub(super) fn write_metadata(out: &mut Vec<u8>, metadata: &str, version: &str, record: StoredObject<'_>) {
     let (head, tail) = metadata.split_at(record.splice - BEGIN.len());
     // Writing into memory cannot fail.
@@ -53,7 +53,7 @@ pub(super) fn write_metadata(out: &mut Vec<u8>, metadata: &str, version: &str, r
     );
 }
 
-/// A whole object: its metadata also as it is written.
+/// Deserializes an object and also returns the raw text of its metadata.
 struct Whole;
 
 impl<'de> Visitor<'de> for Whole {
@@ -79,7 +79,7 @@ impl<'de> Visitor<'de> for Whole {
     }
 }
 
-/// Metadata without its managed fields.
+/// Deserializes metadata without its managed fields.
 struct WithoutManagers;
 
 impl<'de> Visitor<'de> for WithoutManagers {

@@ -1,11 +1,11 @@
-//! Objects in another shape: with kind and apiVersion, or their metadata alone.
+//! Converts objects to other shapes: with kind and apiVersion, or their metadata alone.
 
 use orlop_api::object::Object;
 use orlop_api::registry::Kind;
 use orlop_api::status::ApiError;
 use serde_json::{Map, Value, json};
 
-/// The object with kind and apiVersion, as single answers and events show it.
+/// The object with kind and apiVersion, as in single-object responses and events.
 pub fn with_kind(kind: &dyn Kind, object: Object) -> Value {
     let names = kind.names();
     let mut map = Map::new();
@@ -24,7 +24,7 @@ pub fn metadata_only(version: &str, object: &Object) -> Value {
     })
 }
 
-/// The answer to a request for a list's metadata where there is one object.
+/// The error for requesting the metadata of a list from an endpoint that returns one object.
 pub fn not_a_list(kind: &dyn Kind) -> ApiError {
     ApiError::not_acceptable(format!(
         "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
@@ -32,7 +32,7 @@ pub fn not_a_list(kind: &dyn Kind) -> ApiError {
     ))
 }
 
-/// The answer to a request for an object's metadata where there is a list.
+/// The error for requesting the metadata of an object from an endpoint that returns a list.
 pub fn is_a_list(kind: &dyn Kind) -> ApiError {
     ApiError::not_acceptable(format!(
         "you requested PartialObjectMetadata, but the requested object is a list (*{}List)",
@@ -40,7 +40,7 @@ pub fn is_a_list(kind: &dyn Kind) -> ApiError {
     ))
 }
 
-/// What upstream calls the type inside: the first word of the group, `core` for core and events.
+/// The package of upstream's internal type: the first part of the group, or `core` for core and events.
 fn internal_type(kind: &dyn Kind) -> String {
     let names = kind.names();
     let package = match names.group.split('.').next().unwrap_or_default() {

@@ -1,7 +1,7 @@
-//! From an object in flight to the bytes that are stored, and back.
+//! Converts objects to the stored bytes and back.
 //!
-//! Stored bytes are canonical: the same object always gives the same bytes, so that a write that
-//! changes nothing is found by comparing them. They hold no kind, apiVersion or resourceVersion.
+//! Stored bytes are canonical: equal objects have equal bytes, so comparing bytes detects a write that changes
+//! nothing. They contain no kind, apiVersion or resourceVersion.
 
 use bytes::Bytes;
 use orlop_api::object::Object;
@@ -9,7 +9,7 @@ use orlop_api::projection::Projection;
 use orlop_api::registry::Kind;
 use serde_json::Value;
 
-/// An object as it is stored, and the revision that it is shown at.
+/// A stored object and its revision.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredObject<'a> {
     /// The stored bytes.
@@ -20,7 +20,7 @@ pub struct StoredObject<'a> {
     pub revision: u64,
 }
 
-/// The members of `metadata` in upstream's order, the resourceVersion left out.
+/// The members of `metadata` in upstream's order, without the resourceVersion.
 const METADATA: &[&str] = &[
     "name",
     "generateName",
@@ -37,14 +37,14 @@ const METADATA: &[&str] = &[
     "managedFields",
 ];
 
-/// Bytes and projection of an object. The object is in its stored form (no view) and has a uid
-/// and a creation time.
+/// Returns the bytes and the projection of an object. The object must be in its stored form (not a view) and
+/// have a uid and a creation time.
 pub fn encode(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
     let (out, projection) = write(kind, object);
     (exact(out), projection)
 }
 
-/// Bytes that take no more memory than they are long: they are kept as long as the object lives.
+/// Shrinks the allocation to the length of the bytes, which stay in memory for the lifetime of the object.
 fn exact(out: Vec<u8>) -> Bytes {
     Bytes::from(out.into_boxed_slice())
 }
@@ -63,7 +63,7 @@ fn write(kind: &dyn Kind, object: &Object) -> (Vec<u8>, Projection) {
             first = false;
             write_member(&mut out, name, value);
             if *name == "uid" {
-                // The creation time follows, and with it the comma that ends the splice point.
+                // The creation time follows, so the splice point ends with its comma.
                 splice = out.len() + 1;
             }
         }
@@ -87,8 +87,9 @@ fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
     let _ = serde_json::to_writer(&mut *out, value);
 }
 
-/// The same for a new object. Where the first update must write ([`Kind::first_update_writes`])
-/// the bytes are not quite canonical: a blank stands behind them, which is nothing to JSON.
+/// Same as `encode`, for a new object. If the kind's first update must be written
+/// ([`Kind::first_update_writes`]), a trailing space makes the bytes differ from the canonical form; JSON
+/// ignores it.
 pub fn encode_new(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
     let (mut out, view) = write(kind, object);
     if kind.first_update_writes() {
@@ -97,7 +98,7 @@ pub fn encode_new(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
     (exact(out), view)
 }
 
-/// A stored object in its stored form, with its resourceVersion.
+/// Decodes a stored object in its stored form, with its resourceVersion.
 pub fn decode(stored: StoredObject<'_>) -> Object {
     let mut object =
         serde_json::from_slice::<Value>(stored.value).map(Object::from_value).unwrap_or_default();
@@ -105,7 +106,7 @@ pub fn decode(stored: StoredObject<'_>) -> Object {
     object
 }
 
-/// A stored object as a kind shows it.
+/// Decodes a stored object in the form that the kind shows.
 pub fn decode_as(kind: &dyn Kind, stored: StoredObject<'_>) -> Object {
     kind.to_shown(decode(stored))
 }

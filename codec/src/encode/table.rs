@@ -1,4 +1,4 @@
-//! Tables (`meta.k8s.io` Table), as `kubectl get` asks for them.
+//! Builds tables (`meta.k8s.io` Table), which `kubectl get` requests.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::encode::rows::{self, Lean};
 use crate::encode::shape;
 use crate::encode::stored::{self, StoredObject};
 
-/// What a row carries of its object.
+/// How much of its object a row includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncludeObject {
     /// Nothing.
@@ -25,7 +25,7 @@ pub enum IncludeObject {
 }
 
 impl IncludeObject {
-    /// Reads `includeObject`.
+    /// Parses `includeObject`.
     pub fn parse(query: &Query) -> Result<Self, ApiError> {
         match query.text("includeObject") {
             "" | "Metadata" => Ok(IncludeObject::Metadata),
@@ -39,7 +39,7 @@ impl IncludeObject {
     }
 }
 
-/// Upstream's table for kinds that have none of their own.
+/// Upstream's columns for kinds without their own.
 const DEFAULT_COLUMNS: &[Column] = &[
     Column { name: "Name", kind: "string", format: "name", description: NAME_DESCRIPTION, priority: 0 },
     Column {
@@ -53,23 +53,23 @@ const DEFAULT_COLUMNS: &[Column] = &[
 
 const NAME_DESCRIPTION: &str = "The name of the object, unique within its namespace and kind.";
 
-/// A table of a kind's objects.
+/// A table of objects of one kind.
 pub struct Table {
     kind: KindRef,
     version: &'static str,
     include: IncludeObject,
     now: Timestamp,
-    /// Tells the time of each row, where they come one after the other.
+    /// The clock for rows written over time, as in a watch.
     clock: Option<Arc<dyn Fn() -> Timestamp + Send + Sync>>,
 }
 
 impl Table {
-    /// A table in a version of meta.k8s.io, with ages as of `now`.
+    /// Creates a table in a version of meta.k8s.io, with ages as of `now`.
     pub fn new(kind: KindRef, version: &'static str, include: IncludeObject, now: Timestamp) -> Self {
         Table { kind, version, include, now, clock: None }
     }
 
-    /// From now on each row shows ages as they are when it is made.
+    /// Computes the ages of each later row from the time at which the row is written.
     pub fn set_clock(&mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) {
         self.clock = Some(Arc::new(clock));
     }
@@ -78,8 +78,8 @@ impl Table {
         self.clock.as_ref().map_or(self.now, |clock| clock())
     }
 
-    /// The same as [`Table::build`] as JSON text, from stored objects. No
-    /// tree is built of what no cell shows.
+    /// Same as [`Table::build`], but writes JSON text from stored objects, without building values that no cell
+    /// shows.
     pub fn bytes<'r>(
         &self,
         metadata: Map<String, Value>,
@@ -114,14 +114,14 @@ impl Table {
 
     fn write_row(&self, out: &mut Vec<u8>, record: StoredObject<'_>) {
         let kind = &*self.kind;
-        // A custom object is completed when it is read.
+        // Custom objects must be fully decoded to be complete.
         let needs_all = kind.is_view() || kind.is_custom() || self.include == IncludeObject::Object;
         let Some(lean) = (!needs_all).then(|| Lean::read(record)).flatten() else {
             let object = stored::decode_as(kind, record);
             return write_json(out, &self.row(object));
         };
         let Lean { object, metadata } = lean;
-        // Its own form of the object is left aside: it lacks what the lean copy lacks.
+        // The row's own copy of the object is unused because it lacks the managed fields.
         let row = self.row(object);
         out.extend_from_slice(b"{\"cells\":");
         write_json(out, &row["cells"]);
@@ -139,12 +139,12 @@ impl Table {
         out.push(b'}');
     }
 
-    /// The table with its rows. `columns` is left out from the second event of a watch on.
+    /// Builds the table with its rows. `columns` is false from the second event of a watch on.
     pub fn build(&self, metadata: Map<String, Value>, objects: Vec<Object>, columns: bool) -> Value {
         let has_own = self.kind.own_columns().is_some() || !self.kind.columns().is_empty();
         let definitions = if columns { self.definitions() } else { Value::Null };
         let rows: Vec<Value> = objects.into_iter().map(|object| self.row(object)).collect();
-        // The default table says null where the kinds' own tables say [].
+        // Empty default tables have null rows; tables with their own columns have [].
         let rows = if rows.is_empty() && !has_own { Value::Null } else { Value::Array(rows) };
         json!({
             "kind": "Table",
@@ -224,7 +224,7 @@ mod tests {
         StoredObject { value, splice, revision: 7 }
     }
 
-    /// The bytes as they are stored, and the same object as somebody else might have written it.
+    /// The stored bytes, and the same object in two other valid encodings.
     fn forms(kind: &'static dyn Kind, object: Object) -> [Bytes; 3] {
         let stored = kind.to_stored(object);
         let (ours, _) = stored::encode(kind, &stored);
@@ -238,9 +238,9 @@ mod tests {
         [ours, Bytes::from(last), Bytes::from(spread)]
     }
 
-    /// Rows from bytes say what rows from whole objects say, for every kind and every form.
+    /// Rows from stored bytes equal rows from decoded objects, for every kind and every encoding.
     #[test]
-    fn both_ways_say_the_same() {
+    fn rows_from_bytes_equal_rows_from_objects() {
         for (kind, object) in sample_objects() {
             for (form, value) in forms(kind, object).iter().enumerate() {
                 let record = record(kind, value);
@@ -263,9 +263,9 @@ mod tests {
         }
     }
 
-    /// A watch may last for hours; what it shows is as old as it is then.
+    /// A watch may last for hours, so each row shows the age at the time it is written.
     #[test]
-    fn ages_are_as_of_each_row() {
+    fn ages_are_computed_when_each_row_is_written() {
         let (kind, object) =
             sample_objects().into_iter().find(|(kind, _)| kind.names().plural == "configmaps").unwrap();
         let [value, ..] = forms(kind, object);

@@ -1,4 +1,4 @@
-//! The answer to an apply that would change what others own.
+//! Builds the error for an apply that would change fields of other owners.
 
 use orlop_api::status::ApiError;
 use orlop_api::validate::Cause;
@@ -6,7 +6,7 @@ use orlop_api::validate::Cause;
 use super::entries::{EntryOwner, identity};
 use super::update::Conflict;
 
-/// 409 with a cause for each path. The conflicts are sorted by their owners.
+/// Returns a 409 with a cause for each path. The conflicts are sorted by owner.
 pub(super) fn error(conflicts: &[Conflict]) -> ApiError {
     let cause = |conflict: &Conflict| Cause {
         reason: "FieldManagerConflict",

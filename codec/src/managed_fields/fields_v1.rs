@@ -1,16 +1,16 @@
-//! Sets of paths on the wire: FieldsV1, and the text of a path in messages.
+//! Encodes sets of paths as FieldsV1, and paths as text for messages.
 //!
-//! FieldsV1 is a tree of JSON objects. A key is `f:NAME`, `k:{"name":"a"}`, `v:"x"` or `i:0`; the
-//! key `.` says that the path up to there is in the set, and so does an empty object.
+//! FieldsV1 is a tree of JSON objects. A key is `f:NAME`, `k:{"name":"a"}`, `v:"x"` or `i:0`. The key `.`, or an
+//! empty object, means that the path up to there is in the set.
 
 use serde_json::{Map, Number, Value};
 
 use super::set::{Atom, Element, Node, Set};
 
-/// Fields nested deeper than this are no object's.
+/// Maximum nesting depth; objects are never nested deeper.
 const MAX_DEPTH: usize = 200;
 
-/// Reads a set. `None` when a key cannot be read; keys of kinds that are not known are left out.
+/// Reads a set. `None` if a key is malformed; keys of unknown kinds are skipped.
 pub(crate) fn parse(fields: &Value) -> Option<Set> {
     match fields {
         Value::Null => Some(Set::default()),
@@ -19,7 +19,7 @@ pub(crate) fn parse(fields: &Value) -> Option<Set> {
     }
 }
 
-/// The set below an object, and whether the object's own path is in the set.
+/// Returns the set below an object, and whether the object's own path is in the set.
 fn read(map: &Map<String, Value>, depth: usize) -> Option<(Set, bool)> {
     if depth > MAX_DEPTH {
         return None;
@@ -38,7 +38,7 @@ fn read(map: &Map<String, Value>, depth: usize) -> Option<(Set, bool)> {
             Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => return None,
         };
         match nodes.iter_mut().find(|node| node.element == element) {
-            // Two spellings of one element, such as keys in another order.
+            // The same element spelled twice, for example with its keys in another order.
             Some(node) => {
                 node.member |= is_member;
                 node.below.unite(below);
@@ -51,7 +51,7 @@ fn read(map: &Map<String, Value>, depth: usize) -> Option<(Set, bool)> {
     Some((set, member))
 }
 
-/// The element of a key; `Some(None)` for kinds of elements that are not known.
+/// Parses the element of a key; `Some(None)` for unknown kinds of elements.
 fn element(key: &str) -> Option<Option<Element>> {
     let (kind, text) = key.split_at_checked(2)?;
     if !kind.ends_with(':') {
@@ -74,7 +74,7 @@ fn element(key: &str) -> Option<Option<Element>> {
     }))
 }
 
-/// The scalar of a value; lists and objects are none.
+/// Converts a scalar; `None` for lists and objects.
 pub(crate) fn atom(value: &Value) -> Option<Atom> {
     Some(match value {
         Value::Null => Atom::Null,
@@ -107,7 +107,7 @@ fn write(set: &Set, member: bool) -> Map<String, Value> {
 fn key(element: &Element) -> String {
     match element {
         Element::Field(name) => {
-            // By far the most, so without the machinery of formatting.
+            // By far the most common case, so it avoids the formatting machinery.
             let mut text = String::with_capacity(name.len() + 2);
             text.push_str("f:");
             text.push_str(name);
@@ -137,7 +137,7 @@ fn value(atom: &Atom) -> Value {
     }
 }
 
-/// A step as messages show it: `.name`, `[name="a",port=80]`, `[="x"]`, `[0]`.
+/// Formats a step for messages: `.name`, `[name="a",port=80]`, `[="x"]`, `[0]`.
 pub(crate) fn step_text(element: &Element) -> String {
     match element {
         Element::Field(name) => format!(".{name}"),
@@ -151,7 +151,7 @@ pub(crate) fn step_text(element: &Element) -> String {
     }
 }
 
-/// A path as messages show it: `.spec.containers[name="a"].image`.
+/// Formats a path for messages: `.spec.containers[name="a"].image`.
 pub(crate) fn path_text(path: &[&Element]) -> String {
     path.iter().map(|element| step_text(element)).collect()
 }

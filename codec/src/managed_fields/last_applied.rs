@@ -1,5 +1,5 @@
-//! From client-side to server-side apply: kubectl's annotation says what a person applied before,
-//! so that the same person's first server-side apply meets no conflicts with it.
+//! Migrates from client-side to server-side apply: kubectl's annotation contains the previously applied
+//! configuration, so the first server-side apply with kubectl does not conflict with it.
 
 use orlop_api::object::Object;
 use orlop_api::validate::meta::ANNOTATIONS_MAX;
@@ -12,11 +12,11 @@ use super::set::Set;
 use super::update::{Conflict, Writer};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Only this manager is taken for the writer of the annotation.
+/// The only manager that may use the annotation.
 const MANAGER: &str = "kubectl";
 
-/// Takes conflicts out that are about what the annotation says and the live object still has.
-/// The second answer is whether none is left.
+/// Removes conflicts about fields that the live object still has as the annotation sets them. Also returns
+/// whether no conflict remains.
 pub(super) fn forgive(
     writer: &Writer<'_>,
     ty: &StructType,
@@ -29,7 +29,7 @@ pub(super) fn forgive(
     (found, forgiven)
 }
 
-/// The paths of the annotation's object that the live object has with the same values.
+/// The paths in the annotation with unchanged values in the live object.
 fn allowed(writer: &Writer<'_>, ty: &StructType, live: Option<&Object>) -> Option<Set> {
     if writer.manager != MANAGER {
         return None;
@@ -48,8 +48,8 @@ fn allowed(writer: &Writer<'_>, ty: &StructType, live: Option<&Object>) -> Optio
     Some(allowed)
 }
 
-/// Writes what is applied into the annotation, where there is one: client-side apply goes on
-/// working.
+/// Writes the applied configuration into the annotation, if present, so that client-side apply continues to
+/// work.
 pub(super) fn keep_up(
     writer: &Writer<'_>,
     object: &mut Object,

@@ -1,11 +1,12 @@
-//! Who owns which field of an object (`metadata.managedFields`), and server-side apply.
+//! Tracks the owner of each field of an object (`metadata.managedFields`) and implements server-side apply.
 //!
-//! Every write through the API makes its manager the owner of what it changed; an apply says what
-//! its manager wants to own. Reading order: `set` is a set of paths and `fields_v1` its wire form;
-//! `typed` says how values of a type are owned; `compare` finds what a write changed; `entries` is
-//! the list on the object; `update` tracks plain writes. For applies, `config` judges what is sent,
-//! `merge` puts it onto the live object, `apply` does the whole, `conflicts` says no, and
-//! `last_applied` takes over from client-side apply. `scale` translates for `/scale`. Everything is pure; the verbs call it.
+//! A write through the API makes its manager the owner of the changed fields; an apply lists the fields that
+//! its manager owns. Reading order: `set` is a set of paths and `fields_v1` its wire format; `typed` defines
+//! how values of a type are owned; `compare` finds the changes of a write; `entries` is the list on the
+//! object; `update` tracks plain writes. For server-side apply, `config` validates the configuration, `merge`
+//! merges it into the live object, `apply` runs the whole operation, `conflicts` builds the conflict error,
+//! and `last_applied` migrates from client-side apply. `scale` converts ownership for `/scale`. All functions
+//! are pure; the verbs call them.
 
 mod apply;
 mod compare;
@@ -22,11 +23,11 @@ mod testing;
 mod typed;
 mod update;
 
-/// The most bytes of a manager's name.
+/// Maximum length of a manager's name, bytes.
 const MANAGER_MAX: usize = 128;
 
-/// Who writes: the manager that the client names, else the beginning of its `User-Agent` up to the
-/// first slash, as far as it can be printed.
+/// Returns the manager name: the field manager from the request, or else the printable characters of its
+/// `User-Agent` up to the first slash.
 pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
     if !field_manager.is_empty() {
         return field_manager.to_owned();

@@ -1,4 +1,4 @@
-//! What the tests of this folder share.
+//! Test helpers for managed fields.
 #![allow(clippy::unwrap_used)]
 
 use orlop_api::object::Object;
@@ -25,7 +25,7 @@ pub(super) fn writer<'a>(kind: &'static dyn Kind, manager: &'a str, now: &'a str
     Writer { kind, subresource: "", manager, now }
 }
 
-/// An object as decoding leaves it.
+/// An object as decoding returns it.
 pub(super) fn object(kind: &dyn Kind, value: Value) -> Object {
     let id = orlop_openapi::types().named(kind.names().schema).unwrap();
     Object(conform(value, id).unwrap().object)

@@ -1,6 +1,6 @@
-//! What a value is to ownership: owned as a whole, field by field, key by key or item by item.
+//! Determines how a value is owned: as a whole, field by field, key by key, or item by item.
 //!
-//! Atomic structs, maps and lists are leaves here, like scalars.
+//! Atomic structs, maps and lists are leaves, like scalars.
 
 use orlop_openapi::{ListType, Merge, Presence, Scalar, Shape, StructType, types};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::fields_v1::atom;
 use super::set::{Atom, Element};
 
-/// A type at a place: the shape, and what the field around it says about ownership.
+/// The type of a value: its shape, and the merge rules of the enclosing field.
 #[derive(Clone, Copy)]
 pub(crate) struct Ty<'t> {
     pub shape: &'t Shape,
@@ -22,22 +22,22 @@ pub(crate) enum Owned<'t> {
     Whole,
     /// Field by field.
     Struct(&'t StructType),
-    /// Key by key; values are of this shape.
+    /// Key by key; the values have this shape.
     Map(&'t Shape),
     /// Item by item.
     List(Items<'t>),
 }
 
-/// A list whose items are told apart.
+/// A list of items with an identity.
 #[derive(Clone, Copy)]
 pub(crate) struct Items<'t> {
     pub shape: &'t Shape,
-    /// The key fields; a set of scalars has none.
+    /// The key fields; `None` for a set of scalars.
     keys: Option<&'t [String]>,
 }
 
 impl<'t> Ty<'t> {
-    /// The type of a member of a struct, if there is such a member.
+    /// The type of a struct's member, if the member exists.
     pub(crate) fn of_member(ty: &'t StructType, name: &str) -> Option<Self> {
         ty.member(name).map(|(shape, merge)| Ty { shape, merge })
     }
@@ -54,7 +54,7 @@ impl<'t> Ty<'t> {
                 let Some(ty) = struct_of(self.shape) else { return Owned::Whole };
                 if (atomic || ty.atomic) && !granular { Owned::Whole } else { Owned::Struct(ty) }
             }
-            // What is no object is a leaf wherever an object is expected.
+            // A value that is not an object is a leaf where an object is expected.
             Shape::Deduced => Owned::Map(&Shape::Deduced),
             Shape::Map(_) if atomic => Owned::Whole,
             Shape::Map(inner) => Owned::Map(inner),
@@ -67,7 +67,7 @@ impl<'t> Ty<'t> {
         }
     }
 
-    /// The list of an associative list or set, whatever its items are.
+    /// The item type of an associative list or set, whatever the type of its items.
     pub(crate) fn items(self) -> Option<Items<'t>> {
         match self.owned() {
             Owned::List(items) => Some(items),
@@ -81,7 +81,7 @@ impl<'t> Items<'t> {
         Ty::of_shape(self.shape)
     }
 
-    /// What tells an item from the others. The error is what is wrong with the item.
+    /// Returns the identity of an item. The error describes an invalid item.
     pub(crate) fn element(self, item: &Value) -> Result<Element, String> {
         let Some(keys) = self.keys else {
             return match item {
@@ -103,8 +103,8 @@ impl<'t> Items<'t> {
         };
         let mut pairs = Vec::with_capacity(keys.len());
         for key in keys {
-            // A key that is null is one that is left out: the decoder reads it so, and the item that
-            // is stored must be found again when the same is applied again.
+            // A null key counts as omitted, as in the decoder: applying the same configuration twice must match the
+            // stored item.
             let given = map.get(key).filter(|value| !value.is_null());
             let given = given.map(|value| atom(value).unwrap_or(Atom::Null));
             if let Some(value) = given.or_else(|| self.default(key)) {
@@ -123,8 +123,8 @@ impl<'t> Items<'t> {
         Ok(Element::Key(pairs.into()))
     }
 
-    /// What a key that is left out stands for: the published schemas say so of protocols, and of
-    /// fields that are always written.
+    /// The default of an omitted key, as in the published schemas: for protocols, and for fields that are always
+    /// written.
     fn default(self, key: &str) -> Option<Atom> {
         let field = struct_of(self.shape)?.field(key)?;
         if let Some(default) = &field.default {
@@ -149,7 +149,7 @@ impl<'t> Items<'t> {
     }
 }
 
-/// The struct that a shape is.
+/// The struct type of a shape.
 pub(crate) fn struct_of(shape: &Shape) -> Option<&StructType> {
     match shape {
         Shape::Struct(id) => Some(types().get(*id)),
@@ -163,7 +163,7 @@ pub(crate) fn struct_of(shape: &Shape) -> Option<&StructType> {
     }
 }
 
-/// Nothing there to own below: absent, `null`, or an empty container.
+/// Whether a value has nothing below it to own: absent, `null`, or an empty container.
 pub(crate) fn is_hollow(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,

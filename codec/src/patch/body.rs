@@ -1,17 +1,17 @@
-//! Reading the JSON of a patch, with errors in the words of Go's `encoding/json`.
+//! Reads the JSON of a patch. Errors have the messages of Go's `encoding/json`.
 
 use serde_json::Value;
 use serde_json::error::Category;
 
-/// Reads a patch.
+/// Parses a patch.
 ///
 /// # Errors
-/// Go's text.
+/// Go's error text.
 pub(super) fn read(patch: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(patch).map_err(|error| go_text(&error, patch))
 }
 
-/// What JSON calls the kind of a value, in Go's errors.
+/// The JSON type name of a value, as in Go's errors.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -49,14 +49,14 @@ fn go_text(error: &serde_json::Error, patch: &[u8]) -> String {
     format!("invalid character {found:?} {context}")
 }
 
-/// The byte that a line and column of an error mean; both count from one.
+/// Converts the line and column of an error, both counted from one, to a byte offset.
 fn offset(patch: &[u8], line: usize, column: usize) -> usize {
     let before: usize =
         patch.split_inclusive(|byte| *byte == b'\n').take(line.saturating_sub(1)).map(<[u8]>::len).sum();
     before + column.saturating_sub(1)
 }
 
-/// A word that begins like `true`, `false` or `null` and goes on differently at `at`.
+/// The error for a word that starts like `true`, `false` or `null` but differs at `at`.
 fn literal(patch: &[u8], at: usize) -> String {
     for word in ["true", "false", "null"] {
         for matched in 1..word.len() {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors() {
+    fn invalid_json_is_reported_with_go_messages() {
         for (patch, expected) in [
             ("", "unexpected end of JSON input"),
             (" ", "unexpected end of JSON input"),
@@ -100,12 +100,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_body_panics(patch in prop::collection::vec(any::<u8>(), 0..24)) {
+        fn reading_arbitrary_bytes_never_panics(patch in prop::collection::vec(any::<u8>(), 0..24)) {
             let _ = read(&patch);
         }
 
         #[test]
-        fn no_text_panics(patch in "[\\[\\]{}:,\"ntf\\\\ \nulrae1.-]{0,16}") {
+        fn reading_json_like_text_never_panics(patch in "[\\[\\]{}:,\"ntf\\\\ \nulrae1.-]{0,16}") {
             let _ = read(patch.as_bytes());
         }
     }

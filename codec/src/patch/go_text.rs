@@ -1,10 +1,10 @@
-//! Values as Go's `%v` and `%#v` show them; errors about patches do.
+//! Formats values like Go's `%v` and `%#v`, for error messages about patches.
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
-/// `map[a:1 b:[x y]]`: keys sorted, text without quotes.
+/// Formats a value as `map[a:1 b:[x y]]`, with sorted keys and unquoted strings.
 pub fn shown(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);
@@ -41,7 +41,7 @@ fn write(value: &Value, text: &mut String) {
     }
 }
 
-/// `map[string]interface {}{"a":1}`, as Go's `%#v` shows a value.
+/// Formats a value like Go's `%#v`, such as `map[string]interface {}{"a":1}`.
 pub fn syntax(value: &Value) -> String {
     let joined = |parts: Vec<String>| format!("{}{{{}}}", type_name(value), parts.join(", "));
     match value {
@@ -57,7 +57,7 @@ pub fn syntax(value: &Value) -> String {
     }
 }
 
-/// The Go type of a value, as `%s` of a `reflect.Type` shows it.
+/// The Go type of a value, formatted like a `reflect.Type` with `%s`.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "nil",
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values() {
+    fn values_are_formatted_like_go() {
         let value = json!({"b": [1, "x y", null, true, 1.5], "a": {"k": {}}, "c": []});
         assert_eq!(shown(&value), "map[a:map[k:map[]] b:[1 x y <nil> true 1.5] c:[]]");
         assert_eq!(

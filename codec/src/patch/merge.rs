@@ -1,4 +1,4 @@
-//! Merge patches, RFC 7386.
+//! Applies merge patches (RFC 7386).
 
 use orlop_api::status::ApiError;
 use serde_json::Value;
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merged() {
+    fn merge_patch_sets_replaces_and_removes_members() {
         let document = json!({"a": 1, "l": [1, 2], "o": {"x": 1, "y": 2}});
         for (patch, expected) in [
             (json!({}), document.clone()),
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn patch_that_is_not_an_object_is_rejected() {
         for (patch, expected) in [
             ("", "error decoding patch: unexpected end of JSON input"),
             ("null", "Invalid JSON Patch"),

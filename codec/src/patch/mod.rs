@@ -1,8 +1,8 @@
-//! Patches: pure functions from a document and a patch to a document.
+//! Applies patches, as pure functions from a document and a patch to a document.
 //!
-//! Reading order: [`apply`] chooses; `json` is RFC 6902, `merge` is RFC 7386, `strategic` is
-//! Kubernetes' own, which knows the types; `body` reads what clients send, and `go_text` shows
-//! values in errors. Whether the result fits its type is the decoder's business.
+//! Reading order: [`apply`] selects the implementation; `json` is RFC 6902, `merge` is RFC 7386, and `strategic`
+//! is Kubernetes' own format, which depends on the types; `body` parses patches, and `go_text` formats values for
+//! errors. The decoder checks whether the result fits its type.
 
 mod body;
 pub mod go_text;
@@ -15,7 +15,7 @@ use orlop_api::validate::{FieldErrors, Path};
 use orlop_openapi::TypeId;
 use serde_json::Value;
 
-/// The forms of a patch.
+/// The patch formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchKind {
     /// RFC 6902.
@@ -29,7 +29,7 @@ pub enum PatchKind {
 }
 
 impl PatchKind {
-    /// The form that a `Content-Type` header names; parameters do not count, case does.
+    /// The format for a `Content-Type` header. Parameters are ignored; the match is case-sensitive.
     pub fn from_content_type(header: &str) -> Option<PatchKind> {
         match header.split(';').next().unwrap_or_default() {
             "application/json-patch+json" => Some(PatchKind::Json),
@@ -41,33 +41,33 @@ impl PatchKind {
     }
 }
 
-/// What came of a patch.
+/// The result of a patch.
 #[derive(Debug)]
 pub struct Patched {
-    /// The changed document, not yet checked against its type.
+    /// The patched document, not yet checked against its type.
     pub document: Value,
-    /// Unknown members in the patch itself: warnings, or errors under strict field validation.
+    /// Unknown members of the patch itself: warnings, or errors under strict field validation.
     pub warnings: Vec<String>,
 }
 
 /// Applies a patch to an object's JSON with `kind` and `apiVersion`, of the type `ty`.
 ///
 /// # Errors
-/// With upstream's codes and texts: a patch that cannot be read is a 400, one that cannot be
-/// carried out a 422 or, for strategic merge patches, mostly a plain 500.
+/// Errors have upstream's codes and texts: 400 for a patch that cannot be parsed, and 422 for one that cannot be
+/// applied or, for strategic merge patches, usually a plain 500.
 pub fn apply(kind: PatchKind, document: Value, patch: &[u8], ty: TypeId) -> Result<Patched, ApiError> {
     let document = match kind {
         PatchKind::Json => return json::apply(document, patch),
         PatchKind::Merge => merge::apply(document, patch)?,
         PatchKind::Strategic => strategic::apply(document, patch, orlop_openapi::types(), ty)?,
-        // Needs the managed fields, so it does not come this way.
+        // Server-side apply needs the managed fields and has its own entry point.
         PatchKind::Apply => return Err(ApiError::unsupported_media_type("415: Unsupported Media Type")),
     };
     Ok(Patched { document, warnings: Vec::new() })
 }
 
-/// 422 for a patch whose result does not fit the type, or strictly speaking should not: `why` is
-/// the decoder's text. Upstream shows the result, but for strategic merge patches the patch.
+/// Returns a 422 for a patch result that does not fit the type or fails strict validation; `why` is the
+/// decoder's error. Like upstream, the message includes the result or, for strategic merge patches, the patch.
 pub fn unfit_result(kind: PatchKind, document: &Value, patch: &[u8], why: &str) -> ApiError {
     let shown = match (kind, body::read(patch)) {
         (PatchKind::Strategic, Ok(patch)) => go_text::shown(&patch),
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_types() {
+    fn content_type_selects_the_patch_format() {
         for (header, expected) in [
             ("application/json-patch+json", Some(PatchKind::Json)),
             ("application/merge-patch+json; charset=utf-8", Some(PatchKind::Merge)),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn unfit_results() {
+    fn unfit_result_error_shows_the_result_or_strategic_patch() {
         let error = unfit_result(PatchKind::Merge, &json!({"a": 1}), b"{}", "why");
         assert_eq!(error.message, " \"\" is invalid: patch: Invalid value: \"{\\\"a\\\":1}\": why");
         assert_eq!(

@@ -1,5 +1,5 @@
-//! A whole body becomes an object: which form it has, whether its kind is the right one, and the
-//! errors and warnings about it.
+//! Decodes a whole request body into an object: determines its format, checks its kind, and assembles errors
+//! and warnings.
 
 use orlop_api::object::Object;
 use orlop_api::registry::Names;
@@ -12,10 +12,10 @@ use super::source::InMemory;
 use super::walk::{Walked, walk};
 use super::{Conformed, Decoded, FieldValidation, Media, conform, protobuf, scalar, yaml};
 
-/// How upstream's scheme is called in its errors.
+/// The name of upstream's scheme in its error messages.
 const SCHEME: &str = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
 
-/// API groups and the part of the schema names that stands for them.
+/// API groups and the matching part of the schema names.
 const GROUPS: &[(&str, &str)] = &[
     ("", "core"),
     ("apps", "apps"),
@@ -31,14 +31,14 @@ const GROUPS: &[(&str, &str)] = &[
     ("storage.k8s.io", "storage"),
 ];
 
-/// What was read from a body.
+/// The result of reading a body.
 struct Read {
     walked: Walked,
-    /// Keys that a YAML document gives twice: `line 9: key "a" already set in map`.
+    /// Duplicate keys in a YAML document: `line 9: key "a" already set in map`.
     yaml_duplicates: Vec<String>,
 }
 
-/// Decodes an object with names of its own: a built-in kind, or one that is not stored (`Binding`, `Scale`).
+/// Decodes an object by its names: a built-in kind, or a kind that is not stored (`Binding`, `Scale`).
 pub fn decode_named(
     names: &Names,
     media: Media,
@@ -74,21 +74,21 @@ pub fn decode_named(
     Ok(Decoded { object: Object(read.walked.object), warnings, type_meta: read.walked.type_meta })
 }
 
-/// A body of which only the metadata is of a type that is known here.
+/// A body that is typed only in its metadata.
 pub(crate) struct Open {
     pub object: Map<String, Value>,
-    /// `apiVersion` and `kind` as the body gives them.
+    /// `apiVersion` and `kind` as they appear in the body.
     pub type_meta: (String, String),
-    /// What is unknown in the metadata, and what stands there twice, as warnings say it.
+    /// Unknown and duplicate fields of the metadata, as warning texts.
     pub findings: Vec<String>,
-    /// The first value of the metadata that is of a wrong type.
+    /// The error about the first metadata value of a wrong type.
     pub misfit: Option<String>,
     wanted: &'static str,
     summary: String,
 }
 
 impl Open {
-    /// 400 for a body that does not say what it is.
+    /// Returns a 400 for a body that does not state its type.
     pub(crate) fn unrecognized(&self, why: &str) -> ApiError {
         let Open { wanted, summary, .. } = self;
         ApiError::bad_request(format!(
@@ -97,7 +97,7 @@ impl Open {
     }
 }
 
-/// Reads a body of a custom kind. The error is a 400 in upstream's words.
+/// Reads a body of a custom kind. Errors are 400 with upstream's message.
 pub(crate) fn read_open(wanted: &'static str, media: Media, body: &[u8]) -> Result<Open, ApiError> {
     let ty = known_type(orlop_openapi::OPEN_OBJECT)?;
     let read =
@@ -115,12 +115,12 @@ pub(crate) fn read_open(wanted: &'static str, media: Media, body: &[u8]) -> Resu
     Ok(Open { object, type_meta, findings, misfit, wanted, summary: summary(body) })
 }
 
-/// Decodes a body of a given schema that is no stored object, such as `DeleteOptions`. Unknown
-/// fields are ignored. An empty JSON body is an error; who allows it asks before.
+/// Decodes a body as a schema that is not a stored object, such as `DeleteOptions`. Unknown fields are ignored.
+/// An empty JSON body is an error, so callers that allow one must check first.
 pub fn decode_typed(schema: &str, media: Media, body: &[u8]) -> Result<Map<String, Value>, ApiError> {
     let ty = known_type(schema)?;
     let wanted = types().get(ty).short_name.as_str();
-    // Options are read by another path upstream, which says less.
+    // Upstream decodes options on another path, with shorter error messages.
     let is_options = wanted.ends_with("Options");
     let unrecognized = |why: String| {
         let message = if is_options { why } else { unrecognized(wanted, &why, body) };
@@ -140,7 +140,7 @@ pub fn decode_typed(schema: &str, media: Media, body: &[u8]) -> Result<Map<Strin
                 let group = GROUPS.iter().find(|(_, name)| *name == part).map_or(part, |(group, _)| group);
                 cannot_convert(api_version, kind, group, wanted)
             }
-            // Options are read by a scheme that knows nothing else.
+            // The scheme that decodes options has no other types registered.
             None => not_registered(kind, api_version),
         })
     };
@@ -154,8 +154,8 @@ pub fn decode_typed(schema: &str, media: Media, body: &[u8]) -> Result<Map<Strin
     }
 }
 
-/// Fits the result of a JSON or merge patch to the kind that was patched, as upstream's codec does:
-/// a missing kind is the patched one, and another kind is read as what it says before it is refused.
+/// Fits the result of a JSON or merge patch to the patched kind, as upstream's codec does: a missing kind
+/// defaults to the patched one, and a document of another kind is decoded as that kind before it is rejected.
 /// The error is upstream's text.
 pub fn conform_patched(names: &Names, document: Value) -> Result<Conformed, String> {
     let ty = known_type(names.schema).map_err(|error| error.message)?;
@@ -174,7 +174,7 @@ pub fn conform_patched(names: &Names, document: Value) -> Result<Conformed, Stri
         names.kind.clone_into(&mut kind);
     }
     if api_version.is_empty() {
-        // It is read as the form without a version, whose fields are called otherwise: all are unknown.
+        // Upstream decodes it as the internal version, in which fields have other names, so all fields are unknown.
         let unknown = document.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
         return Ok(Conformed { object: Map::new(), unknown, type_meta: (api_version, kind) });
     }
@@ -193,7 +193,7 @@ fn known_type(schema: &str) -> Result<TypeId, ApiError> {
     types().named(schema).ok_or_else(missing)
 }
 
-/// Reads a body in any form. The error is what follows "unrecognized" in upstream's message.
+/// Reads a body in any format. The error is the part after "unrecognized" in upstream's message.
 fn read(media: Media, body: &[u8], ty: TypeId) -> Result<Read, String> {
     let no_json = |text: &str| format!("couldn't get version/kind; json parse error: {text}");
     let (walked, yaml_duplicates) = match media {
@@ -221,7 +221,7 @@ fn read(media: Media, body: &[u8], ty: TypeId) -> Result<Read, String> {
     }
 }
 
-/// The parts of an `apiVersion`.
+/// Splits an `apiVersion` into group and version.
 fn group_version(api_version: &str) -> Result<(&str, &str), String> {
     match api_version.split_once('/') {
         None => Ok(("", api_version)),
@@ -231,13 +231,13 @@ fn group_version(api_version: &str) -> Result<(&str, &str), String> {
 }
 
 enum Wrong {
-    /// The body is of a kind that cannot be taken for the wanted one.
+    /// The body's kind cannot be converted to the expected one.
     Kind(String),
-    /// The body is of the wanted kind in another version.
+    /// The body has the expected kind in another version.
     Version(String),
 }
 
-/// Whether a body that calls itself so may be taken.
+/// Checks that a body with this `apiVersion` and `kind` is acceptable.
 fn check_kind(names: &Names, api_version: &str, kind: &str) -> Result<(), Wrong> {
     let expected = names.api_version();
     let given = if api_version.is_empty() { expected.as_str() } else { api_version };
@@ -253,7 +253,7 @@ fn check_kind(names: &Names, api_version: &str, kind: &str) -> Result<(), Wrong>
     Err(Wrong::Kind(cannot_convert(given, kind, names.group, names.kind)))
 }
 
-/// Whether a kind of that name is known in an API version, served or not.
+/// Whether a kind of this name exists in an API version, served or not.
 fn is_registered(api_version: &str, kind: &str) -> bool {
     registered(api_version, kind).is_some()
 }
@@ -266,7 +266,7 @@ fn registered(api_version: &str, kind: &str) -> Option<TypeId> {
     schema.filter(|id| types().get(*id).field("apiVersion").is_some())
 }
 
-/// Why an object of one kind is not taken for one of another.
+/// The error for a kind that cannot be converted to the expected one.
 fn cannot_convert(api_version: &str, kind: &str, wanted_group: &str, wanted: &str) -> String {
     if !is_registered(api_version, kind) {
         return not_registered(kind, api_version);
@@ -284,7 +284,7 @@ fn unrecognized(wanted: &str, why: &str, body: &[u8]) -> String {
     format!("the object provided is unrecognized (must be of type {wanted}): {why} ({})", summary(body))
 }
 
-/// The first bytes of a body: as they are when they look like JSON, else in hexadecimal.
+/// The first bytes of a body: unchanged if they look like JSON, otherwise in hexadecimal.
 fn summary(body: &[u8]) -> String {
     const SHOWN: usize = 30;
     let head = &body[..body.len().min(SHOWN)];

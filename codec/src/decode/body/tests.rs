@@ -17,7 +17,7 @@ fn json(plural: &str, body: &str) -> Result<Decoded, String> {
 }
 
 #[test]
-fn bodies_that_are_refused() {
+fn invalid_bodies_are_rejected_with_upstream_messages() {
     let deep = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","x":{}"#, "[".repeat(10_001));
     let cases = [
         (
@@ -111,7 +111,7 @@ fn bodies_that_are_refused() {
 }
 
 #[test]
-fn values_of_a_wrong_type() {
+fn wrong_value_type_is_reported_with_its_field() {
     let cases = [
         (
             "configmaps",
@@ -142,7 +142,7 @@ fn values_of_a_wrong_type() {
             "number into Go struct field Container.spec.containers.name of type string",
         ),
         ("pods", r#"{"spec":"x"}"#, "string into Go struct field Pod.spec of type v1.PodSpec"),
-        // The first misfit is told, and only when the rest of the text is sound.
+        // Only the first mismatch is reported, and only if the rest of the text is valid JSON.
         (
             "pods",
             r#"{"spec":{"nodeName":1,"hostname":2}}"#,
@@ -161,7 +161,7 @@ fn values_of_a_wrong_type() {
 }
 
 #[test]
-fn kind_and_version_may_be_missing() {
+fn missing_kind_and_version_default_to_the_path() {
     for body in
         ["{}", "null", " {} ", r#"{"kind":"ConfigMap"}"#, r#"{"apiVersion":"v1"}"#, r#"{"kind":null}"#]
     {
@@ -173,7 +173,7 @@ fn kind_and_version_may_be_missing() {
 }
 
 #[test]
-fn unknown_and_duplicate_fields() {
+fn unknown_and_duplicate_fields_follow_field_validation() {
     let body = r#"{"apiVersion":"v1","Kind":"Pod","metadata":{"name":"a","foo":1,"foo":2,"name":"b"},
         "spec":{"containers":[{"name":"c","foo":"x","resources":{"bar":{}},"env":[{"name":"A","vlaue":"t"}]}],
         "bogus":[[{"a":[1]}]],"nodeSelector":{"k":"1","k":"2"}}}"#;
@@ -205,7 +205,7 @@ fn unknown_and_duplicate_fields() {
 }
 
 #[test]
-fn yaml_duplicates() {
+fn duplicate_yaml_keys_follow_field_validation() {
     let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: dd\ndata:\n  k: a\n  k: b\nbogus: 1\n";
     let decoded = decode("configmaps", Media::Yaml, body, FieldValidation::Warn).expect("lenient");
     assert_eq!(decoded.warnings, [r#"line 7: key "k" already set in map"#, r#"unknown field "bogus""#]);
@@ -217,7 +217,7 @@ fn yaml_duplicates() {
 }
 
 #[test]
-fn options_say_less() {
+fn options_are_decoded_with_short_error_messages() {
     const OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
     let cases = [
         (
@@ -259,9 +259,9 @@ fn options_say_less() {
     );
 }
 
-/// Bodies as `kubectl create` 1.32 sends them.
+/// Bodies sent by `kubectl create` 1.32.
 #[test]
-fn protobuf_from_kubectl() {
+fn protobuf_bodies_from_kubectl_are_decoded() {
     let cases: [(&str, &[u8], Value); 3] = [
         (
             "namespaces",
@@ -293,7 +293,7 @@ fn protobuf_from_kubectl() {
 }
 
 #[test]
-fn results_of_patches_say_what_they_are() {
+fn patch_result_is_decoded_by_its_own_kind_and_version() {
     let names = registry::BUILTIN_KINDS
         .iter()
         .find(|kind| kind.names().plural == "configmaps")
@@ -302,7 +302,7 @@ fn results_of_patches_say_what_they_are() {
     let with = |kind: serde_json::Value, version: serde_json::Value| serde_json::json!({"kind": kind, "apiVersion": version, "metadata": {"name": "a"}, "data": {"k": "v"}});
     for (document, want) in [
         (with("ConfigMap".into(), "v1".into()), Ok(true)),
-        // A kind that is left out is the one that was patched; without a version nothing is known.
+        // A missing kind defaults to the patched one; without a version every field is unknown.
         (with(Value::Null, "v1".into()), Ok(true)),
         (with("ConfigMap".into(), Value::Null), Ok(false)),
         (with("Secret".into(), "v1".into()), Err("illegal base64 data at input byte 0")),

@@ -1,14 +1,14 @@
-//! A reader of JSON text that is strict, bounded in depth, and complains in the words of Go's
-//! `encoding/json`, because people know them and paste them into search engines.
+//! A strict JSON reader with a depth limit. Its error messages are those of Go's `encoding/json`, which are
+//! well known and searchable.
 //!
-//! It keeps what a generic parser would lose: the literal of a number (`1.0` is no integer), the
-//! order of members, and members that are given twice.
+//! It preserves details that a generic parser loses: the literal of a number (`1.0` is not an integer), the
+//! order of members, and duplicate members.
 
 use std::borrow::Cow;
 
 use super::source::{Source, SyntaxError, Token};
 
-/// Arrays and objects may lie this deep in each other (upstream: `maxNestingDepth`).
+/// Maximum nesting depth of arrays and objects (upstream: `maxNestingDepth`).
 const MAX_DEPTH: usize = 10_000;
 
 /// Reads one JSON document.
@@ -16,7 +16,7 @@ pub(super) struct Reader<'a> {
     body: &'a [u8],
     at: usize,
     depth: usize,
-    /// An array or object has just begun.
+    /// Whether the reader is at the start of an array or object.
     first: bool,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Reader<'a> {
         Reader { body, at: 0, depth: 0, first: false }
     }
 
-    /// Checks that nothing but blanks is left.
+    /// Checks that only whitespace remains.
     pub(super) fn end(&mut self) -> Result<(), SyntaxError> {
         match self.peek() {
             None => Ok(()),
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next byte that is no blank; it is not taken.
+    /// Returns the next byte that is not whitespace, without consuming it.
     fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.body.get(self.at) {
             if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// The complaint about the byte at hand, or about the end of the text.
+    /// Returns the error about the current byte, or about the end of the text.
     fn unexpected(&self, context: &str) -> SyntaxError {
         match self.body.get(self.at) {
             Some(byte) => SyntaxError(format!("invalid character {} {context}", quote(*byte))),
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         self.first = false;
     }
 
-    /// Goes to the next member or item; `false` at the end, which is taken.
+    /// Advances to the next member or item. At the end it consumes the closing byte and returns `false`.
     fn advance(&mut self, close: u8, context: &str) -> Result<bool, SyntaxError> {
         let next = self.peek();
         if next == Some(close) {
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         Ok(String::from_utf8_lossy(&self.body[start..self.at]))
     }
 
-    /// The text behind an opening quote, which is at hand.
+    /// Reads the string that starts at the current byte, an opening quote.
     fn string(&mut self) -> Result<Cow<'a, str>, SyntaxError> {
         self.at += 1;
         let start = self.at;
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The rest of a string in which an escape sequence is at hand.
+    /// Reads the rest of a string from the current escape sequence on.
     fn escaped_string(&mut self, start: usize) -> Result<String, SyntaxError> {
         let mut text = String::from_utf8_lossy(&self.body[start..self.at]).into_owned();
         loop {
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `uXXXX`; half of a surrogate pair alone becomes U+FFFD, as in Go.
+    /// Reads `uXXXX`. An unpaired surrogate becomes U+FFFD, as in Go.
     fn unicode_escape(&mut self, text: &mut String) -> Result<(), SyntaxError> {
         let high = self.hex4()?;
         if (0xd800..0xdc00).contains(&high) && self.body[self.at..].starts_with(b"\\u") {
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Four hexadecimal digits behind the `u` at hand.
+    /// Reads the four hexadecimal digits after the current `u`.
     fn hex4(&mut self) -> Result<u32, SyntaxError> {
         self.at += 1;
         let mut value = 0;
@@ -253,7 +253,7 @@ impl<'a> Source<'a> for Reader<'a> {
         self.advance(b']', "after array element")
     }
 
-    /// Not recursive: what is skipped may be as deep as it likes.
+    /// Skips a value. Iterative, because skipped values have no depth limit of their own.
     fn skip(&mut self, token: &Token<'a>) -> Result<(), SyntaxError> {
         let mut open = match token {
             Token::Array => vec![false],
@@ -276,7 +276,7 @@ impl<'a> Source<'a> for Reader<'a> {
     }
 }
 
-/// A byte in single quotes, as Go prints it.
+/// Formats a byte in single quotes, as Go does.
 fn quote(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),

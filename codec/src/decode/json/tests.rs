@@ -7,7 +7,7 @@ fn error(text: &[u8]) -> Option<String> {
 }
 
 #[test]
-fn complaints_are_go_s() {
+fn syntax_errors_match_go() {
     let cases: &[(&[u8], &str)] = &[
         (b"", "unexpected end of JSON input"),
         (b"  ", "unexpected end of JSON input"),
@@ -39,7 +39,7 @@ fn complaints_are_go_s() {
 }
 
 #[test]
-fn sound_texts_are_taken() {
+fn valid_json_is_accepted() {
     for text in ["{}", "[]", " [ ] ", "[1,-0.5e+3,true,null,{\"a\":[[]]}]", "{\"a\":{},\"b\":1}", "0", "1E5"]
     {
         assert_eq!(error(text.as_bytes()), None, "{text}");
@@ -47,7 +47,7 @@ fn sound_texts_are_taken() {
 }
 
 #[test]
-fn depth_is_bounded() {
+fn nesting_beyond_10000_levels_is_rejected() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert_eq!(error(nested(10_000).as_bytes()), None);
     let too_deep = error(nested(10_001).as_bytes());
@@ -55,7 +55,7 @@ fn depth_is_bounded() {
 }
 
 #[test]
-fn strings_are_unescaped() {
+fn escape_sequences_are_decoded() {
     let cases: &[(&[u8], &str)] = &[
         (br#""plain""#, "plain"),
         (br#""a\tb\"\\\/""#, "a\tb\"\\/"),

@@ -1,7 +1,7 @@
-//! Protobuf bodies become documents in memory, led by the field numbers of the arena of types.
+//! Converts protobuf bodies to documents in memory, using the field numbers in the arena of types.
 //!
-//! What protobuf cannot say (whether a zero value was given) is settled afterwards by the walk,
-//! which leaves empty values out as it does for JSON. Unknown field numbers are skipped.
+//! Protobuf cannot express whether a zero value was set explicitly. The walk resolves this later: it omits
+//! empty values as it does for JSON. Unknown field numbers are skipped.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::walk::MAX_DEPTH;
 use super::{scalar, time};
 
-/// What the envelope begins with.
+/// The first bytes of the envelope.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// A decoded envelope.
@@ -22,7 +22,7 @@ pub(super) struct Message {
     pub(super) type_meta: (String, String),
 }
 
-/// Reads an envelope and the message of that type in it. The error is a whole message.
+/// Reads an envelope and the message of type `ty` in it. The error is a complete message.
 pub(super) fn read(body: &[u8], ty: TypeId) -> Result<Message, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or_else(|| {
         "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]".to_owned()
@@ -47,9 +47,9 @@ pub(super) fn read(body: &[u8], ty: TypeId) -> Result<Message, String> {
     Ok(Message { value: Value::Object(structure(types().get(ty), raw, 0)?), type_meta })
 }
 
-/// A field's content.
+/// The content of a field.
 enum Wire<'a> {
-    /// A varint, or one of the fixed widths.
+    /// A varint, or a fixed-width number.
     Number(u64),
     Bytes(&'a [u8]),
 }
@@ -113,7 +113,7 @@ fn utf8(bytes: &[u8]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// A message that stands in so many others. Types that hold themselves could go on for ever.
+/// Decodes a message at nesting level `depth`. The depth is limited because recursive types have no end.
 fn structure(ty: &'static StructType, message: &[u8], depth: usize) -> Result<Map<String, Value>, String> {
     if depth > MAX_DEPTH {
         return Err(format!("proto: messages are nested more than {MAX_DEPTH} levels deep"));
@@ -137,7 +137,7 @@ fn structure(ty: &'static StructType, message: &[u8], depth: usize) -> Result<Ma
     Ok(members)
 }
 
-/// One occurrence of a field; lists and maps grow with each.
+/// Adds one occurrence of a field; each occurrence extends a list or map.
 fn member(
     ty: &'static StructType,
     name: &str,
@@ -173,7 +173,7 @@ fn member(
     Ok(())
 }
 
-/// One item, or several numbers packed into one field.
+/// Adds one item, or several numbers packed into one field.
 fn push_items(
     shape: &'static Shape,
     wire: Wire<'_>,
@@ -211,7 +211,7 @@ fn value(shape: &'static Shape, wire: Wire<'_>, depth: usize) -> Result<Value, S
         (Shape::Struct(id), Wire::Bytes(message)) => {
             Value::Object(structure(types().get(*id), message, depth + 1)?)
         }
-        // A list within a map is wrapped into a message of its own (ExtraValue).
+        // A list within a map is wrapped in its own message (ExtraValue).
         (Shape::List(inner), Wire::Bytes(message)) => {
             let mut items = Vec::new();
             for part in parts(message) {
@@ -231,8 +231,8 @@ fn value(shape: &'static Shape, wire: Wire<'_>, depth: usize) -> Result<Value, S
     })
 }
 
-/// A struct or something else. In protobuf each is a message of its own: a flag in field 1 or 2, the
-/// struct in the other (`JSONSchemaPropsOrBool`), or the struct in field 1 and a list in field 2.
+/// Decodes a struct or an alternative to it. In protobuf each is its own message: a flag in field 1 or 2 and
+/// the struct in the other (`JSONSchemaPropsOrBool`), or the struct in field 1 and a list in field 2.
 fn either(id: TypeId, message: &[u8], depth: usize) -> Result<Value, String> {
     let ty = types().get(id);
     let (mut single, mut list, mut flag) = (None, Vec::new(), false);
@@ -252,7 +252,7 @@ fn either(id: TypeId, message: &[u8], depth: usize) -> Result<Value, String> {
     }
 }
 
-/// JSON in a message's first field.
+/// Decodes the JSON in the first field of a message.
 fn free(message: &[u8]) -> Result<Value, String> {
     for part in parts(message) {
         if let (1, Wire::Bytes(raw)) = part?
@@ -304,7 +304,7 @@ fn scalar_value(scalar: Scalar, wire: Wire<'_>) -> Result<Value, String> {
     })
 }
 
-/// Negative 32 bit numbers are written with 64 bits.
+/// Negative 32-bit numbers are encoded in 64 bits.
 fn low_32(number: u64) -> i32 {
     let [a, b, c, d, ..] = number.to_le_bytes();
     i32::from_le_bytes([a, b, c, d])

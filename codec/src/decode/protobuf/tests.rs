@@ -34,7 +34,7 @@ fn message(schema: &str, raw: &[u8]) -> Value {
 }
 
 #[test]
-fn maps_bytes_and_metadata() {
+fn maps_bytes_and_metadata_are_decoded() {
     let entry = |key: &str, value: &str| [bytes(1, key), bytes(2, value)].concat();
     let raw = [
         bytes(1, [bytes(1, "a"), bytes(3, "ns"), bytes(8, ""), bytes(14, "f1"), bytes(14, "f2")].concat()),
@@ -42,7 +42,7 @@ fn maps_bytes_and_metadata() {
         bytes(2, bytes(1, "empty")),
         bytes(3, entry("b", "\u{1}\u{2}")),
         number(4, 1),
-        // A number that no version of the type knows.
+        // A field number that does not exist in any version of the type.
         number(15, 7),
     ]
     .concat();
@@ -56,7 +56,7 @@ fn maps_bytes_and_metadata() {
 }
 
 #[test]
-fn messages_that_json_has_inline() {
+fn inline_json_members_are_decoded_from_nested_messages() {
     let source = bytes(19, [bytes(1, bytes(1, "cm")), number(4, 0)].concat());
     let raw = bytes(2, bytes(1, [bytes(1, "vol"), bytes(2, source)].concat()));
     let want =
@@ -65,7 +65,7 @@ fn messages_that_json_has_inline() {
 }
 
 #[test]
-fn scalars_with_messages_of_their_own() {
+fn scalars_are_decoded_from_their_own_messages() {
     let quantity = [bytes(1, "storage"), bytes(2, bytes(1, "1Gi"))].concat();
     let raw = bytes(2, [bytes(1, &quantity), bytes(1, [bytes(1, "cpu"), bytes(2, "")].concat())].concat());
     assert_eq!(
@@ -78,7 +78,7 @@ fn scalars_with_messages_of_their_own() {
     let named = [number(1, 1), number(2, 0), bytes(3, "web")].concat();
     assert_eq!(message("HTTPGetAction", &port(named)), json!({"port": "web"}));
 
-    // 1714979289 seconds, 1 500 000 ns; MicroTime keeps microseconds, Time drops them.
+    // 1714979289 seconds, 1 500 000 ns; MicroTime preserves microseconds, Time drops them.
     let moment = [number(1, 1_714_979_289), number(2, 1_500_000)].concat();
     let raw = [bytes(6, &moment), bytes(7, ""), bytes(10, &moment)].concat();
     let want = json!({
@@ -87,13 +87,13 @@ fn scalars_with_messages_of_their_own() {
     });
     assert_eq!(message("Event", &raw), want);
 
-    // -1 in ten bytes.
+    // -1, encoded in ten bytes.
     let minus_one = number(1, u64::MAX);
     assert_eq!(message("ContainerStateTerminated", &minus_one), json!({"exitCode": -1}));
 }
 
 #[test]
-fn numbers_in_lists_may_be_packed() {
+fn packed_and_unpacked_numbers_decode_to_the_same_list() {
     let plain = [number(3, 1), number(3, 2)].concat();
     let packed = bytes(3, [1, 2]);
     for raw in [plain, packed] {
@@ -102,7 +102,7 @@ fn numbers_in_lists_may_be_packed() {
 }
 
 #[test]
-fn lists_within_maps_are_wrapped() {
+fn lists_within_maps_are_unwrapped() {
     let ty = types().named("io.k8s.api.authentication.v1.UserInfo").expect("a known type");
     let entry = [bytes(1, "k"), bytes(2, [bytes(1, "a"), bytes(1, "b")].concat())].concat();
     let message = read(&envelope("v1", "UserInfo", &bytes(4, entry)), ty).expect("sound");
@@ -110,7 +110,7 @@ fn lists_within_maps_are_wrapped() {
 }
 
 #[test]
-fn envelopes_name_the_kind() {
+fn envelope_provides_kind_and_version() {
     let ty = types().named(&format!("{CORE}Pod")).expect("a known type");
     let message = read(&envelope("v1", "Pod", b""), ty).expect("sound");
     assert_eq!(message.type_meta, ("v1".to_owned(), "Pod".to_owned()));
@@ -118,7 +118,7 @@ fn envelopes_name_the_kind() {
 }
 
 #[test]
-fn broken_messages_are_refused() {
+fn malformed_messages_are_rejected() {
     let ty = types().named(&format!("{CORE}ConfigMap")).expect("a known type");
     let cases: &[(&[u8], &str)] = &[
         (b"{}", "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"),
@@ -132,7 +132,7 @@ fn broken_messages_are_refused() {
     for (body, want) in cases {
         let result = read(body, ty).map(|message| message.value);
         match result {
-            // A message where a number was sent: nothing is known about it.
+            // A number where a message is expected decodes to null.
             Ok(value) => assert_eq!((value, *want), (json!({"metadata": null}), "")),
             Err(error) => assert_eq!(error, *want),
         }

@@ -1,5 +1,4 @@
-//! Scalars: what is taken and how it is written back (canonical quantities, UTC times, padded
-//! base64).
+//! Validates scalars and writes them in canonical form (canonical quantities, UTC times, padded base64).
 
 use orlop_apimachinery::quantity::Quantity;
 use std::borrow::Cow;
@@ -10,16 +9,16 @@ use serde_json::{Number, Value};
 use super::source::Token;
 use super::time;
 
-/// Why a scalar is refused.
+/// Why a scalar is rejected.
 #[derive(Debug, PartialEq)]
 pub(super) enum Refused {
-    /// It is of another JSON type; the text names what was found.
+    /// The value has another JSON type; the text names the type found.
     Type(String),
-    /// The value's own parser refuses it; the text is the whole message.
+    /// The scalar's own parser rejects the value; the text is the complete message.
     Content(String),
 }
 
-/// What a scalar's type is called in error texts.
+/// The name of a scalar's type in error messages.
 pub(super) fn type_name(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::String | Scalar::Time | Scalar::MicroTime => "string",
@@ -32,7 +31,7 @@ pub(super) fn type_name(scalar: Scalar) -> &'static str {
     }
 }
 
-/// The value that stands for "not given" where one must be written.
+/// The value written for an unset field that cannot be omitted.
 pub(super) fn zero(scalar: Scalar) -> Value {
     match scalar {
         Scalar::String | Scalar::Bytes => Value::String(String::new()),
@@ -43,7 +42,7 @@ pub(super) fn zero(scalar: Scalar) -> Value {
     }
 }
 
-/// Whether a canonical value is the zero value of its form.
+/// Whether a canonical value is the zero value of its JSON type.
 pub(super) fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -55,7 +54,7 @@ pub(super) fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// The canonical form of a scalar. `Null` is not for here: it means "not given".
+/// Converts a scalar to its canonical form. Callers handle `Null`, which means unset.
 pub(super) fn read(scalar: Scalar, token: &mut Token<'_>) -> Result<Value, Refused> {
     match (scalar, token) {
         (Scalar::String, Token::String(text)) => Ok(Value::String(take(text))),
@@ -79,7 +78,7 @@ pub(super) fn read(scalar: Scalar, token: &mut Token<'_>) -> Result<Value, Refus
     }
 }
 
-/// What a JSON value is called in error texts.
+/// The name of a JSON value's type in error messages.
 pub(super) fn kind(token: &Token<'_>) -> &'static str {
     match token {
         Token::Null => "null",
@@ -91,7 +90,7 @@ pub(super) fn kind(token: &Token<'_>) -> &'static str {
     }
 }
 
-/// The same for a value in memory.
+/// The name of the type of a JSON value in memory.
 pub(super) fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -103,7 +102,7 @@ pub(super) fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-/// The number that a literal stands for.
+/// Parses a number literal.
 pub(super) fn number(text: &str) -> Result<Number, Refused> {
     let whole = text.parse::<i64>().ok().map(Number::from);
     let whole = whole.or_else(|| text.parse::<u64>().ok().map(Number::from));
@@ -119,7 +118,7 @@ fn quantity(text: &str) -> Result<Value, Refused> {
     canonical_quantity(text.trim()).map(Value::String).map_err(Refused::Content)
 }
 
-/// Standard base64 with padding; line breaks in it are dropped, as Go does.
+/// Validates standard base64 with padding; line breaks are dropped, as in Go.
 fn bytes(text: String) -> Result<Value, Refused> {
     let is_plain = !text.contains(['\r', '\n']);
     let compact = if is_plain { text } else { text.replace(['\r', '\n'], "") };
@@ -129,7 +128,7 @@ fn bytes(text: String) -> Result<Value, Refused> {
     }
 }
 
-/// The last digit before padding holds bits that mean nothing; they are taken and written as zero.
+/// Clears the unused bits of the last digit before the padding, which are accepted but written as zero.
 fn without_stray_bits(mut text: String) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let padding = text.len() - text.trim_end_matches('=').len();
@@ -145,14 +144,14 @@ fn without_stray_bits(mut text: String) -> String {
     text
 }
 
-/// Where Go's decoder would stop, or `None` when the text is sound.
+/// The offset at which Go's decoder stops, or `None` if the text is valid.
 fn base64_fault(text: &[u8]) -> Option<usize> {
     let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
     let digits = text.iter().position(|byte| !is_digit(byte)).unwrap_or(text.len());
     let rest = &text[digits..];
     match (digits % 4, rest) {
         (0, []) | (2, [b'=', b'=']) | (3, [b'=']) => None,
-        // Too short: the last group of four is what is wrong.
+        // Too short: the error is at the last group of four.
         (filled, []) => Some(digits - filled),
         (2, [b'=']) => Some(text.len()),
         (2, [b'=', b'=', ..]) => Some(digits + 2),
@@ -161,7 +160,7 @@ fn base64_fault(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// The canonical text of a quantity, or upstream's complaint.
+/// The canonical text of a quantity, or upstream's error.
 fn canonical_quantity(text: &str) -> Result<String, String> {
     Quantity::parse(text).map(|quantity| quantity.to_string()).map_err(|error| error.to_string())
 }

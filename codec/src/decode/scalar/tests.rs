@@ -5,7 +5,7 @@ fn read_text(scalar: Scalar, text: &str) -> Result<Value, Refused> {
 }
 
 #[test]
-fn base64_is_strict_about_all_but_line_breaks() {
+fn base64_is_strict_except_for_line_breaks() {
     for (text, want) in [
         ("", ""),
         ("YWJj", "YWJj"),
@@ -26,7 +26,7 @@ fn base64_is_strict_about_all_but_line_breaks() {
 }
 
 #[test]
-fn numbers_are_whole_and_in_range() {
+fn integers_must_be_whole_and_in_range() {
     let read = |scalar, text: &str| read(scalar, &mut Token::Number(text.to_owned().into()));
     assert_eq!(read(Scalar::Int32, "2147483647"), Ok(2_147_483_647.into()));
     assert_eq!(read(Scalar::Int64, "-5"), Ok((-5).into()));

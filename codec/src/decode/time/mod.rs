@@ -1,4 +1,4 @@
-//! RFC 3339 times, taken and refused as Go's `time.Parse` does.
+//! Parses RFC 3339 times and rejects invalid ones as Go's `time.Parse` does.
 
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
@@ -9,8 +9,8 @@ const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 /// The layout of `metav1.MicroTime`.
 const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// A `metav1.Time`: any fraction and offset in, UTC with whole seconds out. The zero time gives
-/// `null`. The error is the whole message.
+/// Converts a `metav1.Time` with any fraction and offset to UTC with whole seconds. The zero time becomes
+/// `null`. The error is the complete message.
 pub(super) fn seconds(text: String) -> Result<Value, String> {
     let parsed = Parsed::read(&text, SECONDS)?;
     if parsed.is_zero() {
@@ -23,7 +23,7 @@ pub(super) fn seconds(text: String) -> Result<Value, String> {
     Ok(Value::String(utc.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()))
 }
 
-/// A `metav1.MicroTime`: exactly six decimals in, the same in UTC out.
+/// Converts a `metav1.MicroTime` with exactly six decimals to UTC with six decimals.
 pub(super) fn micros(text: String) -> Result<Value, String> {
     let parsed = Parsed::read(&text, MICROS)?;
     if parsed.is_zero() {
@@ -36,19 +36,19 @@ pub(super) fn micros(text: String) -> Result<Value, String> {
     Ok(Value::String(utc.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()))
 }
 
-/// The text of a moment given in seconds since 1970, as [`seconds`] writes it.
+/// Formats seconds since 1970 as [`seconds`] does.
 pub(super) fn from_unix_seconds(seconds: i64) -> Option<String> {
     let moment = jiff::Timestamp::from_second(seconds).ok()?;
     Some(Offset::UTC.to_datetime(moment).strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// The text of a moment given in microseconds since 1970, as [`micros`] writes it.
+/// Formats microseconds since 1970 as [`micros`] does.
 pub(super) fn from_unix_micros(micros: i64) -> Option<String> {
     let moment = jiff::Timestamp::from_microsecond(micros).ok()?;
     Some(Offset::UTC.to_datetime(moment).strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
 }
 
-/// The parts of a time.
+/// The parsed components of a time.
 #[derive(Clone, Copy)]
 struct Parsed {
     year: u32,
@@ -149,7 +149,7 @@ impl Cursor<'_> {
         Ok(number)
     }
 
-    /// Go takes an hour of one digit too.
+    /// Go also accepts a one-digit hour.
     fn hour(&mut self) -> Result<u32, String> {
         let digits = self.rest.bytes().take(2).take_while(u8::is_ascii_digit).count();
         self.number("15", digits.max(1))
@@ -189,7 +189,7 @@ impl Cursor<'_> {
             Ok((hours, minutes))
         };
         let (hours, minutes) = parts().map_err(|_| whole.fail("Z07:00"))?;
-        // Go lets 24 hours and 60 minutes pass, because people write them.
+        // Go accepts offsets of 24 hours and of 60 minutes, because they occur in practice.
         whole.range("time zone offset hour", hours <= 24)?;
         whole.range("time zone offset minute", minutes <= 60)?;
         let seconds = hours * 3600 + minutes * 60;

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn times_become_utc_with_whole_seconds() {
+fn times_are_converted_to_utc_with_whole_seconds() {
     let cases = [
         ("2024-05-06T07:08:09Z", "2024-05-06T07:08:09Z"),
         ("2024-05-06T07:08:09.987654321Z", "2024-05-06T07:08:09Z"),
@@ -19,7 +19,7 @@ fn times_become_utc_with_whole_seconds() {
 }
 
 #[test]
-fn micro_times_have_six_decimals() {
+fn micro_times_require_six_decimals() {
     let cases = [
         ("2024-05-06T07:08:09.123456Z", "2024-05-06T07:08:09.123456Z"),
         ("2024-05-06T07:08:09.000000+02:00", "2024-05-06T05:08:09.000000Z"),
@@ -31,7 +31,7 @@ fn micro_times_have_six_decimals() {
 }
 
 #[test]
-fn refusals_are_go_s() {
+fn invalid_times_are_rejected_with_go_messages() {
     let as_layout = |text: &str, layout: &str, rest: &str, element: &str| {
         format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}")
     };
@@ -65,7 +65,7 @@ fn refusals_are_go_s() {
 }
 
 #[test]
-fn moments_are_written() {
+fn unix_times_are_formatted_as_rfc3339() {
     assert_eq!(from_unix_seconds(1_714_979_289).as_deref(), Some("2024-05-06T07:08:09Z"));
     assert_eq!(from_unix_micros(1_714_979_289_000_001).as_deref(), Some("2024-05-06T07:08:09.000001Z"));
     assert_eq!(from_unix_seconds(i64::MAX), None);

@@ -1,9 +1,7 @@
-//! The one walk over a document: it checks every value against the arena of types, drops and notes
-//! what the types do not know, makes scalars canonical, and leaves out or fills in empty values as
-//! upstream's structs would.
+//! Walks a document once: checks every value against the arena of types, drops and records unknown fields,
+//! canonicalizes scalars, and omits or fills in empty values as upstream's structs would.
 //!
-//! A value of a wrong type does not end the walk: the text must be known to be sound JSON to its
-//! end before anything else is said about it.
+//! A value of a wrong type does not end the walk: a syntax error anywhere in the text takes precedence.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,48 +13,48 @@ use serde_json::{Map, Value};
 use super::scalar::{self, Refused};
 use super::source::{Source, SyntaxError, Token};
 
-/// So deep may lists and objects stand in each other. What is stored must be read again, by us and by
-/// clients whose JSON ends at 128 levels, in a list or an event that stand around it.
+/// Maximum nesting depth of lists and objects. The server, and clients with JSON parsers that stop at 128 levels,
+/// must be able to read a stored object back, also inside a list or an event.
 pub(super) const MAX_DEPTH: usize = 100;
-/// No more findings than this are listed (upstream: the strict decoder's limit).
+/// Maximum number of findings (upstream: the strict decoder's limit).
 const MAX_FINDINGS: usize = 100;
-/// Nor more text than this, in bytes: each names the whole way to its place, and keys can be long.
+/// Maximum total length of the findings, bytes. Each contains a full path, and keys can be long.
 const MAX_FINDINGS_TEXT: usize = 1 << 20;
 
-/// Something about the document that does not stop a lenient reader.
+/// A problem in the document that lenient validation tolerates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
     /// The type has no such field.
     Unknown(String),
-    /// The field was given before.
+    /// The field occurs more than once.
     Duplicate(String),
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Quotes in a name are escaped, as Go quotes.
+            // Quotes in names are escaped, as in Go.
             Finding::Unknown(path) => write!(f, "unknown field {path:?}"),
             Finding::Duplicate(path) => write!(f, "duplicate field {path:?}"),
         }
     }
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     pub(super) object: Map<String, Value>,
     /// In order of appearance.
     pub(super) findings: Vec<Finding>,
-    /// `apiVersion` and `kind` of the document itself, empty when not given.
+    /// `apiVersion` and `kind` of the document itself; empty if missing.
     pub(super) type_meta: (String, String),
-    /// `kind` or `apiVersion` is no text: the message about it.
+    /// The error if `kind` or `apiVersion` is not a string.
     pub(super) bad_type_meta: Option<String>,
-    /// The first value that is of a wrong type, or that its own parser refuses.
+    /// The error about the first value that has a wrong type or that its own parser rejects.
     pub(super) misfit: Option<String>,
 }
 
-/// Walks a whole document. A `null` is an empty object.
+/// Walks a whole document. `null` is treated as an empty object.
 pub(super) fn walk<'a, S: Source<'a>>(source: &mut S, ty: TypeId) -> Result<Walked, SyntaxError> {
     let types = types();
     let mut walker = Walker {
@@ -87,23 +85,23 @@ pub(super) fn walk<'a, S: Source<'a>>(source: &mut S, ty: TypeId) -> Result<Walk
     Ok(done)
 }
 
-/// An empty object of a type: the members that are always written.
+/// An empty object of a type, with only the members that are always written.
 pub(super) fn zero_map(ty: &StructType) -> Map<String, Value> {
     let fields = ty.always.iter().filter_map(|name| ty.field(name));
     fields.map(|field| (field.name.clone(), zero_field(field))).collect()
 }
 
-/// What is written for a field of [`Presence::Always`] that is not given.
+/// The value written for an unset field of [`Presence::Always`].
 fn zero_field(field: &Field) -> Value {
     if field.nullable { Value::Null } else { zero_value(&field.shape) }
 }
 
-/// Whether upstream has a pointer, or bytes as they are, where a `null` is written for nothing.
+/// Whether upstream has a pointer or raw bytes here, so that an unset value is written as `null`.
 fn is_pointer(shape: &Shape) -> bool {
     matches!(shape, Shape::Struct(_) | Shape::Json)
 }
 
-/// What a `null` in a list or map becomes.
+/// The value that replaces a `null` in a list or map.
 fn zero_value(shape: &Shape) -> Value {
     match shape {
         Shape::Struct(id) => Value::Object(zero_map(types().get(*id))),
@@ -125,19 +123,19 @@ struct Walker<'s, 'a, S> {
     types: &'static Types,
     path: Vec<Step<'a>>,
     seen: HashSet<Finding>,
-    /// Bytes.
+    /// Total length of the findings, bytes.
     findings_text: usize,
     done: Walked,
-    /// The first value that its own parser refused; it outranks values of a wrong type.
+    /// The first error from a value's own parser; it takes precedence over type errors.
     refused: Option<String>,
     lifetime: std::marker::PhantomData<&'a ()>,
 }
 
 impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
-    /// The members of a struct whose beginning was read.
+    /// Reads the members of a struct after its start.
     fn structure(&mut self, ty: &'static StructType) -> Result<Map<String, Value>, SyntaxError> {
         let mut members = Map::new();
-        // Members left out because they are empty still count when they are given again.
+        // Members omitted because they are empty still count as duplicates when they occur again.
         let mut left_out: Vec<&str> = Vec::new();
         while let Some(key) = self.source.key()? {
             if self.path.is_empty() && (key == "kind" || key == "apiVersion") {
@@ -180,7 +178,7 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         Ok(members)
     }
 
-    /// `kind` or `apiVersion` of the document itself.
+    /// Reads `kind` or `apiVersion` of the document itself.
     fn type_meta(&mut self, is_kind: bool) -> Result<(), SyntaxError> {
         let token = self.source.value()?;
         let (name, place) = match is_kind {
@@ -205,7 +203,7 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         Ok(())
     }
 
-    /// The value of a field, or `None` when it is left out.
+    /// Reads the value of a field; `None` if the field is omitted.
     fn field(
         &mut self,
         ty: &'static StructType,
@@ -218,10 +216,9 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         let value = self.value(ty, &field.shape, token)?;
         Ok(match field.presence {
             Presence::OmitEmpty if scalar::is_zero(&value) && !is_zero_text(&field.shape) => None,
-            // The zero time, and values that did not fit.
+            // The zero time, and values that do not fit.
             Presence::Pointer | Presence::Always if value.is_null() => None,
-            // An empty list is stored as none, and none is written as `null`. Empty text and an empty struct
-            // are kept.
+            // An empty list counts as unset, and unset is written as `null`. Empty strings and empty structs stay.
             Presence::Always
                 if field.nullable
                     && !value.is_string()
@@ -234,7 +231,7 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         })
     }
 
-    /// A value that is not `null`. `ty` is the struct around it, for error texts.
+    /// Reads a value other than `null`. `ty` is the enclosing struct, for error messages.
     fn value(
         &mut self,
         ty: &'static StructType,
@@ -253,7 +250,7 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
             }
             (Shape::Either(id), Token::Object) => self.structure(self.types.get(*id)).map(Value::Object),
             (Shape::Either(_), Token::Array) => self.list(ty, shape).map(Value::Array),
-            // Custom kinds are not read by the arena (`decode::custom`).
+            // Custom kinds do not use the arena (see `decode::custom`).
             (Shape::Json | Shape::Either(_) | Shape::Inline(_) | Shape::Deduced, _) => {
                 self.free(token, self.path.len())
             }
@@ -312,14 +309,14 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         Ok(items)
     }
 
-    /// Leaves out what stands too deep, and complains.
+    /// Skips a value nested too deeply and records the error.
     fn too_deep(&mut self, token: &Token<'a>) -> Result<Value, SyntaxError> {
         self.source.skip(token)?;
         self.refused.get_or_insert_with(|| format!("a value is nested more than {MAX_DEPTH} levels deep"));
         Ok(Value::Null)
     }
 
-    /// A value that may be anything.
+    /// Reads a value of any type.
     fn free(&mut self, token: Token<'a>, depth: usize) -> Result<Value, SyntaxError> {
         if depth > MAX_DEPTH && matches!(token, Token::Array | Token::Object) {
             return self.too_deep(&token);
@@ -348,7 +345,7 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         })
     }
 
-    /// Keeps the first complaint and puts nothing in the value's place.
+    /// Records the error if it is the first, and returns `null` in place of the value.
     fn refuse(&mut self, ty: &StructType, shape: &Shape, refused: Refused) -> Value {
         match refused {
             Refused::Content(text) => {
@@ -386,7 +383,7 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
     }
 }
 
-/// Text that looks empty to [`scalar::is_zero`] is never an absent quantity.
+/// A quantity is never omitted as empty, even if [`scalar::is_zero`] considers its text empty.
 fn is_zero_text(shape: &Shape) -> bool {
     matches!(shape, Shape::Scalar(Scalar::Quantity))
 }
@@ -412,7 +409,7 @@ fn push_name(text: &mut String, name: &str) {
     text.push_str(name);
 }
 
-/// What a shape's type is called in error texts.
+/// The Go name of a shape's type in error messages.
 fn go_type(types: &Types, shape: &Shape) -> String {
     match shape {
         Shape::Struct(id) | Shape::Either(id) => format!("v1.{}", types.get(*id).short_name),

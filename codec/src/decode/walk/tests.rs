@@ -11,7 +11,7 @@ fn ty(name: &str) -> TypeId {
     types().named(&full).unwrap_or_else(|| panic!("no type {full}"))
 }
 
-/// Fits a value from memory, and checks that text gives the same.
+/// Fits a value from memory and checks that its text form gives the same result.
 fn fit(name: &str, value: Value) -> Value {
     let text = value.to_string();
     let from_text = walk(&mut Reader::new(text.as_bytes()), ty(name)).expect("sound JSON");
@@ -21,15 +21,15 @@ fn fit(name: &str, value: Value) -> Value {
 }
 
 #[test]
-fn empty_values_follow_the_struct_tags() {
+fn empty_values_are_omitted_or_written_as_in_upstream_structs() {
     let cases = [
-        // Plain fields are left out when empty, lists and maps too.
+        // Plain fields are omitted when empty, including lists and maps.
         (
             "PodSpec",
             json!({"containers": [], "volumes": [], "nodeSelector": {}, "hostNetwork": false, "nodeName": ""}),
             json!({"containers": null}),
         ),
-        // Pointers are kept when given.
+        // Pointer fields stay when set.
         (
             "PodSpec",
             json!({"containers": null, "priority": 0, "enableServiceLinks": false, "securityContext": {}}),
@@ -40,13 +40,13 @@ fn empty_values_follow_the_struct_tags() {
             json!({"storageClassName": "", "volumeMode": null, "resources": {"limits": null, "requests": {}}}),
             json!({"storageClassName": "", "resources": {}}),
         ),
-        // So are pointers that are written as `null` when they are not given.
+        // So do pointer fields that are written as `null` when unset.
         (
             "AzureFilePersistentVolumeSource",
             json!({"secretName": "a", "shareName": "b", "secretNamespace": ""}),
             json!({"secretName": "a", "shareName": "b", "secretNamespace": ""}),
         ),
-        // Nulls in lists and maps are zero values.
+        // Nulls in lists and maps become zero values.
         ("ConfigMap", json!({"data": {"k": null}}), json!({"metadata": {}, "data": {"k": ""}})),
         ("PodSpec", json!({"containers": [null]}), json!({"containers": [{"name": "", "resources": {}}]})),
         (
@@ -54,7 +54,7 @@ fn empty_values_follow_the_struct_tags() {
             json!({"requests": {"storage": null}}),
             json!({"requests": {"storage": "0"}}),
         ),
-        // Times: null, and the zero time, are nothing; where one must be written it is null.
+        // A null or zero time is unset; a time that is always written becomes null.
         (
             "ContainerStateTerminated",
             json!({"exitCode": 0, "startedAt": "0001-01-01T00:00:00Z"}),
@@ -76,16 +76,16 @@ fn empty_values_follow_the_struct_tags() {
 }
 
 #[test]
-fn free_form_values_are_kept_as_they_are() {
+fn free_form_values_are_unchanged() {
     let fields = json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "n": [1, null, 2.5, ""]});
     let entry = json!({"fieldsV1": fields.clone()});
     let meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry";
     assert_eq!(fit(meta, entry), json!({"fieldsV1": fields}));
 }
 
-/// What is taken can be read again by readers that end at 128 levels, also in an event or a list.
+/// Parsers that stop at 128 levels can read every accepted value back, also inside an event or a list.
 #[test]
-fn depth_has_an_end() {
+fn values_nested_too_deeply_are_rejected() {
     let meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry";
     let schema = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
     let lists = |times: usize| format!("{{\"fieldsV1\":{}{}}}", "[".repeat(times), "]".repeat(times));
@@ -117,7 +117,7 @@ fn depth_has_an_end() {
 }
 
 #[test]
-fn zero_objects_are_what_bookmarks_carry() {
+fn zero_objects_match_watch_bookmarks() {
     let cases = [
         ("Pod", json!({"metadata": {}, "spec": {"containers": null}, "status": {}})),
         ("PersistentVolumeClaim", json!({"metadata": {}, "spec": {"resources": {}}, "status": {}})),
@@ -133,7 +133,7 @@ fn zero_objects_are_what_bookmarks_carry() {
 }
 
 #[test]
-fn conform_lists_unknown_fields_and_takes_the_kind_away() {
+fn conform_lists_unknown_fields_and_removes_kind_and_version() {
     let value = json!({
         "kind": "Pod", "apiVersion": "v1",
         "spec": {"containers": [{"name": "a", "foo": 1}], "bar": {"baz": []}},
@@ -153,7 +153,7 @@ fn conform_lists_unknown_fields_and_takes_the_kind_away() {
 }
 
 #[test]
-fn findings_are_bounded_and_told_once() {
+fn findings_are_limited_and_reported_once() {
     let many: Vec<String> = (0..150).map(|n| format!("\"x{n}\":1")).collect();
     let text = format!("{{{}}}", many.join(","));
     let walked = walk(&mut Reader::new(text.as_bytes()), ty("ConfigMap")).expect("sound JSON");
@@ -165,7 +165,7 @@ fn findings_are_bounded_and_told_once() {
 }
 
 #[test]
-fn names_in_findings_are_quoted() {
+fn field_names_in_findings_are_quoted() {
     assert_eq!(Finding::Unknown("a\"b\\c\n".into()).to_string(), r#"unknown field "a\"b\\c\n""#);
     assert_eq!(Finding::Duplicate("data.x".into()).to_string(), r#"duplicate field "data.x""#);
 }

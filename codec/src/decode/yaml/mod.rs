@@ -1,5 +1,5 @@
-//! YAML bodies become documents in memory. As upstream does, only the first document of a stream
-//! is read, and a key given twice is reported with its line.
+//! Converts YAML bodies to documents in memory. Like upstream, it reads only the first document of a stream
+//! and reports duplicate keys with their lines.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -16,8 +16,8 @@ pub(super) struct Document {
     pub(super) duplicates: Vec<String>,
 }
 
-/// Reads the first document. Nothing but blanks and comments is `null`. The error is a whole
-/// message, such as `yaml: line 3: ...`.
+/// Reads the first document. Only whitespace and comments is `null`. The error is a complete message, such as
+/// `yaml: line 3: ...`.
 pub(super) fn read(body: &[u8]) -> Result<Document, String> {
     let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid UTF-8 in the document".to_owned())?;
     let text = first_document(text);
@@ -36,7 +36,7 @@ pub(super) fn read(body: &[u8]) -> Result<Document, String> {
     Ok(Document { value, duplicates: duplicates.into_inner() })
 }
 
-/// `yaml: line 3: ...`, in go-yaml's words for what people run into.
+/// Formats an error as `yaml: line 3: ...`, with go-yaml's text for common mistakes.
 fn complaint(error: &serde_saphyr::Error, document: &str) -> String {
     let line = error.location().map_or(1, |location| location.line().max(1));
     let text = error.without_snippet().to_string();
@@ -52,9 +52,8 @@ fn complaint(error: &serde_saphyr::Error, document: &str) -> String {
     }
 }
 
-/// What go-yaml says in place of a message about something on a line, and which line it names.
-/// It counts lines from zero, adds one where its scanner and not its parser complains, and says
-/// nothing of line zero.
+/// Translates an error message and its line to those of go-yaml. go-yaml counts lines from zero, adds one for
+/// errors of its scanner but not of its parser, and omits line zero.
 fn in_go_words(message: &str, line: usize, document: &str) -> (u64, String) {
     const EXPECTED: &str = "did not find expected ";
     let ended = document.lines().count();
@@ -65,7 +64,7 @@ fn in_go_words(message: &str, line: usize, document: &str) -> (u64, String) {
         false => format!("{EXPECTED}',' or '}}'"),
     };
     if message.contains("found a tab") {
-        // The tab stands at the head of the line after the scalar that was being read.
+        // The tab is at the start of the line after the current scalar.
         return of_scanner(line + 1, "found a tab character that violates indentation");
     }
     if message.starts_with("unexpected character: `\\u") {
@@ -99,13 +98,13 @@ fn in_go_words(message: &str, line: usize, document: &str) -> (u64, String) {
     }
 }
 
-/// Blank, a comment, or the mark before a document.
+/// Whether a line is blank, a comment, or a document start marker.
 fn is_blank(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line.starts_with('#') || line == "---"
 }
 
-/// The text up to the mark that ends the first document.
+/// The text up to the marker that ends the first document.
 fn first_document(text: &str) -> &str {
     let mut has_content = false;
     let mut end = 0;
@@ -169,7 +168,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        // Go writes a float without a fraction as a whole number.
+        // Go writes a float with a zero fraction as an integer.
         let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
         #[expect(clippy::cast_possible_truncation, reason = "whole and far within 64 bits")]
         let whole = is_whole.then_some(value as i64).map(Value::from);

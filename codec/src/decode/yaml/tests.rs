@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn documents_become_values() {
+fn first_yaml_document_is_decoded() {
     let cases = [
         ("", Value::Null),
         ("# nothing\n---\n", Value::Null),
@@ -29,7 +29,7 @@ fn documents_become_values() {
 }
 
 #[test]
-fn duplicates_are_told_with_their_line() {
+fn duplicate_keys_are_reported_with_their_line() {
     let document = read(b"a:\n  k: 1\n  k: 2\nb:\n- c: 1\n  c: 2\n").expect("sound but for the keys");
     assert_eq!(document.value, json!({"a": {"k": 2}, "b": [{"c": 2}]}));
     let want = ["line 3: key \"k\" already set in map", "line 6: key \"c\" already set in map"];
@@ -37,7 +37,7 @@ fn duplicates_are_told_with_their_line() {
 }
 
 #[test]
-fn complaints_have_a_line() {
+fn yaml_errors_match_go_yaml_text_and_line() {
     let cases = [
         (
             "apiVersion: v1\nkind: ConfigMap\n metadata:\n  name: b\n",
@@ -54,7 +54,7 @@ fn complaints_have_a_line() {
         ("a: {b: c}}", "yaml: did not find expected <document start>"),
         ("- a\nb: c\n", "yaml: line 1: did not find expected '-' indicator"),
         ("a: b\n- c\n", "yaml: line 1: did not find expected key"),
-        // The first line is not named where the scanner complains.
+        // go-yaml omits the first line in scanner errors.
         ("a: b: c\n", "yaml: mapping values are not allowed in this context"),
         ("a: @b\n", "yaml: found character that cannot start any token"),
         ("a: \"\\q\"\n", "yaml: found unknown escape character"),
@@ -69,7 +69,7 @@ fn complaints_have_a_line() {
 }
 
 #[test]
-fn depth_and_aliases_are_bounded() {
+fn nesting_depth_and_alias_expansion_are_limited() {
     for depth in [1, 60] {
         let text = format!("a: {}{}\n", "[".repeat(depth), "]".repeat(depth));
         read(text.as_bytes()).unwrap_or_else(|error| panic!("{depth}: {error}"));

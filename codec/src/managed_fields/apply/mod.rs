@@ -1,5 +1,5 @@
-//! Server-side apply: what a manager wants to own becomes part of the object, what the manager
-//! applied before and applies no more goes, and nothing that others own changes unless it is forced.
+//! Implements server-side apply: merges the applied configuration into the object, removes fields that the
+//! manager applied before but no longer applies, and changes fields of other owners only when forced.
 //!
 //! Upstream: structured-merge-diff `merge/update.go`, apimachinery `pkg/util/managedfields`.
 
@@ -18,23 +18,22 @@ use super::update::{Conflict, Writer, disown, empty_object, list, set_list, stri
 use super::{conflicts, last_applied};
 use crate::decode::conform_to;
 
-/// Owns what was there before anybody applied, where nobody was tracked.
+/// The manager that owns the existing fields of an untracked object before its first apply.
 const BEFORE: &str = "before-first-apply";
 
 /// Why an apply fails.
 pub(super) enum Refused {
-    /// Others own what would change.
+    /// The apply would change fields of other owners.
     Conflicts(Vec<Conflict>),
-    /// Anything else.
+    /// Any other error.
     Api(ApiError),
 }
 
-/// Applies a configuration to the live object, or to none. The result has its managed fields; it
-/// is neither defaulted nor admitted yet. `config` is the document as it was sent, with kind and
-/// apiVersion.
+/// Applies a configuration to the live object, or creates a new one. The result includes its managed fields;
+/// defaulting and admission run later. `config` is the document as sent, with kind and apiVersion.
 ///
 /// # Errors
-/// Upstream's: 400 for another kind, 409 for conflicts, 500 for what does not fit the type.
+/// Upstream's: 400 for another kind, 409 for conflicts, 500 for a configuration that does not fit the type.
 pub fn apply(
     writer: &Writer<'_>,
     live: Option<&Object>,
@@ -72,7 +71,7 @@ pub fn apply(
     let job = ApplyContext { writer, ty, live, config: &config, shown: &shown };
     let mut result = job.run(force);
     if let Err(Refused::Conflicts(found)) = result {
-        // What the old way of applying wrote is the same person's.
+        // Fields from kubectl's client-side apply do not conflict with its server-side apply.
         let (left, forgiven) = last_applied::forgive(writer, ty, live, found);
         result = if forgiven { job.run(true) } else { Err(Refused::Conflicts(left)) };
     }
@@ -85,7 +84,7 @@ pub fn apply(
     Ok(object)
 }
 
-/// `v1, Kind=ConfigMap` with the group before it, as upstream shows kinds.
+/// Formats a kind as upstream does: `v1, Kind=ConfigMap`, preceded by the group.
 fn kind_text(api_version: &str, kind: &str) -> String {
     match api_version.split_once('/') {
         Some((_, version)) if version.contains('/') => "/, Kind=".to_owned(),
@@ -94,7 +93,7 @@ fn kind_text(api_version: &str, kind: &str) -> String {
     }
 }
 
-/// The object as errors name it: `NAMESPACE/NAME; KIND`, as far as the configuration says.
+/// The object's name in errors: `NAMESPACE/NAME; KIND`, with empty parts for values that the configuration omits.
 fn shown_name(config: &Map<String, Value>, kind: &str) -> String {
     let text = |name: &str| {
         config.get("metadata").and_then(|m| m.get(name)).and_then(Value::as_str).unwrap_or_default()
@@ -102,7 +101,7 @@ fn shown_name(config: &Map<String, Value>, kind: &str) -> String {
     format!("{}/{}; {kind}", text("namespace"), text("name"))
 }
 
-/// One apply.
+/// The context of one apply.
 struct ApplyContext<'a> {
     writer: &'a Writer<'a>,
     ty: &'a StructType,
@@ -157,7 +156,7 @@ impl ApplyContext<'_> {
         Ok(object)
     }
 
-    /// Everything that is there belongs to somebody, before the first apply is judged.
+    /// Assigns all existing fields to an owner before the first apply.
     fn before(&self, live: &Map<String, Value>) -> Entries {
         let writer = Writer { manager: BEFORE, ..*self.writer };
         let empty = empty_object(self.ty);
@@ -166,7 +165,7 @@ impl ApplyContext<'_> {
         update(&writer, &empty, live, changes, Entries::default())
     }
 
-    /// The merged object as it would be decoded.
+    /// Decodes the merged object as its kind.
     fn conformed(&self, new: Map<String, Value>) -> Result<Map<String, Value>, Refused> {
         conform_to(self.writer.kind, Value::Object(new)).map(|conformed| conformed.object).map_err(|why| {
             let shown = self.shown;
@@ -178,8 +177,7 @@ impl ApplyContext<'_> {
         })
     }
 
-    /// Removes what the manager applied last time and does not apply now, unless somebody else owns
-    /// it.
+    /// Removes the fields that the manager applied last time but does not apply now, unless they have another owner.
     fn prune(&self, merged: Map<String, Value>, entries: &Entries, last: &Entry) -> Map<String, Value> {
         let Some(last_form) = Form::of(self.writer.kind, &last.owner.api_version) else { return merged };
         let Some(here) = Form::of(self.writer.kind, &self.writer.kind.names().api_version()) else {
@@ -189,7 +187,7 @@ impl ApplyContext<'_> {
         let last_fields = with_fields_above(&last_form.ty, &last.fields);
         let mut pruned = remove(&last_form.ty, &merged_last, &last_fields);
 
-        // What somebody owns comes back, version by version, the pruned one first.
+        // Restore fields with an owner, version by version, starting with the pruned version.
         let mut versions: Vec<(&str, Set)> = vec![(&last.owner.api_version, Set::new())];
         for entry in &entries.0 {
             let version = entry.owner.api_version.as_str();
@@ -212,7 +210,7 @@ impl ApplyContext<'_> {
             at = form;
         }
 
-        // And nothing goes that the manager did not own.
+        // Fields that the manager did not own are never removed.
         let pruned = at.to(&last_form, pruned);
         let mut gone = last_form.paths(&merged_last);
         gone.subtract(&last_form.paths(&pruned));
@@ -221,7 +219,7 @@ impl ApplyContext<'_> {
     }
 }
 
-/// A version in which objects can be shown.
+/// An API version of the kind, for conversion.
 #[derive(Clone)]
 struct Form {
     kind: KindRef,
@@ -235,7 +233,7 @@ impl Form {
         Some(Form { kind, ty })
     }
 
-    /// The same object in another version.
+    /// Converts an object to another version.
     fn to(&self, other: &Form, object: Map<String, Value>) -> Map<String, Value> {
         if std::ptr::eq(&*self.ty, &*other.ty) {
             return object;

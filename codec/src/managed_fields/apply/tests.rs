@@ -7,7 +7,7 @@ use super::*;
 use crate::managed_fields::testing::{LATER, NOW, entries, kind, map, object, writer};
 use crate::managed_fields::{keep_times, track};
 
-/// Objects in a row, each made by the writer before.
+/// An object with a sequence of writes, each based on the result of the previous one.
 struct Story {
     kind: &'static dyn Kind,
     live: Option<Object>,
@@ -55,7 +55,7 @@ fn stored(mut object: Object) -> Object {
 }
 
 #[test]
-fn what_is_applied_no_more_goes() {
+fn fields_no_longer_applied_are_removed() {
     let mut story = Story::of("configmaps");
     story.apply("m", NOW, json!({"data": {"a": "1", "b": "2"}}), false).unwrap();
     assert_eq!(story.entries(), [(format!("m Apply@{NOW}"), json!({"f:data": {"f:a": {}, "f:b": {}}}))]);
@@ -69,7 +69,7 @@ fn what_is_applied_no_more_goes() {
 }
 
 #[test]
-fn shared_fields_stay_until_the_last_owner_lets_go() {
+fn shared_field_stays_until_its_last_owner_drops_it() {
     let mut story = Story::of("configmaps");
     story.apply("m1", NOW, json!({"data": {"x": "1", "y": "1"}}), false).unwrap();
     story.apply("m2", NOW, json!({"data": {"x": "1"}}), false).unwrap();
@@ -85,7 +85,7 @@ fn shared_fields_stay_until_the_last_owner_lets_go() {
 }
 
 #[test]
-fn fields_of_plain_writers_stay() {
+fn fields_owned_by_an_update_survive_pruning() {
     let mut story = Story::of("configmaps");
     story.update("u", json!({"data": {"x": "1"}}));
     story.apply("m", NOW, json!({"data": {"x": "1", "y": "1"}}), false).unwrap();
@@ -94,7 +94,7 @@ fn fields_of_plain_writers_stay() {
 }
 
 #[test]
-fn conflicts_and_force() {
+fn conflicting_apply_fails_unless_forced() {
     let mut story = Story::of("configmaps");
     story.apply("m1", NOW, json!({"data": {"x": "1", "y": "1"}}), false).unwrap();
     story.update("up", json!({"data": {"x": "1", "y": "1", "z": "1"}}));
@@ -122,7 +122,7 @@ fn conflicts_and_force() {
 }
 
 #[test]
-fn items_are_owned_one_by_one() {
+fn list_items_have_separate_owners() {
     let mut story = Story::of("pods");
     let container = |more: Value| {
         let mut container = json!({"name": "c"});
@@ -146,7 +146,7 @@ fn items_are_owned_one_by_one() {
 }
 
 #[test]
-fn untracked_objects_belong_to_before() {
+fn first_apply_assigns_untracked_fields_to_before_first_apply() {
     let mut story = Story::of("configmaps");
     story.update("u", json!({"data": {"k": "v"}}));
     story.live.as_mut().unwrap().meta().remove("managedFields");
@@ -164,7 +164,7 @@ fn untracked_objects_belong_to_before() {
 }
 
 #[test]
-fn refusals() {
+fn invalid_configurations_are_rejected() {
     for (name, config, code, message) in [
         ("no kind", json!({"apiVersion": "v1"}), 400, "invalid object type: /v1, Kind="),
         ("nothing", json!({}), 400, "invalid object type: /, Kind="),
@@ -202,7 +202,7 @@ fn refusals() {
 }
 
 #[test]
-fn kubectl_takes_over_from_its_annotation() {
+fn kubectl_apply_takes_ownership_from_its_annotation() {
     const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let last = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v", "x": "old"}});
     let mut story = Story::of("configmaps");
@@ -226,7 +226,7 @@ fn kubectl_takes_over_from_its_annotation() {
 }
 
 #[test]
-fn events_are_pruned_in_the_form_they_were_applied_in() {
+fn event_is_pruned_in_the_version_of_its_last_apply() {
     let (core, events) = (kind("", "events"), kind("events.k8s.io", "events"));
     let config = |version: &str, more: Value| {
         let mut config = map(more);
@@ -242,7 +242,7 @@ fn events_are_pruned_in_the_form_they_were_applied_in() {
     assert_eq!(entries(&done), [(format!("m Apply@{LATER}"), json!({"f:reason": {}}))]);
 }
 
-/// What somebody may apply: some data, finalizers, and environment of a container.
+/// Generates configurations with labels, finalizers, and environment variables of a container.
 fn configs() -> impl Strategy<Value = Value> {
     let names = prop::sample::subsequence(vec!["a", "b", "c", "d"], 0..=4).prop_shuffle();
     (names.clone(), names.clone(), names, 0..3i32).prop_map(|(labels, finalizers, env, value)| {
@@ -255,7 +255,7 @@ fn configs() -> impl Strategy<Value = Value> {
             "metadata": {"name": "a", "labels": labels, "finalizers": finalizers},
             "spec": {"containers": [{"name": "c", "image": "i", "env": env}]},
         });
-        // An empty map is owned and leaves nothing to see, so that applying it is news each time.
+        // An empty map is owned but not stored, so each apply would count as a change.
         if labels.is_empty() {
             config["metadata"].as_object_mut().unwrap().remove("labels");
         }
@@ -267,7 +267,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn applies_by_force_hold(steps in prop::collection::vec((0..3usize, configs()), 1..8)) {
+    fn forced_apply_is_idempotent_and_stores_all_applied_fields(steps in prop::collection::vec((0..3usize, configs()), 1..8)) {
         let mut story = Story::of("pods");
         for (manager, config) in steps {
             let manager = ["m1", "m2", "m3"][manager];
@@ -275,7 +275,7 @@ proptest! {
             let again = story.apply(manager, LATER, config.clone(), false).unwrap();
             prop_assert_eq!(&first.0["spec"], &again.0["spec"], "the same again changes nothing");
             prop_assert_eq!(entries(&first), entries(&again));
-            // What is applied is there, in its order.
+            // All applied fields exist, in the applied order.
             let ty = story.kind.struct_type().unwrap();
             let ty = &*ty;
             let fields = paths(ty, config.as_object().unwrap());
@@ -287,7 +287,7 @@ proptest! {
             let env = first.0["spec"]["containers"][0].get("env").and_then(Value::as_array);
             let mine: Vec<&Value> = env.into_iter().flatten().filter(|item| applied.contains(item)).collect();
             prop_assert_eq!(mine, applied);
-            // Nobody owns what is not there.
+            // Every owned field exists.
             for entry in Entries::decode(list(&first)).unwrap().0 {
                 let mut gone = entry.fields;
                 gone.subtract(&there);

@@ -1,7 +1,7 @@
-//! What a write changed: the paths that got another value and those that are gone.
+//! Compares two versions of an object: which paths have a new value and which were removed.
 //!
-//! Structs that are always there (the spec of an object) must be there on both sides, as decoding
-//! leaves them; so an empty one is the same as none, and only what is in it counts.
+//! Structs that are always present (such as the spec) must be present on both sides, as after decoding. An
+//! empty one therefore equals a missing one, and only its content is compared.
 
 use orlop_openapi::StructType;
 use serde_json::{Map, Value};
@@ -12,9 +12,9 @@ use super::typed::{Items, Owned, Ty, is_hollow};
 /// The paths that differ.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Changes {
-    /// What is new or has another value.
+    /// Paths that are new or have a different value.
     pub written: Set,
-    /// What is gone.
+    /// Paths that were removed.
     pub removed: Set,
 }
 
@@ -23,13 +23,13 @@ impl Changes {
         self.written.is_empty() && self.removed.is_empty()
     }
 
-    /// Leaves out paths and everything below them.
+    /// Removes these paths and everything below them.
     pub(crate) fn subtract_deep(&mut self, paths: &Set) {
         self.written.subtract_deep(paths);
         self.removed.subtract_deep(paths);
     }
 
-    /// Leaves out exactly these paths.
+    /// Removes exactly these paths.
     pub(crate) fn subtract(&mut self, paths: &Set) {
         self.written.subtract(paths);
         self.removed.subtract(paths);
@@ -43,7 +43,7 @@ pub(crate) fn compare(ty: &StructType, old: &Map<String, Value>, new: &Map<Strin
     level.finish()
 }
 
-/// What became of one path.
+/// How one path changed.
 #[derive(Clone, Copy, PartialEq)]
 enum PathChange {
     Same,
@@ -51,7 +51,7 @@ enum PathChange {
     Removed,
 }
 
-/// The nodes of one level, while it is walked.
+/// The nodes of the level being compared.
 #[derive(Default)]
 struct Level {
     written: Vec<Node>,
@@ -63,8 +63,8 @@ impl Level {
         Changes { written: Set::from_nodes(self.written), removed: Set::from_nodes(self.removed) }
     }
 
-    /// Hangs what was found at an element, and below it, on this level. Nothing is made for what
-    /// is the same, which is most of an object.
+    /// Adds the change of an element, and the changes below it, to this level. Unchanged elements, usually
+    /// the majority, get no node.
     fn hang(&mut self, element: impl Fn() -> Element, mark: PathChange, below: Level) {
         for (nodes, below, own) in [
             (&mut self.written, below.written, PathChange::Written),
@@ -77,7 +77,7 @@ impl Level {
     }
 }
 
-/// What becomes of a path when its value is looked at as a whole.
+/// The change of a path that is compared as a whole.
 fn whole(old: Option<&Value>, new: Option<&Value>) -> PathChange {
     match (old, new) {
         (None, None) => PathChange::Same,
@@ -88,7 +88,7 @@ fn whole(old: Option<&Value>, new: Option<&Value>) -> PathChange {
     }
 }
 
-/// Compares two values, of which at least one is there.
+/// Compares two values, at least one of which is present.
 fn value(ty: Ty, old: Option<&Value>, new: Option<&Value>, below: &mut Level) -> PathChange {
     let owned = ty.owned();
     if matches!(owned, Owned::Whole) || (is_hollow(old) && is_hollow(new)) {
@@ -148,12 +148,12 @@ fn members<'t>(
     }
 }
 
-/// The items of a list by what tells them apart, sorted; items that are no items are left out.
+/// The items of a list, sorted by their identity. Items without a valid identity are omitted.
 fn sorted<'v>(kind: Items, list: Option<&'v Vec<Value>>) -> Vec<(Element, &'v Value)> {
     let items = list.into_iter().flatten();
     let mut sorted: Vec<(Element, &'v Value)> =
         items.filter_map(|item| Some((kind.element(item).ok()?, item))).collect();
-    // Stable: items that stand twice keep their order.
+    // The sort is stable: duplicate items stay in order.
     sorted.sort_by(|a, b| a.0.cmp(&b.0));
     sorted
 }
@@ -177,7 +177,7 @@ fn items(kind: Items, old: Option<&Vec<Value>>, new: Option<&Vec<Value>>, level:
             ([] | [_], [] | [_]) => {
                 value(kind.ty(), before.first().map(|i| i.1), after.first().map(|i| i.1), &mut below)
             }
-            // Items that stand twice are one thing, owned as a whole.
+            // Duplicate items are owned together, as a whole.
             ([_, _, ..], [_, _, ..]) => {
                 let same = before.iter().map(|i| i.1).eq(after.iter().map(|i| i.1));
                 if same { PathChange::Same } else { PathChange::Written }
@@ -201,7 +201,7 @@ fn items(kind: Items, old: Option<&Vec<Value>>, new: Option<&Vec<Value>>, level:
     }
 }
 
-/// Takes the items of an element off the front.
+/// Removes the items with this element from the front.
 fn run<'a, 'v>(items: &mut &'a [(Element, &'v Value)], element: &Element) -> &'a [(Element, &'v Value)] {
     let len = items.iter().take_while(|item| item.0 == *element).count();
     let (taken, rest) = items.split_at(len);

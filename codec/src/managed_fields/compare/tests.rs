@@ -10,7 +10,7 @@ fn changes(schema: &str, old: Value, new: Value) -> (Value, Value) {
 }
 
 #[test]
-fn changes_of_config_maps() {
+fn config_map_changes_are_tracked_per_key() {
     for (name, old, new, written, removed) in [
         ("nothing", json!({"data": {"a": "1"}}), json!({"data": {"a": "1"}}), json!({}), json!({})),
         (
@@ -84,7 +84,7 @@ fn changes_of_config_maps() {
 }
 
 #[test]
-fn changes_of_pods() {
+fn pod_changes_are_tracked_per_list_item() {
     for (name, old, new, written, removed) in [
         (
             "a container",
@@ -145,7 +145,7 @@ fn changes_of_pods() {
 }
 
 #[test]
-fn references_are_whole_but_for_claims_of_volumes() {
+fn references_are_compared_whole_except_claim_ref() {
     let (written, _) = changes(
         "io.k8s.api.core.v1.PersistentVolume",
         json!({"spec": {"claimRef": {"name": "a"}}}),

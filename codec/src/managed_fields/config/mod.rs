@@ -1,4 +1,4 @@
-//! What a manager applies: whether it fits the type, and which paths it names.
+//! Validates an applied configuration against its type and lists the paths it contains.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::patch::go_text::{shown, syntax, type_name};
 
 // === Whether it fits ===
 
-/// What is wrong with an object that is applied: unknown fields, values of other types, items that
-/// stand twice. In upstream's words; each line is a path and what is wrong there.
+/// Returns the errors of an applied object: unknown fields, values of wrong types, duplicate items. Each line
+/// is a path and upstream's message.
 pub(crate) fn misfits(ty: &StructType, config: &Map<String, Value>) -> Vec<String> {
     let mut check = Check { path: Vec::new(), found: Vec::new() };
     check.fields(ty, config);
@@ -40,7 +40,7 @@ impl Check {
     fn fields(&mut self, ty: &StructType, map: &Map<String, Value>) {
         for (name, value) in map {
             let Some((shape, merge)) = ty.member(name) else {
-                // Upstream looks no further in this struct.
+                // Upstream does not check the rest of this struct.
                 return self.below(Element::field(name), |check| check.note("field not declared in schema"));
             };
             self.below(Element::field(name), |check| check.value(shape, merge, value));
@@ -121,7 +121,7 @@ fn field_nodes(ty: &StructType, map: &Map<String, Value>) -> Vec<Node> {
     nodes.collect()
 }
 
-/// `null` or `{}`: somebody wrote it, and there is nothing below to tell.
+/// `null` or `{}`: set explicitly, with no paths below.
 fn is_bare(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(Map::is_empty)
 }
@@ -152,7 +152,7 @@ fn item_nodes(kind: Items, list: &[Value]) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::with_capacity(items.len());
     for (element, item) in items {
         match nodes.last_mut().filter(|last| last.element == element) {
-            // Items that stand twice are one thing.
+            // Duplicate items are owned together.
             Some(twice) => twice.below = Set::new(),
             None => {
                 let mut node = node(element, kind.ty(), item);

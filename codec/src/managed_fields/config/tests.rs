@@ -8,7 +8,7 @@ const POD_SPEC: &str = "io.k8s.api.core.v1.PodSpec";
 const CONFIG_MAP: &str = "io.k8s.api.core.v1.ConfigMap";
 
 #[test]
-fn what_does_not_fit() {
+fn invalid_configurations_are_reported_with_their_path() {
     for (schema, config, expected) in [
         (CONFIG_MAP, json!({"data": {"a": "b"}, "immutable": null}), vec![]),
         (CONFIG_MAP, json!({"zzz": 1, "zzzz": 2}), vec![".zzz: field not declared in schema"]),
@@ -72,7 +72,7 @@ fn what_does_not_fit() {
 }
 
 #[test]
-fn paths_of_objects() {
+fn configuration_paths_follow_list_and_map_types() {
     for (schema, object, expected) in [
         (CONFIG_MAP, json!({"data": {"a": "1", "b": null}}), json!({"f:data": {"f:a": {}, "f:b": {}}})),
         (

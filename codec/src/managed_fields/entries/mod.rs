@@ -1,19 +1,20 @@
-//! The list `metadata.managedFields`: who owns what, since when.
+//! Reads and writes the list `metadata.managedFields`, which records the owner of each field and the time of
+//! the change.
 
 use serde_json::{Map, Value};
 
 use super::fields_v1;
 use super::set::Set;
 
-/// Entries of plain writes that are kept apart; older ones become one.
+/// Maximum number of separate Update entries; older ones are merged into one.
 const MAX_UPDATERS: usize = 10;
-/// The manager that stands for plain writes of long ago.
+/// The manager of merged old updates.
 const ANCIENT: &str = "ancient-changes";
 
-/// How a manager wrote. Sorts as the list does.
+/// The operation of an entry, in the sort order of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
-    /// By server-side apply: the entry lists what the manager last applied.
+    /// Server-side apply: the entry lists the fields that the manager last applied.
     Apply,
     /// By any other write.
     Update,
@@ -28,7 +29,7 @@ impl Operation {
     }
 }
 
-/// Whose an entry is. Appliers have one entry whatever version they apply.
+/// The owner of an entry. An applier has one entry regardless of the version it applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EntryOwner {
     pub manager: String,
@@ -45,7 +46,7 @@ impl EntryOwner {
             && self.subresource == other.subresource
     }
 
-    /// The owner as conflicts name it.
+    /// The owner as it appears in conflict messages.
     pub(crate) fn shown(&self) -> String {
         let mut text = Value::from(self.manager.as_str()).to_string();
         if !self.subresource.is_empty() {
@@ -58,22 +59,21 @@ impl EntryOwner {
     }
 }
 
-/// What an owner owns.
+/// The fields of one owner.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub owner: EntryOwner,
-    /// When the owner last changed something, as objects show times. An apply that changes nothing
-    /// leaves none.
+    /// The time of the owner's last change, in the format of the API. An apply that changes nothing sets no time.
     pub time: Option<String>,
     pub fields: Set,
 }
 
-/// The entries of an object, in no particular order; no owner has two.
+/// The entries of an object, unordered, with at most one per owner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Entries(pub(crate) Vec<Entry>);
 
 impl Entries {
-    /// Reads the list. `None` when an entry makes no sense; the whole list is void then.
+    /// Reads the list. One invalid entry invalidates the whole list, and the result is `None`.
     pub(crate) fn decode(list: &[Value]) -> Option<Self> {
         let mut entries = Entries(Vec::with_capacity(list.len() + 1));
         for item in list {
@@ -86,7 +86,7 @@ impl Entries {
         Some(entries)
     }
 
-    /// The list, sorted; `None` when there is nothing to list.
+    /// Returns the sorted list, or `None` if it is empty.
     pub(crate) fn encode(mut self) -> Option<Value> {
         if self.0.is_empty() {
             return None;
@@ -95,19 +95,18 @@ impl Entries {
         Some(Value::Array(self.0.into_iter().map(encode_entry).collect()))
     }
 
-    /// Where an owner's entry is.
+    /// The position of an owner's entry.
     pub(crate) fn find(&self, owner: &EntryOwner) -> Option<usize> {
         self.0.iter().position(|entry| entry.owner.is(owner))
     }
 
-    /// Removes and gives back an owner's entry.
+    /// Removes and returns an owner's entry.
     pub(crate) fn take(&mut self, owner: &EntryOwner) -> Option<Entry> {
         self.find(owner).map(|at| self.0.remove(at))
     }
 
-    /// Joins the oldest entries of plain writes until there are few enough. Upstream: the entries
-    /// of one version meet in one bucket, and the first of a version is only joined when a second
-    /// one must be.
+    /// Merges the oldest Update entries until at most `MAX_UPDATERS` remain. As in upstream, entries of one version
+    /// share a bucket, and the first entry of a version is merged only together with a second one.
     pub(crate) fn cap(&mut self) {
         let mut updaters: Vec<(String, EntryOwner)> = self
             .0
@@ -139,7 +138,7 @@ impl Entries {
             let Some(joined) = self.take(&owner) else { continue };
             if let Some(at) = self.find(&bucket) {
                 self.0[at].fields.unite(joined.fields);
-                // The later of the two.
+                // Entries are processed by time, so this is the later of the two.
                 self.0[at].time = joined.time;
             }
             count -= 1;
@@ -147,7 +146,7 @@ impl Entries {
     }
 }
 
-/// The order of owners wherever upstream goes by their identifiers.
+/// The sort key of owners where upstream sorts by manager identifier.
 pub(crate) fn identity(owner: &EntryOwner) -> (&str, Operation, &str, &str) {
     let version = match owner.operation {
         Operation::Apply => "",

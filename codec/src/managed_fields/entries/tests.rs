@@ -17,7 +17,7 @@ fn entry(manager: &str, operation: &str, time: &str, field: &str) -> Value {
 }
 
 #[test]
-fn the_list_is_sorted() {
+fn managed_fields_are_sorted_like_upstream() {
     let mut list = vec![
         entry("z", "Apply", "2026-01-01T00:00:01Z", "a"),
         entry("a", "Update", "2026-01-01T00:00:00Z", "a"),
@@ -33,7 +33,7 @@ fn the_list_is_sorted() {
 }
 
 #[test]
-fn entries_that_make_no_sense_void_the_list() {
+fn one_invalid_entry_invalidates_the_list() {
     let good = entry("m", "Apply", "", "a");
     for (name, member, value) in [
         ("operation", "operation", json!("Frob")),
@@ -52,13 +52,13 @@ fn entries_that_make_no_sense_void_the_list() {
 }
 
 #[test]
-fn an_owner_has_one_entry() {
+fn last_of_two_entries_with_one_owner_wins() {
     let twice = [entry("m", "Update", "", "a"), entry("m", "Update", "", "b")];
     assert_eq!(Entries::decode(&twice).unwrap().encode(), Some(json!([entry("m", "Update", "", "b")])));
 }
 
 #[test]
-fn old_plain_writes_become_one() {
+fn oldest_updates_are_merged_into_ancient_changes() {
     let mut list: Vec<Value> = (0..12)
         .map(|i| entry(&format!("w{i:02}"), "Update", &format!("2026-01-01T00:00:{i:02}Z"), &format!("x{i}")))
         .collect();
@@ -72,7 +72,7 @@ fn old_plain_writes_become_one() {
     expected.extend_from_slice(&list[3..12]);
     assert_eq!(capped, Value::from(expected));
 
-    // The next one joins the same bucket.
+    // The next one is merged into the same bucket.
     let mut entries = Entries::decode(capped.as_array().unwrap()).unwrap();
     entries.0.push(decode_entry(&entry("w12", "Update", "2026-01-01T00:00:12Z", "x12")).unwrap());
     entries.cap();
@@ -83,7 +83,7 @@ fn old_plain_writes_become_one() {
 }
 
 #[test]
-fn owners_as_conflicts_name_them() {
+fn conflict_text_names_manager_subresource_and_version() {
     for (operation, subresource, expected) in [
         (Operation::Apply, "", "\"m\\\"n\""),
         (Operation::Update, "", "\"m\\\"n\" using v1"),

@@ -1,4 +1,4 @@
-//! Applied onto live: two objects become one, and what is not applied any more goes.
+//! Merges an applied configuration into the live object, and removes paths that are no longer applied.
 
 use orlop_openapi::{Shape, StructType, types};
 use serde_json::{Map, Value};
@@ -8,8 +8,8 @@ use super::typed::{Items, Owned, Ty, is_hollow};
 
 // === Merging ===
 
-/// The live object with everything that is applied. Nothing is removed; where both say something
-/// the applied value counts. Lists keep their order unless what is applied has another one.
+/// Returns the live object merged with the applied one. Nothing is removed, and applied values take precedence.
+/// Lists stay in their order unless the applied list has a different one.
 pub(crate) fn merge(
     ty: &StructType,
     live: &Map<String, Value>,
@@ -48,14 +48,14 @@ fn both(ty: Ty, live: &Value, applied: &Value) -> Value {
         (Owned::List(kind), Value::Array(live), Value::Array(applied)) => {
             Value::Array(items(kind, live, applied))
         }
-        // Nothing is applied below, so everything stays.
+        // No fields below are applied, so the live value stays.
         (Owned::Struct(_) | Owned::Map(_) | Owned::List(_), live, Value::Null) => live.clone(),
         (Owned::Whole | Owned::Struct(_) | Owned::Map(_) | Owned::List(_), _, applied) => applied.clone(),
     }
 }
 
-/// Merges two lists item by item: items that only one list has stay near their neighbours, items
-/// of both come in the order of the applied list.
+/// Merges two lists by item: items in only one list stay near their neighbors, and items in both follow the
+/// order of the applied list.
 fn items(kind: Items, live: &[Value], applied: &[Value]) -> Vec<Value> {
     let index = |list: &[Value]| -> Vec<Option<Element>> {
         list.iter().map(|item| kind.element(item).ok()).collect()
@@ -76,7 +76,7 @@ fn items(kind: Items, live: &[Value], applied: &[Value]) -> Vec<Value> {
     };
     let is_applied = |element: &Option<Element>| places(&right_places, element).1 > 0;
     let is_live = |element: &Option<Element>| places(&left_places, element).1 > 0;
-    // The applied item merged with its live twin; a live item that stands twice is no twin.
+    // Merges the applied item with the live item of the same identity, unless the live list has duplicates.
     let merged = |r: usize| match places(&left_places, &right[r]) {
         (start, 1) => both(kind.ty(), &live[left_places[start].1], &applied[r]),
         _ => applied[r].clone(),
@@ -95,7 +95,7 @@ fn items(kind: Items, live: &[Value], applied: &[Value]) -> Vec<Value> {
                 r += 1;
                 continue;
             }
-            // Of both lists, but not the next one of the applied order: its turn comes there.
+            // In both lists but not next in the applied order: it is emitted at its applied position.
             if is_applied(&left[l]) && shared.peek().is_some_and(|next| right[*next] != left[l]) {
                 l += 1;
                 continue;
@@ -126,7 +126,7 @@ fn items(kind: Items, live: &[Value], applied: &[Value]) -> Vec<Value> {
 
 // === Removing ===
 
-/// The object without these paths.
+/// Returns the object without these paths.
 pub(crate) fn remove(ty: &StructType, object: &Map<String, Value>, paths: &Set) -> Map<String, Value> {
     without(object, paths, |name| Ty::of_member(ty, name))
 }
@@ -148,8 +148,8 @@ fn without<'t>(
     left
 }
 
-/// What is left of a container is `null` when everything in it goes: it is still there to be
-/// owned, and holds nothing.
+/// Removes paths from a value. A container that becomes empty is replaced by `null`, so that its own path can
+/// still be owned.
 fn value_without(ty: Ty, value: &Value, paths: &Set) -> Value {
     match (ty.owned(), value) {
         (Owned::Struct(ty), Value::Object(map)) => some(remove(ty, map, paths)),
@@ -177,8 +177,8 @@ fn some(map: Map<String, Value>) -> Value {
 
 // === Fields above ===
 
-/// The set with the struct fields on the way to its paths. Struct fields that only lead somewhere
-/// are not in sets otherwise, so nothing would ever remove an emptied one.
+/// Returns the set extended by the struct fields above its paths. Sets normally omit such parent fields, so an
+/// emptied struct would otherwise never be removed.
 pub(crate) fn with_fields_above(ty: &StructType, paths: &Set) -> Set {
     above_struct(ty, paths)
 }

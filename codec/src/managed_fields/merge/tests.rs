@@ -8,7 +8,7 @@ const POD_SPEC: &str = "io.k8s.api.core.v1.PodSpec";
 const CONFIG_MAP: &str = "io.k8s.api.core.v1.ConfigMap";
 
 #[test]
-fn values_are_merged() {
+fn applied_values_are_merged_into_live_values() {
     for (name, schema, live, applied, expected) in [
         (
             "keys",
@@ -64,9 +64,9 @@ fn values_are_merged() {
     }
 }
 
-/// Letters are items; capital ones are those of both lists that were merged.
+/// Each letter is an item; a capital letter is an item in both merged lists.
 #[test]
-fn order_of_items() {
+fn merged_items_follow_the_applied_order() {
     for (live, applied, expected) in [
         ("abc", "", "abc"),
         ("", "abc", "abc"),
@@ -87,7 +87,7 @@ fn order_of_items() {
 }
 
 #[test]
-fn paths_are_removed() {
+fn owned_paths_are_removed() {
     let object = json!({
         "containers": [{"name": "a", "image": "1", "env": [{"name": "E"}]}, {"name": "b"}],
         "nodeSelector": {"a": "1"}, "hostname": "h",
@@ -117,7 +117,7 @@ fn paths_are_removed() {
 }
 
 #[test]
-fn fields_on_the_way() {
+fn struct_fields_above_paths_are_added() {
     let paths =
         parse(&json!({"f:metadata": {"f:labels": {"f:a": {}}}, "f:data": {"f:x": {}}})).unwrap_or_default();
     let expected =

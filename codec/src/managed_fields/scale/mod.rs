@@ -1,7 +1,7 @@
-//! Who owns the number of replicas, seen from `/scale` and from the object itself.
+//! Converts the ownership of the replica count between `/scale` and the object.
 //!
-//! A Scale is written like an object of its own, so its list of owners is made from the object's:
-//! whoever owns the replicas there owns them here. After the write the lists become one again.
+//! A Scale is written like a separate object, so its managed fields are derived from the object's: the owners of
+//! the object's replicas own those of the Scale. After the write, the two lists are merged.
 //! Upstream: apimachinery `pkg/util/managedfields/scalehandler.go`.
 
 use orlop_api::object::Object;
@@ -11,7 +11,7 @@ use super::entries::{Entries, Entry, EntryOwner};
 use super::set::{Element, Set};
 use super::update::{list, set_list};
 
-/// The owners of the replicas of an object, as its Scale lists them.
+/// Writes the owners of an object's replicas into the managed fields of its Scale.
 pub fn to_scale(kind: &dyn Kind, object: &Object, replicas: &[&str], scale: &mut Object) {
     let path = elements(replicas);
     let of_scale = |entry: Entry| Entry {
@@ -24,8 +24,8 @@ pub fn to_scale(kind: &dyn Kind, object: &Object, replicas: &[&str], scale: &mut
     set_list(scale, Entries(entries.collect()).encode());
 }
 
-/// Puts the owners of a changed Scale into the list of the object, which still has its old list.
-/// What a Scale's owner took, the object's owners lose. A plain write of a Scale leaves no time.
+/// Merges the owners of a changed Scale into the object, which still has its old list. Replicas owned by the
+/// Scale's writer are removed from the object's other owners. A plain write of a Scale records no time.
 pub fn to_object(kind: &dyn Kind, object: &mut Object, replicas: &[&str], scale: &Object) {
     let path = elements(replicas);
     let own = Set::of_fields(&[replicas]);
@@ -34,7 +34,7 @@ pub fn to_object(kind: &dyn Kind, object: &mut Object, replicas: &[&str], scale:
     let mut after: Vec<Entry> = Vec::new();
     for mut entry in before.0.iter().filter(|entry| is_version_of(kind, entry)).cloned() {
         if entry.fields.has(&path) {
-            // Appliers are the same owner in every version; plain writers of another version are not.
+            // An applier is the same owner in every version; a plain writer is a different owner in each.
             if of_scale.take(&entry.owner).is_none() {
                 entry.fields.subtract(&own);
                 if entry.fields.is_empty() {
@@ -64,7 +64,7 @@ fn decoded(object: &Object) -> Entries {
     Entries::decode(list(object)).unwrap_or_default()
 }
 
-/// Whether an entry is of a version of the kind's own group; what others mean nobody can say.
+/// Whether an entry has a version in the kind's own group; paths of other groups cannot be interpreted.
 fn is_version_of(kind: &dyn Kind, entry: &Entry) -> bool {
     entry.owner.api_version.rsplit_once('/').map_or("", |(group, _)| group) == kind.names().group
 }

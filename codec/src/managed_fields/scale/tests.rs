@@ -22,14 +22,14 @@ fn with(list: Value) -> Object {
     Object::from_value(json!({"metadata": {"name": "a", "managedFields": list}}))
 }
 
-/// The owners of a Scale of an object with these.
+/// The owners of a Scale for an object with these managed fields.
 fn shown(list: Value) -> Vec<(String, Value)> {
     let mut scale = Object::default();
     to_scale(kind("apps", "deployments"), &with(list), &REPLICAS, &mut scale);
     entries(&scale)
 }
 
-/// The owners of an object after its Scale was written and has these.
+/// The owners of an object after a write leaves its Scale with these managed fields.
 fn joined(list: Value, scale: Value) -> Vec<(String, Value)> {
     let mut object = with(list);
     to_object(kind("apps", "deployments"), &mut object, &REPLICAS, &with(scale));
@@ -41,7 +41,7 @@ fn replicas() -> Value {
 }
 
 #[test]
-fn a_scale_lists_who_owns_the_replicas() {
+fn scale_lists_the_owners_of_the_replicas() {
     let more = json!({"f:spec": {"f:replicas": {}, "f:paused": {}}});
     let other = json!({"f:spec": {"f:paused": {}}});
     assert_eq!(
@@ -57,7 +57,7 @@ fn a_scale_lists_who_owns_the_replicas() {
 }
 
 #[test]
-fn who_scales_takes_the_replicas() {
+fn scaling_transfers_ownership_of_the_replicas() {
     let both = json!({"f:spec": {"f:replicas": {}, "f:paused": {}}});
     let rest = json!({"f:spec": {"f:paused": {}}});
     let scaler = || entry("s", "Update", "autoscaling/v1", "scale", replicas());
@@ -104,7 +104,7 @@ fn who_scales_takes_the_replicas() {
 }
 
 #[test]
-fn owners_of_something_else_stay() {
+fn owners_of_other_fields_are_unchanged() {
     let own = json!({"f:metadata": {"f:labels": {"f:a": {}}}});
     let mut later = entry("l", "Update", "apps/v1", "", own.clone());
     later["time"] = LATER.into();

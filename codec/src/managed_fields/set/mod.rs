@@ -1,18 +1,18 @@
-//! A set of field paths: what a manager owns, or what a write changed.
+//! A set of field paths: the fields owned by a manager, or changed by a write.
 //!
-//! A set is a tree. Each node is one step of a path (a field, a list item by its keys, a member of
-//! a set, a place in a list); a node that is a member stands for the path that ends there. Owning
-//! `a.b` says nothing about `a`. Nodes are sorted, so that union, intersection and difference are
-//! one pass over both trees. Nothing here knows types.
+//! A set is a tree. Each node is one step of a path (a field, a list item by its keys, a member of a set, a
+//! position in a list). A node that is a member represents the path that ends there; a set with `a.b` does not
+//! necessarily contain `a`. Nodes are sorted, so union, intersection and difference each take one pass over both
+//! trees. Sets are independent of types.
 
 use std::cmp::Ordering;
 
-/// A scalar as a path names it: the value of a key or of a member of a set.
+/// A scalar in a path: the value of a key or of a set member.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Atom {
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// Any other number, by its bits: paths are only compared for equality and a fixed order.
+    /// Any other number, as bits: paths only need equality and a fixed order.
     Float(u64),
     /// Text.
     Text(Box<str>),
@@ -27,11 +27,11 @@ pub(crate) enum Atom {
 pub(crate) enum Element {
     /// A field of a struct or a key of a map.
     Field(Box<str>),
-    /// An item of a list by the values of its key fields, sorted by their names.
+    /// A list item, identified by the values of its key fields, sorted by name.
     Key(Box<[(Box<str>, Atom)]>),
     /// A member of a set of scalars.
     Value(Atom),
-    /// An item of a list by its place.
+    /// A list item, identified by its position.
     Index(i64),
 }
 
@@ -42,13 +42,13 @@ impl Element {
     }
 }
 
-/// One step, and what of the paths through it is in the set.
+/// One step, with the paths in the set that lead through it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub element: Element,
     /// Whether the path that ends here is in the set.
     pub member: bool,
-    /// The paths that go on.
+    /// The longer paths through this node.
     pub below: Set,
 }
 
@@ -64,7 +64,7 @@ impl Set {
         Set { nodes: Vec::new() }
     }
 
-    /// The set of nodes in any order; no element stands twice. Nodes that hold nothing are left out.
+    /// Builds a set from nodes in any order, without duplicate elements. Nodes that contain no path are dropped.
     pub(crate) fn from_nodes(mut nodes: Vec<Node>) -> Self {
         nodes.retain(Node::holds);
         if !nodes.is_sorted_by(|a, b| a.element < b.element) {
@@ -73,7 +73,7 @@ impl Set {
         Set { nodes }
     }
 
-    /// The set of these paths of field names.
+    /// Builds a set from paths of field names.
     pub(crate) fn of_fields(paths: &[&[&str]]) -> Self {
         let mut set = Set::default();
         for path in paths {
@@ -91,7 +91,7 @@ impl Set {
         &self.nodes
     }
 
-    /// Adds a path. The empty path is the whole object, which nobody owns.
+    /// Adds a path. The empty path is the whole object, which is never owned.
     pub(crate) fn insert(&mut self, path: &[Element]) {
         let Some((first, rest)) = path.split_first() else { return };
         let at = match self.nodes.binary_search_by(|node| node.element.cmp(first)) {
@@ -173,7 +173,7 @@ impl Set {
         Set { nodes: common }
     }
 
-    /// Takes out exactly the paths of another set; what is below or above them stays.
+    /// Removes exactly the paths of another set; paths below or above them stay.
     pub(crate) fn subtract(&mut self, other: &Set) {
         self.retain_pairs(other, |mine, theirs| {
             mine.member &= !theirs.member;
@@ -182,7 +182,7 @@ impl Set {
         });
     }
 
-    /// Takes out the paths of another set and everything below them.
+    /// Removes the paths of another set and everything below them.
     pub(crate) fn subtract_deep(&mut self, other: &Set) {
         self.retain_pairs(other, |mine, theirs| {
             if theirs.member {
@@ -208,7 +208,7 @@ impl Set {
         walk(self, &mut Vec::new(), visit);
     }
 
-    /// Calls `visit` for the nodes of elements that both sets have.
+    /// Calls `visit` for the nodes of elements that are in both sets.
     fn each_pair(&self, other: &Set, mut visit: impl FnMut(&Node, &Node)) {
         let (mut mine, mut theirs) = (self.nodes.as_slice(), other.nodes.as_slice());
         while let ([a, a_rest @ ..], [b, b_rest @ ..]) = (mine, theirs) {
@@ -225,7 +225,7 @@ impl Set {
         }
     }
 
-    /// Keeps the nodes that the other set does not have, and of the others those that `keep` says.
+    /// Retains the nodes that are not in the other set; for the others, `keep` decides.
     fn retain_pairs(&mut self, other: &Set, mut keep: impl FnMut(&mut Node, &Node) -> bool) {
         let mut theirs = other.nodes.as_slice();
         if theirs.is_empty() {
@@ -248,7 +248,7 @@ impl Set {
 }
 
 impl Node {
-    /// A node for a path that ends here.
+    /// Creates a node for a path that ends here.
     pub(crate) fn leaf(element: Element) -> Self {
         Node { element, member: true, below: Set::default() }
     }

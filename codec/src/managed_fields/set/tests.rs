@@ -11,7 +11,7 @@ fn set(fields: serde_json::Value) -> Set {
 }
 
 #[test]
-fn wire_form() {
+fn fields_v1_round_trips() {
     for (name, fields) in [
         ("nothing", json!({})),
         ("a field", json!({"f:data": {}})),
@@ -30,7 +30,7 @@ fn wire_form() {
 }
 
 #[test]
-fn odd_wire_forms() {
+fn malformed_fields_are_rejected_or_normalized() {
     for (name, fields, expected) in [
         ("null", json!(null), Some(json!({}))),
         ("no object", json!("x"), None),
@@ -56,7 +56,7 @@ fn odd_wire_forms() {
 }
 
 #[test]
-fn texts_of_paths() {
+fn paths_are_formatted_like_upstream() {
     let set = set(json!({
         "f:metadata": {"f:finalizers": {"v:\"a/b\"": {}}},
         "f:spec": {"f:c": {"k:{\"name\":\"c\",\"port\":80}": {".": {}, "f:image": {}}}, "f:l": {"i:3": {}}},
@@ -75,7 +75,7 @@ fn texts_of_paths() {
 }
 
 #[test]
-fn differences() {
+fn subtract_removes_exact_paths_and_subtract_deep_their_descendants() {
     let whole = json!({"f:a": {".": {}, "f:b": {".": {}, "f:c": {}}}, "f:z": {}});
     for (name, other, exact, deep) in [
         ("nothing", json!({}), whole.clone(), whole.clone()),
@@ -138,7 +138,7 @@ fn build(paths: &[Vec<Element>]) -> Set {
     set
 }
 
-/// The paths of a set, the slow way.
+/// The paths of a set, computed naively.
 fn listed(set: &Set) -> std::collections::BTreeSet<Vec<Element>> {
     let mut all = std::collections::BTreeSet::new();
     set.each_path(&mut |path| {
@@ -149,13 +149,13 @@ fn listed(set: &Set) -> std::collections::BTreeSet<Vec<Element>> {
 
 proptest! {
     #[test]
-    fn printing_and_parsing(paths in paths()) {
+    fn printed_set_parses_to_the_same_set(paths in paths()) {
         let set = build(&paths);
         prop_assert_eq!(parse(&print(&set)), Some(set));
     }
 
     #[test]
-    fn algebra_is_that_of_plain_sets(a in paths(), b in paths()) {
+    fn set_operations_match_plain_sets(a in paths(), b in paths()) {
         let (left, right) = (build(&a), build(&b));
         let (all, others) = (listed(&left), listed(&right));
         let mut union = left.clone();
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn no_fields_panic(text in "\\{\"[fkvi]:[^\\\\]{0,8}\":\\{\\}\\}") {
+    fn parsing_arbitrary_fields_never_panics(text in "\\{\"[fkvi]:[^\\\\]{0,8}\":\\{\\}\\}") {
         if let Ok(value) = serde_json::from_str(&text) {
             let _ = parse(&value);
         }

@@ -1,9 +1,9 @@
-//! Tracking of plain writes: a create, an update, a patch or a write of a subresource makes its
-//! manager the owner of what it changed, and takes it from everybody else.
+//! Tracks plain writes: a create, update, patch or subresource write makes its manager the owner of the changed
+//! fields and removes them from all other owners.
 //!
-//! A client can put a list of its own in place of the stored one, or clear it with an empty list or
-//! one empty entry; a list that is left out or makes no sense leaves the stored one. An object
-//! without a list is not tracked again before somebody applies to it.
+//! A client can replace the stored list with its own, or clear it with an empty list or one empty entry. An
+//! omitted or invalid list leaves the stored one unchanged. An object without a list is not tracked again until
+//! its next apply.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ use super::fields_v1::path_text;
 use super::set::{Element, Set};
 use crate::decode::zero_object;
 
-/// Who writes what, and when.
+/// The context of a write: the kind, the manager, and the time.
 pub struct Writer<'a> {
     /// The kind of the object.
     pub kind: &'a dyn Kind,
@@ -26,7 +26,7 @@ pub struct Writer<'a> {
     pub subresource: &'a str,
     /// The name of the manager.
     pub manager: &'a str,
-    /// The time as objects show it.
+    /// The time in the format of the API.
     pub now: &'a str,
 }
 
@@ -40,7 +40,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What a write to this part of an object cannot change, and so does not own.
+    /// The fields that a write to this subresource cannot change and therefore does not own.
     pub(super) fn reset(&self) -> &'static Set {
         static NOTHING: Set = Set::new();
         static STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["status"]]));
@@ -55,7 +55,7 @@ impl Writer<'_> {
         let names = self.kind.names();
         match (self.kind.policy().status, self.subresource, names.plural) {
             (StatusSubresource::None, _, _) => &NOTHING,
-            // Of a custom kind a write of the status changes nothing else.
+            // A status write to a custom object changes only the status.
             (_, "status", _) if self.kind.is_custom() => &CUSTOM_STATUS,
             (StatusSubresource::StatusOnly, "status", _) => &ALL_BUT_STATUS,
             (StatusSubresource::WithMetadata, "status", "pods") => &POD,
@@ -66,7 +66,7 @@ impl Writer<'_> {
     }
 }
 
-/// What nobody owns: the server's own metadata.
+/// Fields that are never owned: server-managed metadata.
 fn never_owned() -> &'static Set {
     static NEVER: LazyLock<Set> = LazyLock::new(|| {
         let metadata = [
@@ -88,13 +88,13 @@ fn never_owned() -> &'static Set {
     &NEVER
 }
 
-/// Takes from a set what nobody owns.
+/// Removes the fields that are never owned from a set.
 pub(super) fn strip(set: &mut Set) {
     set.subtract(never_owned());
 }
 
-/// Writes the managed fields of a changed object (or, without `live`, of a new one). The object is
-/// complete: decoded, patched and defaulted, and not yet changed by admission.
+/// Writes the managed fields of a changed object (or, without `live`, of a new one). The object must be decoded,
+/// patched and defaulted; admission runs later.
 pub fn track(writer: &Writer<'_>, live: Option<&Object>, object: &mut Object) {
     let given = object.0.get_mut("metadata").and_then(|meta| meta.as_object_mut()?.remove("managedFields"));
     let stored = live.map(list).unwrap_or_default();
@@ -138,7 +138,7 @@ pub fn track(writer: &Writer<'_>, live: Option<&Object>, object: &mut Object) {
     set_list(object, entries.encode());
 }
 
-/// The entries after a plain write that made these changes.
+/// Returns the entries after a plain write with these changes.
 pub(super) fn update(
     writer: &Writer<'_>,
     old: &Map<String, Value>,
@@ -148,7 +148,7 @@ pub(super) fn update(
 ) -> Entries {
     let owner = writer.owner(Operation::Update);
     if !entries.0.is_empty() {
-        // Taken from everybody, also from the writer's earlier self: the union below gives it back.
+        // Removes the fields from all owners, including the writer; the union below adds them back to the writer.
         let _ = disown(writer, old, new, &changes, &mut entries, None, true);
     }
     let mut fields = changes.written;
@@ -168,18 +168,18 @@ pub(super) fn update(
     entries
 }
 
-/// A path that somebody else owns and that would get another value.
+/// A path that has another owner and would change its value.
 #[derive(Debug)]
 pub(crate) struct Conflict {
     pub owner: EntryOwner,
-    /// The path as messages show it.
+    /// The path as shown in messages.
     pub path: String,
     /// The path itself.
     pub elements: Vec<Element>,
 }
 
-/// Takes what changed from the entries of all but one owner. Without `force` nothing is taken when
-/// somebody owns what got another value; the answer is those conflicts then.
+/// Removes changed fields from the entries of all owners except `keep`. Without `force`, a new value in a
+/// field of another owner is a conflict: the entries stay unchanged and the conflicts are returned.
 pub(super) fn disown(
     writer: &Writer<'_>,
     old: &Map<String, Value>,
@@ -223,7 +223,7 @@ pub(super) fn disown(
         if kept(entry) {
             return !entry.fields.is_empty();
         }
-        // A version that is not served (any more): nobody can say what the entry means.
+        // The version is not served (any more), so the entry cannot be interpreted.
         let Some(changes) = changes_for(&entry.owner.api_version) else { return false };
         entry.fields.subtract(&changes.written);
         entry.fields.subtract(&changes.removed);
@@ -232,7 +232,7 @@ pub(super) fn disown(
     Ok(())
 }
 
-/// The same change as another kind shows it.
+/// Converts the changes to another version of the kind.
 fn changes_in(
     kind: &dyn Kind,
     other: &dyn Kind,
@@ -244,14 +244,14 @@ fn changes_in(
     Some(compare(&ty, &shown(old).0, &shown(new).0))
 }
 
-/// Puts the stored times back when times are all that a write would change, so that a write that
-/// changes nothing is none. Runs after admission.
+/// Restores the stored times if a write would change only times, so that it counts as no change. Runs after
+/// admission.
 pub fn keep_times(object: &mut Object, old: &Object) {
     let (new_list, old_list) = (list(object), list(old));
     if new_list.is_empty() || new_list.len() != old_list.len() || new_list == old_list {
         return;
     }
-    // The order goes by time, so it says nothing.
+    // The list is sorted by time, so its order is irrelevant here.
     let is_known = |new: &Value| old_list.iter().any(|old| timeless(new).eq(timeless(old)));
     if !new_list.iter().all(is_known) || !same_besides_list(object, old) {
         return;
@@ -260,12 +260,12 @@ pub fn keep_times(object: &mut Object, old: &Object) {
     set_list(object, Some(old_list));
 }
 
-/// The members of an entry besides its time.
+/// The members of an entry without its time.
 fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
     entry.as_object().into_iter().flatten().filter(|(name, _)| *name != "time")
 }
 
-/// Whether two objects are equal in all but their managed fields.
+/// Whether two objects are equal apart from their managed fields.
 fn same_besides_list(a: &Object, b: &Object) -> bool {
     let members = |object: &Object| object.0.len();
     members(a) == members(b)
@@ -292,7 +292,7 @@ pub(super) fn list(object: &Object) -> &[Value] {
     object.at(&["metadata", "managedFields"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Puts a list into an object, or takes it out.
+/// Sets the list on an object, or removes it.
 pub(super) fn set_list(object: &mut Object, list: Option<Value>) {
     match list {
         Some(list) => object.set(&["metadata", "managedFields"], list),
@@ -300,12 +300,12 @@ pub(super) fn set_list(object: &mut Object, list: Option<Value>) {
     }
 }
 
-/// What an object is before it is created: just the structs that are always there.
+/// An object before its creation: only the structs that are always present.
 pub(super) fn empty_object(ty: &StructType) -> Map<String, Value> {
     let named = orlop_openapi::types().named(&ty.name);
     match named.map(zero_object) {
         Some(Value::Object(map)) => map,
-        // Custom kinds have nothing that is always there.
+        // Custom kinds have no structs that are always present.
         _ => Map::new(),
     }
 }

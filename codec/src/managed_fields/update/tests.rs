@@ -20,7 +20,7 @@ fn created(kind: &'static dyn Kind, value: Value) -> Object {
 }
 
 #[test]
-fn a_create_owns_all_but_the_servers_own() {
+fn create_owns_all_fields_except_server_metadata() {
     let maps = kind("", "configmaps");
     let map = created(
         maps,
@@ -38,7 +38,7 @@ fn a_create_owns_all_but_the_servers_own() {
 }
 
 #[test]
-fn updates_take_what_they_change() {
+fn update_owns_only_changed_fields() {
     let maps = kind("", "configmaps");
     let live = created(maps, json!({"metadata": {"name": "a"}, "data": {"k": "v", "z": "1"}}));
     let before = (format!("creator Update@{NOW}"), json!({"f:data": {".": {}, "f:k": {}, "f:z": {}}}));
@@ -73,7 +73,7 @@ fn updates_take_what_they_change() {
 }
 
 #[test]
-fn parts_own_what_they_can_change() {
+fn subresource_write_owns_only_fields_it_can_change() {
     let claims = kind("", "persistentvolumeclaims");
     let live =
         created(claims, json!({"metadata": {"name": "a"}, "spec": {"accessModes": ["ReadWriteOnce"]}}));
@@ -101,7 +101,7 @@ fn parts_own_what_they_can_change() {
 }
 
 #[test]
-fn lists_that_clients_give() {
+fn client_supplied_list_replaces_or_clears_ownership() {
     let maps = kind("", "configmaps");
     let live = created(maps, json!({"metadata": {"name": "a"}, "data": {"k": "v"}}));
     let hand = json!({"manager": "hand", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:k": {}}}});
@@ -122,7 +122,7 @@ fn lists_that_clients_give() {
         track(&writer(maps, "creator", LATER), Some(&live), &mut changed);
         assert_eq!(entries(&changed), expected, "{name}");
     }
-    // Cleared once, an object is not tracked again.
+    // A cleared object is not tracked again.
     let mut live = live;
     live.meta().remove("managedFields");
     let mut changed = object(maps, json!({"metadata": {"name": "a"}, "data": {"k": "w"}}));
@@ -131,7 +131,7 @@ fn lists_that_clients_give() {
 }
 
 #[test]
-fn times_alone_are_no_change() {
+fn write_that_changes_only_times_counts_as_no_change() {
     let maps = kind("", "configmaps");
     let live = created(maps, json!({"metadata": {"name": "a"}, "data": {"k": "v"}}));
     let mut later = live.clone();
@@ -152,7 +152,7 @@ fn times_alone_are_no_change() {
 }
 
 #[test]
-fn events_are_tracked_in_both_forms() {
+fn event_ownership_is_converted_between_api_versions() {
     let (core, events) = (kind("", "events"), kind("events.k8s.io", "events"));
     let live = created(core, json!({"metadata": {"name": "e"}, "message": "m", "reason": "r", "count": 1}));
     let live = events.to_shown(live);
@@ -169,7 +169,7 @@ fn events_are_tracked_in_both_forms() {
 }
 
 #[test]
-fn names_of_managers() {
+fn manager_name_falls_back_to_user_agent() {
     let long = "x".repeat(200);
     for (given, agent, expected) in [
         ("m", "agent/1", "m"),

@@ -1,7 +1,7 @@
-//! JSON patches, RFC 6902, as upstream's library (evanphx/json-patch v4) understands them. It is
-//! more generous than the RFC, and clients rely on that: `replace` of a missing member adds it, an
-//! absent `value` is null, a missing member passes a `test` for null, and negative indexes count
-//! from the end. That is why the operations are carried out here and not by a crate.
+//! Applies JSON patches (RFC 6902) with the semantics of upstream's library (evanphx/json-patch v4). Clients rely
+//! on its deviations from the RFC: `replace` of a missing member adds it, an absent `value` is null, a missing
+//! member passes a `test` for null, and negative indexes count from the end. The operations are therefore
+//! implemented here instead of with a crate.
 
 #[cfg(test)]
 mod tests;
@@ -12,16 +12,18 @@ use serde_json::{Map, Value};
 use super::{Patched, body};
 
 const OPERATIONS_MAX: usize = 10_000;
-/// All that is copied by one patch, bytes of JSON (upstream: JSONPatchMaxCopyBytes). Each copy can
-/// double the document.
+/// Maximum total size of copied values in one patch, bytes of JSON (upstream: JSONPatchMaxCopyBytes). Each copy
+/// can double the document.
 const COPIED_MAX: usize = 3 << 20;
-/// Levels of the document while it is patched. Each operation can add what the longest path has.
+/// Maximum nesting depth of the document during a patch. Each operation can add as many levels as the longest
+/// path.
 const DEPTH_MAX: usize = 256;
 
-/// An operation that cannot be carried out. Upstream's answer does not tell which, or why.
+/// An operation that cannot be applied. Like upstream, the response does not identify the operation or the
+/// reason.
 struct Impossible;
 
-/// Applies a JSON patch. The warnings name unknown members of operations.
+/// Applies a JSON patch. The warnings list unknown members of operations.
 pub(super) fn apply(document: Value, patch: &[u8]) -> Result<Patched, ApiError> {
     let undecodable = |why: &str| ApiError::bad_request(format!("error decoding patch: {why}"));
     let patch = body::read(patch).map_err(|error| undecodable(&error))?;
@@ -53,12 +55,12 @@ pub(super) fn apply(document: Value, patch: &[u8]) -> Result<Patched, ApiError> 
     Ok(Patched { document: work.document, warnings })
 }
 
-/// A document while it is patched.
+/// The state of a document during a patch.
 struct Work {
     document: Value,
-    /// Bytes of JSON that were copied.
+    /// Total size of copied values, bytes of JSON.
     copied: usize,
-    /// No value stands deeper.
+    /// Upper bound on the depth of the document.
     deepest: usize,
 }
 
@@ -98,30 +100,30 @@ impl Work {
                     "" => Some(&*document),
                     path => Location::find(document, path)?.get()?,
                 };
-                // What is missing equals null.
+                // A missing value equals null.
                 if found.unwrap_or(&Value::Null) == &value { Ok(()) } else { Err(Impossible) }
             }
             _ => Err(Impossible),
         }
     }
 
-    /// Notes that a value of at most that depth was put at a path.
+    /// Updates the depth after a value of at most the specified depth was added at a path.
     fn grown(&mut self, path: &str, depth_of_value: usize) -> Result<(), Impossible> {
         self.deepest = self.deepest.max(steps(path) + depth_of_value);
         if self.deepest > DEPTH_MAX {
-            // It is only known to be no deeper; now it must be known.
+            // `deepest` is only an upper bound; compute the exact depth.
             self.deepest = depth(&self.document);
         }
         if self.deepest > DEPTH_MAX { Err(Impossible) } else { Ok(()) }
     }
 }
 
-/// How many names a path has.
+/// The number of segments in a path.
 fn steps(path: &str) -> usize {
     path.bytes().filter(|byte| *byte == b'/').count()
 }
 
-/// How many values stand in each other.
+/// The nesting depth of a value.
 fn depth(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(depth).max().unwrap_or(0),
@@ -130,11 +132,11 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Whether an operation has the members of one, of the right kinds.
+/// Checks the types of an operation's members, and adds a warning for each unknown member.
 fn check(i: usize, operation: &Value, warnings: &mut Vec<String>) -> Result<(), String> {
     let members = match operation {
         Value::Object(members) => members,
-        // An operation without any members; it fails later.
+        // An operation without members; applying it fails later.
         Value::Null => return Ok(()),
         other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
             let kind = body::kind(other);
@@ -156,15 +158,15 @@ fn check(i: usize, operation: &Value, warnings: &mut Vec<String>) -> Result<(), 
     Ok(())
 }
 
-/// A place in a document, which may be empty.
+/// A location in a document, possibly without a value.
 enum Location<'a> {
     Member(&'a mut Map<String, Value>, String),
     Item(&'a mut Vec<Value>, String),
 }
 
 impl<'a> Location<'a> {
-    /// The place that a pointer names. What stands before the first slash does not count; without
-    /// any slash it names nothing.
+    /// Resolves a pointer to a location. Text before the first slash is ignored; a pointer without a slash is an
+    /// error.
     fn find(document: &'a mut Value, pointer: &str) -> Result<Self, Impossible> {
         let (_, pointer) = pointer.split_once('/').ok_or(Impossible)?;
         let mut parts = pointer.split('/').map(|part| part.replace("~1", "/").replace("~0", "~"));
@@ -188,7 +190,7 @@ impl<'a> Location<'a> {
         }
     }
 
-    /// What is there; a missing member is none, a missing item an error.
+    /// Returns the value at the location. A missing member is `None`; a missing item is an error.
     fn get(self) -> Result<Option<&'a Value>, Impossible> {
         match self {
             Location::Member(members, key) => Ok(members.get(&key)),
@@ -206,7 +208,7 @@ impl<'a> Location<'a> {
             }
             Location::Item(items, key) if key == "-" => items.push(value),
             Location::Item(items, key) => {
-                // One more place than there are items, also when counted from the end.
+                // An insertion has one more possible position than there are items, also when counted from the end.
                 let at = index(&key, items.len() + 1)?;
                 items.insert(at, value);
             }
@@ -238,7 +240,7 @@ impl<'a> Location<'a> {
     }
 }
 
-/// An index below `len`; negative ones count from the end.
+/// Parses an index below `len`; negative indexes count from the end.
 fn index(key: &str, len: usize) -> Result<usize, Impossible> {
     let at: i64 = key.parse().map_err(|_| Impossible)?;
     let at = match usize::try_from(at) {

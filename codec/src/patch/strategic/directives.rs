@@ -1,4 +1,4 @@
-//! `$retainKeys` and `$setElementOrder`.
+//! Applies `$retainKeys` and `$setElementOrder`.
 
 use serde_json::{Map, Value};
 
@@ -7,8 +7,8 @@ use orlop_openapi::Strategic;
 use super::rules::Rules;
 use super::{DELETE_FROM_LIST, Fault, PATCH, RETAIN_KEYS, SET_ORDER, go_text, lists, order};
 
-/// Drops every live member that the directive does not list. What the patch itself sets must be
-/// listed.
+/// Removes every live member that the directive does not list. The list must include all members that the patch
+/// sets.
 pub(super) fn retain_keys(
     live: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
@@ -27,8 +27,8 @@ pub(super) fn retain_keys(
     Ok(())
 }
 
-/// Merges every list for which the patch states an order, and puts it in that order. The lists
-/// and directives are taken out of the patch.
+/// Merges and sorts every list for which the patch specifies an order, and removes these lists and their
+/// directives from the patch.
 pub(super) fn set_order<'a, R: Rules<'a>>(
     live: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
@@ -55,7 +55,7 @@ pub(super) fn set_order<'a, R: Rules<'a>>(
         };
         patch.remove(key);
         let sorted = match strategy {
-            // The list was replaced: there is nothing to put in order.
+            // The patch replaced the list, so there is nothing to sort.
             Strategic::Replace => merged,
             Strategic::MergeSet => order::arrange(merged, &wanted, &old.unwrap_or_default(), None)?,
             Strategic::MergeBy(by) => order::arrange(merged, &wanted, &old.unwrap_or_default(), Some(by))?,
@@ -72,8 +72,7 @@ fn list_of(value: Value) -> Result<Vec<Value>, Fault> {
     }
 }
 
-/// Whether the items of a patch stand in the wanted order, each of them; those with a directive of
-/// their own do not count.
+/// Checks that all items of a patch are in the specified order. Items with their own directive are ignored.
 fn check(patch: &[Value], wanted: &[Value], strategy: &Strategic) -> Result<(), Fault> {
     if patch.is_empty() || wanted.is_empty() {
         return Ok(());

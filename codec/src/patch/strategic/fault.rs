@@ -1,39 +1,38 @@
-//! Why a strategic merge patch fails.
+//! Defines the errors of strategic merge patches.
 
 use orlop_api::status::ApiError;
 use serde_json::Value;
 
 use crate::patch::go_text;
 
-/// Why a patch cannot be merged. The texts are upstream's; which of them are the client's fault
-/// and which answer 500 is upstream's choice as well.
+/// Why a patch cannot be merged. The texts are upstream's, as is the distinction between client errors and 500.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
-    /// A directive has the wrong form: 400.
+    /// A malformed directive: 400.
     #[error("invalid patch format of {0}")]
     Format(&'static str),
-    /// The patch contradicts itself, or means lists of lists: 422 without a text.
+    /// The patch contradicts itself or contains lists of lists: 422 without a message.
     #[error("the patch cannot be carried out")]
     Unprocessable,
-    /// An item has no merge key: 500.
+    /// An item without a merge key: 500.
     #[error("map: {map} does not contain declared merge key: {key}")]
     NoMergeKey { map: String, key: String },
-    /// A directive that does not exist: 500.
+    /// An unknown directive: 500.
     #[error("unknown patch type: {directive} in map: {map}")]
     UnknownDirective { directive: String, map: String },
-    /// A value of the wrong kind where a directive needs another: 500.
+    /// A value of the wrong type for a directive: 500.
     #[error("expected a {expected}, but received a {found}")]
     Kind { expected: &'static str, found: &'static str },
-    /// The type has no such field: 500.
+    /// A field that the type does not have: 500.
     #[error("unable to find api field in struct {owner} for the json field \"{field}\"")]
     NoField { owner: String, field: String },
-    /// Items in another order than the directive says: 500.
+    /// Items in a different order than the directive specifies: 500.
     #[error("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n")]
     Order { patch: String, order: String },
-    /// Lists of different things cannot be merged: 500.
+    /// A list of items with different types: 500.
     #[error("list element types are not identical: [{0} {1}]")]
     Mixed(String, String),
-    /// The list cannot be merged by a key: 500.
+    /// A list without a declared merge key: 500.
     #[error("cannot merge lists without merge key for type {0}")]
     NoKeyDeclared(String),
     /// `$patch: merge` in an item: 500.

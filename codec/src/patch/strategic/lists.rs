@@ -1,4 +1,4 @@
-//! Merging lists: of objects by their merge key, of scalars as sets.
+//! Merges lists: objects by their merge key, scalars as sets.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::rules::Rules;
 use super::{Fault, PATCH, go_text, order};
 
-/// Merges a list of a patch into the live one. With `deletes` the patch lists what is to go.
+/// Merges a list of a patch into the live one. With `deletes`, the patch lists the items to delete.
 pub(super) fn merge<'a, R: Rules<'a>>(
     live: Vec<Value>,
     patch: Vec<Value>,
@@ -36,7 +36,7 @@ pub(super) fn merge<'a, R: Rules<'a>>(
     }
 }
 
-/// The type that all items have; `None` when there are no items at all.
+/// The common type of all items, or `None` if there are no items.
 fn item_type(live: &[Value], patch: &[Value]) -> Result<Option<&'static str>, Fault> {
     let mut kinds = live.iter().chain(patch).map(go_text::type_name);
     let Some(first) = kinds.next() else { return Ok(None) };
@@ -69,7 +69,7 @@ fn merge_objects<'a, R: Rules<'a>>(
 ) -> Result<Vec<Value>, Fault> {
     let (live, patch) = carry_out_directives(live, patch, by)?;
     let mut merged = live.clone();
-    // Lists can be long, so that items are looked up. Live items without the key are never meant.
+    // A map of positions avoids quadratic time for long lists. Live items without the key never match.
     let mut places: HashMap<String, usize> = HashMap::new();
     for (at, item) in merged.iter().enumerate() {
         if let Some(identity) = item.get(by) {
@@ -95,7 +95,7 @@ fn merge_objects<'a, R: Rules<'a>>(
     order::arrange(merged, &patch, &live, Some(by))
 }
 
-/// Carries out `$patch` in items. Gives the live list and the ordinary items of the patch.
+/// Applies the `$patch` directives in items. Returns the live list and the remaining items of the patch.
 fn carry_out_directives(
     mut live: Vec<Value>,
     patch: Vec<Value>,

@@ -1,10 +1,9 @@
-//! Strategic merge patches: like merge patches, but lists whose type names a merge key are merged
-//! item by item, and directives (members that begin with `$`) say more than a value can.
+//! Applies strategic merge patches: like merge patches, except that lists with a merge key are merged item by
+//! item, and directives (members that start with `$`) express changes that values cannot.
 //! Upstream: apimachinery `pkg/util/strategicpatch`.
 //!
-//! Reading order: `rules` is what a merge must know of the types, this file merges maps,
-//! `directives` are `$retainKeys` and `$setElementOrder`, `lists` merges lists and `order` puts
-//! them in order.
+//! Reading order: `rules` is the type information for a merge, this file merges maps, `directives` implements
+//! `$retainKeys` and `$setElementOrder`, `lists` merges lists, and `order` sorts them.
 
 mod directives;
 mod fault;
@@ -36,7 +35,7 @@ pub(super) fn apply(document: Value, patch: &[u8], types: &Types, ty: TypeId) ->
     merge(document, patch, rules).map(Value::Object).map_err(Fault::answer)
 }
 
-/// Reads a patch; `null` is an empty one.
+/// Parses a patch; `null` is an empty one.
 fn read(patch: &[u8]) -> Result<Map<String, Value>, String> {
     match body::read(patch)? {
         Value::Object(patch) => Ok(patch),
@@ -102,7 +101,7 @@ fn merge_member<'a, R: Rules<'a>>(
             let (below, strategy) = rules.member(&key)?;
             Some(Value::Array(lists::merge(old, patch, below, strategy, deletes)?))
         }
-        // There is nothing of the kind to take items from.
+        // There is no live list to delete items from.
         (old, _) if deletes => old,
         (_, value) => plain(value),
     };
@@ -112,8 +111,8 @@ fn merge_member<'a, R: Rules<'a>>(
     Ok(())
 }
 
-/// A value of a patch that meets nothing to be merged with: nulls and directives mean nothing
-/// then. `None` when the value itself is a directive.
+/// Converts a patch value that has no live value to merge with: nulls and directives inside are dropped. `None`
+/// if the value itself is a directive.
 fn plain(value: Value) -> Option<Value> {
     match value {
         Value::Object(members) if members.contains_key(PATCH) => None,

@@ -1,7 +1,7 @@
-//! The order of a merged list. Three orders meet: what the patch says comes first, then the live
-//! list's; the items that the patch names keep the patch's order among themselves, the others
-//! keep the live one, and the two rows are threaded by the live list. Items that are new to the
-//! live list come before what they meet.
+//! Sorts a merged list. The items in the patch stay in the patch's order, and the others in the live order.
+//! The two sequences are interleaved by position in the live list: an item of the patch precedes another item
+//! unless it follows that item in the live list. Items that are new to the live list precede the items they
+//! are compared with.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use super::{Fault, go_text};
 
-/// What an item is told apart by: its merge key, or itself in a list of scalars.
+/// The identity of an item: its merge key, or the item itself in a list of scalars.
 pub(super) fn identity<'v>(item: &'v Value, by: Option<&str>) -> Result<&'v Value, Fault> {
     let Some(by) = by else { return Ok(item) };
     let Value::Object(members) = item else { return Err(Fault::kind("map[string]interface {}", item)) };
     members.get(by).ok_or_else(|| Fault::NoMergeKey { map: go_text::shown(item), key: by.to_owned() })
 }
 
-/// Arranges a merged list by the order of the patch and that of the live list.
+/// Sorts a merged list by the orders of the patch and the live list.
 pub(super) fn arrange(
     merged: Vec<Value>,
     patch: &[Value],
@@ -32,7 +32,7 @@ pub(super) fn arrange(
     };
     let (patch, live) = (places(patch)?, places(live)?);
 
-    // Each item with its place in the patch or, if the patch does not name it, in the live list.
+    // Each item with its position in the patch or, if it is not in the patch, in the live list.
     let (mut named, mut others) = (Vec::new(), Vec::new());
     for item in merged {
         let identity = identity(&item, by)?.to_string();

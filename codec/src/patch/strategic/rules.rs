@@ -1,26 +1,25 @@
-//! What a merge must know of the type at hand.
+//! Provides the type information for a merge.
 
 use orlop_openapi::{Shape, Strategic, StructType, TypeId, Types};
 
 use super::fault::Fault;
 
-/// The rules below an object, a map, or the items of a list.
+/// The merge rules below an object, a map, or the items of a list.
 pub(super) trait Rules<'a>: Copy {
-    /// The rules for what is below a member (for a list: below its items), and how the member is
-    /// merged when it is a list.
+    /// The rules below a member (for a list: below its items), and the merge strategy if the member is a list.
     fn member(self, name: &str) -> Result<(Self, &'a Strategic), Fault>;
     /// The name of the type, for errors.
     fn name(self) -> &'a str;
 }
 
-/// Rules as the API types declare them.
+/// Rules declared by the API types.
 #[derive(Clone, Copy)]
 pub(super) enum Declared<'a> {
     /// A struct.
     Struct(&'a Types, &'a StructType),
-    /// A map with values of a shape.
+    /// A map with values of this shape.
     Map(&'a Types, &'a Shape),
-    /// Something that has no declared members: any JSON, or a scalar.
+    /// A type without declared members: any JSON, or a scalar.
     Free,
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Rules for tests: every object may hold every member, and these names are lists that are merged.
+/// Test rules: every object accepts every member, and lists with these names are merged.
 #[derive(Clone, Copy)]
 struct ByName;
 
@@ -40,9 +40,9 @@ fn merged(live: &Value, patch: &Value) -> Result<Value, Fault> {
     merge(map(live), map(patch), ByName).map(Value::Object)
 }
 
-/// As many items as bodies can hold are merged in a time that grows with their number, not its square.
+/// Merging lists with as many items as a body can contain takes linear, not quadratic, time.
 #[test]
-fn long_lists() {
+fn long_lists_are_merged_in_linear_time() {
     const COUNT: usize = 20_000;
     let items = |from: usize| -> Vec<Value> {
         (from..from + COUNT).map(|n| json!({"name": format!("n{n}")})).collect()
@@ -72,7 +72,7 @@ fn check(name: &str, live: Value, patch: Value, expected: Value) {
 }
 
 #[test]
-fn maps() {
+fn maps_are_merged_member_by_member() {
     let live = json!({"a": 1, "l": [1, 2], "o": {"x": 1, "y": 2}});
     check("1-1 empty", live.clone(), json!({}), live.clone());
     check("1-2 scalar", json!({"a": 1}), json!({"a": 2, "b": 3}), json!({"a": 2, "b": 3}));
@@ -104,7 +104,7 @@ fn maps() {
 }
 
 #[test]
-fn directives_in_maps() {
+fn directives_in_maps_replace_delete_or_merge() {
     let live = json!({"o": {"x": 1, "y": 2}});
     check("2-1 replace", live.clone(), json!({"o": {"$patch": "replace", "z": 3}}), json!({"o": {"z": 3}}));
     check("2-2 delete", live.clone(), json!({"o": {"$patch": "delete", "z": 3}}), json!({"o": {}}));
@@ -130,7 +130,7 @@ fn directives_in_maps() {
 }
 
 #[test]
-fn lists_of_objects() {
+fn object_lists_are_merged_by_key() {
     let live = json!({"containers": [{"name": "a", "i": 1, "x": 1}, {"name": "b", "i": 2}]});
     check(
         "3-1 merged by key",
@@ -178,7 +178,7 @@ fn lists_of_objects() {
 }
 
 #[test]
-fn lists_of_scalars() {
+fn scalar_lists_are_merged_as_sets() {
     for (name, live, patch, expected) in [
         ("4-1 new ones in front", vec!["b", "c"], vec!["a"], vec!["a", "b", "c"]),
         ("4-2 known ones stay", vec!["a", "b", "c"], vec!["d", "b"], vec!["d", "a", "b", "c"]),
@@ -204,7 +204,7 @@ fn lists_of_scalars() {
 }
 
 #[test]
-fn element_order() {
+fn set_element_order_sorts_the_merged_list() {
     let named = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Value>();
     let live = json!({"containers": named(&["a", "b", "c", "d"])});
     for (name, patch, expected) in [
@@ -256,7 +256,7 @@ fn element_order() {
 }
 
 #[test]
-fn faults() {
+fn invalid_patches_fail_with_upstream_code_and_text() {
     let live = json!({
         "containers": [{"name": "a"}, {"name": "b"}], "finalizers": ["a"], "o": {"x": 1}, "keyless": [{}],
         "bogus": {},
@@ -328,7 +328,7 @@ fn faults() {
 }
 
 #[test]
-fn bodies() {
+fn malformed_patch_bodies_are_rejected_with_go_messages() {
     for (patch, text) in [
         ("", "unexpected end of JSON input"),
         (" ", "unexpected end of JSON input"),
@@ -341,7 +341,7 @@ fn bodies() {
     assert_eq!(read(b"null"), Ok(Map::new()));
 }
 
-/// Any JSON of a few names, with directives among them.
+/// Generates JSON objects from a few names, including directives.
 fn any_object() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -380,23 +380,23 @@ fn names() -> impl Strategy<Value = Vec<&'static str>> {
 
 proptest! {
     #[test]
-    fn no_patch_panics(live in any_object(), patch in any_object()) {
+    fn arbitrary_patches_never_panic(live in any_object(), patch in any_object()) {
         let _ = merged(&live, &patch);
     }
 
     #[test]
-    fn a_patch_applied_twice_changes_nothing_more(live in names(), patch in names()) {
+    fn applying_a_patch_twice_equals_applying_it_once(live in names(), patch in names()) {
         let patch = json!({"finalizers": patch});
         let once = merged(&json!({"finalizers": live}), &patch).unwrap();
         prop_assert_eq!(merged(&once, &patch), Ok(once));
     }
 
     #[test]
-    fn orders_are_kept(live in names(), patch in names()) {
+    fn patched_items_follow_the_patch_and_others_the_live_order(live in names(), patch in names()) {
         let result = merged(&json!({"finalizers": live}), &json!({"finalizers": patch})).unwrap();
         let result: Vec<&str> =
             result["finalizers"].as_array().unwrap().iter().map(|item| item.as_str().unwrap()).collect();
-        // What the patch names stands as in the patch, the rest as it stood.
+        // Items in the patch have the patch's order, and the others stay in the live order.
         let named: Vec<_> = result.iter().copied().filter(|item| patch.contains(item)).collect();
         prop_assert_eq!(&named, &patch);
         let rest: Vec<_> = result.iter().copied().filter(|item| !patch.contains(item)).collect();
