@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn who_names_nobody_is_nobody() {
-        let nobody = certificate(true, &[attribute(ORGANIZATION, 0x13, b"g")]);
-        assert_eq!(ClientCertificate::from_der(&nobody), Err(CertificateError::NoCommonName));
+        let without_name = certificate(true, &[attribute(ORGANIZATION, 0x13, b"g")]);
+        assert_eq!(ClientCertificate::from_der(&without_name), Err(CertificateError::NoCommonName));
         let empty = certificate(true, &[attribute(COMMON_NAME, 0x0c, b"")]);
         assert_eq!(ClientCertificate::from_der(&empty), Err(CertificateError::NoCommonName));
         let odd = certificate(true, &[attribute(COMMON_NAME, 0x1e, b"\0a")]);

@@ -33,8 +33,8 @@ pub fn of_candidate(
         return Some(change.into_fix(volume));
     }
     match against {
-        [Rule::Terminating] => volume_anew(world, volume, claim),
-        [Rule::NodeAffinity] => pod_anew(world, volume, places?.pod.as_ref()?),
+        [Rule::Terminating] => recreate_volume(world, volume, claim),
+        [Rule::NodeAffinity] => recreate_pod(world, volume, places?.pod.as_ref()?),
         rules if rules.iter().all(|rule| matches!(rule, Rule::VolumeMode | Rule::AttributesClass)) => {
             let name = object::name(&volume.metadata);
             let mut spec = Map::new();
@@ -50,7 +50,7 @@ pub fn of_candidate(
                 spec.insert("volumeAttributesClassName".to_owned(), value);
                 does.push(format!("the volume attributes class {}", words::or_none(class)));
             }
-            claim_anew(
+            recreate_claim(
                 claim,
                 &Value::Object(spec),
                 &format!("with {}, as volume {name} has it", does.join(" and ")),
@@ -108,19 +108,19 @@ fn merged(mut spec: Value, changes: &Value) -> Value {
 }
 
 /// Recreates a pending claim with these fields in its spec: it has no data yet, and its spec is immutable.
-pub fn claim_anew(claim: &PersistentVolumeClaim, changes: &Value, how: &str) -> Option<Fix> {
+pub fn recreate_claim(claim: &PersistentVolumeClaim, changes: &Value, how: &str) -> Option<Fix> {
     if is_made_by_another(&claim.metadata) {
         return None;
     }
     let spec = merged(spec_of(claim.spec.as_ref()?)?, changes);
     let object = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": identity(&claim.metadata), "spec": spec});
     let message = format!("Recreates claim {} {how}; it has no data yet.", object::claim_key(claim));
-    Some(Fix::anew(Reference::to(claim), object, message))
+    Some(Fix::recreate(Reference::to(claim), object, message))
 }
 
 /// Recreates the object of a terminating volume under another name. With policy Retain the storage stays, and a
 /// terminating volume is never bound again, so the storage does not get two users.
-fn volume_anew(
+fn recreate_volume(
     world: &dyn ClusterView,
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
@@ -146,7 +146,7 @@ fn volume_anew(
 }
 
 /// Recreates an unscheduled pod without those parts of its node selector that exclude the nodes of the volume.
-fn pod_anew(world: &dyn ClusterView, volume: &PersistentVolume, pod: &Arc<Pod>) -> Option<Fix> {
+fn recreate_pod(world: &dyn ClusterView, volume: &PersistentVolume, pod: &Arc<Pod>) -> Option<Fix> {
     if is_made_by_another(&pod.metadata) {
         return None;
     }
@@ -178,7 +178,7 @@ fn pod_anew(world: &dyn ClusterView, volume: &PersistentVolume, pod: &Arc<Pod>) 
         gone.join(", "),
         object::name(&found.metadata)
     );
-    Some(Fix::anew(Reference::to(pod.as_ref()), object, message))
+    Some(Fix::recreate(Reference::to(pod.as_ref()), object, message))
 }
 
 /// Reserves a volume for a claim, which then binds regardless of phase, class and labels.

@@ -261,7 +261,7 @@ impl Fix {
     }
 
     /// A fix that deletes an object and recreates it with changes of immutable fields.
-    pub fn anew(old: Reference, object: Value, message: impl Into<String>) -> Self {
+    pub fn recreate(old: Reference, object: Value, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             command: format!("echo {} | kubectl replace --force -f -", quoted(&object)),

@@ -171,12 +171,12 @@ impl Listener {
 /// nothing. Loopback if there is no route.
 fn outward(any: IpAddr) -> IpAddr {
     // Documentation addresses of RFC 5737 and RFC 3849.
-    let (nobody, loopback): (IpAddr, IpAddr) = match any {
+    let (discard, loopback): (IpAddr, IpAddr) = match any {
         IpAddr::V4(_) => (Ipv4Addr::new(192, 0, 2, 1).into(), Ipv4Addr::LOCALHOST.into()),
         IpAddr::V6(_) => (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(), Ipv6Addr::LOCALHOST.into()),
     };
     let asked = UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect((nobody, 9))?;
+        socket.connect((discard, 9))?;
         socket.local_addr()
     });
     asked.map_or(loopback, |address| address.ip())

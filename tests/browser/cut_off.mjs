@@ -7,12 +7,12 @@
 
 import { CLAIMS, claim, connection, ensure, row, same, say, story, until } from './page.mjs';
 
-story(async ({ page, complaints, somebody, url }) => {
+story(async ({ page, complaints, client, url }) => {
   const [direct] = process.argv.slice(3);
   // The browser logs a network error for each request to a stopped server.
   complaints.allow(/net::ERR_/);
-  somebody.url = direct;
-  await somebody.create(CLAIMS, claim('before', { storageClassName: 'none' }));
+  client.url = direct;
+  await client.create(CLAIMS, claim('before', { storageClassName: 'none' }));
   await page.goto(`${url}/ui/#/list/persistentvolumeclaims`);
   await connection(page, 'live');
   await row(page, 'before').waitFor();
@@ -48,7 +48,7 @@ story(async ({ page, complaints, somebody, url }) => {
 
   say('start');
   await isWhole();
-  await somebody.create(CLAIMS, claim('after', { storageClassName: 'none' }));
+  await client.create(CLAIMS, claim('after', { storageClassName: 'none' }));
   await row(page, 'after').waitFor();
 
   // The connection is cut; the server continues and compacts its history.
@@ -65,7 +65,7 @@ story(async ({ page, complaints, somebody, url }) => {
   });
   say('cut and forget');
   await isCut();
-  await until('the writes made meanwhile', async () => (await somebody.get(`${CLAIMS}?limit=100`)).items.some((one) => one.metadata.name === 'meanwhile'));
+  await until('the writes made meanwhile', async () => (await client.get(`${CLAIMS}?limit=100`)).items.some((one) => one.metadata.name === 'meanwhile'));
   say('mend');
   await row(page, 'meanwhile').waitFor();
   await isWhole();

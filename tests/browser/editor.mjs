@@ -5,11 +5,11 @@ import { VOLUMES, connection, ensure, same, story, until, volume } from './page.
 
 const AT = `${VOLUMES}/disk`;
 
-story(async ({ page, complaints, somebody, url }) => {
+story(async ({ page, complaints, client, url }) => {
   // The browser logs each rejected request.
   complaints.allow(/Failed to load resource: the server responded with a status of (400|409|422)/);
-  await somebody.create(VOLUMES, volume('disk', {}, { annotations: { note: 'first' } }));
-  await somebody.until(AT, 'is available', (object) => object.status?.phase === 'Available');
+  await client.create(VOLUMES, volume('disk', {}, { annotations: { note: 'first' } }));
+  await client.until(AT, 'is available', (object) => object.status?.phase === 'Available');
   await page.goto(`${url}/ui/#/object/persistentvolumes/-/disk?tab=edit`);
   await connection(page, 'live');
   const text = page.getByRole('textbox', { name: 'YAML' });
@@ -36,10 +36,10 @@ story(async ({ page, complaints, somebody, url }) => {
   await told('Preview of changes');
   await change('metadata.annotations.note').getByText('first').waitFor();
   await change('metadata.annotations.note').getByText('mine').waitFor();
-  same((await somebody.get(AT)).metadata.annotations.note, 'first', 'the note after the check');
+  same((await client.get(AT)).metadata.annotations.note, 'first', 'the note after the check');
   await save.click();
   await told('Saved.');
-  same((await somebody.get(AT)).metadata.annotations.note, 'mine', 'the note after saving');
+  same((await client.get(AT)).metadata.annotations.note, 'mine', 'the note after saving');
 
   // A rejection is displayed with the server's message.
   await until('the editor contains the saved object', async () => (await text.inputValue()).includes('note: mine'));
@@ -50,14 +50,14 @@ story(async ({ page, complaints, somebody, url }) => {
 
   // Another client writes before the check.
   await edit('note: mine', 'note: again mine');
-  await somebody.patch(AT, { metadata: { labels: { theirs: 'yes' } } });
+  await client.patch(AT, { metadata: { labels: { theirs: 'yes' } } });
   await told(/^It has been written since this text was made/);
   await check.click();
-  await page.getByRole('alert').filter({ hasText: 'Somebody else has a say in this' }).waitFor();
+  await page.getByRole('alert').filter({ hasText: 'Client else has a say in this' }).waitFor();
   await told('Changes by others');
   await change('metadata.labels').or(change('metadata.labels.theirs')).first().waitFor();
   ensure((await text.inputValue()).includes('note: again mine'), 'the text is still there');
-  same((await somebody.get(AT)).metadata.annotations.note, 'mine', 'the note after the conflict');
+  same((await client.get(AT)).metadata.annotations.note, 'mine', 'the note after the conflict');
   // The comparison with the current object shows which of the other client's changes a save would remove.
   await page.getByRole('button', { name: 'Compare my text with the current object' }).click();
   await told('Preview of changes');
@@ -71,11 +71,11 @@ story(async ({ page, complaints, somebody, url }) => {
   same(await change('metadata.labels').or(change('metadata.labels.theirs')).count(), 0, 'label changes in the preview');
 
   // Another client writes between the check and the save: the checked preview is out of date.
-  await somebody.patch(AT, { metadata: { labels: { theirs: 'twice' } } });
+  await client.patch(AT, { metadata: { labels: { theirs: 'twice' } } });
   await save.click();
-  await page.getByRole('alert').filter({ hasText: 'Somebody else has a say in this' }).waitFor();
+  await page.getByRole('alert').filter({ hasText: 'Client else has a say in this' }).waitFor();
   ensure((await text.inputValue()).includes('note: again mine'), 'the text is still there');
-  const kept = await somebody.get(AT);
+  const kept = await client.get(AT);
   same([kept.metadata.annotations.note, kept.metadata.labels.theirs], ['mine', 'twice'], 'the note and label after the second conflict');
 
   // Server-side apply sets only the fields in the text; the fields of other managers stay.
@@ -85,10 +85,10 @@ story(async ({ page, complaints, somebody, url }) => {
   await change('metadata.annotations.applied').getByText('here').waitFor();
   await save.click();
   await told('Saved.');
-  const after = await somebody.get(AT);
+  const after = await client.get(AT);
   same([after.metadata.annotations.applied, after.metadata.annotations.note, after.metadata.labels.theirs], ['here', 'mine', 'twice'], 'annotations and label after the apply');
 
   // The page reports that the object was deleted while it was being edited.
-  await somebody.remove(AT);
+  await client.remove(AT);
   await page.getByText(/PersistentVolume disk is not there any more/).waitFor();
 });

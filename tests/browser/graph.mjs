@@ -25,15 +25,15 @@ const filled = (page, label) => page.getByRole('application').evaluate((canvas, 
 const isDisc = (part) => part > 0.7 && part < 0.9;
 const isDiamond = (part) => part > 0.4 && part < 0.65;
 
-story(async ({ page, complaints, somebody, url }) => {
+story(async ({ page, complaints, client, url }) => {
   // Chromium recommends this option for frequent pixel reads; only this test reads pixels.
   complaints.allow(/willReadFrequently/);
-  await somebody.create(CLAIMS, claim('data'));
-  await somebody.create(CLAIMS, claim('waits', { storageClassName: 'lab-first-consumer' }));
-  await somebody.create(CLAIMS, claim('waits-too', { storageClassName: 'lab-first-consumer' }));
-  await somebody.create(PODS, pod('web', 'data'));
-  const { spec: { nodeName } } = await somebody.until(`${PODS}/web`, 'runs', (object) => object.status.phase === 'Running');
-  const { spec: { volumeName } } = await somebody.get(`${CLAIMS}/data`);
+  await client.create(CLAIMS, claim('data'));
+  await client.create(CLAIMS, claim('waits', { storageClassName: 'lab-first-consumer' }));
+  await client.create(CLAIMS, claim('waits-too', { storageClassName: 'lab-first-consumer' }));
+  await client.create(PODS, pod('web', 'data'));
+  const { spec: { nodeName } } = await client.until(`${PODS}/web`, 'runs', (object) => object.status.phase === 'Running');
+  const { spec: { volumeName } } = await client.get(`${CLAIMS}/data`);
   const driver = 'hostpath.csi.orlop.dev';
 
   await page.goto(`${url}/ui/#/graph?as=table`);
@@ -41,7 +41,7 @@ story(async ({ page, complaints, somebody, url }) => {
   const table = page.getByRole('table');
   const line = (kind, name) => table.getByRole('row').filter({ has: page.getByRole('cell', { name: kind, exact: true }) }).filter({ has: page.getByRole('rowheader', { name, exact: true }) });
   // Each row lists its neighbours, from the pod to the driver.
-  const [attachment] = (await somebody.get('/apis/storage.k8s.io/v1/volumeattachments')).items;
+  const [attachment] = (await client.get('/apis/storage.k8s.io/v1/volumeattachments')).items;
   for (const [kind, name, ...near] of [
     ['Pod', 'default/web', 'claim default/data', `node ${nodeName}`],
     ['Claim', 'default/data', 'pod default/web', `volume ${volumeName}`, 'class lab'],
@@ -98,8 +98,8 @@ story(async ({ page, complaints, somebody, url }) => {
     return true;
   });
   // The graph draws a change as it happens.
-  await somebody.create(PODS, pod('second', 'waits'));
-  await somebody.until(`${CLAIMS}/waits`, 'is bound', (object) => object.status.phase === 'Bound');
+  await client.create(PODS, pod('second', 'waits'));
+  await client.until(`${CLAIMS}/waits`, 'is bound', (object) => object.status.phase === 'Bound');
   await until('the bound claim is a disc', async () => isDisc(await filled(page, 'default/waits')));
 
   // Enter opens the object.

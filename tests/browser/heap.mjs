@@ -9,7 +9,7 @@ const AT_ONCE = 8;
 // The engine's own memory varies by some hundred kilobytes.
 const SLACK = 0.6 * 2 ** 20;
 
-story(async ({ page, somebody, url }) => {
+story(async ({ page, client, url }) => {
   const cdp = await page.context().newCDPSession(page);
   await cdp.send('Performance.enable');
   const measure = async () => {
@@ -27,20 +27,20 @@ story(async ({ page, somebody, url }) => {
       while (number < end) {
         const mine = (number += 1);
         const name = `disk-${mine % OBJECTS}`;
-        if (mine % 10) await somebody.patch(`${VOLUMES}/${name}`, { spec: { capacity: { storage: `${mine}Mi` } } }).catch((error) => ensure(/ 404 | 409 /.test(error.message), error.message));
+        if (mine % 10) await client.patch(`${VOLUMES}/${name}`, { spec: { capacity: { storage: `${mine}Mi` } } }).catch((error) => ensure(/ 404 | 409 /.test(error.message), error.message));
         else {
-          await somebody.create(VOLUMES, volume(`passing-${mine}`, { capacity: { storage: '1Mi' } }));
-          await somebody.remove(`${VOLUMES}/passing-${mine}`);
+          await client.create(VOLUMES, volume(`passing-${mine}`, { capacity: { storage: '1Mi' } }));
+          await client.remove(`${VOLUMES}/passing-${mine}`);
         }
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
     // An odd number of Mi is never displayed in a larger unit.
     const last = `${2 * end + 1}Mi`;
-    await somebody.patch(`${VOLUMES}/disk-0`, { spec: { capacity: { storage: last } } });
+    await client.patch(`${VOLUMES}/disk-0`, { spec: { capacity: { storage: last } } });
     return last;
   };
-  await Promise.all(Array.from({ length: OBJECTS }, (_, index) => somebody.create(VOLUMES, volume(`disk-${index}`, { capacity: { storage: '1Mi' } }))));
+  await Promise.all(Array.from({ length: OBJECTS }, (_, index) => client.create(VOLUMES, volume(`disk-${index}`, { capacity: { storage: '1Mi' } }))));
   await page.goto(`${url}/ui/#/list/persistentvolumes`);
   await connection(page, 'live');
   const told = [];

@@ -9,20 +9,20 @@ const SVG = '"><svg onload=globalThis.caught=`1`>${document.title}{{constructor}
 const TURNED = 'harmless\u202egpj.exe\u2066\u200f';
 const LONG = 'x'.repeat(255 * 1024);
 
-story(async ({ page, complaints, somebody, url }) => {
+story(async ({ page, complaints, client, url }) => {
   complaints.allow(/Failed to load resource: the server responded with a status of 404/);
-  await somebody.create(CLAIMS, claim('trap', { storageClassName: 'none' }, { annotations: { markup: TRAP, turned: TURNED, '__proto__': 'x', constructor: SVG } }));
-  await somebody.create(VOLUMES, volume('trap', { storageClassName: 'other', hostPath: undefined, nfs: { server: SVG, path: `/${TRAP}` } }));
-  await somebody.create(VOLUMES, volume('large', { storageClassName: 'other' }, { annotations: { large: LONG } }));
-  await somebody.patch(`${VOLUMES}/large`, { metadata: { annotations: { large: LONG.replace('x', 'y') } } });
-  await somebody.create('/apis/storage.k8s.io/v1/storageclasses', { metadata: { name: 'constructor' }, provisioner: 'example.com/x', parameters: { markup: TRAP } });
-  const event = (name, words) => somebody.create('/api/v1/namespaces/default/events', {
+  await client.create(CLAIMS, claim('trap', { storageClassName: 'none' }, { annotations: { markup: TRAP, turned: TURNED, '__proto__': 'x', constructor: SVG } }));
+  await client.create(VOLUMES, volume('trap', { storageClassName: 'other', hostPath: undefined, nfs: { server: SVG, path: `/${TRAP}` } }));
+  await client.create(VOLUMES, volume('large', { storageClassName: 'other' }, { annotations: { large: LONG } }));
+  await client.patch(`${VOLUMES}/large`, { metadata: { annotations: { large: LONG.replace('x', 'y') } } });
+  await client.create('/apis/storage.k8s.io/v1/storageclasses', { metadata: { name: 'constructor' }, provisioner: 'example.com/x', parameters: { markup: TRAP } });
+  const event = (name, words) => client.create('/api/v1/namespaces/default/events', {
     metadata: { name, namespace: 'default' }, type: 'Warning', reason: words.slice(0, 100), message: words,
     involvedObject: { kind: 'PersistentVolumeClaim', apiVersion: 'v1', namespace: 'default', name: 'trap' },
   });
   await event('markup', TRAP);
   await event('turned', TURNED);
-  await somebody.ask('PATCH', `${VOLUMES}/trap/status`, { status: { phase: 'Failed', message: TRAP, reason: SVG } }, 'application/merge-patch+json');
+  await client.ask('PATCH', `${VOLUMES}/trap/status`, { status: { phase: 'Failed', message: TRAP, reason: SVG } }, 'application/merge-patch+json');
 
   await page.goto(`${url}/ui/#/list/events`);
   await connection(page, 'live');

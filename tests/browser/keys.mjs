@@ -17,9 +17,9 @@ const focused = (page) => page.evaluate(() => {
   };
 });
 
-story(async ({ page, somebody, url }) => {
-  await somebody.create(CLAIMS, claim('waits', { storageClassName: 'nothing' }));
-  await somebody.create(CLAIMS, claim('waits-too', { storageClassName: 'nothing' }));
+story(async ({ page, client, url }) => {
+  await client.create(CLAIMS, claim('waits', { storageClassName: 'nothing' }));
+  await client.create(CLAIMS, claim('waits-too', { storageClassName: 'nothing' }));
   await page.goto(`${url}/`);
   await connection(page, 'live');
   const { keyboard } = page;
@@ -104,7 +104,7 @@ story(async ({ page, somebody, url }) => {
   await tab('button', /^Save/);
   await keyboard.press('Enter');
   await page.getByText('Saved.').waitFor();
-  same((await somebody.get(`${CLAIMS}/waits`)).metadata.labels, { typed: 'gjw' }, 'the typed labels');
+  same((await client.get(`${CLAIMS}/waits`)).metadata.labels, { typed: 'gjw' }, 'the typed labels');
   ensure(await until('a focus after saving', () => focused(page)), 'no element has the focus after saving');
 
   // Open an object from the search, then go back to the list.

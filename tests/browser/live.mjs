@@ -2,7 +2,7 @@
 
 import { CLAIMS, VOLUMES, claim, connection, go, row, same, story, volume } from './page.mjs';
 
-story(async ({ page, somebody, url }) => {
+story(async ({ page, client, url }) => {
   // The server's root URL leads to the page.
   await page.goto(`${url}/`);
   await connection(page, 'live');
@@ -12,9 +12,9 @@ story(async ({ page, somebody, url }) => {
   await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: /^Claims/ }).click();
   await page.getByText('There are no claims.').waitFor();
 
-  await somebody.create(CLAIMS, claim('data', { storageClassName: 'manual' }));
+  await client.create(CLAIMS, claim('data', { storageClassName: 'manual' }));
   await row(page, 'data').getByText('Pending').waitFor();
-  await somebody.create(VOLUMES, volume('disk', { storageClassName: 'manual' }));
+  await client.create(VOLUMES, volume('disk', { storageClassName: 'manual' }));
   await row(page, 'data').getByText('Bound').waitFor();
   const cells = await row(page, 'data').locator(':scope > *').allInnerTexts();
   same(cells.slice(0, -1), ['data', 'default', 'Bound', 'disk', '1Gi', 'RWO', 'manual'], 'the row');
@@ -39,7 +39,7 @@ story(async ({ page, somebody, url }) => {
   await go(page, '#/machines');
   const volumes = page.getByRole('group', { name: /^Volumes:/ });
   await volumes.getByRole('link', { name: /^1 Bound/ }).waitFor();
-  await somebody.remove(`${CLAIMS}/data`);
+  await client.remove(`${CLAIMS}/data`);
   await volumes.getByRole('link', { name: /^1 Released/ }).waitFor();
   // The transition is listed as text, too.
   await page.getByRole('listitem').filter({ hasText: 'disk Bound → Released' }).waitFor();

@@ -116,8 +116,8 @@ async fn keys() {
 }
 
 #[tokio::test]
-async fn everybody() {
-    tells_in_a_lab("everybody").await;
+async fn accessibility() {
+    tells_in_a_lab("accessibility").await;
 }
 
 #[tokio::test]

@@ -114,7 +114,7 @@ export const VOLUMES = '/api/v1/persistentvolumes';
 export const PODS = '/api/v1/namespaces/default/pods';
 
 /** Another client, which sends requests directly to the server. */
-export class Somebody {
+export class Client {
   constructor(url) {
     this.url = url;
   }
@@ -179,7 +179,7 @@ export const row = (page, name) => page.getByRole('row').filter({ has: page.getB
 export const say = (word) => process.stdout.write(`${JSON.stringify(word)}\n`);
 
 /**
- * Runs a story: calls `tell` with `{ page, browser, complaints, somebody, url }`; the page is still blank. Fails if the page reported an error
+ * Runs a story: calls `tell` with `{ page, browser, complaints, client, url }`; the page is still blank. Fails if the page reported an error
  * that the story does not allow.
  */
 export async function story(tell, options = {}) {
@@ -189,7 +189,7 @@ export async function story(tell, options = {}) {
   const browser = await launch(options.flags);
   const page = await open(browser, url, complaints, options.page);
   try {
-    await tell({ page, browser, complaints, url, somebody: new Somebody(url) });
+    await tell({ page, browser, complaints, url, client: new Client(url) });
     same(complaints.left, [], 'errors that the page reported');
     await browser.close();
     process.stdout.write('done\n');

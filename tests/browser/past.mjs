@@ -3,17 +3,17 @@
 
 import { CLAIMS, VOLUMES, claim, connection, ensure, go, row, same, story, until, volume } from './page.mjs';
 
-story(async ({ page, somebody, url }) => {
-  await somebody.create(VOLUMES, volume('disk', { storageClassName: 'manual' }));
-  await somebody.until(`${VOLUMES}/disk`, 'is available', (object) => object.status?.phase === 'Available');
-  await somebody.create(CLAIMS, claim('early', { storageClassName: 'manual' }));
-  await somebody.until(`${CLAIMS}/early`, 'is bound', (object) => object.status?.phase === 'Bound');
+story(async ({ page, client, url }) => {
+  await client.create(VOLUMES, volume('disk', { storageClassName: 'manual' }));
+  await client.until(`${VOLUMES}/disk`, 'is available', (object) => object.status?.phase === 'Available');
+  await client.create(CLAIMS, claim('early', { storageClassName: 'manual' }));
+  await client.until(`${CLAIMS}/early`, 'is bound', (object) => object.status?.phase === 'Bound');
   // The later of both writes.
-  const versions = [await somebody.get(`${VOLUMES}/disk`), await somebody.get(`${CLAIMS}/early`)].map((object) => Number(object.metadata.resourceVersion));
+  const versions = [await client.get(`${VOLUMES}/disk`), await client.get(`${CLAIMS}/early`)].map((object) => Number(object.metadata.resourceVersion));
   const bound = Math.max(...versions);
-  await somebody.remove(`${CLAIMS}/early`);
-  await somebody.until(`${VOLUMES}/disk`, 'is released', (object) => object.status?.phase === 'Released');
-  await somebody.create(CLAIMS, claim('late', { storageClassName: 'manual' }));
+  await client.remove(`${CLAIMS}/early`);
+  await client.until(`${VOLUMES}/disk`, 'is released', (object) => object.status?.phase === 'Released');
+  await client.create(CLAIMS, claim('late', { storageClassName: 'manual' }));
 
   await page.goto(`${url}/ui/#/list/persistentvolumeclaims`);
   await connection(page, 'live');
@@ -58,7 +58,7 @@ story(async ({ page, somebody, url }) => {
   await connection(page, 'past');
 
   // A change made now does not appear in the past, but does after the return to live mode.
-  await somebody.create(CLAIMS, claim('meanwhile', { storageClassName: 'manual' }));
+  await client.create(CLAIMS, claim('meanwhile', { storageClassName: 'manual' }));
   await handle.focus();
   await page.keyboard.press('Home');
   await row(page, 'late').waitFor({ state: 'detached' });

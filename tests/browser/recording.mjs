@@ -6,16 +6,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CLAIMS, VOLUMES, claim, connection, ensure, go, row, same, say, story, until, volume } from './page.mjs';
 
-story(async ({ page, complaints, somebody, url }) => {
+story(async ({ page, complaints, client, url }) => {
   complaints.allow(/net::ERR_/);
-  await somebody.create(VOLUMES, volume('disk', { storageClassName: 'manual' }));
-  await somebody.create(CLAIMS, claim('early', { storageClassName: 'manual' }));
-  await somebody.until(`${CLAIMS}/early`, 'is bound', (object) => object.status?.phase === 'Bound');
-  const written = await Promise.all([`${VOLUMES}/disk`, `${CLAIMS}/early`].map((path) => somebody.get(path)));
+  await client.create(VOLUMES, volume('disk', { storageClassName: 'manual' }));
+  await client.create(CLAIMS, claim('early', { storageClassName: 'manual' }));
+  await client.until(`${CLAIMS}/early`, 'is bound', (object) => object.status?.phase === 'Bound');
+  const written = await Promise.all([`${VOLUMES}/disk`, `${CLAIMS}/early`].map((path) => client.get(path)));
   const bound = Math.max(...written.map((object) => Number(object.metadata.resourceVersion)));
-  await somebody.create('/api/v1/namespaces/default/secrets', { metadata: { name: 'key' }, stringData: { word: 'nobody-may-read-this' } });
-  await somebody.remove(`${CLAIMS}/early`);
-  await somebody.until(`${VOLUMES}/disk`, 'is released', (object) => object.status?.phase === 'Released');
+  await client.create('/api/v1/namespaces/default/secrets', { metadata: { name: 'key' }, stringData: { word: 'nobody-may-read-this' } });
+  await client.remove(`${CLAIMS}/early`);
+  await client.until(`${VOLUMES}/disk`, 'is released', (object) => object.status?.phase === 'Released');
 
   await page.goto(`${url}/ui/#/list/persistentvolumes`);
   await connection(page, 'live');
@@ -28,7 +28,7 @@ story(async ({ page, complaints, somebody, url }) => {
   ensure(JSON.parse(text.split('\n', 1)[0]).format === 'orlop.dev/stream.1', `the file is not a recording; it begins with: ${text.slice(0, 200)}`);
   ensure(!text.includes('nobody-may-read-this') && !text.includes(Buffer.from('nobody-may-read-this').toString('base64')), 'the recording contains a secret');
   // The recording does not contain later changes.
-  await somebody.create(VOLUMES, volume('later', { storageClassName: 'manual' }));
+  await client.create(VOLUMES, volume('later', { storageClassName: 'manual' }));
   await row(page, 'later').waitFor();
 
   say('kill');

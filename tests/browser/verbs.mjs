@@ -3,15 +3,15 @@
 
 import { CLAIMS, VOLUMES, claim, connection, ensure, go, same, story, until, volume } from './page.mjs';
 
-story(async ({ page, complaints, somebody, url }) => {
+story(async ({ page, complaints, client, url }) => {
   complaints.allow(/Failed to load resource: the server responded with a status of (404|409)/);
   const given = { storageClassName: 'manual' };
-  await somebody.create(VOLUMES, volume('disk', given));
-  await somebody.create(CLAIMS, claim('first', given));
-  await somebody.until(`${CLAIMS}/first`, 'is bound', (object) => object.status?.phase === 'Bound');
-  await somebody.remove(`${CLAIMS}/first`);
-  await somebody.until(`${VOLUMES}/disk`, 'is released', (object) => object.status?.phase === 'Released');
-  await somebody.create(CLAIMS, claim('waits', given));
+  await client.create(VOLUMES, volume('disk', given));
+  await client.create(CLAIMS, claim('first', given));
+  await client.until(`${CLAIMS}/first`, 'is bound', (object) => object.status?.phase === 'Bound');
+  await client.remove(`${CLAIMS}/first`);
+  await client.until(`${VOLUMES}/disk`, 'is released', (object) => object.status?.phase === 'Released');
+  await client.create(CLAIMS, claim('waits', given));
 
   await page.goto(`${url}/ui/#/object/persistentvolumes/-/disk`);
   await connection(page, 'live');
@@ -21,20 +21,20 @@ story(async ({ page, complaints, somebody, url }) => {
   await verb.getByLabel(/^Reserve for the claim/).fill('default/waits');
   await verb.getByRole('button', { name: /^Show the plan/ }).click();
   await verb.getByRole('listitem').filter({ hasText: 'PersistentVolume disk is changed' }).first().waitFor();
-  same((await somebody.get(`${VOLUMES}/disk`)).status.phase, 'Released', 'the volume while its plan is shown');
+  same((await client.get(`${VOLUMES}/disk`)).status.phase, 'Released', 'the volume while its plan is shown');
   await verb.getByRole('button', { name: 'Allow changes in this tab' }).click();
 
   // Another client writes in between: the server rejects the outdated plan, and the user makes a new one.
-  await somebody.patch(`${VOLUMES}/disk`, { metadata: { labels: { theirs: 'yes' } } });
+  await client.patch(`${VOLUMES}/disk`, { metadata: { labels: { theirs: 'yes' } } });
   await verb.getByRole('button', { name: 'Apply' }).click();
   await verb.getByRole('alert').waitFor();
-  same((await somebody.get(`${VOLUMES}/disk`)).status.phase, 'Released', 'the volume after an outdated plan');
+  same((await client.get(`${VOLUMES}/disk`)).status.phase, 'Released', 'the volume after an outdated plan');
   await verb.getByRole('button', { name: 'Plan again' }).click();
   await verb.getByRole('button', { name: 'Apply' }).click();
   await verb.getByText(/Done/).first().waitFor();
-  await somebody.until(`${CLAIMS}/waits`, 'is bound', (object) => object.status?.phase === 'Bound' && object.spec.volumeName === 'disk');
+  await client.until(`${CLAIMS}/waits`, 'is bound', (object) => object.status?.phase === 'Bound' && object.spec.volumeName === 'disk');
   await page.locator('main .title').getByText('Bound').waitFor();
-  same((await somebody.get(`${VOLUMES}/disk`)).metadata.labels, { theirs: 'yes' }, 'the labels that another client wrote');
+  same((await client.get(`${VOLUMES}/disk`)).metadata.labels, { theirs: 'yes' }, 'the labels that another client wrote');
 
   // Restore a deleted claim from its history.
   await go(page, '#/object/persistentvolumeclaims/default/first?tab=history');
@@ -44,7 +44,7 @@ story(async ({ page, complaints, somebody, url }) => {
   await page.getByRole('button', { name: /^Restore this version/ }).click();
   await page.getByText('PersistentVolumeClaim default/first is created').first().waitFor();
   await page.getByRole('button', { name: 'Apply' }).click();
-  const back = await until('the claim exists again', () => somebody.get(`${CLAIMS}/first`));
+  const back = await until('the claim exists again', () => client.get(`${CLAIMS}/first`));
   same(back.spec.storageClassName, 'manual', 'the storage class of the restored claim');
 
   // Delete: the page shows the consequences and requires the name.
@@ -55,5 +55,5 @@ story(async ({ page, complaints, somebody, url }) => {
   ensure(await really.isDisabled(), 'the claim can be deleted without typing its name');
   await page.getByLabel(/^Type the name/).fill('waits');
   await really.click();
-  await until('the claim is deleted', async () => !(await somebody.get(CLAIMS)).items.some((one) => one.metadata.name === 'waits'));
+  await until('the claim is deleted', async () => !(await client.get(CLAIMS)).items.some((one) => one.metadata.name === 'waits'));
 });

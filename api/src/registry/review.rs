@@ -119,7 +119,7 @@ impl Kind for ReviewKind {
             Review::SelfSubjectAccess => one_question(object, errors),
             Review::SubjectAccess | Review::LocalSubjectAccess => {
                 one_question(object, errors);
-                somebody(object, errors);
+                validate_user(object, errors);
             }
             Review::Token | Review::SelfSubject | Review::SelfSubjectRules => return,
         }
@@ -151,10 +151,10 @@ fn one_question(object: &Object, errors: &mut FieldErrors) {
     }
 }
 
-fn somebody(object: &Object, errors: &mut FieldErrors) {
-    let nobody = object.str_at(&["spec", "user"]).is_empty()
+fn validate_user(object: &Object, errors: &mut FieldErrors) {
+    let has_no_user = object.str_at(&["spec", "user"]).is_empty()
         && object.at(&["spec"]).is_none_or(|spec| items(spec, "groups").is_empty());
-    if nobody {
+    if has_no_user {
         errors.invalid(&Path::new("spec.user"), "", "at least one of user or group must be specified");
     }
 }

@@ -42,7 +42,7 @@ pub(crate) async fn load(store: &Arc<dyn Kv<Projection>>) -> Result<SigningKey, 
         let op = Op::Put { value, view: Projection::default() };
         let write = Write { key: Key::from(PLACE), expect: Expect::Absent, op };
         match store.commit(vec![write]).await {
-            // Written, or somebody else was faster: that one is read.
+            // Written, or another writer was faster: its key is read.
             Ok(_) | Err(CommitError::Conflict { .. }) => {}
             Err(error) => return Err(KeyError::Store(error.to_string())),
         }

@@ -26,12 +26,12 @@ impl Asking<'_> {
             "The claim names volume {wanted}, which does not exist. It is bound as soon as a volume of this name is created; if it was deleted by mistake, `orlop undelete pv/{wanted}` restores it."
         );
         let object = Reference::named::<PersistentVolume>(None, wanted);
-        let cause = Cause::new(Code::VolumeMissing, message, vec![object]).fixed_by(self.nameless_anew());
+        let cause = Cause::new(Code::VolumeMissing, message, vec![object]).fixed_by(self.recreate_nameless());
         why.push(Severity::Attention, cause);
     }
 
     /// Recreates the claim without the name of its volume, if it would then be bound.
-    fn nameless_anew(&self) -> Option<Fix> {
+    fn recreate_nameless(&self) -> Option<Fix> {
         let mut free = self.claim.as_ref().clone();
         free.spec.as_mut()?.volume_name = None;
         let class = self.world.class(class::claim_class(&free));
@@ -43,7 +43,7 @@ impl Asking<'_> {
                 format!("{} will provision a volume", provisioner.provisioner)
             }
         };
-        fix::claim_anew(&free, &json!({}), &format!("without the name of a volume ({how})"))
+        fix::recreate_claim(&free, &json!({}), &format!("without the name of a volume ({how})"))
     }
 
     pub(super) fn named_unfit(&self, why: &mut Why, volume: &PersistentVolume, misfit: &Misfit) {
@@ -55,7 +55,7 @@ impl Asking<'_> {
         // A terminating volume can only be recreated under another name, and the claim names this one.
         let fix = Some(all).filter(|all| !all.contains(&Rule::Terminating));
         let fix = fix.and_then(|all| fix::of_candidate(self.world, volume, self.claim, &all, None));
-        let fix = fix.or_else(|| self.nameless_anew());
+        let fix = fix.or_else(|| self.recreate_nameless());
         let cause = Cause::new(Code::VolumeUnfit, message, vec![Reference::to(volume)]);
         why.push(Severity::Attention, cause.fixed_by(fix));
     }
@@ -96,7 +96,7 @@ impl Asking<'_> {
         };
         let message =
             format!("The claim names volume {}, which is bound to claim {holder}, {tail}.", name(volume));
-        let fix = fix.or_else(|| self.nameless_anew());
+        let fix = fix.or_else(|| self.recreate_nameless());
         why.push(Severity::Attention, Cause::new(Code::VolumeTaken, message, objects).fixed_by(fix));
     }
 

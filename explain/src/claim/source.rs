@@ -157,7 +157,7 @@ fn of_snapshot(
 /// The request of a pending claim is immutable, so the claim is recreated.
 fn larger(claim: &PersistentVolumeClaim, size: &Quantity) -> Option<Fix> {
     let spec = json!({"resources": {"requests": {"storage": size.to_string()}}});
-    fix::claim_anew(claim, &spec, &format!("with a request of {size}"))
+    fix::recreate_claim(claim, &spec, &format!("with a request of {size}"))
 }
 
 fn of_claim(
@@ -198,7 +198,7 @@ fn of_claim(
             "Claim {key} has volume mode {gives:?}, and its clone requests {asks:?}: both must be the same."
         );
         let spec = json!({"volumeMode": format!("{gives:?}")});
-        let fix = fix::claim_anew(claim, &spec, &format!("with mode {gives:?}"));
+        let fix = fix::recreate_claim(claim, &spec, &format!("with mode {gives:?}"));
         let cause = Cause::new(Code::SourceUnfit, message, objects).fixed_by(fix);
         return Some((Severity::Attention, cause));
     }

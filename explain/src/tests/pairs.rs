@@ -23,7 +23,7 @@ enum Then {
     /// A provisioner is called.
     Asked,
     /// The claim is bound to a recreated volume with this name.
-    Anew(&'static str),
+    Recreate(&'static str),
     /// The pod is recreated and can run where the volume is; there is no scheduler in these tests.
     Moved,
     /// There is no fix; the message contains this next step.
@@ -148,7 +148,7 @@ fn pairs() -> Vec<Pair> {
             Rule::AccessModes,
             Then::Bound,
         ),
-        unfit("terminating", json!({}), terminating(), Rule::Terminating, Then::Anew("v-anew")),
+        unfit("terminating", json!({}), terminating(), Rule::Terminating, Then::Recreate("v-anew")),
         unfit(
             "released, its claim gone",
             json!({}),
@@ -433,7 +433,7 @@ async fn play(pair: Pair) -> Vec<String> {
             api.settle().await;
             let claim = api.get("persistentvolumeclaims", "ns/c").unwrap();
             let done = match then {
-                Then::Anew(name) => {
+                Then::Recreate(name) => {
                     claim["status"]["phase"] == "Bound" && claim["spec"]["volumeName"] == name
                 }
                 Then::Moved => {

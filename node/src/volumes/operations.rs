@@ -74,7 +74,7 @@ impl OperationInput {
 impl Manager {
     /// Performs the operation.
     pub(super) async fn perform(&self, job: &OperationInput) -> Result<OperationResult, OperationError> {
-        let nobody = || PluginError::plain("no plugin understands this volume");
+        let no_plugin = || PluginError::plain("no plugin understands this volume");
         match (&job.operation, &job.plugin) {
             (Operation::TearDown(_), Some(plugin)) => {
                 if let Some(place) = &job.place {
@@ -110,7 +110,7 @@ impl Manager {
                 | Operation::Refresh(_)
                 | Operation::Expand(_),
                 None,
-            ) => return Err(nobody().into()),
+            ) => return Err(no_plugin().into()),
         }
         Ok(OperationResult::default())
     }

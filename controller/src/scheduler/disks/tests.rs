@@ -149,7 +149,7 @@ impl World {
     }
 
     /// The full recount.
-    fn anew(&self) -> Counted {
+    fn recounted(&self) -> Counted {
         let mut all = Counted::new();
         let mut uses = BTreeSet::new();
         for (node, claims, _) in self.pods.values() {
@@ -192,7 +192,7 @@ impl World {
     }
 
     fn count(&mut self, node: &str) -> usize {
-        assert_eq!(self.kept(), self.anew());
+        assert_eq!(self.kept(), self.recounted());
         self.cluster.disks().on(node).and_then(|disks| disks.of("d")).map_or(0, OfDriver::count)
     }
 }
@@ -295,8 +295,8 @@ fn incremental_counts_equal_a_full_recount() {
         step(&mut world, &mut random);
         // Not after every step: several changes may precede a query.
         if random.random_range(0..3) == 0 {
-            let (kept, anew) = (world.kept(), world.anew());
-            assert_eq!(kept, anew, "seed {seed}, step {nth}");
+            let (kept, recounted) = (world.kept(), world.recounted());
+            assert_eq!(kept, recounted, "seed {seed}, step {nth}");
             most = most.max(kept.values().map(|(_, handles)| handles.len()).max().unwrap_or(0));
         }
     }

@@ -477,7 +477,7 @@ mod tests {
                 false,
             ),
             (
-                "somebody else",
+                "another client",
                 json!({"authenticated": true, "user": user("system:admin"), "audiences": ["a"]}),
                 false,
             ),

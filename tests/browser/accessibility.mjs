@@ -8,15 +8,15 @@ const CONTRAST = { runOnly: ['color-contrast'] };
 const ALL = {};
 const LOOKS = [['light', WIDE, ALL], ['dark', WIDE, CONTRAST], ['light', PHONE, ALL], ['dark', PHONE, CONTRAST]];
 
-story(async ({ page, somebody, url }) => {
+story(async ({ page, client, url }) => {
   await page.addInitScript({ content: readFileSync(axe(), 'utf8') });
-  await somebody.create(CLAIMS, claim('data'));
-  await somebody.create(CLAIMS, claim('hopeless', { storageClassName: 'none' }));
-  await somebody.create(PODS, pod('web', 'data'));
-  await somebody.create(VOLUMES, volume('free', { storageClassName: 'manual', persistentVolumeReclaimPolicy: 'Recycle' }));
-  await somebody.create(VOLUMES, volume('left', { storageClassName: 'manual', claimRef: { namespace: 'default', name: 'gone', uid: 'gone' } }));
-  await somebody.until(`${PODS}/web`, 'runs', (object) => object.status.phase === 'Running');
-  const { spec: { volumeName } } = await somebody.get(`${CLAIMS}/data`);
+  await client.create(CLAIMS, claim('data'));
+  await client.create(CLAIMS, claim('hopeless', { storageClassName: 'none' }));
+  await client.create(PODS, pod('web', 'data'));
+  await client.create(VOLUMES, volume('free', { storageClassName: 'manual', persistentVolumeReclaimPolicy: 'Recycle' }));
+  await client.create(VOLUMES, volume('left', { storageClassName: 'manual', claimRef: { namespace: 'default', name: 'gone', uid: 'gone' } }));
+  await client.until(`${PODS}/web`, 'runs', (object) => object.status.phase === 'Running');
+  const { spec: { volumeName } } = await client.get(`${CLAIMS}/data`);
 
   const data = '#/object/persistentvolumeclaims/default/data';
   const views = [
