@@ -1,4 +1,4 @@
-//! One informer per kind, shared by all controllers and started by the first that asks for it.
+//! One informer per kind, shared by all controllers and started by its first user.
 
 use parking_lot::Mutex;
 use std::any::{Any, TypeId};
@@ -30,7 +30,7 @@ struct Entry {
 }
 
 impl Informers {
-    /// No informer runs yet. All end when `shutdown` is cancelled.
+    /// Creates a set without any running informer. All informers end when `shutdown` is cancelled.
     pub fn new(client: Client, shutdown: CancellationToken) -> Self {
         Self { client, shutdown, tasks: TaskTracker::new(), started: Arc::default() }
     }
@@ -94,9 +94,9 @@ impl Informers {
         self.of()
     }
 
-    /// Waits until every informer that was asked for so far has its first complete list. A controller must wait for
-    /// all of its informers before its workers start: acting on half of the cluster leaves damage that stays. A
-    /// controller that must not wait for kinds it does not use waits for its own with [`Informer::synced`].
+    /// Waits until every requested informer has its first complete list. A controller must wait for all of its informers before its
+    /// workers start: acting on half of the cluster causes lasting damage. A controller that must not wait for kinds that it does not
+    /// use waits for its own with [`Informer::synced`].
     pub async fn wait_synced(&self) {
         let waits: Vec<_> = {
             let started = self.started.lock();

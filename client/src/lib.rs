@@ -1,4 +1,4 @@
-//! What a client of the API needs: connections, informers, a work queue and its workers, events, and the names of
+//! Client library of the controllers: connections, informers, a work queue and its workers, events, and the names of
 //! annotations, finalizers and reasons.
 
 pub mod api;

@@ -1,14 +1,14 @@
-//! Small readings and changes of object metadata that every controller needs. Pure functions.
+//! Reads and changes object metadata for all controllers. Pure functions.
 
 use kube::Resource;
 use serde_json::{Value, json};
 
-/// The object carries this finalizer.
+/// Whether the object has this finalizer.
 pub fn has_finalizer<K: Resource>(object: &K, finalizer: &str) -> bool {
     object.meta().finalizers.iter().flatten().any(|f| f == finalizer)
 }
 
-/// The object is being deleted.
+/// Whether the object is being deleted.
 pub fn is_terminating<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
@@ -29,14 +29,14 @@ fn finalizers_without<K: Resource>(object: &K, gone: &[&str]) -> Vec<String> {
     rest
 }
 
-/// A copy with the finalizer added at the end, if it was missing.
+/// Returns a copy with the finalizer appended if it was missing.
 pub fn with_finalizer<K: Resource + Clone>(object: &K, finalizer: &str) -> K {
     let mut copy = object.clone();
     copy.meta_mut().finalizers = Some(finalizers_with(object, &[finalizer]));
     copy
 }
 
-/// A copy without the finalizer; the others keep their order.
+/// Returns a copy without the finalizer; the others retain their order.
 pub fn without_finalizer<K: Resource + Clone>(object: &K, finalizer: &str) -> K {
     let mut copy = object.clone();
     copy.meta_mut().finalizers =
@@ -44,12 +44,12 @@ pub fn without_finalizer<K: Resource + Clone>(object: &K, finalizer: &str) -> K 
     copy
 }
 
-/// The merge patch that adds those finalizers at the end that are missing, to this version of the object and no other.
+/// Returns the merge patch that appends the missing finalizers. It applies only to this version of the object.
 pub fn adding_finalizers<K: Resource>(object: &K, more: &[&str]) -> Value {
     finalizers_patch(object, &finalizers_with(object, more))
 }
 
-/// The merge patch that takes finalizers away, from this version of the object and no other.
+/// Returns the merge patch that removes finalizers. It applies only to this version of the object.
 pub fn removing_finalizers<K: Resource>(object: &K, gone: &[&str]) -> Value {
     finalizers_patch(object, &finalizers_without(object, gone))
 }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn finalizers_come_once_and_at_the_end_and_go_alone() {
+    fn finalizers_are_added_once_and_removed_individually() {
         for (before, name, with, without) in [
             (&[][..], "a", &["a"][..], &[][..]),
             (&["x"], "a", &["x", "a"], &["x"]),

@@ -1,17 +1,19 @@
-//! Names that are protocol: annotation keys, finalizers, event reasons, conditions, components. Letter by letter as
-//! Kubernetes 1.36 writes them, because users, other controllers and sidecars match on them. Nothing else belongs here.
+//! Names that are part of the protocol: annotation keys, finalizers, event reasons, conditions, components. They
+//! are identical to those of Kubernetes 1.36, because users, other controllers and sidecars match on them. The
+//! module contains only such names.
 
-/// PVC: binding finished once. Presence decides between the unbound and the bound path of a claim sync. Value [`YES`].
+/// PVC: binding was completed once. Its presence selects the bound path of a claim sync instead of the unbound
+/// one. Value [`YES`].
 pub const ANN_BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// PV, PVC: this side of the pointer was set by a controller and may be rolled back. Value [`YES`].
+/// PV, PVC: a controller set this side of the reference and may roll it back. Value [`YES`].
 pub const ANN_BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// The reclaim policy that a volume has again once it is scrubbed (the verb `reclaim` writes it).
+/// The reclaim policy to restore on a volume after it is scrubbed (written by the verb `reclaim`).
 pub const ANN_POLICY_AFTER_SCRUB: &str = "orlop.dev/reclaim-policy-after-scrub";
-/// PVC: node that the scheduler chose for delayed provisioning.
+/// PVC: the node that the scheduler selected for delayed provisioning.
 pub const ANN_SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// PV: name of the provisioner or in-tree plugin that made the volume.
+/// PV: name of the provisioner or in-tree plugin that created the volume.
 pub const ANN_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// PV, PVC: CSI driver that serves a migrated in-tree plugin.
+/// PV, PVC: the CSI driver that replaces a migrated in-tree plugin.
 pub const ANN_MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 /// PVC: request to an external provisioner.
 pub const ANN_STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
@@ -27,7 +29,7 @@ pub const ANN_BETA_DEFAULT_CLASS: &str = "storageclass.beta.kubernetes.io/is-def
 pub const ANN_PRE_RESIZE_CAPACITY: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
 /// PVC: CSI resizer of a migrated volume.
 pub const ANN_STORAGE_RESIZER: &str = "volume.kubernetes.io/storage-resizer";
-/// PVC: the controller's expansion finished everything.
+/// PVC: the controller completed the expansion; the node has nothing to expand.
 pub const ANN_NODE_EXPANSION_NOT_REQUIRED: &str = "volume.kubernetes.io/node-expansion-not-required";
 /// PV: name of the secret for DeleteVolume.
 pub const ANN_DELETION_SECRET_NAME: &str = "volume.kubernetes.io/provisioner-deletion-secret-name";
@@ -39,78 +41,79 @@ pub const ANN_MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify
 pub const ANN_MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
 /// VolumeSnapshotClass: exactly `true` marks a default class of its driver.
 pub const ANN_DEFAULT_SNAPSHOT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
-/// VolumeSnapshotContent: its snapshot is deleted. Value [`YES`].
+/// VolumeSnapshotContent: its snapshot is being deleted. Value [`YES`].
 pub const ANN_SNAPSHOT_BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
-/// VolumeSnapshotContent: the driver was asked for it, and its answer is not known. Value [`YES`].
+/// VolumeSnapshotContent: the driver was called for it, and the outcome is unknown. Value [`YES`].
 pub const ANN_SNAPSHOT_BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
 /// VolumeSnapshotContent: name of the secret for CreateSnapshot and DeleteSnapshot.
 pub const ANN_SNAPSHOT_SECRET_NAME: &str = "snapshot.storage.kubernetes.io/deletion-secret-name";
 /// VolumeSnapshotContent: namespace of the secret for CreateSnapshot and DeleteSnapshot.
 pub const ANN_SNAPSHOT_SECRET_NAMESPACE: &str = "snapshot.storage.kubernetes.io/deletion-secret-namespace";
-/// VolumeSnapshotContent: a member of a group; the group is asked for, not the member.
+/// VolumeSnapshotContent: a member of a group; snapshots are requested for the group, not the member.
 pub const ANN_SNAPSHOT_GROUP_HANDLE: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle";
 /// VolumeAttachment: CSI node id of the publish call.
 pub const ANN_CSI_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
-/// Node: presence puts the node under the attach/detach controller.
+/// Node: its presence means that the attach/detach controller manages the node.
 pub const ANN_CONTROLLER_MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
-/// Node: the IP address at which its agent serves logs; the API server asks there, at the port of `status.daemonEndpoints`.
+/// Node: the IP address at which its agent serves logs; the API server connects to it, at the port of `status.daemonEndpoints`.
 pub const ANN_LOG_ADDRESS: &str = "orlop.dev/log-address";
-/// Node: SHA-256 of the public key with which its agent encrypts logs, 64 hexadecimal digits. Without it logs are asked for on loopback only.
+/// Node: SHA-256 of the public key with which its agent encrypts logs, 64 hexadecimal digits. Without it, logs are requested only
+/// over loopback.
 pub const ANN_LOG_KEY: &str = "orlop.dev/log-key";
-/// PV of local storage: with the value `true` its path may be a regular file, which is taken for a disk.
+/// PV of local storage: with the value `true`, its path may be a regular file, which is used as a disk.
 pub const ANN_IMAGE_FILE: &str = "orlop.dev/image-file";
-/// Node, PV, StorageClass: after which time a volume that nobody wants is taken by force from a node that is not healthy; a
-/// duration or `never`. The node wins over the volume, that over the class.
+/// Node, PV, StorageClass: the time after which an unused volume is force-detached from an unhealthy node; a duration or `never`.
+/// The node takes precedence over the volume, and the volume over the class.
 pub const ANN_FORCE_DETACH_AFTER: &str = "orlop.dev/force-detach-after";
-/// VolumeAttachment: when its volume is detached by force at the latest.
+/// VolumeAttachment: the time at which its volume is detached by force, if it is still attached then.
 pub const ANN_DETACH_NOT_BEFORE: &str = "orlop.dev/detach-not-before";
-/// VolumeAttachment: its volume was detached by force; when and why.
+/// VolumeAttachment: when and why its volume was detached by force.
 pub const ANN_FORCED_DETACH: &str = "orlop.dev/forced-detach";
-/// PVC: the whole CreateVolume request, from before the driver is asked until the outcome is final. See [`FINALIZER_PROVISIONING`].
+/// PVC: the whole CreateVolume request, from before the call until the outcome is final. See [`FINALIZER_PROVISIONING`].
 pub const ANN_CREATE_REQUEST: &str = "csi.orlop.dev/create-request";
-/// VolumeSnapshotContent: exactly `true` lets a volume of another mode be made of the snapshot.
+/// VolumeSnapshotContent: exactly `true` permits a volume with another mode from the snapshot.
 pub const ANN_ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
-/// Node: what each CSI driver calls it, a JSON object of driver to id.
+/// Node: its id for each CSI driver, a JSON object of driver to id.
 pub const ANN_CSI_NODE_IDS: &str = "csi.volume.kubernetes.io/nodeid";
-/// CSINode: comma list of in-tree plugin names.
+/// CSINode: comma-separated list of in-tree plugin names.
 pub const ANN_MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
-/// Any object: what it is there for, in words.
+/// Any object: a description of its purpose.
 pub const ANN_DESCRIPTION: &str = "kubernetes.io/description";
-/// The value of marks such as [`ANN_BIND_COMPLETED`].
+/// The value of marker annotations such as [`ANN_BIND_COMPLETED`].
 pub const YES: &str = "yes";
 
-/// PV: held while it is bound.
+/// PV: present while it is bound.
 pub const FINALIZER_PV_PROTECTION: &str = "kubernetes.io/pv-protection";
-/// PVC: held while a pod uses it.
+/// PVC: present while a pod uses it.
 pub const FINALIZER_PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
-/// VolumeAttributesClass: held while a volume or claim names it.
+/// VolumeAttributesClass: present while a volume or claim refers to it.
 pub const FINALIZER_VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
-/// PV: in-tree provisioned volume with policy Delete; the binder removes it after the asset is gone.
+/// PV: in-tree provisioned volume with policy Delete; the binder removes it after the storage is deleted.
 pub const FINALIZER_PV_CONTROLLER: &str = "kubernetes.io/pv-controller";
-/// PV: the same for external provisioners.
+/// PV: like [`FINALIZER_PV_CONTROLLER`], for external provisioners.
 pub const FINALIZER_EXTERNAL_PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
-/// PVC: a driver was asked for its volume, and what has become of that is not known for certain or not saved yet.
+/// PVC: a driver was called for its volume, and the outcome is unknown or not saved yet.
 pub const FINALIZER_PROVISIONING: &str = "csi.orlop.dev/provisioning";
-/// PVC: clones of it are being made.
+/// PVC: clones of it are being created.
 pub const FINALIZER_CLONING: &str = "provisioner.storage.kubernetes.io/cloning-protection";
-/// VolumeSnapshot: volumes of it are being made.
+/// VolumeSnapshot: volumes are being created from it.
 pub const FINALIZER_SNAPSHOT_SOURCE: &str =
     "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
-/// PV, VolumeAttachment: prefix, the sanitized driver name follows.
+/// PV, VolumeAttachment: prefix, followed by the sanitized driver name.
 pub const FINALIZER_EXTERNAL_ATTACHER_PREFIX: &str = "external-attacher/";
-/// VolumeSnapshot: claims may be filled from it.
+/// VolumeSnapshot: claims may use it as their data source.
 pub const FINALIZER_SNAPSHOT_AS_SOURCE: &str =
     "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection";
-/// VolumeSnapshot: it stays until its content is gone.
+/// VolumeSnapshot: present until its content is deleted.
 pub const FINALIZER_SNAPSHOT_BOUND: &str = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection";
-/// VolumeSnapshotContent: it stays until its snapshot in the storage is gone, or is to be kept.
+/// VolumeSnapshotContent: present until its snapshot in the storage is deleted, or is to be retained.
 pub const FINALIZER_SNAPSHOT_CONTENT: &str =
     "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
 /// PVC: a snapshot of it is being taken.
 pub const FINALIZER_SNAPSHOT_CLAIM: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 /// Any object: dependents are deleted before it.
 pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
-/// Any object: dependents lose their reference before it goes.
+/// Any object: dependents lose their reference before it is removed.
 pub const FINALIZER_ORPHAN: &str = "orphan";
 /// Entry of a namespace's `spec.finalizers`.
 pub const NAMESPACE_FINALIZER: &str = "kubernetes";
@@ -150,7 +153,7 @@ pub const PLUGIN_LOCAL: &str = "kubernetes.io/local-volume";
 /// Prefix of every plugin name that belongs to Kubernetes itself.
 pub const IN_TREE_PREFIX: &str = "kubernetes.io/";
 
-/// In-tree plugins and the CSI drivers that took their work over. All are migrated, always.
+/// In-tree plugins and the CSI drivers that replace them. All plugins are always migrated.
 pub const MIGRATED_PLUGINS: [(&str, &str); 7] = [
     ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
     ("kubernetes.io/gce-pd", "pd.csi.storage.gke.io"),
@@ -168,95 +171,95 @@ pub fn migrated_driver(plugin: &str) -> Option<&'static str> {
 
 /// Reasons of events.
 pub mod reason {
-    /// A claim cannot be bound now; also: a pod's ephemeral claim is not its own.
+    /// A claim cannot be bound now, or the claim of an ephemeral volume does not belong to the pod.
     pub const FAILED_BINDING: &str = "FailedBinding";
-    /// Delayed binding, no pod yet.
+    /// Delayed binding: no pod uses the claim yet.
     pub const WAIT_FOR_FIRST_CONSUMER: &str = "WaitForFirstConsumer";
-    /// Delayed binding, pods are not scheduled yet.
+    /// Delayed binding: the pods are not scheduled yet.
     pub const WAIT_FOR_POD_SCHEDULED: &str = "WaitForPodScheduled";
     /// The requested volume does not fit the claim.
     pub const VOLUME_MISMATCH: &str = "VolumeMismatch";
     /// A bound claim lost its volume.
     pub const CLAIM_LOST: &str = "ClaimLost";
-    /// Two claims name one volume.
+    /// Two claims refer to the same volume.
     pub const CLAIM_MISBOUND: &str = "ClaimMisbound";
-    /// Delete postponed, volume in use.
+    /// The deletion of a volume is postponed because the volume is in use.
     pub const VOLUME_DELETE: &str = "VolumeDelete";
-    /// Delete failed.
+    /// The deletion of a volume failed.
     pub const VOLUME_FAILED_DELETE: &str = "VolumeFailedDelete";
-    /// Recycle failed or has to wait.
+    /// Recycling a volume failed or must wait.
     pub const VOLUME_FAILED_RECYCLE: &str = "VolumeFailedRecycle";
-    /// Recycle is done.
+    /// A volume was recycled.
     pub const VOLUME_RECYCLED: &str = "VolumeRecycled";
     /// An event of the recycler pod, repeated on the volume.
     pub const RECYCLER_POD: &str = "RecyclerPod";
-    /// The reclaim policy is not known.
+    /// The reclaim policy is unknown.
     pub const VOLUME_UNKNOWN_RECLAIM_POLICY: &str = "VolumeUnknownReclaimPolicy";
     /// Provisioning failed.
     pub const PROVISIONING_FAILED: &str = "ProvisioningFailed";
-    /// A driver is asked for a volume.
+    /// A driver is called for a volume.
     pub const PROVISIONING: &str = "Provisioning";
-    /// A volume was made for a claim.
+    /// A volume was created for a claim.
     pub const PROVISIONING_SUCCEEDED: &str = "ProvisioningSucceeded";
-    /// An asset could not be removed after a failed provisioning.
+    /// An asset could not be deleted after a failed provisioning.
     pub const PROVISIONING_CLEANUP_FAILED: &str = "ProvisioningCleanupFailed";
-    /// Somebody else has to provision.
+    /// An external provisioner must provision.
     pub const EXTERNAL_PROVISIONING: &str = "ExternalProvisioning";
-    /// A volume is being made larger.
+    /// A volume is being expanded.
     pub const RESIZING: &str = "Resizing";
-    /// A volume could not be made larger.
+    /// A volume could not be expanded.
     pub const VOLUME_RESIZE_FAILED: &str = "VolumeResizeFailed";
-    /// A volume is larger, and its claim has it.
+    /// A volume was expanded, and its claim shows the new size.
     pub const VOLUME_RESIZE_SUCCESSFUL: &str = "VolumeResizeSuccessful";
-    /// A volume is larger, its file system is not yet.
+    /// A volume was expanded, but its file system was not expanded yet.
     pub const FILE_SYSTEM_RESIZE_REQUIRED: &str = "FileSystemResizeRequired";
-    /// A volume is being given other attributes.
+    /// The attributes of a volume are being changed.
     pub const VOLUME_MODIFY: &str = "VolumeModify";
-    /// A volume could not be given other attributes.
+    /// The attributes of a volume could not be changed.
     pub const VOLUME_MODIFY_FAILED: &str = "VolumeModifyFailed";
-    /// A volume has other attributes.
+    /// The attributes of a volume were modified.
     pub const VOLUME_MODIFY_SUCCESSFUL: &str = "VolumeModifySuccessful";
-    /// Nobody wants other attributes any more.
+    /// The change of attributes is no longer requested.
     pub const VOLUME_MODIFY_CANCELED: &str = "VolumeModifyCanceled";
-    /// A snapshot is not valid.
+    /// A snapshot is invalid.
     pub const SNAPSHOT_VALIDATION_ERROR: &str = "SnapshotValidationError";
-    /// The class of a snapshot is not there.
+    /// The class of a snapshot does not exist.
     pub const GET_SNAPSHOT_CLASS_FAILED: &str = "GetSnapshotClassFailed";
-    /// A snapshot has no class and there is no default one.
+    /// A snapshot has no class, and no default class exists.
     pub const SET_DEFAULT_SNAPSHOT_CLASS_FAILED: &str = "SetDefaultSnapshotClassFailed";
-    /// The content of a snapshot is not there.
+    /// The content of a snapshot does not exist.
     pub const SNAPSHOT_CONTENT_MISSING: &str = "SnapshotContentMissing";
-    /// The content of a snapshot is of the other sort.
+    /// The content of a snapshot is pre-provisioned instead of dynamically provisioned, or the reverse.
     pub const SNAPSHOT_CONTENT_MISMATCH: &str = "SnapshotContentMismatch";
-    /// The content that a snapshot names is another's.
+    /// The content that a snapshot names is bound to a different snapshot.
     pub const SNAPSHOT_CONTENT_MISBOUND: &str = "SnapshotContentMisbound";
-    /// The content of a bound snapshot does not point back.
+    /// The content of a bound snapshot does not refer back to it.
     pub const SNAPSHOT_MISBOUND: &str = "SnapshotMisbound";
-    /// No content can be made for a snapshot.
+    /// No content can be created for a snapshot.
     pub const SNAPSHOT_CONTENT_CREATION_FAILED: &str = "SnapshotContentCreationFailed";
-    /// The content of a snapshot is made, its driver is next.
+    /// The content of a snapshot was created; the driver takes the snapshot next.
     pub const CREATING_SNAPSHOT: &str = "CreatingSnapshot";
     /// The driver has taken a snapshot.
     pub const SNAPSHOT_CREATED: &str = "SnapshotCreated";
-    /// A snapshot can be used.
+    /// A snapshot is ready to use.
     pub const SNAPSHOT_READY: &str = "SnapshotReady";
     /// A snapshot cannot be deleted yet.
     pub const SNAPSHOT_DELETE_PENDING: &str = "SnapshotDeletePending";
-    /// The driver has not taken a snapshot.
+    /// The driver failed to take a snapshot.
     pub const SNAPSHOT_CREATION_FAILED: &str = "SnapshotCreationFailed";
-    /// The driver does not say how a snapshot is.
+    /// The driver does not report the state of a snapshot.
     pub const SNAPSHOT_CHECK_FAILED: &str = "SnapshotContentCheckandUpdateFailed";
-    /// The driver has not deleted a snapshot.
+    /// The driver failed to delete a snapshot.
     pub const SNAPSHOT_DELETE_ERROR: &str = "SnapshotDeleteError";
-    /// Somebody else has to expand.
+    /// An external resizer must expand.
     pub const EXTERNAL_EXPANDING: &str = "ExternalExpanding";
     /// An owner reference crosses namespaces.
     pub const OWNER_REF_INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
-    /// A pod or claim of a workload was made.
+    /// A pod or claim of a workload was created.
     pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";
     /// A pod of a workload was deleted.
     pub const SUCCESSFUL_DELETE: &str = "SuccessfulDelete";
-    /// A pod or claim of a workload could not be made.
+    /// A pod or claim of a workload could not be created.
     pub const FAILED_CREATE: &str = "FailedCreate";
     /// A pod of a workload could not be deleted.
     pub const FAILED_DELETE: &str = "FailedDelete";
@@ -270,35 +273,35 @@ pub mod reason {
     pub const FORCED_DETACH_VOLUME: &str = "ForcedDetachVolume";
     /// A volume could not be mounted for a pod.
     pub const FAILED_MOUNT: &str = "FailedMount";
-    /// A device could not be given to a pod.
+    /// A device could not be mapped for a pod.
     pub const FAILED_MAP_VOLUME: &str = "FailedMapVolume";
-    /// A pod has its device.
+    /// A block volume was mapped for a pod.
     pub const SUCCESSFUL_MOUNT_VOLUME: &str = "SuccessfulMountVolume";
-    /// A file system could not be made as large as its volume.
+    /// A file system could not be expanded to the size of its volume.
     pub const FILE_SYSTEM_RESIZE_FAILED: &str = "FileSystemResizeFailed";
-    /// A file system is as large as its volume.
+    /// A file system was expanded to the size of its volume.
     pub const FILE_SYSTEM_RESIZE_SUCCESSFUL: &str = "FileSystemResizeSuccessful";
-    /// `fsGroup` is being applied for a long time.
+    /// Applying `fsGroup` takes a long time.
     pub const VOLUME_PERMISSION_CHANGE: &str = "VolumePermissionChangeInProgress";
-    /// Another pod has the volume, with another `fsGroup`.
+    /// Another pod uses the volume with a different `fsGroup`.
     pub const ALREADY_MOUNTED_VOLUME: &str = "AlreadyMountedVolume";
-    /// A node found something of a pod that nobody knows.
+    /// A node found leftovers of an unknown pod.
     pub const ORPHANED_POD_VOLUME: &str = "OrphanedPodVolume";
-    /// A Deployment changed the number of a ReplicaSet's pods.
+    /// A Deployment scaled a ReplicaSet.
     pub const SCALING_REPLICA_SET: &str = "ScalingReplicaSet";
-    /// A pod got its node.
+    /// A pod was assigned to a node.
     pub const SCHEDULED: &str = "Scheduled";
-    /// A pod got no node.
+    /// A pod could not be assigned to a node.
     pub const FAILED_SCHEDULING: &str = "FailedScheduling";
-    /// A pod will be deleted for a taint of its node, or will not any more.
+    /// A pod will be deleted because of a taint of its node, or its deletion was cancelled.
     pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
-    /// A Deployment could not make a ReplicaSet.
+    /// A Deployment could not create a ReplicaSet.
     pub const REPLICA_SET_CREATE_ERROR: &str = "ReplicaSetCreateError";
 }
 
-/// Names of controllers as `--controllers` takes them.
+/// Names of controllers as accepted by `--controllers`.
 pub mod controller {
-    /// Binds claims to volumes, reclaims, provisions.
+    /// Binds claims to volumes, reclaims and provisions volumes.
     pub const PV_BINDER: &str = "persistentvolume-binder-controller";
     /// Protects bound volumes from deletion.
     pub const PV_PROTECTION: &str = "persistentvolume-protection-controller";
@@ -308,63 +311,63 @@ pub mod controller {
     pub const VAC_PROTECTION: &str = "volumeattributesclass-protection-controller";
     /// Creates the claims of generic ephemeral volumes.
     pub const EPHEMERAL: &str = "ephemeral-volume-controller";
-    /// Hands expansion over to external resizers.
+    /// Delegates expansion to external resizers.
     pub const EXPANDER: &str = "persistentvolume-expander-controller";
     /// Attaches volumes to the nodes of their pods, and detaches them.
     pub const ATTACH_DETACH: &str = "persistentvolume-attach-detach-controller";
-    /// Makes volumes for claims with CSI drivers, and deletes them.
+    /// Creates volumes for claims through CSI drivers, and deletes them.
     pub const CSI_PROVISIONER: &str = "csi-provisioner-controller";
-    /// Removes pods nobody needs.
+    /// Removes pods that are no longer needed.
     pub const POD_GC: &str = "pod-garbage-collector-controller";
-    /// Empties and removes namespaces.
+    /// Deletes the content of terminating namespaces, then the namespaces.
     pub const NAMESPACE: &str = "namespace-controller";
-    /// Removes objects whose owners are gone.
+    /// Removes objects whose owners are deleted.
     pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
-    /// Keeps the number of pods of ReplicationControllers.
+    /// Maintains the number of pods of ReplicationControllers.
     pub const REPLICATION: &str = "replicationcontroller-controller";
-    /// Keeps the number of pods of ReplicaSets.
+    /// Maintains the number of pods of ReplicaSets.
     pub const REPLICA_SET: &str = "replicaset-controller";
-    /// Moves Deployments from one ReplicaSet to the next.
+    /// Rolls Deployments from one ReplicaSet to the next.
     pub const DEPLOYMENT: &str = "deployment-controller";
-    /// Keeps the named pods of StatefulSets and their claims.
+    /// Maintains the named pods of StatefulSets and their claims.
     pub const STATEFUL_SET: &str = "statefulset-controller";
-    /// Gives pods their nodes.
+    /// Assigns pods to nodes.
     pub const SCHEDULER: &str = "scheduler";
-    /// Says which nodes are lost.
+    /// Detects lost nodes.
     pub const NODE_LIFECYCLE: &str = "node-lifecycle-controller";
     /// Deletes pods that do not tolerate a taint of their node.
     pub const TAINT_EVICTION: &str = "taint-eviction-controller";
-    /// Counts what quotas limit.
+    /// Counts the resources that quotas limit.
     pub const RESOURCE_QUOTA: &str = "resourcequota-controller";
-    /// Makes the `default` account of every namespace.
+    /// Creates the `default` service account in every namespace.
     pub const SERVICE_ACCOUNT: &str = "serviceaccount-controller";
     /// Attaches volumes of CSI drivers to nodes.
     pub const CSI_ATTACHER: &str = "csi-attacher-controller";
-    /// Publishes whom to trust in every namespace.
+    /// Publishes the CA certificates in every namespace.
     pub const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
-    /// Makes CSI volumes larger.
+    /// Expands CSI volumes.
     pub const CSI_RESIZER: &str = "csi-resizer-controller";
-    /// Gives CSI volumes other attributes.
+    /// Modifies the attributes of CSI volumes.
     pub const CSI_MODIFIER: &str = "csi-modifier-controller";
     /// Binds snapshots and their contents.
     pub const SNAPSHOT: &str = "snapshot-controller";
-    /// Asks drivers for snapshots.
+    /// Requests snapshots from drivers.
     pub const CSI_SNAPSHOTTER: &str = "csi-snapshotter-controller";
 }
 
 /// Types and reasons of conditions.
 pub mod condition {
-    /// Pod: it is about to be terminated by something other than itself.
+    /// Pod: about to be terminated by a cause outside the pod.
     pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
     /// Reason of [`DISRUPTION_TARGET`] when the pod GC removes an orphan.
     pub const DELETION_BY_POD_GC: &str = "DeletionByPodGC";
-    /// Reason of [`DISRUPTION_TARGET`] when a taint of its node drives it off.
+    /// Reason of [`DISRUPTION_TARGET`] when a taint of its node evicts the pod.
     pub const DELETION_BY_TAINT_MANAGER: &str = "DeletionByTaintManager";
-    /// Pod: it has a node.
+    /// Pod: assigned to a node.
     pub const POD_SCHEDULED: &str = "PodScheduled";
-    /// Reason of [`POD_SCHEDULED`]: no node will do.
+    /// Reason of [`POD_SCHEDULED`]: no node is suitable.
     pub const UNSCHEDULABLE: &str = "Unschedulable";
-    /// Reason of [`POD_SCHEDULED`]: it could not be found out, or not be done.
+    /// Reason of [`POD_SCHEDULED`]: the decision or its execution failed.
     pub const SCHEDULER_ERROR: &str = "SchedulerError";
     /// Namespace: discovery failed.
     pub const NS_DISCOVERY_FAILURE: &str = "NamespaceDeletionDiscoveryFailure";
@@ -372,20 +375,20 @@ pub mod condition {
     pub const NS_GV_PARSING_FAILURE: &str = "NamespaceDeletionGroupVersionParsingFailure";
     /// Namespace: content could not be deleted.
     pub const NS_CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
-    /// Namespace: content is still there.
+    /// Namespace: content remains.
     pub const NS_CONTENT_REMAINING: &str = "NamespaceContentRemaining";
-    /// Namespace: content with finalizers is still there.
+    /// Namespace: content with finalizers remains.
     pub const NS_FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
 }
 
-/// Node taint: the node is out of service, its terminating pods may be removed by force.
+/// Node taint: the node is out of service, and its terminating pods may be deleted by force.
 pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// Keys of the taints that go with conditions of nodes.
+/// Keys of the taints that correspond to node conditions.
 pub mod taint {
-    /// The node says that it is not ready, or has not said that it is.
+    /// The node reports that it is not ready, or has not reported that it is.
     pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
-    /// The node was not heard for too long.
+    /// The node has not reported for too long.
     pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
     /// `spec.unschedulable` is set.
     pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";

@@ -1,4 +1,4 @@
-//! The key of an object, as queues and informers use it.
+//! The key of an object in queues and informers.
 
 use kube::Resource;
 

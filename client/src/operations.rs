@@ -1,5 +1,5 @@
-//! Long actions outside the workers (recycle, delete, provision), at most one per key. A key that runs, or that failed
-//! a short while ago, is skipped; somebody asks again at the next resync.
+//! Long operations outside the workers (recycle, delete, provision), at most one per key. A key that runs, or that failed
+//! recently, is skipped; its controller tries again at the next resync.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -15,19 +15,19 @@ use tokio_util::task::TaskTracker;
 
 use crate::worker::panic_text;
 
-/// Block after the first failure of a key. Upstream: exponentialbackoff.
+/// How long the first failure blocks a key. Upstream: exponentialbackoff.
 const FIRST_BLOCK: Duration = Duration::from_millis(500);
-/// The longest block.
+/// The maximum time for which a key is blocked.
 const MAX_BLOCK: Duration = Duration::from_secs(122);
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
-    /// The operation runs now.
+    /// The operation was started.
     Yes,
-    /// One of this key runs already.
+    /// An operation with this key is already running.
     Running,
-    /// The key failed recently and is blocked that much longer.
+    /// The key failed recently and is blocked for this remaining time.
     Blocked(Duration),
 }
 
@@ -42,18 +42,19 @@ pub struct Operations {
 #[derive(Clone, Copy)]
 struct Entry {
     running: bool,
-    /// When the key failed last and how long that blocks it.
+    /// When the key last failed, and for how long it is blocked.
     failed: Option<(Instant, Duration)>,
 }
 
 impl Operations {
-    /// An empty map. Operations are dropped at an await point when `shutdown` is cancelled.
+    /// Creates an empty map. When `shutdown` is cancelled, operations are dropped at an await point.
     pub fn new(shutdown: CancellationToken) -> Self {
         Self { entries: Arc::default(), tasks: TaskTracker::new(), shutdown }
     }
 
-    /// Starts `operation` under `key` unless the key runs or is blocked. An error blocks the key 500 ms, doubling up
-    /// to 2 min 2 s; success clears it. An operation that must not be slowed down (recycle) returns `Ok`.
+    /// Starts `operation` under `key` unless the key is running or blocked. An error blocks the key for 500 ms,
+    /// doubling up to 2 min 2 s; success clears the block. An operation that must not be delayed (recycle) returns
+    /// `Ok`.
     pub fn start<E, Fut>(&self, key: &str, operation: Fut) -> Started
     where
         E: Display,
@@ -88,12 +89,12 @@ impl Operations {
         Started::Yes
     }
 
-    /// True while an operation of this key runs.
+    /// Whether an operation with this key is running.
     pub fn is_running(&self, key: &str) -> bool {
         self.entries().get(key).is_some_and(|e| e.running)
     }
 
-    /// Waits until every operation has ended. Call after the token was cancelled.
+    /// Waits until every operation has ended. Call it after the token is cancelled.
     pub async fn drained(&self) {
         self.tasks.close();
         self.tasks.wait().await;
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_running_key_is_skipped_and_another_is_not() {
+    async fn running_key_is_skipped_and_another_is_not() {
         let map = map();
         let (go, wait) = tokio::sync::oneshot::channel::<()>();
         let first = async move { wait.await.map_err(|e| e.to_string()) };
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_block_twice_as_long_up_to_the_limit_and_success_clears() {
+    async fn backoff_doubles_up_to_the_limit_and_success_clears_it() {
         let map = map();
         let mut blocks = Vec::new();
         for _ in 0..10 {
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_panic_is_a_failure_of_its_key() {
+    async fn panic_is_a_failure_of_its_key() {
         let map = map();
         let boom = async {
             if true {
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn shutdown_ends_what_runs() {
+    async fn shutdown_ends_running_operations() {
         let shutdown = CancellationToken::new();
         let map = Operations::new(shutdown.clone());
         assert_eq!(map.start("k", std::future::pending::<Result<(), String>>()), Started::Yes);

@@ -1,12 +1,13 @@
-//! What storage controllers need to know about pods: which claims they name, whether they are over. Pure functions.
+//! Facts about pods for storage controllers: their claims, and whether they have ended. Pure functions.
 
 use k8s_openapi::api::core::v1::{ContainerState, PersistentVolumeClaim, Pod};
 
 use crate::informer::Informer;
 
-/// Name of the index of pods by the keys (`namespace/name`) of the claims they name, those of ephemeral volumes too.
+/// Name of the index of pods by the keys (`namespace/name`) of the claims they name, including those of ephemeral
+/// volumes.
 pub const INDEX_CLAIM: &str = "claim";
-/// Name of the index of pods by node name; pods without a node are not in it.
+/// Name of the index of pods by node name; pods without a node are not indexed.
 pub const INDEX_NODE: &str = "node";
 
 /// Adds the index [`INDEX_CLAIM`].
@@ -52,14 +53,15 @@ pub fn ephemeral_claim_name(pod: &Pod, volume: &str) -> String {
     format!("{}-{volume}", pod.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// The claim was made for this pod: its controller owner reference has the pod's UID.
+/// Whether the claim was created for this pod: its controller owner reference has the pod's UID.
 pub fn owns_claim(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     let same_namespace = pod.metadata.namespace == claim.metadata.namespace;
     let owner = claim.metadata.owner_references.iter().flatten().find(|o| o.controller == Some(true));
     same_namespace && owner.is_some_and(|o| Some(&o.uid) == pod.metadata.uid.as_ref())
 }
 
-/// Succeeded or Failed, or being deleted with no container running any more. Upstream: pod/util.IsPodTerminated.
+/// Whether the pod is Succeeded or Failed, or is being deleted without a running container. Upstream:
+/// pod/util.IsPodTerminated.
 pub fn is_terminated(pod: &Pod) -> bool {
     if is_finished(pod) {
         return true;
@@ -67,17 +69,18 @@ pub fn is_terminated(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some() && !has_running_container(pod)
 }
 
-/// Phase Succeeded or Failed.
+/// Whether the phase is Succeeded or Failed.
 pub fn is_finished(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
-/// Being deleted with nothing left to wait for on its node.
+/// Whether the pod is being deleted and nothing remains to wait for on its node.
 pub fn is_shut_down(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some() && pod.metadata.deletion_grace_period_seconds == Some(0)
 }
 
-/// A status with neither a termination nor a wait counts as running. Empty lists do not.
+/// Whether a container is running. A status with neither a termination nor a wait counts as running. Empty lists
+/// do not.
 fn has_running_container(pod: &Pod) -> bool {
     let Some(status) = &pod.status else { return false };
     let lists =
@@ -100,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_names_direct_and_ephemeral_claims() {
+    fn pod_names_direct_and_ephemeral_claims() {
         let p =
             pod(json!({"metadata": {"namespace": "ns", "name": "p"}, "spec": {"containers": [], "volumes": [
             {"name": "a", "persistentVolumeClaim": {"claimName": "c"}},
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn when_a_pod_counts_as_terminated() {
+    fn terminated_pods_are_recognized() {
         let del = "2026-01-01T00:00:00Z";
         let run = json!([{"name": "c", "image": "", "imageID": "", "ready": true, "restartCount": 0,
             "state": {"running": {}}}]);
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn ownership_needs_the_uid_of_the_controller_reference() {
+    fn ownership_requires_the_uid_of_the_controller_reference() {
         let p = pod(json!({"metadata": {"namespace": "ns", "name": "p", "uid": "u1"}}));
         let claim = |uid: &str, controller: bool| -> PersistentVolumeClaim {
             serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": "p-v", "ownerReferences": [

@@ -1,23 +1,23 @@
-//! A set that nearly always has one element, and sometimes many: a `BTreeSet` of one takes the room of eleven.
+//! A set that nearly always has one element, and sometimes many: a `BTreeSet` of one element takes the memory of eleven.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeSet, btree_set};
 use std::ops::Bound;
 
-/// A set in order.
+/// An ordered set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Few<T> {
-    /// Nothing.
+    /// No element.
     #[default]
     None,
-    /// One.
+    /// One element.
     One(T),
-    /// Any number; boxed, so that an element alone costs little.
+    /// Any number of elements; boxed, so that a single element takes little space.
     Many(Box<BTreeSet<T>>),
 }
 
 impl<T: Ord> Few<T> {
-    /// Puts an element in.
+    /// Adds an element.
     pub fn insert(&mut self, element: T) {
         *self = match std::mem::take(self) {
             Self::None => Self::One(element),
@@ -30,7 +30,7 @@ impl<T: Ord> Few<T> {
         };
     }
 
-    /// Takes an element out.
+    /// Removes an element.
     pub fn remove<Q>(&mut self, element: &Q)
     where
         T: Borrow<Q>,
@@ -49,7 +49,7 @@ impl<T: Ord> Few<T> {
         }
     }
 
-    /// Nothing is in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::None)
     }
@@ -59,7 +59,7 @@ impl<T: Ord> Few<T> {
         self.range::<T>(Bound::Unbounded)
     }
 
-    /// The elements in order, from one on.
+    /// The elements in order, starting at `from`.
     pub fn range<Q>(&self, from: Bound<&Q>) -> Iter<'_, T>
     where
         T: Borrow<Q>,
@@ -90,9 +90,9 @@ impl<'a, T: Ord> IntoIterator for &'a Few<T> {
 /// See [`Few::iter`].
 #[derive(Debug)]
 pub enum Iter<'a, T> {
-    /// At most one.
+    /// At most one element.
     One(Option<&'a T>),
-    /// The rest of many.
+    /// The remaining elements of a larger set.
     Many(btree_set::Range<'a, T>),
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_holds_what_a_set_holds() {
+    fn behaves_like_a_set() {
         let seed = rand::random();
         println!("seed {seed}");
         let mut random = StdRng::seed_from_u64(seed);

@@ -1,7 +1,7 @@
 //! Decodes objects without their `managedFields`. No controller reads them, and decoded they are most of an object: nested maps,
 //! many times the size of the rest. So the decoder skips them instead of building them.
 //!
-//! A write of such an object contains no `managedFields`, and the server keeps those it has.
+//! A write of such an object contains no `managedFields`, and the server retains the existing ones.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 /// Decodes the JSON of one object without its `managedFields`.
 ///
 /// # Errors
-/// The JSON is no object of the kind, or bytes follow it.
+/// Returns an error if the JSON is not an object of the kind, or if bytes follow it.
 pub fn from_slice<'de, K: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Result<K> {
     let mut decoder = serde_json::Deserializer::from_slice(json);
     let object = K::deserialize(Part { inner: &mut decoder, level: Level::Object })?;
@@ -21,7 +21,7 @@ pub fn from_slice<'de, K: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Resu
     Ok(object)
 }
 
-/// Where in an object a decoder is. Everything else goes straight to the inner decoder.
+/// The position of a decoder in an object. All other values go directly to the inner decoder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Object,
@@ -64,7 +64,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Part<D> {
     }
 }
 
-/// The shapes that an object and its metadata may have; what else there is becomes the usual error of a wrong type.
+/// Accepts the shapes that an object and its metadata may have; any other input causes the usual error for a
+/// wrong type.
 impl<'de, V: Visitor<'de>> Visitor<'de> for Part<V> {
     type Value = V::Value;
 
@@ -93,7 +94,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Part<V> {
 struct Fields<A> {
     inner: A,
     level: Level,
-    /// The value that comes next is the object's metadata.
+    /// The next value is the object's metadata.
     at_metadata: bool,
 }
 
@@ -135,7 +136,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Metadata<S> {
     }
 }
 
-/// The name of a field, borrowed from the text where it stands there as it is.
+/// The name of a field, borrowed from the text if it occurs there unchanged.
 struct Key<'de>(Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {
@@ -182,7 +183,7 @@ mod tests {
             "status": {"phase": "Bound"}})
     }
 
-    /// What a plain decoder makes of the object, with the one field taken away afterwards.
+    /// The result of a plain decoder, with the field removed afterwards.
     fn stripped<K: Resource + serde::de::DeserializeOwned>(value: Value) -> K {
         let mut object: K = serde_json::from_value(value).unwrap();
         assert!(object.meta_mut().managed_fields.take().is_some());
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_and_rejects_what_a_plain_decoder_does() {
+    fn accepts_and_rejects_the_same_as_a_plain_decoder() {
         let table = [
             ("without metadata", r#"{"apiVersion":"v1","kind":"Pod"}"#),
             ("null metadata", r#"{"apiVersion":"v1","kind":"Pod","metadata":null}"#),

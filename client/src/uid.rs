@@ -1,13 +1,13 @@
-//! UIDs in little room: millions of keys in maps are UIDs, and nearly all of them are UUIDs.
+//! UIDs in little memory: millions of map keys are UIDs, and nearly all of them are UUIDs.
 
 use std::fmt;
 
 use uuid::Uuid;
 
-/// The UID of an object, equal if and only if the text is.
+/// The UID of an object. Two UIDs are equal if and only if their texts are equal.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Uid {
-    /// A UUID in its usual form.
+    /// A UUID in its canonical form.
     Uuid([u8; 16]),
     /// Any other text.
     Other(Box<str>),
@@ -16,7 +16,7 @@ pub enum Uid {
 impl From<&str> for Uid {
     fn from(text: &str) -> Self {
         match Uuid::try_parse(text) {
-            // Other ways to write it are other texts.
+            // Other notations of a UUID are different texts.
             Ok(uuid) if uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == text => {
                 Self::Uuid(uuid.into_bytes())
             }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_text_comes_back_and_only_uuids_are_small() {
+    fn every_text_is_restored_and_only_uuids_are_small() {
         let table = [
             ("a UUID", "1f0c2a4e-9a31-4c55-8d0e-0123456789ab", true),
             ("capitals", "1F0C2A4E-9a31-4c55-8d0e-0123456789ab", false),

@@ -1,5 +1,5 @@
-//! Workers of a queue: take a key, sync it, retry with delay when that fails. A panic in a sync is logged and counts
-//! as a failure of that key alone (I12).
+//! Runs the workers of a queue: they take a key, sync it, and retry it with a delay on failure. A panic in a sync
+//! is logged and counts as a failure of that key alone (I12).
 
 use std::any::Any;
 use std::fmt::Display;
@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::queue::WorkQueue;
 
-/// Runs `workers` workers until the queue is shut down. After an error the key comes back with rate limiting, after a
-/// success it is forgotten.
+/// Runs `workers` workers until the queue is shut down. After an error the key is queued again with rate limiting, after a
+/// success its rate limit is reset.
 pub async fn run<K, E, F, Fut>(queue: &WorkQueue<K>, workers: usize, controller: &'static str, sync: F)
 where
     K: Hash + Eq + Clone + Display,
@@ -27,9 +27,9 @@ where
     join_all((0..workers.max(1)).map(|_| one(queue, controller, &sync))).await;
 }
 
-/// Like [`run`] with up to `at_once` syncs at a time, each in a task of its own, but begun one after the other in the order
-/// of the queue: a sync runs to its first wait before the next one begins. So a sync that decides without waiting decides
-/// on what all before it have decided.
+/// Like [`run`] with up to `at_once` concurrent syncs, each in its own task, but started one after the other in the order
+/// of the queue: a sync runs to its first wait before the next one starts. So a sync that decides without waiting decides
+/// on the decisions of all earlier ones.
 pub async fn run_in_order<K, E, F, Fut>(
     queue: &WorkQueue<K>,
     at_once: usize,
@@ -42,10 +42,10 @@ pub async fn run_in_order<K, E, F, Fut>(
     Fut: Future<Output = Result<(), E>> + Send + 'static,
 {
     let free = Arc::new(Semaphore::new(at_once.max(1)));
-    // Dropping it ends what runs.
+    // Dropping the set aborts the running syncs.
     let mut running = JoinSet::new();
     loop {
-        // Never closed.
+        // The semaphore is never closed.
         let Ok(permit) = Arc::clone(&free).acquire_owned().await else { return };
         while running.try_join_next().is_some() {}
         let Some(key) = queue.get().await else { break };
@@ -61,7 +61,7 @@ pub async fn run_in_order<K, E, F, Fut>(
     while running.join_next().await.is_some() {}
 }
 
-/// Like [`run`], until `shutdown` is cancelled. Syncs that run then are allowed to end.
+/// Like [`run`], until `shutdown` is cancelled. Running syncs are allowed to finish.
 pub async fn run_until<K, E, F, Fut>(
     shutdown: &CancellationToken,
     queue: &WorkQueue<K>,
@@ -93,8 +93,8 @@ where
     }
 }
 
-/// One sync of a key that was taken from the queue: runs it, asks for a retry if it failed or panicked, and gives the
-/// key back.
+/// One sync of a key from the queue: runs it, queues a retry if it failed or panicked, and marks the key
+/// as done.
 pub async fn attempt<K, E>(
     queue: &WorkQueue<K>,
     controller: &'static str,
@@ -119,7 +119,7 @@ pub async fn attempt<K, E>(
     queue.done(&key);
 }
 
-/// What a panic said, as far as it was text.
+/// The message of a panic, if it is text.
 pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     if let Some(text) = panic.downcast_ref::<&str>() {
         return text;
@@ -135,7 +135,7 @@ mod tests {
     use crate::queue::RateLimit;
 
     #[tokio::test(start_paused = true)]
-    async fn i12_a_failing_and_a_panicking_key_do_not_stop_the_others() {
+    async fn i12_failing_and_panicking_keys_do_not_stop_the_others() {
         let queue = WorkQueue::new(RateLimit::default());
         let seen = Mutex::new(Vec::new());
         for key in ["fails", "panics", "well"] {
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(seen, ["fails", "panics", "well", "fails", "panics"]);
     }
 
-    /// Keys in the order in which their syncs began, and how many ran at a time at the most.
+    /// Keys in the order in which their syncs started, and the maximum number of concurrent syncs.
     #[derive(Default)]
     struct Log {
         begun: Vec<&'static str>,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn syncs_begin_in_the_order_of_the_queue_and_wait_side_by_side() {
+    async fn syncs_start_in_queue_order_and_wait_concurrently() {
         const KEYS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
         let queue = WorkQueue::new(RateLimit::default());
         KEYS.into_iter().for_each(|key| queue.add(key));
@@ -188,7 +188,7 @@ mod tests {
                     log.now += 1;
                     log.most = log.most.max(log.now);
                 }
-                // Ends only if four are here at once.
+                // Completes only when four syncs wait concurrently.
                 met.wait().await;
                 let mut log = lock();
                 log.now -= 1;
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn i12_side_by_side_a_failing_key_comes_back_and_a_panic_stops_nobody() {
+    async fn i12_concurrent_failures_are_retried_and_a_panic_stops_no_other_key() {
         let queue = WorkQueue::new(RateLimit::default());
         ["fails", "panics", "well"].into_iter().for_each(|key| queue.add(key));
         let seen = Arc::new(Mutex::new(Vec::new()));

@@ -51,9 +51,9 @@ story(async ({ page, complaints, client, url }) => {
   // Another client writes before the check.
   await edit('note: mine', 'note: again mine');
   await client.patch(AT, { metadata: { labels: { theirs: 'yes' } } });
-  await told(/^It has been written since this text was made/);
+  await told(/^The object has changed since the editor loaded it/);
   await check.click();
-  await page.getByRole('alert').filter({ hasText: 'Client else has a say in this' }).waitFor();
+  await page.getByRole('alert').filter({ hasText: 'Conflict with another client' }).waitFor();
   await told('Changes by others');
   await change('metadata.labels').or(change('metadata.labels.theirs')).first().waitFor();
   ensure((await text.inputValue()).includes('note: again mine'), 'the text is still there');
@@ -73,7 +73,7 @@ story(async ({ page, complaints, client, url }) => {
   // Another client writes between the check and the save: the checked preview is out of date.
   await client.patch(AT, { metadata: { labels: { theirs: 'twice' } } });
   await save.click();
-  await page.getByRole('alert').filter({ hasText: 'Client else has a say in this' }).waitFor();
+  await page.getByRole('alert').filter({ hasText: 'Conflict with another client' }).waitFor();
   ensure((await text.inputValue()).includes('note: again mine'), 'the text is still there');
   const kept = await client.get(AT);
   same([kept.metadata.annotations.note, kept.metadata.labels.theirs], ['mine', 'twice'], 'the note and label after the second conflict');
@@ -90,5 +90,5 @@ story(async ({ page, complaints, client, url }) => {
 
   // The page reports that the object was deleted while it was being edited.
   await client.remove(AT);
-  await page.getByText(/PersistentVolume disk is not there any more/).waitFor();
+  await page.getByText(/PersistentVolume disk no longer exists/).waitFor();
 });

@@ -38,9 +38,9 @@ story(async ({ page, complaints, client, url }) => {
 
   // Restore a deleted claim from its history.
   await go(page, '#/object/persistentvolumeclaims/default/first?tab=history');
-  await page.getByText('PersistentVolumeClaim default/first is not there').waitFor();
+  await page.getByText(/PersistentVolumeClaim default\/first (does not exist|no longer exists)/).waitFor();
   // Restore its first version: the volume that it had later is bound to another claim.
-  await page.getByRole('button', { name: /^made/ }).click();
+  await page.getByRole('button', { name: /^created/ }).click();
   await page.getByRole('button', { name: /^Restore this version/ }).click();
   await page.getByText('PersistentVolumeClaim default/first is created').first().waitFor();
   await page.getByRole('button', { name: 'Apply' }).click();

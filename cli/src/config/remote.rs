@@ -48,9 +48,9 @@ pub(super) fn remote(args: RemoteArgs, caller: Caller) -> Result<Endpoint, Confi
         (None, None) if caller == Caller::Kubectl => {
             Ok(Endpoint::Kubeconfig { path: None, context: None, server: None })
         }
-        (None, None) => Err(wrong(
-            "which API server? Give --server URL (such as http://127.0.0.1:8080) or --kubeconfig FILE",
-        )),
+        (None, None) => {
+            Err(wrong("no API server: set --server URL (such as http://127.0.0.1:8080) or --kubeconfig FILE"))
+        }
     }
 }
 

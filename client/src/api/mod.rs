@@ -1,5 +1,6 @@
-//! Requests for objects of one kind. The methods are those of [`kube::Api`], with two differences: objects come without
-//! their `managedFields`, and nothing but the conversion of an object is compiled for each kind (see [`Object`]).
+//! Sends requests for objects of one kind. The methods are those of [`kube::Api`], with two differences: objects
+//! are returned without their `managedFields`, and only the conversion of objects is compiled for each kind (see
+//! [`Object`]).
 
 mod object;
 
@@ -26,7 +27,7 @@ pub struct Api<K> {
     client: Client,
     request: Request,
     namespace: Option<String>,
-    /// Only the metadata of objects is requested.
+    /// Whether to request only the metadata of objects.
     metadata_only: bool,
     kind: PhantomData<fn() -> K>,
 }
@@ -68,7 +69,7 @@ impl<K: Resource> Api<K> {
         Self::all_with(client, &K::DynamicType::default())
     }
 
-    /// As [`all`](Self::all), for a kind that is known at run time.
+    /// Like [`all`](Self::all), for a kind that is known only at run time.
     pub fn all_with(client: Client, kind: &K::DynamicType) -> Self {
         Self::new(client, None, kind)
     }
@@ -82,7 +83,7 @@ impl<K: Resource> Api<K> {
         Self::new(client, Some(namespace), &K::DynamicType::default())
     }
 
-    /// As [`namespaced`](Self::namespaced), for a kind that is known at run time.
+    /// Like [`namespaced`](Self::namespaced), for a kind that is known only at run time.
     pub fn namespaced_with(client: Client, namespace: &str, kind: &K::DynamicType) -> Self
     where
         K: Resource<Scope = DynamicResourceScope>,
@@ -97,7 +98,7 @@ impl<K> Api<K> {
         &self.request.url_path
     }
 
-    /// The namespace of the objects; none for all.
+    /// The namespace of the objects; `None` for all namespaces.
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
@@ -115,8 +116,8 @@ impl<K> Api<K> {
     }
 }
 
-/// The methods of [`kube::Api`] of these names. Their errors are those of kube: [`Error::Api`] with the server's Status,
-/// [`Error::SerdeError`] when the response is no object of the kind.
+/// Methods with the same names as those of [`kube::Api`]. They return the errors of kube: [`Error::Api`] with the
+/// server's Status, or [`Error::SerdeError`] if the response is not an object of the kind.
 #[allow(missing_docs, clippy::missing_errors_doc)]
 impl<K: Object> Api<K> {
     pub async fn get(&self, name: &str) -> Result<K> {
@@ -233,8 +234,9 @@ impl<K: Object> Api<K> {
         self.patch_subresource("status", name, parameters, patch).await
     }
 
-    /// Returns the object if it still exists, for example because of a finalizer. Depending on the kind, the response to a
-    /// completed deletion is the last state of the object or a Status, for which this returns None.
+    /// Deletes an object. Returns it if it still exists, for example because of a finalizer. When the deletion is
+    /// complete, the server responds, depending on the kind, with the last state of the object or with a Status; for
+    /// a Status this returns `None`.
     pub async fn delete(&self, name: &str, parameters: &DeleteParams) -> Result<Option<K>> {
         let text = send(&self.client, self.request.delete(name, parameters)).await?;
         match is_status(&text)? {
@@ -243,13 +245,13 @@ impl<K: Object> Api<K> {
         }
     }
 
-    /// Unlike kube's, the response is not decoded.
+    /// Unlike kube's method, does not decode the response.
     pub async fn delete_collection(&self, parameters: &DeleteParams, selected: &ListParams) -> Result<()> {
         send(&self.client, self.request.delete_collection(parameters, selected)).await.map(drop)
     }
 }
 
-/// A page of a list, its items as the server sent them.
+/// A page of a list, with its items as the server sent them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Page {
@@ -300,7 +302,7 @@ fn decoded<K: Object>(text: &str) -> Result<K> {
     K::decode(text.as_bytes()).map_err(Error::SerdeError)
 }
 
-/// Whether the response is a Status and not an object.
+/// Whether the response is a Status instead of an object.
 fn is_status(text: &str) -> Result<bool> {
     #[derive(Deserialize)]
     struct Kind<'a> {
@@ -311,14 +313,14 @@ fn is_status(text: &str) -> Result<bool> {
     Ok(found.kind == "Status")
 }
 
-/// The patch with its content as JSON text.
+/// Converts the content of the patch to JSON text.
 fn raw<P: Serialize>(patch: &Patch<P>) -> serde_json::Result<Patch<Box<RawValue>>> {
     use serde_json::value::to_raw_value;
     Ok(match patch {
         Patch::Apply(content) => Patch::Apply(to_raw_value(content)?),
         Patch::Merge(content) => Patch::Merge(to_raw_value(content)?),
         Patch::Strategic(content) => Patch::Strategic(to_raw_value(content)?),
-        // kube may add others.
+        // kube may add other patch types.
         _ => return Err(serde::ser::Error::custom("a patch of this type cannot be encoded")),
     })
 }

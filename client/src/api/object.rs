@@ -1,8 +1,8 @@
 //! Objects as JSON: each kind is encoded and decoded in one place.
 //!
-//! serde generates a decoder of every type for each crate and each kind of input that asks for one, and the decoder of a pod has
-//! hundreds of types: this was most of what the compiler had to do. So only this file names `serde_json::from_slice`
-//! with a kind. Everything else calls [`Json::decode`], which is not generic.
+//! serde generates a decoder of every type for each crate and each kind of input that requests one, and the decoder of a pod has
+//! hundreds of types: this was most of the compiler's work. So only this file calls `serde_json::from_slice` with a kind.
+//! All other code calls [`Json::decode`], which is not generic.
 
 use std::fmt::Debug;
 
@@ -10,9 +10,9 @@ use kube::Resource;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::Value;
 
-/// A type of the API with one encoder and one decoder. [`json!`](crate::json) implements it.
+/// An API type with one encoder and one decoder. [`json!`](crate::json) implements it.
 pub trait Json: Sized {
-    /// Decodes JSON. An object comes without its `managedFields`, see [`crate::strip_managed_fields`].
+    /// Decodes JSON, without the object's `managedFields`; see [`crate::strip_managed_fields`].
     ///
     /// # Errors
     /// The JSON has another shape.
@@ -21,27 +21,27 @@ pub trait Json: Sized {
     /// Encodes the value as JSON.
     ///
     /// # Errors
-    /// A key of a map is not a string.
+    /// Returns an error if a key of a map is not a string.
     fn encode(&self) -> serde_json::Result<Vec<u8>>;
 
-    /// As [`decode`](Self::decode), from a tree.
+    /// Like [`decode`](Self::decode), from a [`Value`].
     ///
     /// # Errors
-    /// The JSON has another shape.
+    /// Returns an error if the JSON does not match the type.
     fn from_value(value: &Value) -> serde_json::Result<Self> {
         Self::decode(&serde_json::to_vec(value)?)
     }
 
-    /// As [`encode`](Self::encode), into a tree.
+    /// Like [`encode`](Self::encode), into a [`Value`].
     ///
     /// # Errors
-    /// A key of a map is not a string.
+    /// Returns an error if a key of a map is not a string.
     fn to_value(&self) -> serde_json::Result<Value> {
         serde_json::from_slice(&self.encode()?)
     }
 }
 
-/// An object of the API that this client reads and writes.
+/// An API object that this client reads and writes.
 pub trait Object: Json + Resource + Clone + Debug + Send + Sync + 'static {}
 
 impl<K: Json + Resource + Clone + Debug + Send + Sync + 'static> Object for K {}

@@ -1,6 +1,6 @@
-//! Connections that can be given up all at once. A network that was cut leaves connections that look alive: nothing comes, and no error
-//! either, so a watch on one of them may wait for minutes after the network is whole again. Whoever knows that the server is reached
-//! again gives up what was begun before, and everything is asked anew.
+//! Connections that can be dropped together. After a network failure, connections look alive: no data arrives, and no error
+//! either, so a watch may wait for minutes after the network is back. A caller that knows that the server is reachable again
+//! drops all earlier requests, and their senders repeat them.
 
 use parking_lot::Mutex;
 use std::future::Future;
@@ -16,18 +16,19 @@ use kube::client::Body;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower::{BoxError, Layer, Service};
 
-/// The requests and watches of one client. Clones are the same; one that no client was made with has none.
+/// The requests and watches of one client. Clones refer to the same ones. A value that no client was created with
+/// has none.
 #[derive(Clone, Debug, Default)]
 pub struct Lines(Arc<Mutex<CancellationToken>>);
 
 impl Lines {
-    /// Everything that has begun and has not ended fails now, as if its connection had broken.
+    /// Fails every pending request and watch, as if its connection had broken.
     pub fn cut(&self) {
         let before = std::mem::take(&mut *self.0.lock());
         before.cancel();
     }
 
-    /// Cancelled when what begins now is given up.
+    /// A token that is cancelled when requests that start now are dropped.
     pub fn now(&self) -> CancellationToken {
         self.0.lock().clone()
     }
@@ -41,15 +42,18 @@ impl<S> Layer<S> for Lines {
     }
 }
 
-/// A client's service whose requests can be given up.
+/// A client's service whose requests can be dropped.
 pub struct OnLine<S> {
     inner: S,
     lines: Lines,
 }
 
 fn given_up() -> BoxError {
-    io::Error::new(io::ErrorKind::ConnectionAborted, "the server was away; what was begun before is given up")
-        .into()
+    io::Error::new(
+        io::ErrorKind::ConnectionAborted,
+        "the server was unreachable; the pending request is dropped",
+    )
+    .into()
 }
 
 impl<S, B> Service<Request<Body>> for OnLine<S>
@@ -81,7 +85,7 @@ where
     }
 }
 
-/// An answer that may end early.
+/// A response body that can end early.
 pub struct OnLineBody<B> {
     body: Pin<Box<B>>,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -130,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers a watch with one event and then with silence, and anything else with silence alone.
+    /// A server that responds to a watch with one event and then sends nothing, and never responds to other requests.
     fn client(lines: &Lines) -> Client {
         let service = tower::service_fn(|request: Request<Body>| async move {
             if !request.uri().query().unwrap_or_default().contains("watch=true") {
@@ -144,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_is_given_up_and_what_comes_later_is_not() {
+    async fn earlier_requests_are_dropped_and_later_ones_are_not() {
         let lines = Lines::default();
         let api: Api<ConfigMap> = Api::default_namespaced(client(&lines));
         let mut watch = Box::pin(api.watch(&WatchParams::default(), "1").await.unwrap());

@@ -1,6 +1,6 @@
-//! How controllers reach the API server: over HTTP(S) from a URL or kubeconfig, or as a tower service in the same
-//! process. Both carry the same user agent and neither has a rate limit or retries of its own: queues retry, and they
-//! know what is still worth doing.
+//! Connections of controllers to the API server: over HTTP(S) from a URL or kubeconfig, or as a tower service in the same
+//! process. Both send the same user agent, and neither has a rate limit or retries: queues retry, because they know which work
+//! is still needed.
 
 mod lines;
 
@@ -22,22 +22,22 @@ use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 pub use lines::Lines;
 
-/// Sent with every request, so that managers and audit lines can be told apart.
+/// The user agent of every request, which distinguishes managers and audit lines.
 pub const AGENT: &str = concat!("orlop-controller/", env!("CARGO_PKG_VERSION"));
 
-/// A connection that nobody has used for so long is closed: what a burst of work has opened does not stay. Longer than the 10 s after which
-/// a Lease is renewed, so that the rare requests of somebody who rests share one connection.
+/// An unused connection is closed after this time, so that the connections of a burst do not stay open. Longer than the 10 s after
+/// which a Lease is renewed, so that the rare requests of an idle client share one connection.
 const IDLE: Duration = Duration::from_secs(15);
-/// A server that has not answered a connection attempt in this time is away.
+/// A server that has not answered a connection attempt within this time is unreachable.
 const CONNECT: Duration = Duration::from_secs(10);
-/// A server that has not acknowledged bytes for so long is away, and so is one that does not answer the probes of a connection
-/// that has been silent for half of this time, such as that of a watch.
+/// A server is unreachable if it has not acknowledged bytes for this time, or does not answer the probes of a
+/// connection that has been silent for half of this time, such as that of a watch.
 const SILENCE: Duration = Duration::from_secs(60);
-/// After so long a silence a watch counts as dead where the client library makes the connections. Watches are told something every
-/// minute, or 75 seconds where the server is upstream's (bookmarks).
+/// After this time without data a watch counts as dead where the client library makes the connections. A server sends bookmarks
+/// every minute; upstream's server sends them every 75 seconds.
 const LIBRARY_SILENCE: Duration = Duration::from_secs(120);
 
-/// Where the API server is, when it is not in this process.
+/// The address of an API server outside this process.
 #[derive(Clone)]
 pub enum Endpoint {
     /// A base URL such as `http://127.0.0.1:8080`.
@@ -46,31 +46,31 @@ pub enum Endpoint {
         url: String,
         /// Bearer token, without the word `Bearer`.
         token: Option<String>,
-        /// File with PEM certificates to trust besides those of the system.
+        /// File with PEM certificates to trust in addition to those of the system.
         ca_file: Option<PathBuf>,
-        /// Trusts any server certificate. For trials only.
+        /// Trusts any server certificate. For testing only.
         insecure: bool,
     },
     /// A kubeconfig file.
     Kubeconfig {
-        /// The file; none means `KUBECONFIG` or `~/.kube/config`.
+        /// The file; `None` means `KUBECONFIG` or `~/.kube/config`.
         path: Option<PathBuf>,
-        /// Context to use; none means the current one.
+        /// Context to use; `None` means the current one.
         context: Option<String>,
-        /// Base URL that wins over the one in the file.
+        /// Base URL that overrides the one in the file.
         server: Option<String>,
     },
 }
 
-/// Why no client could be made. Tokens never appear in the text.
+/// The reason why no client could be created. The text never contains tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The URL cannot be read.
+    /// The URL is invalid.
     #[error("the server address {url:?} is not a URL such as https://host:6443: {cause}")]
     Url {
-        /// What was given.
+        /// The given URL.
         url: String,
-        /// What is wrong with it.
+        /// The problem.
         cause: String,
     },
     /// The kubeconfig cannot be used.
@@ -78,21 +78,21 @@ pub enum ConnectError {
     Kubeconfig {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         cause: String,
     },
-    /// The connection settings cannot be used, for example a certificate file.
+    /// The connection settings are invalid, for example a certificate file.
     #[error("cannot set up the connection to the API server: {0}")]
     Setup(String),
 }
 
-/// Makes a client for a server elsewhere. Nothing is sent yet: a server that is away is met by the first request,
-/// and informers try again until it is there.
+/// Creates a client for a server outside this process. Sends nothing yet: the first request detects an
+/// unreachable server, and informers retry until it is reachable.
 pub async fn connect(endpoint: Endpoint) -> Result<Client, ConnectError> {
     connect_over(endpoint, &Lines::default()).await
 }
 
-/// The same; `lines` can give up what it has begun.
+/// Like [`connect`]; `lines` can drop the requests.
 ///
 /// # Errors
 /// As [`connect`].
@@ -114,36 +114,36 @@ pub async fn connect_over(endpoint: Endpoint, lines: &Lines) -> Result<Client, C
         }
     };
     if config.cluster_url.scheme_str() == Some("http") && config.root_cert_file.is_none() {
-        // Nobody has to be believed. Else a machine without the certificates of authorities could not even say so little.
+        // No certificate is verified. Otherwise a machine without CA certificates could not connect even then.
         config.root_cert = Some(Vec::new());
     }
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT);
-    // Without it a watch whose server has forgotten it waits for ever.
+    // Without it, a watch that the server has forgotten waits forever.
     config.read_timeout = Some(LIBRARY_SILENCE);
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
     let client = match config.proxy_url.is_some() || config.auth_info.exec.is_some() {
-        // What is needed for these is the client library's own.
+        // The client library's own connections support these.
         true => ClientBuilder::try_from(config).map(|client| client.with_layer(lines).build()),
         false => over_tcp(&config, lines),
     };
     client.map_err(|e| ConnectError::Setup(e.to_string()))
 }
 
-/// The client library would keep every connection that was ever open at the same time, and read the certificates of the system
-/// for a server without TLS.
+/// Creates a client that opens its own TCP connections. The client library would never close the connections of a
+/// burst, and would read the system's certificates even for a server without TLS.
 fn over_tcp(config: &Config, lines: &Lines) -> kube::Result<Client> {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_connect_timeout(Some(CONNECT));
     connector.set_keepalive(Some(SILENCE / 2));
     connector.set_tcp_user_timeout(Some(SILENCE));
-    // A file that somebody names is read, so that a wrong one is told.
+    // A file that the user names is read, so that an invalid one is reported.
     if config.cluster_url.scheme_str() == Some("http") && config.root_cert_file.is_none() {
         return over(config, lines, connector);
     }
     let connector = config.rustls_https_connector_with_connector(connector)?;
-    // The handshake too must end some time.
+    // The TLS handshake needs a timeout too.
     over(config, lines, MapFuture::new(Timeout::new(connector, CONNECT), Box::pin))
 }
 
@@ -187,8 +187,7 @@ async fn from_kubeconfig(path: Option<PathBuf>, context: Option<String>) -> Resu
     loaded.map_err(|e| ConnectError::Kubeconfig { path: shown, cause: e.to_string() })
 }
 
-/// The certificates in PEM that a kubeconfig says to trust the server by. `None` when it names none or cannot be used;
-/// what is wrong with it is told by [`connect`].
+/// The CA certificates (PEM) of a kubeconfig. `None` if it has none or is invalid; [`connect`] reports the error.
 pub fn trusted_by(path: Option<&Path>, context: Option<&str>) -> Option<String> {
     let config = match path {
         Some(path) => Kubeconfig::read_from(path).ok()?,
@@ -207,8 +206,8 @@ pub fn trusted_by(path: Option<&Path>, context: Option<&str>) -> Option<String> 
     }
 }
 
-/// Makes a client of a tower service in this process, such as the API server's router. Must be called inside a tokio
-/// runtime.
+/// Creates a client for a tower service in this process, such as the API server's router. Must be called inside a
+/// tokio runtime.
 pub fn in_process<S, B>(service: S) -> Client
 where
     S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
@@ -224,7 +223,7 @@ where
     Client::new(with_agent, "default")
 }
 
-/// The status that the server answered with, if it was an answer at all.
+/// The Status in the server's response; `None` if the server did not respond.
 pub fn status_of(error: &kube::Error) -> Option<&Status> {
     match error {
         kube::Error::Api(status) => Some(status),
@@ -237,18 +236,18 @@ pub fn is_not_found(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|s| s.code == 404)
 }
 
-/// Somebody else wrote first: a version conflict, not "already exists".
+/// Another client wrote first: a version conflict, not "already exists".
 pub fn is_conflict(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|s| s.code == 409 && s.reason != "AlreadyExists")
 }
 
-/// An object of this name exists already.
+/// An object with this name already exists.
 pub fn is_already_exists(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|s| s.code == 409 && s.reason == "AlreadyExists")
 }
 
-/// The text of an error as users see it in events and logs: the server's message without the wrapping of the client, and of a request that
-/// found no server all that is known (`Connection refused` is the last of its causes).
+/// The text of an error for events and logs: the server's message without the client's wrapping. If no server was reached, all
+/// causes (`Connection refused` is the last one).
 pub fn message_of(error: &kube::Error) -> String {
     if let Some(status) = status_of(error) {
         return status.message.clone();
@@ -271,7 +270,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_in_process_client_names_itself() {
+    async fn in_process_client_sends_its_user_agent() {
         let service = tower::service_fn(|request: Request<Body>| async move {
             let agent = request.headers()[USER_AGENT].to_str().unwrap_or_default().to_owned();
             let body = serde_json::json!({"major": agent, "minor": "", "gitVersion": "", "gitCommit": "",
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_that_nobody_uses_are_closed() {
+    async fn unused_connections_are_closed() {
         use std::sync::Arc;
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         use tokio::sync::{Barrier, watch};
@@ -292,7 +291,7 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (open, mut seen) = watch::channel(0_usize);
         let open = Arc::new(open);
-        // Nobody is answered before three have asked, so that each needs a connection.
+        // Responses wait for three requests, so that each needs a connection.
         let all = Arc::new(Barrier::new(3));
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -324,8 +323,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_not_there() {
-        // A port that was free a moment ago.
+    async fn unreachable_server_is_reported() {
+        // A free port: it was bound and released immediately.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let url = format!("http://127.0.0.1:{port}");
         let endpoint = Endpoint::Url { url, token: None, ca_file: None, insecure: false };
@@ -335,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_a_kubeconfig_trusts() {
+    fn ca_certificates_are_read_from_a_kubeconfig() {
         let file = std::env::temp_dir().join(format!("orlop-kubeconfig-{}", uuid::Uuid::new_v4()));
         let trusted = |cluster: serde_json::Value| {
             let text = serde_json::json!({"current-context": "c",
@@ -352,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_without_scheme_is_refused_with_advice() {
+    async fn address_without_scheme_is_refused_with_advice() {
         let endpoint = Endpoint::Url {
             url: "localhost".into(),
             token: Some("hush".into()),

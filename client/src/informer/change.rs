@@ -1,4 +1,4 @@
-//! One change, as handlers see it.
+//! One change of an object, as handlers receive it.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use crate::api::Object;
 use crate::packed_object::PackedObject;
 use crate::uid::Uid;
 
-/// What happened to one object: what the cache held (on a deletion: the last state there was), and what it holds now. Under
-/// one key the UIDs may differ, when a deletion and a creation were seen as one step.
+/// A change of one object: the cached state before (for a deletion: the last state) and the state now. Under one key the UIDs may
+/// differ, if a deletion and a creation were observed as one step.
 pub struct Change<K> {
     key: Arc<str>,
     pub(super) old: Option<PackedObject<K>>,
-    /// `old`, decoded by the first handler that asks.
+    /// `old`, decoded by the first handler that needs it.
     decoded: OnceCell<Arc<K>>,
-    /// After; none for a deleted object.
+    /// The new state; `None` for a deleted object.
     pub new: Option<Arc<K>>,
     pub(super) kept: Option<PackedObject<K>>,
     pub(super) left: Vec<(&'static str, Box<str>)>,
@@ -26,17 +26,17 @@ impl<K> Change<K> {
         &self.key
     }
 
-    /// Nothing of this key was there before.
+    /// Whether no object with this key was cached before.
     pub fn is_new(&self) -> bool {
         self.old.is_none()
     }
 
-    /// Nothing of this key is there any more.
+    /// Whether no object with this key exists any longer.
     pub fn is_gone(&self) -> bool {
         self.new.is_none()
     }
 
-    /// Old and new are different objects of one name.
+    /// Whether old and new are different objects with the same name.
     pub fn replaced(&self) -> bool {
         match (&self.old, &self.kept) {
             (Some(old), Some(new)) => old.uid() != new.uid(),
@@ -44,24 +44,24 @@ impl<K> Change<K> {
         }
     }
 
-    /// The UID of an object that is there no more: deleted, or another one has its name.
+    /// The UID of an object that no longer exists: it was deleted, or another object has its name.
     pub fn gone_uid(&self) -> Option<&Uid> {
         self.old.as_ref().map(PackedObject::uid).filter(|_| self.is_gone() || self.replaced())
     }
 
-    /// After, as it is kept; none for a deleted object.
+    /// The new state in its cached form; `None` for a deleted object.
     pub fn kept(&self) -> Option<&PackedObject<K>> {
         self.kept.as_ref()
     }
 
-    /// Values that the object had in this index before and has no more.
+    /// The values that the object had in this index before the change and no longer has.
     pub fn left(&self, index: &str) -> impl Iterator<Item = &str> {
         self.left.iter().filter(move |(name, _)| *name == index).map(|(_, value)| value.as_ref())
     }
 }
 
 impl<K: Object> Change<K> {
-    /// Before; none for a new object. It may have to be decoded.
+    /// The old state; `None` for a new object. May decode the object.
     pub fn old(&self) -> Option<&Arc<K>> {
         let old = self.old.as_ref()?;
         Some(self.decoded.get_or_init(|| old.get()))

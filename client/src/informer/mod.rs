@@ -1,10 +1,10 @@
-//! A cache of one kind, kept current by list and watch, with string indexes and change handlers.
+//! A cache of one kind, kept up to date by list and watch, with string indexes and change handlers.
 //!
-//! The initial list is applied and handed to the handlers before [`Informer::synced`] ends. A deletion that was
-//! missed while the server was away shows up as a delete after the next list. There is no periodic resync.
+//! The initial list is applied and delivered to the handlers before [`Informer::synced`] ends. A deletion that was
+//! missed during an interruption is delivered after the next list. There is no periodic resync.
 //!
-//! Objects that have not changed for a while are packed (see [`crate::packed_object`]), and lists are read page by page, each object
-//! taken up as it comes: neither at rest nor at the start all objects are in memory as they are decoded.
+//! Objects that have not changed recently are packed (see [`crate::packed_object`]), and lists are read page by page, with each
+//! object added as it arrives: all objects are never in memory in decoded form.
 
 mod change;
 mod store;
@@ -35,7 +35,7 @@ use store::Store;
 
 type Handler<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
 
-/// Takes from an object what its users never look at, before it is kept.
+/// Removes the unused fields of an object before it is cached.
 pub type Trim<K> = fn(&mut K);
 
 /// The informer of one kind. Clones share it.
@@ -51,7 +51,7 @@ impl<K> Clone for Informer<K> {
 
 struct Shared<K> {
     store: RwLock<Store<K>>,
-    /// Also orders deliveries: held while a change is applied and handed out.
+    /// Also orders deliveries: locked while a change is applied and delivered.
     handlers: Mutex<Handlers<K>>,
     synced: watch::Sender<bool>,
     trim: Option<Trim<K>>,
@@ -88,13 +88,13 @@ impl<K: Object> Default for Informer<K> {
 }
 
 impl<K: Object> Informer<K> {
-    /// An empty informer. It does nothing until [`run`](Self::run); decisions can also be tested by filling it with
+    /// Creates an empty informer. It does nothing until [`run`](Self::run). Tests of decisions can fill it with
     /// [`apply`](Self::apply).
     pub fn new() -> Self {
         Self::with_trim(None)
     }
 
-    /// One whose objects are trimmed before they are kept and handed out.
+    /// An informer whose objects are trimmed before they are cached and delivered.
     pub fn trimmed(trim: Trim<K>) -> Self {
         Self::with_trim(Some(trim))
     }
@@ -111,13 +111,13 @@ impl<K: Object> Informer<K> {
         }
     }
 
-    /// Adds an index under `name`, over what is cached too. An index of this name that exists already is kept.
+    /// Adds an index under `name`, including cached objects. An existing index with this name stays.
     pub fn add_index(&self, name: &'static str, values: IndexFn<K>) {
         self.write().add_index(name, values);
     }
 
-    /// Calls `handler` for every change from now on, in order, after it was applied to the cache. What is cached is
-    /// handed over first, as additions. A handler must be quick (put a key into a queue) and must not register others.
+    /// Calls `handler` for every later change, in order, after the change was applied to the cache. Cached objects are
+    /// delivered first, as additions. A handler must be quick (add a key to a queue) and must not register others.
     pub fn add_handler(&self, handler: impl Fn(&Change<K>) + Send + Sync + 'static) -> Registration {
         let mut handlers = self.handlers();
         let handler: Handler<K> = Arc::new(handler);
@@ -130,37 +130,37 @@ impl<K: Object> Informer<K> {
         Registration { _detach: Box::new(Detach { shared: Arc::downgrade(&self.shared), id }) }
     }
 
-    /// The cached object of this key.
+    /// The cached object with this key.
     pub fn get(&self, key: &str) -> Option<Arc<K>> {
         self.get_kept(key).map(|kept| kept.get())
     }
 
-    /// The same as it is kept.
+    /// Like `get`, in the cached form.
     pub fn get_kept(&self, key: &str) -> Option<PackedObject<K>> {
         self.read().objects.get(key).map(|slot| slot.kept.clone())
     }
 
-    /// Everything cached, by key. All of it decoded is many times larger than the cache; see [`kept`](Self::kept).
+    /// All cached objects, by key. Decoded, they are many times larger than the cache; see [`kept`](Self::kept).
     pub fn list(&self) -> Vec<Arc<K>> {
         self.kept().iter().map(PackedObject::get).collect()
     }
 
-    /// Everything cached as it is kept, by key.
+    /// All cached objects in their cached form, by key.
     pub fn kept(&self) -> Vec<PackedObject<K>> {
         self.read().objects.values().map(|slot| slot.kept.clone()).collect()
     }
 
-    /// How many objects are cached.
+    /// The number of cached objects.
     pub fn len(&self) -> usize {
         self.read().objects.len()
     }
 
-    /// Nothing is cached.
+    /// Whether no object is cached.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The objects with this value in the index `name`, by key. An index that was never added is empty.
+    /// The objects with this value in the index `name`, ordered by key. Empty if the index does not exist.
     pub fn by_index(&self, name: &str, value: &str) -> Vec<Arc<K>> {
         let found: Vec<PackedObject<K>> = {
             let store = self.read();
@@ -170,12 +170,12 @@ impl<K: Object> Informer<K> {
         found.iter().map(PackedObject::get).collect()
     }
 
-    /// Whether there is an object with this value in the index `name`.
+    /// Whether an object with this value exists in the index `name`.
     pub fn has_indexed(&self, name: &str, value: &str) -> bool {
         self.read().keys(name, value).next().is_some()
     }
 
-    /// The first list is applied and was handed to the handlers.
+    /// Whether the first list was applied and delivered to the handlers.
     pub fn has_synced(&self) -> bool {
         *self.shared.synced.borrow()
     }
@@ -183,11 +183,11 @@ impl<K: Object> Informer<K> {
     /// Waits for [`has_synced`](Self::has_synced).
     pub async fn synced(&self) {
         let mut synced = self.shared.synced.subscribe();
-        // The sender lives as long as self, so this cannot fail.
+        // Cannot fail: the sender lives as long as `self`.
         let _ = synced.wait_for(|done| *done).await;
     }
 
-    /// Puts an object into the cache and tells the handlers.
+    /// Adds an object to the cache and calls the handlers.
     pub fn apply(&self, object: K) {
         let kept = self.keep(object);
         let object = kept.get();
@@ -205,7 +205,7 @@ impl<K: Object> Informer<K> {
         cold.iter().filter(|kept| !kept.is_last()).for_each(PackedObject::pack);
     }
 
-    /// Takes an object out of the cache and tells the handlers. `last` is its final state.
+    /// Removes an object from the cache and calls the handlers. `last` is its final state.
     pub fn remove(&self, last: K) {
         let last = self.keep(last);
         let handlers = self.handlers();
@@ -213,7 +213,7 @@ impl<K: Object> Informer<K> {
         deliver_all(&handlers, &change);
     }
 
-    /// Makes the cache equal to a complete list: handlers learn of what is new, changed and gone.
+    /// Makes the cache equal to a complete list: handlers receive new, changed and deleted objects.
     pub fn replace(&self, list: Vec<K>) {
         let mut listed = Listed::default();
         for object in list {
@@ -222,8 +222,8 @@ impl<K: Object> Informer<K> {
         self.complete(listed);
     }
 
-    /// Takes up one object of a list that is being read. A first list is applied at once, of later ones what is new waits
-    /// for the end, packed: deletions that were missed come first.
+    /// Adds one object of a list that is being read. A first list is applied immediately; the new objects of later lists are stored
+    /// packed until the end, because missed deletions come first.
     fn collect(&self, listed: &mut Listed<K>, object: K) {
         let kept = self.keep(object);
         let known = self.get_kept(kept.key());
@@ -240,7 +240,7 @@ impl<K: Object> Informer<K> {
         listed.changed.insert(Arc::clone(kept.key()), kept);
     }
 
-    /// The list is complete.
+    /// Completes a list: delivers the deletions, then the packed changes, and marks the informer as synced.
     fn complete(&self, listed: Listed<K>) {
         let is_listed = |key: &Arc<str>| listed.same.contains(key) || listed.changed.contains_key(key);
         let gone: Vec<Arc<str>> = self.read().objects.keys().filter(|key| !is_listed(key)).cloned().collect();
@@ -256,7 +256,7 @@ impl<K: Object> Informer<K> {
         self.shared.synced.send_replace(true);
     }
 
-    /// The object trimmed, and with the key that is in the cache if there is one.
+    /// Trims the object and reuses its cached key, if any.
     fn keep(&self, mut object: K) -> PackedObject<K> {
         if let Some(trim) = self.shared.trim {
             trim(&mut object);
@@ -280,12 +280,13 @@ impl<K: Object> Informer<K> {
 }
 
 impl<K: Object> Informer<K> {
-    /// Lists and watches until `shutdown`. When the server is away it tries again after 100 ms, doubling up to 10 s.
+    /// Lists and watches until `shutdown` is cancelled. If the server is unreachable, retries after 100 ms, doubling
+    /// up to 10 s.
     pub async fn run(&self, api: Api<K>, shutdown: CancellationToken) {
         self.run_selected(api, Selection::default(), shutdown).await;
     }
 
-    /// As [`run`](Self::run), with the selected objects only.
+    /// Like [`run`](Self::run), for the selected objects only.
     pub async fn run_selected(&self, api: Api<K>, selection: Selection, shutdown: CancellationToken) {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
         loop {
@@ -300,7 +301,7 @@ impl<K: Object> Informer<K> {
         }
     }
 
-    /// Lists and watches until a new list is necessary, then returns the time to wait before it.
+    /// Lists and watches until a new list is required, then returns the delay before it.
     async fn follow(&self, api: &Api<K>, selection: &Selection, backoff: &mut Backoff) -> Duration {
         let mut stream = watcher(api, selection);
         let mut listed = Listed::default();
@@ -326,11 +327,11 @@ impl<K: Object> Informer<K> {
                         url = api.resource_url(),
                         "the version to watch from is too old, listing again"
                     );
-                    // A watch that lasted does not delay the next list.
+                    // The next list is not delayed if the watch lasted longer than 1 s.
                     let lasted = began.elapsed() > Duration::from_secs(1);
                     return if lasted { Duration::ZERO } else { backoff.advance() };
                 }
-                // Going on would delete the object from the cache, because the list seems not to contain it.
+                // Continuing would delete the object from the cache, because it would be missing from the list.
                 Err(error @ WatcherError::Item(_)) => {
                     tracing::warn!(url = api.resource_url(), %error, "cannot read the list");
                     return backoff.advance();
@@ -346,11 +347,11 @@ impl<K: Object> Informer<K> {
     }
 }
 
-/// What a list that is being read said so far.
+/// The objects of a list that is being read.
 struct Listed<K> {
-    /// Cached in this version.
+    /// Keys of the objects that are cached in the listed version.
     same: HashSet<Arc<str>>,
-    /// New or changed.
+    /// New or changed objects.
     changed: BTreeMap<Arc<str>, PackedObject<K>>,
 }
 
@@ -366,7 +367,8 @@ fn deliver_all<K>(handlers: &Handlers<K>, change: &Change<K>) {
     }
 }
 
-/// A handler that panics loses this change; the informer and the other handlers go on (I12).
+/// Delivers a change. A handler that panics loses this change; the informer and the other handlers continue
+/// (I12).
 fn deliver<K>(handler: &Handler<K>, change: &Change<K>) {
     if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| handler(change))) {
         tracing::error!(panic = panic_text(panic.as_ref()), "a change handler panicked");

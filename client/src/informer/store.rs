@@ -1,4 +1,4 @@
-//! The objects of one kind and their indexes. What changed lately is kept as it is, the rest packed.
+//! The objects of one kind and their indexes. Recently changed objects are stored as they are, the others packed.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use crate::small_set::Few;
 /// Index values of an object.
 pub type IndexFn<K> = fn(&K) -> Vec<String>;
 
-/// Objects that changed last and are kept as they are: they are what is looked at and changed again soon. In a small
-/// cluster nothing is ever packed.
+/// The number of recently changed objects that are stored as they are: they are likely to be read and changed again soon. In a
+/// small cluster no object is ever packed.
 pub(super) const RECENT: usize = 256;
 
 pub(super) struct Store<K> {
     pub(super) objects: BTreeMap<Arc<str>, Slot<K>>,
     indexes: Vec<Index<K>>,
-    /// Not packed yet, the oldest first.
+    /// Objects that are not packed yet, oldest first.
     pub(super) recent: VecDeque<PackedObject<K>>,
 }
 
 pub(super) struct Slot<K> {
     pub(super) kept: PackedObject<K>,
-    /// Values in the indexes, by the index's position: so that the object need not be decoded to be taken out.
+    /// Values in the indexes, by index position, so that removing the object does not require decoding it.
     values: Box<[(usize, Box<str>)]>,
 }
 
@@ -77,7 +77,7 @@ impl<K: Object> Store<K> {
         change
     }
 
-    /// Takes an object out. `last` is its final state, if it is known.
+    /// Removes an object. `last` is its final state, if known.
     pub(super) fn take(&mut self, key: &Arc<str>, last: Option<&PackedObject<K>>) -> Option<Change<K>> {
         let old = self.objects.remove(key)?;
         let mut change = self.left(key, old);
@@ -87,13 +87,13 @@ impl<K: Object> Store<K> {
         Some(change)
     }
 
-    /// What is not recent any more. Some of it is nobody's any more.
+    /// Objects that are not recent any more. Some of them may have been removed.
     pub(super) fn cold(&mut self) -> Vec<PackedObject<K>> {
         let surplus = self.recent.len().saturating_sub(RECENT);
         self.recent.drain(..surplus).collect()
     }
 
-    /// Puts a key into the indexes. Answers its values.
+    /// Adds a key to the indexes and returns its values.
     fn enter(&mut self, key: &Arc<str>, object: &K) -> Box<[(usize, Box<str>)]> {
         let mut entered = Vec::new();
         for (position, index) in self.indexes.iter_mut().enumerate() {
@@ -106,7 +106,7 @@ impl<K: Object> Store<K> {
         entered.into()
     }
 
-    /// Takes a key out of the indexes.
+    /// Removes a key from the indexes.
     fn leave(&mut self, key: &Arc<str>, values: &[(usize, Box<str>)]) {
         for (position, value) in values {
             let keys = &mut self.indexes[*position].keys;
@@ -119,7 +119,7 @@ impl<K: Object> Store<K> {
         }
     }
 
-    /// The change that takes an object's place: what it has in the indexes and what is there of its key now is compared.
+    /// The change for an object whose slot was replaced: compares the old index entries with the current object of the key.
     fn left(&mut self, key: &Arc<str>, old: Slot<K>) -> Change<K> {
         let now: &[(usize, Box<str>)] = self.objects.get(key).map_or(&[], |slot| &slot.values);
         let gone: Vec<_> = old.values.iter().filter(|value| !now.contains(value)).cloned().collect();

@@ -1,4 +1,4 @@
-//! The informer against the fake API server, under paused time.
+//! Tests the informer against the fake API server, under paused time.
 #![allow(clippy::unwrap_used)]
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -20,7 +20,7 @@ struct Fixture {
     _stop: tokio_util::sync::DropGuard,
 }
 
-/// Starts an informer whose changes are noted as `old>new`, by label.
+/// Starts an informer whose changes are recorded as `old>new`, by label.
 fn started(api: &FakeApi) -> Fixture {
     let informer = Informer::<ConfigMap>::new();
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -48,7 +48,7 @@ impl Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn list_then_changes_in_order() {
+async fn list_is_delivered_first_then_changes_in_order() {
     let api = FakeApi::new();
     api.seed(map("a", "1"));
     api.seed(map("b", "1"));
@@ -64,7 +64,7 @@ async fn list_then_changes_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn indexes_follow_changes_and_cover_what_was_there() {
+async fn indexes_follow_changes_and_include_existing_objects() {
     let api = FakeApi::new();
     api.seed(map("a", "x"));
     api.seed(map("b", "y"));
@@ -84,7 +84,7 @@ async fn indexes_follow_changes_and_cover_what_was_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_missed_while_away_is_a_delete_after_the_next_list() {
+async fn missed_deletion_is_delivered_after_the_next_list() {
     let api = FakeApi::new();
     api.seed(map("a", "1"));
     api.seed(map("b", "1"));
@@ -104,7 +104,7 @@ async fn a_deletion_missed_while_away_is_a_delete_after_the_next_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cut_watch_resumes_without_a_list() {
+async fn interrupted_watch_resumes_without_a_list() {
     let api = FakeApi::new();
     let f = started(&api);
     f.informer.synced().await;
@@ -117,7 +117,7 @@ async fn a_cut_watch_resumes_without_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_synced_before_the_first_complete_list() {
+async fn informer_is_not_synced_before_the_first_complete_list() {
     let api = FakeApi::new();
     api.seed(map("a", "1"));
     for _ in 0..3 {
@@ -131,7 +131,7 @@ async fn not_synced_before_the_first_complete_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_come_and_go_and_a_panicking_one_harms_nobody() {
+async fn panicking_handler_does_not_affect_the_others() {
     let informer = Informer::<ConfigMap>::new();
     let object: ConfigMap = serde_json::from_value(map("a", "1")).unwrap();
     informer.apply(object.clone());
@@ -147,9 +147,9 @@ async fn handlers_come_and_go_and_a_panicking_one_harms_nobody() {
     assert_eq!(*count.lock(), 2);
 }
 
-/// More objects than stay decoded: everything is told and found as if nothing were packed.
+/// More objects than stay decoded: deliveries and lookups are the same as without packing.
 #[tokio::test(start_paused = true)]
-async fn many_objects_are_packed_and_nobody_notices() {
+async fn packing_is_invisible_to_handlers_and_readers() {
     let api = FakeApi::new();
     let many = RECENT + 50;
     for n in 0..many {
@@ -170,7 +170,7 @@ async fn many_objects_are_packed_and_nobody_notices() {
     assert!(
         f.informer.has_indexed("label", "new") && f.informer.by_index("label", "odd").len() == many / 2 - 1
     );
-    // Missed while away: deletions are told first, then what changed, by key.
+    // After an interruption, deletions are delivered first, then changes, by key.
     api.set_away(true);
     api.settle().await;
     api.patch("configmaps", "ns/m0004", "", json!({"metadata": {"labels": {"l": "new"}}}));
@@ -184,7 +184,7 @@ async fn many_objects_are_packed_and_nobody_notices() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_tells_which_index_values_were_left() {
+async fn change_has_the_former_index_values() {
     let informer = Informer::<ConfigMap>::new();
     informer.add_index("label", |o| label(o).split('-').map(str::to_owned).collect());
     let left: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -201,9 +201,9 @@ async fn a_change_tells_which_index_values_were_left() {
     assert!(["x", "y", "z"].iter().all(|value| !informer.has_indexed("label", value)));
 }
 
-/// The first list is applied as it comes; one that breaks off and begins again leaves nothing behind.
+/// The first list is applied as it arrives; one that breaks off and restarts leaves nothing behind.
 #[test]
-fn a_first_list_that_begins_again() {
+fn interrupted_first_list_leaves_nothing_behind() {
     let informer = Informer::<ConfigMap>::new();
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = Arc::clone(&seen);

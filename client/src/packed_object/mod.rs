@@ -1,9 +1,9 @@
-//! Objects as caches keep them. A decoded PersistentVolume takes some five kilobytes, nearly all of them fields that are
-//! empty; its JSON, packed, takes a quarter of one. So what has not changed for a while is kept packed, and decoded again
-//! when somebody acts on it (some microseconds).
+//! Cached objects. A decoded PersistentVolume takes about five kilobytes, nearly all of them empty fields; its packed JSON takes
+//! a quarter of one. So objects that have not changed recently are stored packed, and decoded again when they are used (some
+//! microseconds).
 //!
-//! Packed is zstd with a dictionary of typical objects (`typical.jsonl`): what all objects have in common then costs
-//! next to nothing. The dictionary lives in this process alone and may be changed at any time; any JSON can be packed with it.
+//! They are packed with zstd and a dictionary of typical objects (`typical.jsonl`): the common parts of all objects then cost
+//! next to nothing. The dictionary exists only in this process and may change at any time; any JSON can be packed with it.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::api::Object;
 use crate::object_key::key_of;
 use crate::uid::Uid;
 
-/// The fastest that still looks at the dictionary; higher ones save a few bytes and cost a multiple of the time.
+/// The fastest level that uses the dictionary; higher ones save a few bytes and take several times as long.
 const LEVEL: i32 = 1;
 const TYPICAL: &[u8] = include_bytes!("typical.jsonl");
 
@@ -32,11 +32,11 @@ static UNPACKER: LazyLock<Mutex<Decompressor<'static>>> = LazyLock::new(|| {
 
 #[cfg(debug_assertions)]
 thread_local! {
-    /// How often this thread asked for an object that is kept. Each may be a decoding.
+    /// How often this thread read a cached object. Each read may decode.
     pub static GETS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// One version of one object. Clones share it, packed or not.
+/// One version of one object. Clones share it, whether packed or decoded.
 pub struct PackedObject<K>(Arc<Inner<K>>);
 
 struct Inner<K> {
@@ -69,7 +69,7 @@ impl<K> PackedObject<K> {
         &self.0.key
     }
 
-    /// The UID; an empty text when there is none.
+    /// The UID; empty if the object has none.
     pub fn uid(&self) -> &Uid {
         &self.0.uid
     }
@@ -79,12 +79,12 @@ impl<K> PackedObject<K> {
         self.0.version
     }
 
-    /// One version of one object, read twice.
+    /// Whether both are the same version of the same object.
     pub fn is_same(&self, other: &Self) -> bool {
         self.0.version.is_some() && self.0.version == other.0.version && self.0.uid == other.0.uid
     }
 
-    /// Nobody else holds it.
+    /// Whether there is no other reference to it.
     pub fn is_last(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
@@ -95,13 +95,13 @@ impl<K> PackedObject<K> {
 }
 
 impl<K: Object> PackedObject<K> {
-    /// An object, not packed yet.
+    /// Wraps an object without packing it.
     pub fn new(object: Arc<K>) -> Self {
         let key = key_of(object.as_ref()).into();
         Self::with_key(key, object)
     }
 
-    /// The same with the key at hand, so that it need not be built again.
+    /// Like [`new`](Self::new), with an existing key, so that the key is not built again.
     pub fn with_key(key: Arc<str>, object: Arc<K>) -> Self {
         let meta = object.meta();
         let uid = Uid::from(meta.uid.as_deref().unwrap_or_default());
@@ -109,7 +109,7 @@ impl<K: Object> PackedObject<K> {
         Self(Arc::new(Inner { key, uid, version, form: Mutex::new(Form::Whole(object)) }))
     }
 
-    /// The object, decoded if need be.
+    /// The object, decoded if necessary.
     pub fn get(&self) -> Arc<K> {
         #[cfg(debug_assertions)]
         GETS.set(GETS.get() + 1);
@@ -119,7 +119,7 @@ impl<K: Object> PackedObject<K> {
         }
     }
 
-    /// Packs it, for all who hold it. Those who have the object itself keep it.
+    /// Packs it, for all clones. References to the decoded object stay valid.
     pub fn pack(&self) {
         let object = match &*self.form() {
             Form::Whole(object) => Arc::clone(object),
@@ -144,11 +144,11 @@ impl<K: Object> PackedObject<K> {
     }
 }
 
-/// How long the JSON is, four bytes, then the JSON in zstd.
+/// The length of the JSON in four bytes, followed by the JSON compressed with zstd.
 struct Packed(Box<[u8]>);
 
 impl Packed {
-    /// Nothing if it cannot be done; the object stays as it is then.
+    /// Packs an object. Returns `None` if that fails; the object then stays decoded.
     fn of<K: Object>(object: &K) -> Option<Self> {
         let json = object.encode().ok()?;
         let mut bytes = vec![0; 4 + zstd::zstd_safe::compress_bound(json.len())];
@@ -164,8 +164,8 @@ impl Packed {
         let (len, body) = self.0.split_at(4);
         let len = u32::from_le_bytes(len.try_into().expect("four bytes")) as usize;
         let json = UNPACKER.lock().decompress(body, len);
-        let json = json.expect("what was packed in this process can be unpacked");
-        K::decode(&json).expect("what was encoded as this type can be decoded as it")
+        let json = json.expect("data packed by this process can be unpacked");
+        K::decode(&json).expect("JSON encoded from this type can be decoded as this type")
     }
 }
 

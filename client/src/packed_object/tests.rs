@@ -1,4 +1,4 @@
-//! What is packed comes back, and takes little room.
+//! Packed objects are restored, and take little memory.
 #![allow(clippy::unwrap_used)]
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -19,7 +19,7 @@ fn packed<K: Object + PartialEq + fmt::Debug>(value: Value) -> usize {
 }
 
 #[test]
-fn typical_objects_come_back_and_are_small() {
+fn typical_objects_are_restored_and_small() {
     for line in String::from_utf8(TYPICAL.to_vec()).unwrap().lines() {
         let value: Value = serde_json::from_str(line).unwrap();
         let len = match value["kind"].as_str().unwrap() {
@@ -32,7 +32,7 @@ fn typical_objects_come_back_and_are_small() {
 }
 
 #[test]
-fn what_is_not_typical_comes_back_too() {
+fn untypical_objects_are_restored() {
     let long: String =
         (0..100_000_u64).map(|n| char::from(b"abcdefghijklmnopqrstuvw"[(n * n % 23) as usize])).collect();
     let texts = ["", "\u{0}\n\"\\", "\u{1F4BE} \u{E9}", long.as_str()];
@@ -51,7 +51,7 @@ fn what_is_not_typical_comes_back_too() {
 }
 
 #[test]
-fn metadata_alone_too() {
+fn metadata_alone_is_restored() {
     let value = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {"namespace": "ns", "name": "a",
         "uid": "u", "resourceVersion": "7", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "v"}]}});
     let kept = PackedObject::new(Arc::new(
@@ -70,7 +70,7 @@ fn metadata_alone_too() {
 }
 
 #[test]
-fn same_is_one_version_of_one_object() {
+fn same_identifies_one_version_of_one_object() {
     let kept = |uid: &str, version: &str| {
         let value = json!({"metadata": {"name": "a", "uid": uid, "resourceVersion": version}});
         PackedObject::new(Arc::new(serde_json::from_value::<ConfigMap>(value).unwrap()))
@@ -87,10 +87,10 @@ fn same_is_one_version_of_one_object() {
     }
 }
 
-/// How long packing and decoding take: `cargo test --release -p orlop-controller kept -- --ignored --nocapture`.
+/// The time of packing and decoding: `cargo test --release -p orlop-client packed -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
-fn how_long_it_takes() {
+fn packing_and_decoding_time() {
     let value = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"annotations": {"example.com/owner": "storage-team",
         "example.com/description": "a volume of ordinary size, with the annotations that provisioners leave",
         "pv.kubernetes.io/bound-by-controller": "yes"}, "creationTimestamp": "2026-11-21T07:00:00Z",

@@ -1,8 +1,8 @@
-//! A queue of keys for workers. A key waits at most once, and never runs twice at a time: added while it runs, it is
-//! queued again when its worker is done. Delays run on tokio's clock.
+//! A queue of keys for workers. A key is queued at most once, and never runs twice concurrently: if it is added while it runs, it
+//! is queued again when its worker is done. Delays use tokio's clock.
 //!
 //! The rules are those of the work queues in upstream's client-go, with one difference: after [`WorkQueue::shutdown`]
-//! what still waits is dropped, since a new start reads everything again.
+//! the remaining keys are dropped, because the next start reads everything again.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -13,23 +13,23 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How failing keys are slowed down: the longer of a delay per key and a bucket for all keys.
+/// How failing keys are delayed: the longer of a delay per key and a token bucket for all keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateLimit {
-    /// Delay of a key's first retry; doubles with each further one.
+    /// Delay of a key's first retry; doubles with each further retry.
     pub first: Duration,
     /// Upper limit of a key's delay.
     pub max: Duration,
-    /// Retries of all keys together; none means no limit.
+    /// Limits the retries of all keys together; `None` means no limit.
     pub bucket: Option<Bucket>,
 }
 
 /// A token bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
-    /// Tokens that come back per second.
+    /// Tokens added per second.
     pub per_second: f64,
-    /// Tokens that may be saved up.
+    /// Maximum number of tokens in the bucket.
     pub burst: u32,
 }
 
@@ -55,9 +55,9 @@ impl<K> Clone for WorkQueue<K> {
     }
 }
 
-/// What is later than clocks can tell is as late as this.
+/// Longer delays count as this one.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-/// Room for as many keys is held for the next ones; what a flood took beyond is given back after it.
+/// The capacity that is retained for further keys; more is released after a burst.
 const SPARE: usize = 1024;
 
 struct Shared<K> {
@@ -68,10 +68,10 @@ struct Shared<K> {
 
 struct QueueState<K> {
     ready: VecDeque<K>,
-    /// Everything that has to run (again).
+    /// All keys that must run (again).
     dirty: HashSet<K>,
     processing: HashSet<K>,
-    /// When a waiting key becomes ready; `by_time` is the same, ordered.
+    /// The time at which a waiting key becomes ready; `by_time` has the same entries, ordered by time.
     waiting: HashMap<K, (Instant, u64)>,
     by_time: BTreeMap<(Instant, u64), K>,
     sequence: u64,
@@ -88,7 +88,7 @@ impl<K: Hash + Eq + Clone> Default for WorkQueue<K> {
 }
 
 impl<K: Hash + Eq + Clone> WorkQueue<K> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(limit: RateLimit) -> Self {
         let state = QueueState {
             ready: VecDeque::new(),
@@ -105,32 +105,32 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         Self { shared: Arc::new(Shared { limit, state: Mutex::new(state), changed: Notify::new() }) }
     }
 
-    /// Asks for a run of this key as soon as a worker is free.
+    /// Queues the key for the next free worker.
     pub fn add(&self, key: K) {
         if self.state().add(key) {
             self.shared.changed.notify_one();
         }
     }
 
-    /// Asks for a run after `delay`. Of several such requests the earliest counts.
+    /// Queues the key after `delay`. Of several such requests the earliest applies.
     pub fn add_after(&self, key: K, delay: Duration) {
         if delay.is_zero() {
             return self.add(key);
         }
         let now = Instant::now();
         if self.state().wait(key, now.checked_add(delay).unwrap_or(now + FOR_EVER)) {
-            // A worker may sleep for a later deadline.
+            // A worker may be sleeping until a later deadline.
             self.shared.changed.notify_one();
         }
     }
 
-    /// Asks for a run after the delay that the rate limit gives this key.
+    /// Queues the key after its rate limit's delay.
     pub fn add_rate_limited(&self, key: K) {
         let delay = self.state().delay(&key, &self.shared.limit, Instant::now());
         self.add_after(key, delay);
     }
 
-    /// The key is well: its next failure starts with the first delay again.
+    /// Resets the failures of a key: its next failure starts with the first delay again.
     pub fn forget(&self, key: &K) {
         self.state().failures.remove(key);
     }
@@ -140,12 +140,12 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         self.state().failures.get(key).copied().unwrap_or(0)
     }
 
-    /// The next key, or none after [`shutdown`](Self::shutdown). The caller must call [`done`](Self::done).
+    /// Returns the next key, or `None` after [`shutdown`](Self::shutdown). The caller must call [`done`](Self::done).
     pub async fn get(&self) -> Option<K> {
         loop {
             let changed = self.shared.changed.notified();
             tokio::pin!(changed);
-            // Registered before the look at the state, so that no change is missed in between.
+            // Registered before the state is read, so that no change is missed.
             changed.as_mut().enable();
             let deadline = {
                 let mut state = self.state();
@@ -170,13 +170,13 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         }
     }
 
-    /// The next key if one is ready now.
+    /// Returns the next key if one is ready now.
     pub fn try_get(&self) -> Option<K> {
         let mut state = self.state();
         if state.closed { None } else { state.take(Instant::now()) }
     }
 
-    /// The worker that got this key has finished.
+    /// Marks a key that a worker received as finished.
     pub fn done(&self, key: &K) {
         let mut state = self.state();
         state.processing.remove(key);
@@ -186,23 +186,23 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         }
     }
 
-    /// Keys that are ready, without those that run or wait.
+    /// The number of ready keys, without running and waiting ones.
     pub fn len(&self) -> usize {
         self.state().ready.len()
     }
 
-    /// Nothing is ready, runs or waits.
+    /// Whether no key is ready, running or waiting.
     pub fn is_idle(&self) -> bool {
         let state = self.state();
         state.ready.is_empty() && state.processing.is_empty() && state.waiting.is_empty()
     }
 
-    /// Nothing is ready.
+    /// Whether no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Ends the queue: workers get no more keys, later additions are ignored.
+    /// Shuts the queue down: workers receive no more keys, and later additions are ignored.
     pub fn shutdown(&self) {
         self.state().closed = true;
         self.shared.changed.notify_waiters();
@@ -214,7 +214,7 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
 }
 
 impl<K: Hash + Eq + Clone> QueueState<K> {
-    /// True if a worker has something new to do.
+    /// Returns true if a worker has something new to do.
     fn add(&mut self, key: K) -> bool {
         if self.closed || !self.dirty.insert(key.clone()) {
             return false;
@@ -226,7 +226,7 @@ impl<K: Hash + Eq + Clone> QueueState<K> {
         true
     }
 
-    /// True if the key's time is earlier than before.
+    /// Returns true if the key becomes ready earlier than before.
     fn wait(&mut self, key: K, at: Instant) -> bool {
         if self.closed {
             return false;
@@ -269,7 +269,7 @@ impl<K: Hash + Eq + Clone> QueueState<K> {
         *failures = failures.saturating_add(1);
         let Some(bucket) = limit.bucket else { return own };
         let refill = now.duration_since(self.refilled).as_secs_f64() * bucket.per_second;
-        // Many failures at once are not paid for long after they have ended.
+        // A burst of failures does not delay later keys for long.
         let debt = bucket.per_second * DEBT.as_secs_f64();
         self.tokens = ((self.tokens + refill).min(f64::from(bucket.burst)) - 1.0).max(-debt);
         self.refilled = now;
@@ -280,7 +280,7 @@ impl<K: Hash + Eq + Clone> QueueState<K> {
     }
 }
 
-/// The longest that a key waits for the failures of others.
+/// The maximum time that a key waits because of the failures of other keys.
 const DEBT: Duration = Duration::from_secs(60);
 
 /// The delay of a key after this many failures in a row.

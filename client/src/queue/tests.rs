@@ -1,4 +1,4 @@
-//! The queue under paused time: every wait ends because its level is reached, not because time was guessed.
+//! Tests the queue under paused time: every wait ends when its condition is met, not after a guessed time.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -8,7 +8,7 @@ fn unlimited() -> WorkQueue<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_waits_once_and_comes_in_order() {
+async fn key_is_queued_once_and_in_order() {
     let q = unlimited();
     for key in ["a", "b", "a"] {
         q.add(key);
@@ -17,7 +17,7 @@ async fn a_key_waits_once_and_comes_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_while_it_runs_runs_again_after_done() {
+async fn key_added_while_it_runs_runs_again_after_done() {
     let q = unlimited();
     q.add("a");
     assert_eq!(q.get().await, Some("a"));
@@ -32,7 +32,7 @@ async fn a_key_added_while_it_runs_runs_again_after_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_delays_the_earlier_counts_and_wakes_a_sleeping_worker() {
+async fn earlier_of_two_delays_applies_and_wakes_a_worker() {
     let q = unlimited();
     let start = Instant::now();
     q.add_after("a", Duration::from_secs(60));
@@ -51,7 +51,7 @@ async fn of_two_delays_the_earlier_counts_and_wakes_a_sleeping_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_double_and_are_forgotten() {
+async fn failure_delays_double_and_are_reset() {
     let q = unlimited();
     let mut waits = Vec::new();
     for _ in 0..4 {
@@ -76,7 +76,7 @@ fn item_delays_stop_at_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bucket_slows_all_keys_together() {
+async fn bucket_delays_all_keys_together() {
     let q = WorkQueue::new(RateLimit {
         first: Duration::from_millis(5),
         max: Duration::from_secs(1000),
@@ -96,7 +96,7 @@ async fn the_bucket_slows_all_keys_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_ends_workers_and_drops_the_rest() {
+async fn shutdown_ends_workers_and_ignores_later_keys() {
     let q = unlimited();
     let workers: Vec<_> = (0..3)
         .map(|_| {
@@ -114,7 +114,7 @@ async fn shutdown_ends_workers_and_drops_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_workers_get_every_key_once() {
+async fn many_workers_receive_every_key_once() {
     let q: WorkQueue<u32> = WorkQueue::new(RateLimit { bucket: None, ..RateLimit::default() });
     let (tx, mut rx) = tokio::sync::mpsc::unbounded_channel();
     for _ in 0..4 {
@@ -140,12 +140,12 @@ async fn many_workers_get_every_key_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_without_an_end_is_no_fault() {
+async fn endless_delay_is_accepted() {
     let queue = WorkQueue::default();
     queue.add_after("never", Duration::MAX);
     queue.add_after("soon", Duration::from_secs(1));
     assert_eq!(queue.get().await, Some("soon"));
-    // One that comes earlier counts.
+    // An earlier delay applies.
     queue.add_after("never", Duration::from_secs(1));
     assert_eq!(queue.get().await, Some("never"));
 }

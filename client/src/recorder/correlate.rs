@@ -1,6 +1,7 @@
-//! Which events become new objects, which raise a count, and which are dropped. Rules and figures of upstream's
-//! client-go (tools/record/events_cache.go): equal events share one object; from the tenth different message of one kind
-//! within ten minutes on, one combined event stands for the rest; one object may cause 25 writes, then one per 5 minutes.
+//! Decides which events become new objects, which raise a count, and which are dropped. The rules and figures are
+//! those of upstream's client-go (tools/record/events_cache.go): equal events share one object; from the tenth
+//! different message of one kind within ten minutes on, one combined event represents the rest; one object may
+//! cause 25 writes, then one per 5 minutes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -13,38 +14,38 @@ use super::{event_name, seconds};
 
 /// Prefix of the message of a combined event.
 pub const COMBINED: &str = "(combined from similar events): ";
-/// Entries that each table remembers.
+/// Maximum number of entries in each table.
 const REMEMBERED: usize = 4096;
-/// Different messages before similar events are combined.
+/// The number of different messages from which similar events are combined.
 const SIMILAR: usize = 10;
-/// Similar events further apart than this are not similar any more, in seconds.
+/// The maximum interval between similar events, in seconds.
 const SIMILAR_FOR: i64 = 600;
 const SPAM_BURST: f64 = 25.0;
-/// Tokens per second.
+/// Tokens added per second.
 const SPAM_REFILL: f64 = 1.0 / 300.0;
 
-/// What to do with an event. `key` is for [`Correlator::written`].
+/// The action for an event. `key` is for [`Correlator::written`].
 #[derive(Debug)]
 pub enum Outcome {
     /// Write a new object.
     Create {
         /// The object.
         event: Event,
-        /// Key of the event among its equals.
+        /// The key that equal events share.
         key: String,
     },
-    /// Raise count, last time and message of an object that exists.
+    /// Update the count, last time and message of an existing object.
     Update {
         /// The object with the new values.
         event: Event,
-        /// Key of the event among its equals.
+        /// The key that equal events share.
         key: String,
     },
-    /// Too much from this object.
+    /// The object caused too many events.
     Drop,
 }
 
-/// What was seen before.
+/// Earlier events.
 #[derive(Default)]
 pub struct Correlator {
     similar: Recent<String, Similar>,
@@ -72,7 +73,7 @@ struct Tokens {
 }
 
 impl Correlator {
-    /// Decides about a new event at the time `now`.
+    /// Decides what to do with a new event at the time `now`.
     pub fn observe(&mut self, event: Event, now: Timestamp) -> Outcome {
         let (mut event, key) = self.aggregate(event, now);
         let known = self.equal.get(&key).cloned();
@@ -88,7 +89,7 @@ impl Correlator {
         if known.is_some() { Outcome::Update { event, key } } else { Outcome::Create { event, key } }
     }
 
-    /// The event was written and looks like this on the server.
+    /// The event was written, and this is its state on the server.
     pub fn written(&mut self, key: String, event: &Event) {
         self.remember(key, event);
     }
@@ -110,7 +111,7 @@ impl Correlator {
         similar.last = now;
         let combine = similar.messages.len() >= SIMILAR;
         if combine {
-            // Stays below the limit, so that the table cannot grow without end.
+            // Stays below the limit, so that the table is bounded.
             similar.messages.pop_first();
         }
         self.similar.put(group.clone(), similar);
@@ -156,7 +157,7 @@ fn group_key(event: &Event) -> String {
     joined(&[Some(&spam_key(event)), event.type_.as_deref(), event.reason.as_deref()])
 }
 
-/// A map that forgets what was used longest ago. Small and simple: the oldest is searched only when it is full.
+/// A map that drops the least recently used entry. Small and simple: the oldest entry is searched only when the map is full.
 struct Recent<K, V> {
     entries: HashMap<K, (u64, V)>,
     ticks: u64,
@@ -180,7 +181,7 @@ impl<K: Hash + Eq + Clone, V> Recent<K, V> {
         self.ticks += 1;
         self.entries.insert(key, (self.ticks, value));
         if self.entries.len() > REMEMBERED {
-            // Half at a time, so that the search is rare.
+            // Evicts half of the entries, so that the search is rare.
             let mut ages: Vec<u64> = self.entries.values().map(|(tick, _)| *tick).collect();
             ages.sort_unstable();
             let limit = ages[ages.len() / 2];
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_events_raise_the_count_of_the_first() {
+    fn equal_events_increase_the_count_of_the_first() {
         let mut c = Correlator::default();
         let Outcome::Create { event: first, key } = c.observe(event("a", "m", 100), at(100)) else {
             panic!("new")
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tenth_similar_message_starts_a_combined_event() {
+    fn tenth_similar_message_starts_a_combined_event() {
         let mut c = Correlator::default();
         let mut outcomes = Vec::new();
         for n in 0..13 {
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_may_cause_25_writes_and_then_one_per_five_minutes() {
+    fn object_may_cause_25_writes_and_then_one_per_five_minutes() {
         let mut c = Correlator::default();
         let mut kept = |now: i64| !matches!(c.observe(event("a", "m", now), at(now)), Outcome::Drop);
         assert_eq!((0..30).filter(|_| kept(100)).count(), 25);
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_do_not_grow_without_end() {
+    fn tables_are_bounded() {
         let mut recent = Recent::default();
         for n in 0..100_000 {
             recent.put(n, n);

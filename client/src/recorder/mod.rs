@@ -1,8 +1,8 @@
-//! Events for users: core/v1 Events that say what a controller did or why it cannot.
+//! Events for users: core/v1 Events that report an action of a controller, or why it failed.
 //!
-//! [`Recorder::event`] only puts a note into a bounded queue: it never waits and never fails a sync. A task of its own
-//! aggregates like the recorders of upstream's client-go ([`correlate`]) and writes. Messages are made by controllers
-//! and must not hold the content of secrets.
+//! [`Recorder::event`] only adds to a bounded queue: it never waits and never fails a sync. A separate task
+//! aggregates events like the recorders of upstream's client-go ([`correlate`]) and writes them. Controllers write the messages,
+//! which must not contain the content of secrets.
 
 pub mod correlate;
 
@@ -25,20 +25,21 @@ use crate::client::{is_already_exists, is_not_found, status_of};
 use correlate::{Correlator, Outcome};
 use orlop_apimachinery::clock::Clock;
 
-/// Notes that may wait; further ones are dropped.
+/// Maximum number of queued notes; further ones are dropped.
 const QUEUE: usize = 1000;
-/// Attempts to write one event while the server does not answer, and the pause between them. Upstream: maxTriesPerEvent.
+/// Attempts to write one event while the server does not respond, and the pause between them. Upstream:
+/// maxTriesPerEvent.
 const TRIES: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);
-/// Of so many events that were dropped one is told in the log.
+/// One log line is written per this number of dropped events.
 const DROPS_PER_LINE: u64 = 1000;
-/// How long the rest of the queue is written after the end was asked for.
+/// How long the rest of the queue is written after shutdown was requested.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
-    /// All is well, or somebody else acts.
+    /// Normal operation, or another component acts.
     Normal,
     /// Something needs attention.
     Warning,
@@ -63,11 +64,11 @@ pub struct Recorder {
     notes: mpsc::Sender<Event>,
 }
 
-/// Gives every event a time of its own, because its name is made of it; counts what was dropped.
+/// Gives every event a unique time, because its name is derived from it; counts dropped events.
 #[derive(Default)]
 struct Stamps {
     last: AtomicI64,
-    /// Events that found no room in the queue.
+    /// Events that were dropped because the queue was full.
     dropped: AtomicU64,
 }
 
@@ -82,7 +83,7 @@ impl Stamps {
 }
 
 impl Recorder {
-    /// Notes an event about `object`.
+    /// Records an event about `object`.
     pub fn event<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,
@@ -93,7 +94,7 @@ impl Recorder {
         self.event_for(reference(object), type_, reason, message);
     }
 
-    /// Notes an event about the object that `involved` points to.
+    /// Records an event about the object that `involved` refers to.
     pub fn event_for(
         &self,
         involved: ObjectReference,
@@ -111,7 +112,7 @@ impl Recorder {
         );
         if let Err(error) = self.notes.try_send(event) {
             let full = matches!(error, mpsc::error::TrySendError::Full(_));
-            // Who floods the events must not flood the log too.
+            // A flood of events must not flood the log.
             let dropped = self.stamps.dropped.fetch_add(1, Ordering::Relaxed);
             if dropped.is_multiple_of(DROPS_PER_LINE) {
                 tracing::warn!(
@@ -149,7 +150,7 @@ fn new_event(
     message: String,
 ) -> Event {
     let mut event = Event {
-        // Events of cluster-scoped objects live in the namespace default.
+        // Events of cluster-scoped objects are in the namespace `default`.
         metadata: kube::core::ObjectMeta {
             name: Some(event_name(&involved, now)),
             namespace: Some(
@@ -181,7 +182,7 @@ fn event_name(involved: &ObjectReference, now: Timestamp) -> String {
     format!("{}.{:x}", involved.name.as_deref().unwrap_or_default(), now.as_nanosecond())
 }
 
-/// Where recorders send their notes.
+/// Accepts the notes of recorders.
 #[derive(Clone)]
 pub struct EventSink {
     clock: Clock,
@@ -190,8 +191,8 @@ pub struct EventSink {
 }
 
 impl EventSink {
-    /// Starts the writer. When `shutdown` is cancelled it writes what waits, for at most 2 s, and ends; await the
-    /// handle for that.
+    /// Starts the writer. When `shutdown` is cancelled, it writes the queued events for at most 2 s and ends; await
+    /// the handle to wait for it.
     pub fn start(client: Client, clock: Clock, shutdown: CancellationToken) -> (Self, JoinHandle<()>) {
         let (notes, queue) = mpsc::channel(QUEUE);
         let writer = Writer { client, clock, correlator: Correlator::default() };
@@ -199,7 +200,7 @@ impl EventSink {
         (Self { clock, stamps: Arc::default(), notes }, task)
     }
 
-    /// A recorder that writes as `component`.
+    /// Returns a recorder that writes events as `component`.
     pub fn recorder(&self, component: impl Into<Arc<str>>) -> Recorder {
         let (stamps, notes) = (Arc::clone(&self.stamps), self.notes.clone());
         Recorder { component: component.into(), clock: self.clock, stamps, notes }
@@ -249,7 +250,7 @@ impl Writer {
                 Ok(written) => return self.correlator.written(key, &written),
                 Err(error) if is_already_exists(&error) => return,
                 Err(error) if status_of(&error).is_some() => {
-                    // Such an answer does not change: namespace gone, not allowed, not valid.
+                    // Such a response does not change: namespace deleted, forbidden, or invalid.
                     tracing::debug!(%error, reason = event.reason, "the server refused an event");
                     return;
                 }
@@ -269,7 +270,7 @@ impl Writer {
             let patch = json!({"count": event.count, "lastTimestamp": event.last_timestamp, "message": event.message});
             let name = event.metadata.name.as_deref().unwrap_or_default();
             match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-                // It has expired; the count goes on in a new object.
+                // It has expired; the count continues in a new object.
                 Err(error) if is_not_found(&error) => {}
                 outcome => return outcome,
             }

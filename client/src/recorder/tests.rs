@@ -1,4 +1,4 @@
-//! The event writer against the fake API server.
+//! Tests the event writer against the fake API server.
 #![allow(clippy::unwrap_used)]
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -21,7 +21,7 @@ fn claim() -> PersistentVolumeClaim {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_has_the_fields_that_tools_read_and_repeats_are_counted() {
+async fn event_has_the_fields_that_tools_read_and_repeats_are_counted() {
     let api = FakeApi::new();
     let stop = CancellationToken::new();
     let recorder = recorder(&api, &stop, "persistentvolume-controller");
@@ -49,7 +49,7 @@ async fn an_event_has_the_fields_that_tools_read_and_repeats_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_of_cluster_objects_go_to_default_and_expired_ones_are_made_anew() {
+async fn events_of_cluster_objects_are_in_default_and_expired_ones_are_recreated() {
     let api = FakeApi::new();
     let stop = CancellationToken::new();
     let recorder = recorder(&api, &stop, "x");
@@ -65,7 +65,7 @@ async fn events_of_cluster_objects_go_to_default_and_expired_ones_are_made_anew(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_away_delays_events_and_a_refusal_drops_one() {
+async fn unreachable_server_delays_events_and_a_refusal_drops_one() {
     let api = FakeApi::new();
     let stop = CancellationToken::new();
     let recorder = recorder(&api, &stop, "x");
@@ -87,7 +87,7 @@ async fn a_server_that_is_away_delays_events_and_a_refusal_drops_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_is_written_at_the_end_but_not_for_ever() {
+async fn queued_events_are_written_at_shutdown_with_a_time_limit() {
     for (away, wanted) in [(false, 2), (true, 0)] {
         let api = FakeApi::new();
         let stop = CancellationToken::new();

@@ -1,10 +1,10 @@
 //! List and watch of one kind as a stream of events.
 //!
-//! The stream begins with a list, page by page, and goes on with a watch from the list's version. A watch that ends is
-//! resumed from the last version; a version that is too old (410) leads to a new list. Errors are items of the stream:
+//! The stream begins with a list, page by page, and continues with a watch from the list's version. A watch that ends is
+//! resumed from the last version; if the version is too old (410), a new list follows. Errors are items of the stream:
 //! the next poll tries again, so the consumer decides how long to wait.
 //!
-//! Everything up to the decoding of an object is compiled once, for raw JSON. (kube's watcher is compiled for each kind.)
+//! All code before the decoding of an object is compiled once, for raw JSON. (kube's watcher is compiled for each kind.)
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,9 +24,10 @@ use crate::api::{Api, Object, page};
 
 /// Objects on a page of the first list.
 const PAGE: u32 = 500;
-/// The server ends a watch after so many seconds. kube's default.
+/// The server ends a watch after this number of seconds. kube's default.
 const TIMEOUT: u32 = 290;
-/// A watch without any line for this long is dead: the server sends bookmarks, and ends it after [`TIMEOUT`].
+/// A watch that receives no line for this time is dead: the server sends bookmarks, and ends the watch after
+/// [`TIMEOUT`].
 const IDLE: Duration = Duration::from_secs(TIMEOUT as u64 + 5);
 
 /// The objects that a list and its watch select. All by default.
@@ -46,7 +47,7 @@ impl Selection {
 /// A step of a list or a watch.
 #[derive(Debug)]
 pub enum Event<K> {
-    /// A list begins. Objects that it does not contain are gone.
+    /// A list begins. Objects that it does not contain are deleted.
     Init,
     /// An object of the list.
     InitApply(K),
@@ -54,7 +55,7 @@ pub enum Event<K> {
     InitDone,
     /// An object was created or changed.
     Apply(K),
-    /// An object was deleted; its last state.
+    /// An object was deleted. Contains its last state.
     Delete(K),
 }
 
@@ -73,10 +74,10 @@ impl<K> Event<K> {
 /// Why a step failed. The stream can be polled again.
 #[derive(Debug, thiserror::Error)]
 pub enum WatcherError {
-    /// A page of the list was not read.
+    /// A page of the list could not be read.
     #[error("cannot list: {0}")]
     List(#[source] Error),
-    /// The watch did not start.
+    /// The watch could not be started.
     #[error("cannot start to watch: {0}")]
     Start(#[source] Error),
     /// The server ended the watch with an error.
@@ -85,19 +86,19 @@ pub enum WatcherError {
     /// The connection of the watch failed.
     #[error("the watch broke: {0}")]
     Broken(#[source] io::Error),
-    /// A line of the watch is no event, or its object is not of the kind.
+    /// A line of the watch is not an event, or its object is not of the kind.
     #[error("cannot decode an event of the watch: {0}")]
     Event(#[source] serde_json::Error),
-    /// An object of the list is not of the kind. The stream must not be polled again: the object would be missing.
+    /// An object of the list is not of the kind. Do not poll the stream again: the object would be missing.
     #[error("cannot decode an object of the list: {0}")]
     Item(#[source] serde_json::Error),
-    /// A list or an object without resourceVersion, from which nothing can be watched.
+    /// A list or an object has no resourceVersion to watch from.
     #[error("no metadata.resourceVersion in the response; the resource may not support watch")]
     NoVersion,
 }
 
 impl WatcherError {
-    /// The version to watch from is too old; only a new list helps.
+    /// Whether the version to watch from is too old, so that a new list is required.
     pub fn is_expired(&self) -> bool {
         match self {
             Self::Start(Error::Api(status)) | Self::Ended(status) => status.code == 410,
@@ -111,7 +112,7 @@ impl WatcherError {
     }
 }
 
-/// The events of the selected objects. The stream never ends by itself.
+/// The events of the selected objects. The stream never ends on its own.
 pub fn watcher<K: Object>(
     api: &Api<K>,
     selection: &Selection,
@@ -150,7 +151,7 @@ fn raw_events(
     steps.boxed()
 }
 
-/// What is listed and watched.
+/// The resource to list and watch.
 struct Source {
     client: Client,
     request: Request,
@@ -163,13 +164,13 @@ enum WatchState {
     Empty,
     /// A list is being read: the rest of a page, then the next page or the watch.
     Listing { items: VecDeque<Json>, next: AfterPage },
-    /// The list is read, or a watch has ended.
+    /// The list is complete, or a watch has ended.
     Listed { version: String },
     /// A watch is open.
     Watching { version: String, lines: BoxStream<'static, io::Result<String>> },
 }
 
-/// What follows a page.
+/// The step after a page.
 enum AfterPage {
     Page(Option<String>),
     Watch { version: String },
@@ -244,7 +245,7 @@ impl Source {
             false => self.request.watch(&parameters, version),
         };
         let mut request = request.map_err(Error::BuildRequest)?;
-        // Kubernetes 1.37 compresses each event of a watch by itself, which clients read up to the first event only.
+        // Kubernetes 1.37 compresses each event of a watch separately; clients then read only the first event.
         request.headers_mut().entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         Ok(self.client.request_stream(request).await?.lines().boxed())
     }
@@ -259,7 +260,7 @@ struct Line<'a> {
     object: &'a RawValue,
 }
 
-/// The metadata of an object, as far as a watch needs it.
+/// The object metadata that a watch needs.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Versioned {
@@ -272,7 +273,7 @@ struct Version {
     resource_version: String,
 }
 
-/// What a line of a watch means, and the state after it.
+/// Returns the event of a line of a watch, and the next state.
 fn event(
     line: &str,
     version: String,
@@ -280,7 +281,7 @@ fn event(
 ) -> (Option<Step>, WatchState) {
     let line: Line<'_> = match serde_json::from_str(line) {
         Ok(line) => line,
-        // The connection ended within the line.
+        // The connection ended in the middle of the line.
         Err(error) if error.is_eof() => return (None, WatchState::Watching { version, lines }),
         Err(error) => match serde_json::from_str::<Status>(line) {
             Ok(status) => return ended(status, version, lines),
@@ -309,7 +310,7 @@ fn event(
     let step = match line.type_ {
         "ADDED" | "MODIFIED" => Some(Ok(Event::Apply(object))),
         "DELETED" => Some(Ok(Event::Delete(object))),
-        // A bookmark only has a version. Types that do not exist yet are skipped in the same way.
+        // A bookmark contains only a version. Types that do not exist yet are skipped in the same way.
         _ => None,
     };
     (step, WatchState::Watching { version, lines })

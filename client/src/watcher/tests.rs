@@ -1,4 +1,4 @@
-//! The watcher against scripted responses.
+//! Tests the watcher with scripted responses.
 #![allow(clippy::unwrap_used)]
 
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A client whose requests get these responses in order, and the requests that it sent.
+/// A client whose requests receive these responses in order, and the requests that it sent.
 fn scripted(responses: Vec<(u16, String)>) -> (Client, Arc<Mutex<Vec<String>>>) {
     let sent: Arc<Mutex<Vec<String>>> = Arc::default();
     let (log, responses) = (Arc::clone(&sent), Arc::new(Mutex::new(VecDeque::from(responses))));
@@ -47,7 +47,7 @@ fn status(code: u16) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "R", "message": "m"})
 }
 
-/// The first `count` steps, each as one word.
+/// The first `count` steps, each as a short text.
 async fn steps(client: Client, count: usize) -> Vec<String> {
     let stream = watcher(&Api::<ConfigMap>::all(client), &Selection::default());
     let word = |step: Result<Event<ConfigMap>, WatcherError>| match step {
@@ -119,7 +119,7 @@ async fn errors_are_reported_and_the_next_poll_tries_again() {
 }
 
 #[tokio::test]
-async fn object_of_another_shape_is_an_error_of_its_own() {
+async fn object_with_another_shape_is_reported_separately() {
     let wrong = json!({"metadata": {"name": "w", "resourceVersion": "12"}, "data": 7});
     let (client, _) = scripted(vec![list("9", "", std::slice::from_ref(&wrong))]);
     assert!(steps(client, 2).await[1].contains("cannot decode an object of the list"));

@@ -15,7 +15,7 @@ import { useConnection, useTime } from './hooks.js';
 const BINS = 160;
 const SPANS = [['all', 0], ['1 h', 3600000], ['10 min', 600000], ['1 min', 60000]];
 const SETTLED = 400;
-const WORDS = ['made', 'changed', 'deleted'];
+const WORDS = ['created', 'changed', 'deleted'];
 
 /** Keeps `at=` of the address and the moment that is shown together. Used once, by the shell. */
 export function useMoment() {

@@ -68,7 +68,7 @@ function Yaml({ object, kind }) {
 function Gone({ kind, namespace, name, last, mode, tab }) {
   const where = namespace ? `${namespace}/${name}` : name;
   if (mode !== 'live') return html`<${Notice} tone="wait">${kind.kind} ${where} did not exist at this time.<//>`;
-  return html`<${Notice} tone="wait"><p>${kind.kind} ${where} is not there${last ? ' any more. This is its last state.' : '.'}</p>
+  return html`<${Notice} tone="wait"><p>${kind.kind} ${where} ${last ? 'no longer exists. This is its last state.' : 'does not exist.'}</p>
       ${tab !== 'history' && html`<p>Its history may still be stored: <a href=${write(`object/${kind.id}/${namespace || '-'}/${name}`, { tab: 'history' })}>look</a>.</p>`}<//>
     <div class="verbs" role="group" aria-label="Actions"><${PlanButton} kind=${kind} namespace=${namespace} name=${name} verb="undelete" label="Restore its last state" /></div>`;
 }

@@ -8,7 +8,7 @@ import { clockOf } from '../parts/bits.js';
 import { useLine } from '../parts/scrubber.js';
 import { TYPES } from './time/marks.js';
 
-const WORDS = ['made', 'changed', 'deleted'];
+const WORDS = ['created', 'changed', 'deleted'];
 const BEFORE = 25;
 const AFTER = 8;
 

@@ -71,7 +71,7 @@ export function Editor({ object, kind }) {
       <label><input type="radio" name="way" checked=${way === 'replace'} onChange=${() => start('replace')} /> replace (PUT): removes fields that are not in the text</label>
       <label><input type="radio" name="way" checked=${way === 'apply'} onChange=${() => start('apply')} /> apply (server-side): owns only the fields in the text</label>
     </fieldset>
-    ${changed && !state.conflict && html`<${Notice} tone="wait">It has been written since this text was made. The check compares with how it is now.
+    ${changed && !state.conflict && html`<${Notice} tone="wait">The object has changed since the editor loaded it. The check compares with the current object.
       <div class="buttons"><button type="button" disabled=${state.busy} onClick=${() => start(way)}>Reload the current object</button></div><//>`}
     <label class="text"><span>YAML</span>
       <textarea spellcheck=${false} readonly=${state.busy} rows=${Math.min(40, text.split('\n').length + 1)} value=${text} onInput=${(event) => {
@@ -86,7 +86,7 @@ export function Editor({ object, kind }) {
       ${state.changes && html`<h2>Preview of changes</h2><${Diff} changes=${state.changes} empty="No changes." />`}
       ${state.done && html`<${Notice} tone="good">Saved.<//>`}
       ${state.error && html`<${Notice} tone="bad">${state.error}<//>`}
-      ${state.conflict && html`<${Notice} tone="bad"><p>Somebody else has a say in this: ${state.conflict}</p><//>
+      ${state.conflict && html`<${Notice} tone="bad"><p>Conflict with another client: ${state.conflict}</p><//>
         ${way === 'replace' && html`<h2>Changes by others</h2><${Diff} changes=${state.others} />`}
         <div class="buttons"><button type="button" disabled=${way === 'replace' && !state.now} onClick=${again}>${way === 'apply' ? 'Check again, taking over these fields' : 'Compare my text with the current object'}</button>
         <button type="button" onClick=${() => start(way)}>Discard my text</button></div>`}

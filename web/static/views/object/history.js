@@ -14,7 +14,7 @@ import { PlanButton } from '../../parts/plan.js';
 import { toYaml } from '../../parts/yaml.js';
 import { plain } from './text.js';
 
-const TYPES = { ADDED: 'made', MODIFIED: 'changed', DELETED: 'deleted' };
+const TYPES = { ADDED: 'created', MODIFIED: 'changed', DELETED: 'deleted' };
 const PAGE = 100;
 const FEW = 4;
 
