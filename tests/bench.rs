@@ -117,7 +117,7 @@ async fn csi_driver_row_is_measured() {
 
 #[tokio::test]
 async fn node_row_is_measured() {
-    if !crate::harness::privileges::has_root("the bench row of a node") {
+    if !orlop_test_support::privileges::has_root("the bench row of a node") {
         return;
     }
     let result = measured(&["node"]).await;

@@ -133,7 +133,7 @@ pub(crate) struct NodeSetup {
 impl NodeSetup {
     /// `None` without root, with a message.
     pub(crate) async fn start() -> Option<Self> {
-        if !crate::harness::privileges::has_root("mounts of a node") {
+        if !orlop_test_support::privileges::has_root("mounts of a node") {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();

@@ -183,7 +183,7 @@ impl Drop for Mounted {
 }
 
 fn mount_memory(at: &Path) -> Option<Mounted> {
-    if !crate::harness::privileges::has_root("a mount below the agent's directory") {
+    if !orlop_test_support::privileges::has_root("a mount below the agent's directory") {
         return None;
     }
     fs::create_dir_all(at).unwrap();

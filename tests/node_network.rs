@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use crate::harness::csi::Hostpath;
 use crate::harness::http::Http;
 use crate::harness::machine::Machine;
-use crate::harness::privileges::left_out;
 use crate::harness::process::Process;
 use crate::harness::wait;
 use crate::node::{Swept, mounted};
 use crate::tls;
+use orlop_test_support::privileges::left_out;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";

@@ -26,7 +26,7 @@ fn files(section: &str) -> BTreeMap<String, String> {
 
 #[tokio::test]
 async fn run_a_node_example_works() {
-    if !crate::harness::privileges::has_root("the README's section about a node") {
+    if !orlop_test_support::privileges::has_root("the README's section about a node") {
         return;
     }
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/run-a-node.md")).unwrap();

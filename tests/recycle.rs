@@ -53,7 +53,7 @@ struct RecycleSetup {
 impl RecycleSetup {
     /// `None` without root, with a message.
     async fn start(place: Where, runtime: &str, flags: &[&str]) -> Option<Self> {
-        if !crate::harness::privileges::has_root("recycling on a node") {
+        if !orlop_test_support::privileges::has_root("recycling on a node") {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();

@@ -39,13 +39,7 @@ pub(super) fn modes(modes: &[String]) -> String {
     if modes.is_empty() {
         return "none".to_owned();
     }
-    let short = |mode: &String| match mode.as_str() {
-        "ReadWriteOnce" => "RWO",
-        "ReadOnlyMany" => "ROX",
-        "ReadWriteMany" => "RWX",
-        "ReadWriteOncePod" => "RWOP",
-        _ => "an unknown mode",
-    };
+    let short = |mode: &String| orlop_volume::modes::short(mode).unwrap_or("an unknown mode");
     modes.iter().map(short).collect::<Vec<_>>().join(",")
 }
 

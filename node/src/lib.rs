@@ -24,7 +24,5 @@ pub mod resource_field;
 pub mod rooted_fs;
 pub mod runtime;
 pub mod scrub;
-#[cfg(test)]
-mod testing;
 pub mod volume;
 pub mod volumes;

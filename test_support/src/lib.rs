@@ -3,7 +3,7 @@
 //! [`FakeApi`] is an API server in memory: a tower service behind a real [`kube::Client`], with versions,
 //! finalizers, status subresources, watches and faults on demand. With tokio's paused time a scenario is
 //! deterministic, and [`FakeApi::settle`] returns when every task waits. [`TestDriver`] is a CSI driver in
-//! memory.
+//! memory. [`privileges`] skips tests that the machine does not allow.
 //!
 //! A dev-dependency only.
 
@@ -13,6 +13,7 @@ mod driver;
 mod driver_node;
 mod fake_api;
 mod http_side;
+pub mod privileges;
 mod store;
 
 pub use driver::{DriverVolume, Failing, TestDriver};

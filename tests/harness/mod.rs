@@ -17,7 +17,5 @@ pub(crate) mod http;
 pub(crate) mod kubectl;
 pub(crate) mod machine;
 pub(crate) mod plane;
-#[path = "../../node/src/testing.rs"]
-pub(crate) mod privileges;
 pub(crate) mod process;
 pub(crate) mod wait;

@@ -6,6 +6,16 @@ use std::fmt;
 const NAMES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
 const SHORT: [&str; 4] = ["RWO", "ROX", "RWX", "RWOP"];
 
+/// The short name of an access mode, for example `RWO`, or `None` if the mode is unknown.
+pub fn short(mode: &str) -> Option<&'static str> {
+    NAMES.iter().position(|known| *known == mode).map(|bit| SHORT[bit])
+}
+
+/// The access mode that a short name stands for, or `None` if the short name is unknown.
+pub fn long(short: &str) -> Option<&'static str> {
+    SHORT.iter().position(|known| *known == short).map(|bit| NAMES[bit])
+}
+
 /// A set of access modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModeSet(u8);

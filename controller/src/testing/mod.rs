@@ -2,6 +2,7 @@
 
 mod fake_api;
 mod faults;
+pub(crate) mod notation;
 
 pub(crate) use fake_api::FakeApi;
 pub(crate) use faults::survives_faults;

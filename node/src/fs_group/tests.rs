@@ -16,7 +16,7 @@ use super::*;
 const QUICK: ProgressInterval = ProgressInterval { first: Duration::ZERO, then: Duration::ZERO };
 
 fn wanted() -> FsGroupChange {
-    let gid = if crate::testing::has_root("a change of the group") {
+    let gid = if orlop_test_support::privileges::has_root("a change of the group") {
         4711
     } else {
         rustix::process::getegid().as_raw()
@@ -251,7 +251,7 @@ fn name_swapped_between_stat_and_open_does_not_lead_out() {
 #[test]
 fn mounts_below_the_volume_are_skipped() {
     use crate::mount::{Force, LinuxMounter, Mount, Mounter, Origin};
-    if !crate::testing::has_root("mounts below a volume") {
+    if !orlop_test_support::privileges::has_root("mounts below a volume") {
         return;
     }
     struct Unmount<'a>(&'a LinuxMounter, PathBuf);

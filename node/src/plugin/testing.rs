@@ -89,7 +89,7 @@ impl Fixture {
 
     /// The same, with other program paths.
     pub(super) fn with_programs(programs: impl FnOnce(&Path) -> Programs) -> Option<Self> {
-        if !crate::testing::has_root("real mounts of a plugin") {
+        if !orlop_test_support::privileges::has_root("real mounts of a plugin") {
             return None;
         }
         Some(Self::new(|root| {

@@ -237,7 +237,7 @@ fn bind_mounts_of_the_same_file_system_are_detected() {
             let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
         }
     }
-    if !crate::testing::has_root("mounts below a directory that is deleted") {
+    if !orlop_test_support::privileges::has_root("mounts below a directory that is deleted") {
         return;
     }
     for walk in BOTH {

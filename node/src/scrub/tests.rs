@@ -308,7 +308,7 @@ fn mounts_below_the_volume_are_not_touched() {
         options: Vec::new(),
         read_only: false,
     };
-    if !crate::testing::has_root("a real mount below a volume that is scrubbed") {
+    if !orlop_test_support::privileges::has_root("a real mount below a volume that is scrubbed") {
         let points = [point(target.to_str().unwrap(), "tmpfs", "tmpfs")];
         assert!(room.scrub(&points).is_err());
         assert_eq!(room.left(), 4);

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::attach::volume::{Key, digest};
+use crate::testing::notation::{access_modes, key};
 use orlop_client::names::ANN_CONTROLLER_MANAGED_ATTACH;
 use orlop_volume::attachment::name_of_digest;
 use orlop_volume::csi::handle::unique_name;
@@ -89,19 +90,12 @@ fn volume(name: &str, words: &[&str]) -> Value {
         }
     };
     volume["spec"][field] = source;
-    let mode = |short: &str| match short {
-        "RWO" => "ReadWriteOnce",
-        "ROX" => "ReadOnlyMany",
-        "RWX" => "ReadWriteMany",
-        "RWOP" => "ReadWriteOncePod",
-        other => panic!("{other}"),
-    };
-    volume["spec"]["accessModes"] = words[1].split(',').map(mode).collect();
+    volume["spec"]["accessModes"] = access_modes(words[1]);
     for word in &words[2..] {
         match word.split_once('=') {
             Some(("ref", claim)) => {
-                let (key, uid) = claim.split_once(':').unwrap();
-                let (namespace, name) = key.split_once('/').unwrap();
+                let (claim, uid) = claim.split_once(':').unwrap();
+                let (namespace, name) = key(claim);
                 volume["spec"]["claimRef"] = json!({"namespace": namespace, "name": name, "uid": uid});
             }
             Some(("zone", zone)) => {
@@ -119,15 +113,15 @@ fn volume(name: &str, words: &[&str]) -> Value {
     volume
 }
 
-fn claim(key: &str, words: &[&str]) -> Value {
-    let (namespace, name) = key.split_once('/').unwrap();
+fn claim(claim: &str, words: &[&str]) -> Value {
+    let (namespace, name) = key(claim);
     let volume = words[1].strip_prefix("volume=").unwrap();
     json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": namespace, "name": name, "uid": words[0]},
         "spec": {"volumeName": volume}, "status": {"phase": "Bound"}})
 }
 
-fn pod(key: &str, words: &[&str]) -> Value {
-    let (namespace, name) = key.split_once('/').unwrap();
+fn pod(pod: &str, words: &[&str]) -> Value {
+    let (namespace, name) = key(pod);
     let mut pod = json!({"kind": "Pod", "metadata": {"namespace": namespace, "name": name}, "spec": {"containers": []},
         "status": {"phase": "Running"}});
     let mut volumes = Vec::new();

@@ -11,14 +11,10 @@
 //! `-` is empty. A mark is an annotation by its short name, `yes` if it has no value. [`render`] is the inverse
 //! of [`parse`] and writes a fixed order, so objects are compared as lines; versions and times are omitted.
 
+use orlop_volume::modes;
 use serde_json::{Map, Value, json};
 
-const MODES: [(&str, &str); 4] = [
-    ("RWO", "ReadWriteOnce"),
-    ("ROX", "ReadOnlyMany"),
-    ("RWX", "ReadWriteMany"),
-    ("RWOP", "ReadWriteOncePod"),
-];
+use crate::testing::notation::{access_modes, key};
 
 /// Short names of annotations. Others are written in full.
 const MARKS: [(&str, &str); 11] = [
@@ -35,13 +31,12 @@ const MARKS: [(&str, &str); 11] = [
     ("selected-node", "volume.kubernetes.io/selected-node"),
 ];
 
-fn modes(text: &str) -> Value {
-    let long = |short: &str| MODES.iter().find(|(s, _)| *s == short).map_or(short, |(_, l)| l).to_owned();
-    if text == "-" { json!([]) } else { text.split(',').map(long).collect() }
+fn modes_or_none(text: &str) -> Value {
+    if text == "-" { json!([]) } else { access_modes(text) }
 }
 
 fn short_modes(value: &Value) -> String {
-    let short = |long: &str| MODES.iter().find(|(_, l)| *l == long).map_or(long, |(s, _)| s).to_owned();
+    let short = |long: &str| modes::short(long).unwrap_or(long).to_owned();
     let list: Vec<String> =
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(short).collect();
     if list.is_empty() { "-".to_owned() } else { list.join(",") }
@@ -140,7 +135,7 @@ pub(super) fn parse(line: &str) -> Value {
             let mut pv = json!({
                 "kind": "PersistentVolume",
                 "metadata": extras.metadata(None, name, Some(&format!("uid-of-{name}"))),
-                "spec": {"capacity": {"storage": size}, "accessModes": modes(offered),
+                "spec": {"capacity": {"storage": size}, "accessModes": modes_or_none(offered),
                     "persistentVolumeReclaimPolicy": extras.get("policy").unwrap_or("Retain"),
                     "volumeMode": extras.get("mode").unwrap_or("Filesystem")},
                 "status": {"phase": phase(phase_)},
@@ -150,8 +145,8 @@ pub(super) fn parse(line: &str) -> Value {
             set(&mut pv, ["spec", "nodeAffinity"], extras.get("affinity").map(json_of));
             set(&mut pv, ["status", "message"], text("msg"));
             if let Some(reference) = extras.get("ref") {
-                let (key, uid) = reference.split_once(':').unwrap_or((reference, ""));
-                let (namespace, name) = key.split_once('/').expect("a reference is NS/NAME[:UID]");
+                let (reference, uid) = reference.split_once(':').unwrap_or((reference, ""));
+                let (namespace, name) = key(reference);
                 pv["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name});
                 if !uid.is_empty() {
                     pv["spec"]["claimRef"]["uid"] = json!(uid);
@@ -163,12 +158,12 @@ pub(super) fn parse(line: &str) -> Value {
             }
             pv
         }
-        ["pvc", key, uid, size, wanted, phase_] => {
-            let (namespace, name) = key.split_once('/').expect("a claim is NS/NAME");
+        ["pvc", claim, uid, size, wanted, phase_] => {
+            let (namespace, name) = key(claim);
             let mut pvc = json!({
                 "kind": "PersistentVolumeClaim",
                 "metadata": extras.metadata(Some(namespace), name, Some(uid)),
-                "spec": {"resources": {"requests": {"storage": size}}, "accessModes": modes(wanted),
+                "spec": {"resources": {"requests": {"storage": size}}, "accessModes": modes_or_none(wanted),
                     "volumeMode": extras.get("mode").unwrap_or("Filesystem")},
                 "status": {"phase": phase(phase_)},
             });
@@ -180,7 +175,7 @@ pub(super) fn parse(line: &str) -> Value {
             if let Some(has) = extras.get("has") {
                 let mut parts = has.split('/');
                 let (offered, size, vac) = (parts.next(), parts.next(), parts.next());
-                set(&mut pvc, ["status", "accessModes"], offered.filter(|m| *m != "-").map(modes));
+                set(&mut pvc, ["status", "accessModes"], offered.filter(|m| *m != "-").map(modes_or_none));
                 set(
                     &mut pvc,
                     ["status", "capacity"],
@@ -206,8 +201,8 @@ pub(super) fn parse(line: &str) -> Value {
             }
             class
         }
-        ["pod", key, phase_] => {
-            let (namespace, name) = key.split_once('/').expect("a pod is NS/NAME");
+        ["pod", pod, phase_] => {
+            let (namespace, name) = key(pod);
             let claims = extras.get("claims").unwrap_or("").split(',').filter(|claim| !claim.is_empty());
             let volumes: Vec<Value> = claims
                 .map(|claim| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}}))

@@ -38,7 +38,7 @@ impl Drop for Image {
 }
 
 fn is_root() -> bool {
-    crate::testing::has_root("loop devices")
+    orlop_test_support::privileges::has_root("loop devices")
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Fixture {
         }
         fs::write(outer.join("file"), "outer").unwrap();
         let room = Self { mounter: LinuxMounter::with_programs(root.clone(), programs), root, outer, dir };
-        if crate::testing::has_root("mounts of Linux") {
+        if orlop_test_support::privileges::has_root("mounts of Linux") {
             return Some(room);
         }
         let error = room.mounter.mount(&room.memory("a")).unwrap_err().to_string();

@@ -438,7 +438,7 @@ async fn secrets_are_in_a_real_tmpfs() {
     let mut pod = pod();
     pod["spec"]["securityContext"] = json!({"fsGroup": 4242});
     let volume = json!({"name": "v", "secret": {"secretName": "s"}});
-    if !crate::testing::has_root("content in memory") {
+    if !orlop_test_support::privileges::has_root("content in memory") {
         assert!(room.set_up(&pod, volume).await.is_err());
         let path = room.root.join("pods/u-1/volumes/kubernetes.io~secret/v");
         assert_eq!(fs::read_dir(path).unwrap().count(), 0);

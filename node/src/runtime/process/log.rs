@@ -251,7 +251,7 @@ mod tests {
 
     impl Small {
         fn new(options: &std::ffi::CStr) -> Option<Self> {
-            if !crate::testing::has_root("logs on a full disk") {
+            if !orlop_test_support::privileges::has_root("logs on a full disk") {
                 return None;
             }
             let dir = tempfile::tempdir().unwrap();

@@ -53,7 +53,7 @@ impl Drop for MountsBelow {
 }
 
 fn is_root() -> bool {
-    crate::testing::has_root("mounts of the lab driver")
+    orlop_test_support::privileges::has_root("mounts of the lab driver")
 }
 
 impl Lab {

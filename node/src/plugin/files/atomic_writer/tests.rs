@@ -186,7 +186,7 @@ fn only_changed_content_is_written() {
 #[test]
 fn group_may_read_all_files() {
     let mut room = Fixture::new();
-    let is_root = crate::testing::has_root("a group and an owner that are not our own");
+    let is_root = orlop_test_support::privileges::has_root("a group and an owner that are not our own");
     let own = rustix::process::getegid().as_raw();
     let (group, uid) = if is_root { (4242, Some(4343)) } else { (own, None) };
     room.group = Some(group);

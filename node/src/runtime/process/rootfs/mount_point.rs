@@ -164,7 +164,9 @@ mod tests {
     fn swapped_directory_does_not_redirect_a_mount_point() {
         use std::os::unix::fs::PermissionsExt as _;
         use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-        if !crate::testing::has_root("a directory that is swapped while a mount point is made") {
+        if !orlop_test_support::privileges::has_root(
+            "a directory that is swapped while a mount point is made",
+        ) {
             return;
         }
         let dir = tempfile::tempdir().unwrap();

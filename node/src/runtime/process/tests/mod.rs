@@ -42,7 +42,7 @@ fn launcher() -> Vec<String> {
 
 /// Whether containers can be created here; reports a skipped test if not.
 fn can_run() -> bool {
-    crate::testing::has_root("containers")
+    orlop_test_support::privileges::has_root("containers")
 }
 
 struct Rig {

@@ -1,6 +1,5 @@
 //! Support for tests that need privileges. Without them such a test is skipped: it writes a line that begins with
-//! `SKIPPED` to standard error, and fails if privileges are required (`ORLOP_REQUIRE_ROOT=1` or `CI=true`). The
-//! end-to-end tests include this file too.
+//! `SKIPPED` to standard error, and fails if privileges are required (`ORLOP_REQUIRE_ROOT=1` or `CI=true`).
 
 use std::io::Write as _;
 
@@ -11,7 +10,7 @@ const REQUIRED: &str = "ORLOP_REQUIRE_ROOT";
 ///
 /// # Panics
 /// Root is required here.
-pub(crate) fn has_root(what: &str) -> bool {
+pub fn has_root(what: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
         left_out(what, "it needs root");
@@ -23,7 +22,7 @@ pub(crate) fn has_root(what: &str) -> bool {
 ///
 /// # Panics
 /// The test is required here.
-pub(crate) fn left_out(what: &str, why: &str) {
+pub fn left_out(what: &str, why: &str) {
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
     assert!(!is(REQUIRED, "1") && !is("CI", "true"), "{what}: {why}; and {REQUIRED}=1 or CI=true is set");
     let test = std::thread::current();
