@@ -39,7 +39,7 @@ impl KubeletTokens {
     }
 
     /// The user and the audiences of a token; none for another kind of token.
-    pub fn whose(
+    pub fn user_of(
         &self,
         token: &str,
         audiences: &[String],
@@ -94,7 +94,7 @@ mod tests {
             ("another kind", "abc", &[own], 100, None),
         ] {
             let audiences: Vec<String> = audiences.iter().map(|one| (*one).to_owned()).collect();
-            let got = tokens.whose(token, &audiences, at(now));
+            let got = tokens.user_of(token, &audiences, at(now));
             assert_eq!(got.as_ref().map(Result::is_ok), want, "{name}");
             if let Some(Ok((user, audiences))) = got {
                 assert_eq!((user.username.as_str(), audiences), (USER, vec![own.to_owned()]), "{name}");

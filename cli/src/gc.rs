@@ -82,11 +82,11 @@ fn told(report: &Report, dry_run: bool) -> (String, bool) {
     }
     let agent = if report.agent_runs { "the agent" } else { "the next agent" };
     for LeftVolume { volume, uid } in &report.left.volumes {
-        let whose = match uid {
+        let owner = match uid {
             Some(uid) => format!("of unknown pod {uid}"),
             None => "of no pod".to_owned(),
         };
-        say(true, format!("unmounted by {agent}: volume {volume} ({whose})"));
+        say(true, format!("unmounted by {agent}: volume {volume} ({owner})"));
     }
     let has_acted = !dry_run && !report.agent_runs;
     for finding in &report.left.findings {

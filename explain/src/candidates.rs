@@ -12,10 +12,10 @@ use orlop_volume::fit::{self, Misfit, RequiredLabels};
 use orlop_volume::object;
 
 use super::cluster_view::ClusterView;
+use super::eligible_nodes::AllowedNodes;
 use super::facts::{Against, ClaimRequest, Facts, Near, SelectorCache};
 use super::fix;
 use super::model::{Candidate, Candidates, Rule, RuleCount, RuleVerdict};
-use super::places::AllowedNodes;
 use super::words;
 
 /// Number of volumes that are reported in full.
@@ -92,23 +92,23 @@ impl Survey {
     }
 }
 
-/// Judges every volume for a claim. `places`: where the volume must be usable; `None` for anywhere.
+/// Judges every volume for a claim. `eligible`: where the volume must be usable; `None` for anywhere.
 pub fn judge(
     world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
-    places: Option<&AllowedNodes>,
+    eligible: Option<&AllowedNodes>,
 ) -> FoundVolumes {
     let (asked, mut memory) = (ClaimRequest::of(claim), SelectorCache::new());
     let mut survey = Survey::default();
     world.facts(&mut |facts| {
         let mut against = facts.against(&asked, &mut memory);
-        if let Some(places) = places {
-            let accepted = match facts.near(&places.held) {
+        if let Some(eligible) = eligible {
+            let accepted = match facts.near(&eligible.held) {
                 Near::Yes => true,
                 Near::No => false,
                 // Only volumes that fit otherwise are decoded; the nearest are checked again below.
                 Near::Ask if against.count > 0 => true,
-                Near::Ask => world.volume(&facts.name).is_some_and(|volume| places.accept(&volume)),
+                Near::Ask => world.volume(&facts.name).is_some_and(|volume| eligible.accept(&volume)),
             };
             if !accepted {
                 against.add(Rule::NodeAffinity);
@@ -126,7 +126,7 @@ pub fn judge(
         survey.by_rule.iter().map(|(rule, count)| RuleCount { rule: *rule, count: *count }).collect();
     by_rule.sort_by_key(|one| (std::cmp::Reverse(one.count), one.rule));
     let nearest =
-        nearest.iter().map(|(_, volume)| candidate(world, volume, claim, asked.wanted(), places)).collect();
+        nearest.iter().map(|(_, volume)| candidate(world, volume, claim, asked.wanted(), eligible)).collect();
     FoundVolumes { candidates: Candidates { total, fit, by_rule, nearest }, fitting, ours }
 }
 
@@ -136,14 +136,14 @@ pub fn candidate(
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
     wanted: &RequiredLabels,
-    places: Option<&AllowedNodes>,
+    eligible: Option<&AllowedNodes>,
 ) -> Candidate {
-    let verdicts = verdicts(volume, claim, wanted, places);
+    let verdicts = verdicts(volume, claim, wanted, eligible);
     let first = verdicts.iter().find(|verdict| !verdict.ok).map(|verdict| verdict.rule);
     let against: Vec<Rule> =
         verdicts.iter().filter(|verdict| !verdict.ok).map(|verdict| verdict.rule).collect();
     let fix =
-        if against.is_empty() { None } else { fix::of_candidate(world, volume, claim, &against, places) };
+        if against.is_empty() { None } else { fix::of_candidate(world, volume, claim, &against, eligible) };
     Candidate { volume: object::name(&volume.metadata).to_owned(), verdicts, first, fix }
 }
 
@@ -152,7 +152,7 @@ pub fn verdicts(
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
     wanted: &RequiredLabels,
-    places: Option<&AllowedNodes>,
+    eligible: Option<&AllowedNodes>,
 ) -> Vec<RuleVerdict> {
     let ours = object::points_to(volume, claim);
     let mut all = Vec::with_capacity(10);
@@ -181,16 +181,18 @@ pub fn verdicts(
         tell(Rule::Selector, fit::labels_differ(volume, wanted), "its labels match".to_owned());
         tell(Rule::Class, fit::class_differs(volume, claim), "its storage class matches".to_owned());
     }
-    if let Some(places) = places {
-        let (ok, only) = (places.accept(volume), words::affinity(volume));
-        let message = match (ok, places.nodes.is_empty()) {
-            (true, _) => format!("it can be used on {only}, and {} can run there", places.whose),
-            (false, true) => format!("it can be used on {only}; {} can run on no node at all", places.whose),
+    if let Some(eligible) = eligible {
+        let (ok, only) = (eligible.accept(volume), words::affinity(volume));
+        let message = match (ok, eligible.nodes.is_empty()) {
+            (true, _) => format!("it can be used on {only}, and {} can run there", eligible.subject),
+            (false, true) => {
+                format!("it can be used on {only}; {} can run on no node at all", eligible.subject)
+            }
             (false, false) => {
                 format!(
                     "it can be used on {only}; {} can only run on {}",
-                    places.whose,
-                    words::list(&places.nodes)
+                    eligible.subject,
+                    words::list(&eligible.nodes)
                 )
             }
         };

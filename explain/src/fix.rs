@@ -16,17 +16,17 @@ use orlop_volume::fit;
 use orlop_volume::object::{self, VolumeMode, VolumePhase};
 
 use super::cluster_view::ClusterView;
+use super::eligible_nodes::{AllowedNodes, may_run};
 use super::model::{Fix, Reference, Rule};
-use super::places::{AllowedNodes, may_run};
 use super::words;
 
-/// The change that resolves all of these rules. `places`: where the claim's pod may run, if that matters.
+/// The change that resolves all of these rules. `eligible`: where the claim's pod may run, if that matters.
 pub fn of_candidate(
     world: &dyn ClusterView,
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
     against: &[Rule],
-    places: Option<&AllowedNodes>,
+    eligible: Option<&AllowedNodes>,
 ) -> Option<Fix> {
     let mut change = Change::default();
     if against.iter().all(|rule| change.take_away(world, volume, claim, *rule).is_some()) {
@@ -34,7 +34,7 @@ pub fn of_candidate(
     }
     match against {
         [Rule::Terminating] => recreate_volume(world, volume, claim),
-        [Rule::NodeAffinity] => recreate_pod(world, volume, places?.pod.as_ref()?),
+        [Rule::NodeAffinity] => recreate_pod(world, volume, eligible?.pod.as_ref()?),
         rules if rules.iter().all(|rule| matches!(rule, Rule::VolumeMode | Rule::AttributesClass)) => {
             let name = object::name(&volume.metadata);
             let mut spec = Map::new();
@@ -221,7 +221,7 @@ impl Change {
                 if VolumePhase::of(volume).is_reclaiming() && object::reclaim_policy(volume) != "Retain" {
                     return None;
                 }
-                let whose = match key == object::claim_key(claim) {
+                let owner = match key == object::claim_key(claim) {
                     true => format!("an earlier claim {key}"),
                     false => format!("claim {key}, which was deleted"),
                 };
@@ -234,7 +234,7 @@ impl Change {
                     | VolumePhase::Bound
                     | VolumePhase::Released
                     | VolumePhase::Failed
-                    | VolumePhase::Unknown => format!("it still has the data of {whose}"),
+                    | VolumePhase::Unknown => format!("it still has the data of {owner}"),
                 });
                 self.reserve(claim);
             }

@@ -14,8 +14,8 @@ use orlop_controller::scheduler::filter::taints::tolerates;
 use orlop_volume::object::volume_name;
 
 use super::cluster_view::ClusterView;
+use super::eligible_nodes::may_run;
 use super::model::{Cause, Code, Fix, Reference, Severity, Why};
-use super::places::may_run;
 use super::words;
 
 /// Explains a node that is not being deleted.

@@ -11,8 +11,8 @@ use orlop_volume::fit::request;
 use orlop_volume::object;
 
 use super::cluster_view::{ClusterView, seen};
+use super::eligible_nodes::{AllowedNodes, chosen_node};
 use super::model::{Cause, Code, Reference, Severity, Why};
-use super::places::{AllowedNodes, chosen_node};
 use super::words;
 
 /// The provisioner of classes without dynamic provisioning.
@@ -138,13 +138,13 @@ pub(super) fn attributes_class(world: &dyn ClusterView, claim: &PersistentVolume
     why.push(Severity::Attention, Cause::new(Code::AttributesClassMissing, message, vec![object]));
 }
 
-/// Explains that the driver reports too little capacity wherever the claim's pod may run. `places`: where the pod
+/// Explains that the driver reports too little capacity wherever the claim's pod may run. `eligible`: where the pod
 /// may run.
 pub(super) fn room(
     world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
-    places: &AllowedNodes,
+    eligible: &AllowedNodes,
     why: &mut Why,
 ) {
     let driver = class.provisioner.as_str();
@@ -158,7 +158,7 @@ pub(super) fn room(
     };
     let near = told.iter().filter(|one| {
         let nodes = Selects::read(one.node_topology.as_ref());
-        places.labels.iter().any(|labels| nodes.matches(labels))
+        eligible.labels.iter().any(|labels| nodes.matches(labels))
     });
     let (most, anywhere) =
         (near.filter_map(|one| size(one)).max(), told.iter().filter_map(|one| size(one)).max());
@@ -166,8 +166,10 @@ pub(super) fn room(
         return;
     }
     let here = match &most {
-        Some(most) => format!("has capacity for a volume of at most {most} where {} can run", places.whose),
-        None => format!("reports no capacity where {} can run", places.whose),
+        Some(most) => {
+            format!("has capacity for a volume of at most {most} where {} can run", eligible.subject)
+        }
+        None => format!("reports no capacity where {} can run", eligible.subject),
     };
     let elsewhere = match anywhere.filter(|most| *most >= wants) {
         Some(most) => format!(" Other nodes have capacity for {most}: schedule the pod there."),

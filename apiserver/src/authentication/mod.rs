@@ -47,7 +47,7 @@ impl Auth {
 
     /// The user of a token, and for which of the requested audiences it is valid (none: for this server). The error is
     /// upstream's text for the client.
-    pub(crate) fn whose_token(
+    pub(crate) fn user_of_token(
         &self,
         token: &str,
         audiences: &[String],
@@ -63,7 +63,7 @@ impl Auth {
                 Err(INVALID.to_owned())
             };
         }
-        match self.accounts.as_ref().and_then(|accounts| accounts.whose(token, audiences)) {
+        match self.accounts.as_ref().and_then(|accounts| accounts.user_of(token, audiences)) {
             Some(Ok(found)) => Ok(found),
             Some(Err(error)) => Err(format!("[{INVALID}, {error}]")),
             None => Err(INVALID.to_owned()),
@@ -73,8 +73,8 @@ impl Auth {
     /// The service account of a request's token; `None` without a token or for another kind of token.
     fn account_of(&self, request: &Request) -> Option<Result<UserInfo, ApiError>> {
         let token = std::str::from_utf8(bearer_token(request.headers())?).ok()?;
-        let whose = self.accounts.as_ref()?.whose(token, &[])?;
-        Some(whose.map(|(user, _)| user).map_err(|error| {
+        let user = self.accounts.as_ref()?.user_of(token, &[])?;
+        Some(user.map(|(user, _)| user).map_err(|error| {
             tracing::debug!(%error, "a token of a service account is refused");
             ApiError::unauthorized()
         }))

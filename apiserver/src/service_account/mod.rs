@@ -79,7 +79,7 @@ impl Accounts {
 
     /// The user of a token and its audiences among the requested ones (none requested: this server); none if this is no service
     /// account token.
-    pub(crate) fn whose(
+    pub(crate) fn user_of(
         &self,
         token: &str,
         audiences: &[String],

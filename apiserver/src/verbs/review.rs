@@ -33,7 +33,7 @@ pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiE
         return Err(ApiError::invalid("", request.names().group, "", &errors));
     }
     let answer = match review {
-        Review::Token => whose_token(request, question)?,
+        Review::Token => user_of_token(request, question)?,
         Review::SelfSubject => who_asks(request),
         Review::SelfSubjectRules => what_may(request, &question)?,
         Review::SubjectAccess | Review::LocalSubjectAccess => {
@@ -107,7 +107,7 @@ fn user_info(user: &UserInfo) -> Value {
     Value::Object(shown)
 }
 
-fn whose_token(request: &Request, mut question: Object) -> Result<Object, ApiError> {
+fn user_of_token(request: &Request, mut question: Object) -> Result<Object, ApiError> {
     let token = question.str_at(&["spec", "token"]);
     if token.is_empty() {
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
@@ -117,8 +117,8 @@ fn whose_token(request: &Request, mut question: Object) -> Result<Object, ApiErr
         .and_then(Value::as_array)
         .map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
         .unwrap_or_default();
-    let of_server = request.server.kubelet_tokens.whose(token, &audiences, request.now());
-    let found = of_server.unwrap_or_else(|| request.server.config.auth.whose_token(token, &audiences));
+    let of_server = request.server.kubelet_tokens.user_of(token, &audiences, request.now());
+    let found = of_server.unwrap_or_else(|| request.server.config.auth.user_of_token(token, &audiences));
     let status = match found {
         Ok((user, audiences)) => {
             json!({"authenticated": true, "user": user_info(&user), "audiences": audiences})

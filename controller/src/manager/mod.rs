@@ -88,7 +88,7 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
     ControllerEntry {
         name: controller::SERVICE_ACCOUNT,
         alias: Some("serviceaccount"),
-        run: namespace_defaults::accounts::run,
+        run: namespace_defaults::service_accounts::run,
     },
     ControllerEntry {
         name: controller::ROOT_CA_PUBLISHER,

@@ -1,12 +1,12 @@
-//! The default objects of every active namespace: the ServiceAccount `default` ([`accounts`]) and the certificate
+//! The default objects of every active namespace: the ServiceAccount `default` ([`service_accounts`]) and the certificate
 //! bundle that clients use to verify the server ([`root_ca`]). Both are created with the namespace and recreated
 //! when deleted.
 //!
 //! Only objects of that one name are watched, not all objects of the kind (upstream:
 //! pkg/controller/serviceaccount, pkg/controller/certificates/rootcacertpublisher).
 
-pub mod accounts;
 pub mod root_ca;
+pub mod service_accounts;
 
 use std::fmt::Debug;
 

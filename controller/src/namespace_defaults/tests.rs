@@ -24,7 +24,7 @@ async fn every_active_namespace_gets_an_account_and_a_root_ca() {
     api.seed(namespace("a"));
     api.seed(json!({"kind": "Namespace", "metadata": {"name": "going", "deletionTimestamp": "2026-01-01T00:00:00Z"},
         "status": {"phase": "Terminating"}}));
-    let _running = api.start(&[accounts::run, root_ca::run], with_ca());
+    let _running = api.start(&[service_accounts::run, root_ca::run], with_ca());
     api.settle().await;
     api.create(namespace("b"));
     api.settle().await;
@@ -45,7 +45,7 @@ async fn deleted_or_changed_defaults_are_restored() {
     api.seed(
         json!({"kind": "ConfigMap", "metadata": {"namespace": "a", "name": "other"}, "data": {"k": "v"}}),
     );
-    let _running = api.start(&[accounts::run, root_ca::run], with_ca());
+    let _running = api.start(&[service_accounts::run, root_ca::run], with_ca());
     api.settle().await;
     assert!(api.delete("serviceaccounts", "a/default"));
     assert!(api.delete("configmaps", "a/kube-root-ca.crt"));
@@ -64,7 +64,7 @@ async fn failed_creation_is_retried() {
     for resource in ["serviceaccounts", "configmaps"] {
         api.fail(Fault { verb: "create", resource, skip: 0, kind: FaultKind::Broken });
     }
-    let _running = api.start(&[accounts::run, root_ca::run], Options::default());
+    let _running = api.start(&[service_accounts::run, root_ca::run], Options::default());
     api.settle().await;
     assert_eq!((api.list("serviceaccounts").len(), api.list("configmaps").len()), (1, 1));
     assert_eq!(api.pending_faults(), 0);

@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 
-use super::known::NodeStates;
+use super::node_states::NodeStates;
 use super::pulse::Pulse;
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::Informer;

@@ -15,8 +15,8 @@
 
 pub mod eviction;
 pub mod health;
-pub mod known;
 pub mod lifecycle;
+pub mod node_states;
 pub mod nodes;
 pub mod pods;
 pub mod pulse;
@@ -36,8 +36,8 @@ use orlop_client::api::Api;
 use tokio::time::Instant;
 
 use self::health::Grace;
-use self::known::{NodeStates, Wake};
 use self::lifecycle::Lifecycle;
+use self::node_states::{NodeStates, Wake};
 use self::pulse::Pulse;
 use self::zones::{EvictionRates, Zones};
 use crate::context::{Context, ControllerError};

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::health::Readiness;
-use super::known::NodeHealth;
 use super::lifecycle::{Lifecycle, NodeError};
+use super::node_states::NodeHealth;
 use super::{pods, wanted};
 use orlop_client::client::{is_not_found, status_of};
 use orlop_client::names::NAMESPACE_NODE_LEASE;

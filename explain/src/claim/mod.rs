@@ -20,9 +20,9 @@ use orlop_volume::object::{self, ClaimPhase, claim_key, volume_name};
 
 use super::candidates::{self, FoundVolumes};
 use super::cluster_view::ClusterView;
+use super::eligible_nodes::AllowedNodes;
 use super::fix;
 use super::model::{Cause, Code, Fix, Reference, Rule, Severity, Why};
-use super::places::AllowedNodes;
 use super::provisioning;
 use super::words;
 
@@ -42,9 +42,9 @@ pub fn explain(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, why:
     };
     let searches =
         volume_name(claim).is_empty() && !object::has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED);
-    let places = if searches && delayed { AllowedNodes::of(world, claim) } else { None };
+    let eligible = if searches && delayed { AllowedNodes::of(world, claim) } else { None };
     let FoundVolumes { candidates, fitting, ours } = match searches {
-        true => candidates::judge(world, claim, places.as_ref()),
+        true => candidates::judge(world, claim, eligible.as_ref()),
         false => FoundVolumes::default(),
     };
     // If the class waits for a pod, the scheduler chooses the volume: only a volume reserved for the claim counts.
@@ -84,7 +84,7 @@ pub fn explain(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, why:
             );
         }
         ClaimSituation::WaitsForConsumer => {
-            this.waits_for_pod(why, ours.as_ref(), places.as_ref(), fitting.as_ref());
+            this.waits_for_pod(why, ours.as_ref(), eligible.as_ref(), fitting.as_ref());
         }
         ClaimSituation::WantsProvisioning => {
             this.unfit_reservation(why, ours.as_ref());
@@ -164,7 +164,7 @@ impl Asking<'_> {
         &self,
         why: &mut Why,
         ours: Option<&(Arc<PersistentVolume>, bool)>,
-        places: Option<&AllowedNodes>,
+        eligible: Option<&AllowedNodes>,
         fitting: Option<&Arc<PersistentVolume>>,
     ) {
         self.unfit_reservation(why, ours);
@@ -176,8 +176,8 @@ impl Asking<'_> {
         }
         if let Some(class) = class.as_ref().filter(|_| !is_static) {
             source::explain(self.world, self.claim, Some(class), why);
-            if let Some(places) = places.filter(|_| fitting.is_none()) {
-                provisioning::room(self.world, self.claim, class, places, why);
+            if let Some(eligible) = eligible.filter(|_| fitting.is_none()) {
+                provisioning::room(self.world, self.claim, class, eligible, why);
             }
         }
         let pods = self.world.pods_of_claim(&claim_key(self.claim));

@@ -12,7 +12,7 @@ use super::high_water::{self, HighWaterFile};
 use super::identity::{self, Identity};
 use super::lock::Lock;
 use super::loss_record::{self, AcceptedLoss, Stage};
-use super::places::{Places, RESTORE};
+use super::paths::{RESTORE, StorePaths};
 use super::recover::{Recovered, recover_with};
 use super::{Options, journal, scan, snapshot};
 use crate::snapshot::Index;
@@ -29,33 +29,33 @@ const LEAP: u64 = 1_000_000_000;
 pub fn accept_loss(dir: impl AsRef<Path>, options: &Options) -> Result<AcceptedLoss, OpenError> {
     let dir = dir.as_ref();
     let _lock = Lock::take(dir, options.lock_wait)?;
-    let places = Places::below(dir);
+    let paths = StorePaths::below(dir);
     let files = &*options.files;
     let store = match identity::read(files, dir)? {
         Identity::Store(store) | Identity::Older(store) => store,
         Identity::Missing | Identity::Broken => {
-            return Err(places.damaged(format!("the file STORE is missing or damaged; {RESTORE}")));
+            return Err(paths.damaged(format!("the file STORE is missing or damaged; {RESTORE}")));
         }
     };
     let marked = match high_water::read(files, dir, store)? {
         HighWaterFile::Mark(mark) => mark.revision,
         HighWaterFile::Missing | HighWaterFile::Damaged | HighWaterFile::Other(_) => Revision::ZERO,
     };
-    let RemainingState { kept, time_ms, index, is_ahead } = remaining(&places, options, store)?;
-    let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
+    let RemainingState { kept, time_ms, index, is_ahead } = remaining(&paths, options, store)?;
+    let snapshots = snapshot::list(files, &paths.snapshots).map_err(paths.io("list", &paths.snapshots))?;
     let acknowledged = marked.max(snapshots.last().copied().unwrap_or_default());
     if !is_ahead && acknowledged <= kept {
-        return Err(places.damaged(format!(
+        return Err(paths.damaged(format!(
             "nothing is known to be lost: it ends at revision {kept}; there is nothing to accept"
         )));
     }
     let continues = Revision(acknowledged.max(kept).0 + LEAP);
     let loss = AcceptedLoss { kept, acknowledged, continues };
     loss_record::write(files, dir, store, loss, Stage::Pending)?;
-    snapshot::write(files, &places.snapshots, store, continues, time_ms, &index)
-        .map_err(places.io("write a snapshot to", &places.snapshots))?;
-    journal::create_segment(files, &places.journal, store, continues.next(), 0)
-        .map_err(places.io("create a segment in", &places.journal))?;
+    snapshot::write(files, &paths.snapshots, store, continues, time_ms, &index)
+        .map_err(paths.io("write a snapshot to", &paths.snapshots))?;
+    journal::create_segment(files, &paths.journal, store, continues.next(), 0)
+        .map_err(paths.io("create a segment in", &paths.journal))?;
     loss_record::write(files, dir, store, loss, Stage::Done)?;
     tracing::warn!(%kept, %acknowledged, %continues, "a loss of acknowledged writes was accepted");
     Ok(loss)
@@ -70,20 +70,19 @@ struct RemainingState {
     is_ahead: bool,
 }
 
-fn remaining(places: &Places<'_>, options: &Options, store: StoreId) -> Result<RemainingState, OpenError> {
+fn remaining(paths: &StorePaths<'_>, options: &Options, store: StoreId) -> Result<RemainingState, OpenError> {
     let files = &*options.files;
-    let error = match recover_with::<()>(places.root, options, true) {
+    let error = match recover_with::<()>(paths.root, options, true) {
         Ok(Recovered { head: kept, time_ms, index, .. }) => {
             return Ok(RemainingState { kept, time_ms, index, is_ahead: false });
         }
         Err(error) => error,
     };
     // A snapshot newer than the journal is the newest state there is.
-    let scan =
-        scan::scan(files, places.root, &places.journal, store, loss_record::read(places, files, store)?)?;
-    let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
+    let scan = scan::scan(files, paths.root, &paths.journal, store, loss_record::read(paths, files, store)?)?;
+    let snapshots = snapshot::list(files, &paths.snapshots).map_err(paths.io("list", &paths.snapshots))?;
     for revision in snapshots.into_iter().rev().filter(|revision| *revision > scan.last()) {
-        if let Ok(saved) = snapshot::read::<()>(files, &places.snapshots, store, revision)? {
+        if let Ok(saved) = snapshot::read::<()>(files, &paths.snapshots, store, revision)? {
             return Ok(RemainingState {
                 kept: revision,
                 time_ms: saved.time_ms,

@@ -12,7 +12,7 @@ use super::frame::StoreId;
 use super::guard::{deadline, guarded};
 use super::high_water::{self, HighWaterFile, HighWaterMark};
 use super::identity::{self, Identity};
-use super::places::{Places, RESTORE};
+use super::paths::{RESTORE, StorePaths};
 use super::recover::{check_mark, check_segments, compacted_between};
 use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
@@ -136,7 +136,7 @@ pub fn check(dir: impl AsRef<Path>, options: &CheckOptions) -> Report {
             return Report { lines: Vec::new(), verdict };
         }
     }
-    let mut check = Check { places: Places::below(dir), options, lines: Vec::new(), repairs: Vec::new() };
+    let mut check = Check { paths: StorePaths::below(dir), options, lines: Vec::new(), repairs: Vec::new() };
     let verdict = match check.run() {
         Ok(verdict) => verdict,
         Err(error) => CheckOutcome::Refused(told(&error)),
@@ -154,7 +154,7 @@ struct Copied {
 }
 
 struct Check<'a> {
-    places: Places<'a>,
+    paths: StorePaths<'a>,
     options: &'a CheckOptions,
     lines: Vec<Line>,
     /// The repairs that opening would make.
@@ -165,58 +165,58 @@ impl Check<'_> {
     fn run(&mut self) -> Result<CheckOutcome, OpenError> {
         let options = &self.options.options;
         let files = &*options.files;
-        let root = self.places.root;
+        let root = self.paths.root;
         let found = identity::read(files, root)?;
         let segments =
-            scan::list(files, &self.places.journal).map_err(self.places.io("list", &self.places.journal))?;
-        let snapshots = snapshot::list(files, &self.places.snapshots)
-            .map_err(self.places.io("list", &self.places.snapshots))?;
+            scan::list(files, &self.paths.journal).map_err(self.paths.io("list", &self.paths.journal))?;
+        let snapshots = snapshot::list(files, &self.paths.snapshots)
+            .map_err(self.paths.io("list", &self.paths.snapshots))?;
         let store = match found {
             Identity::Store(store) | Identity::Older(store) => {
                 self.fine("STORE", format!("the store {store}"));
                 store
             }
-            Identity::Missing if dir_identity::was_never_used(&self.places, files)? => {
+            Identity::Missing if dir_identity::was_never_used(&self.paths, files)? => {
                 return Ok(CheckOutcome::Empty);
             }
             Identity::Missing | Identity::Broken => {
-                let store = scan::named(files, &segments).map_err(self.places.io("read", root))?;
+                let store = scan::named(files, &segments).map_err(self.paths.io("read", root))?;
                 let Some(store) = store else {
                     self.bad("STORE", "missing or damaged");
-                    return Err(self.places.damaged(format!("no file identifies the store; {RESTORE}")));
+                    return Err(self.paths.damaged(format!("no file identifies the store; {RESTORE}")));
                 };
                 self.repair("STORE", "missing or damaged; the journal has the store's id");
                 store
             }
         };
-        let given_up = loss_record::read(&self.places, files, store)?;
+        let given_up = loss_record::read(&self.paths, files, store)?;
         let snapshots: Vec<_> = snapshots.into_iter().filter(|revision| *revision >= given_up).collect();
         let mark = self.mark(store)?;
         let scan = self.journal(store, given_up);
         let usable = self.snapshots(store, &snapshots, scan.as_ref().ok());
         let scan = scan?;
-        check_segments(&self.places, &scan)?;
+        check_segments(&self.paths, &scan)?;
         let copy = self.served(store, &scan, &snapshots);
         let applied = copy.map(|copy| copy.applied);
         let head = scan.last().max(applied.unwrap_or_default());
         if applied.is_none() && scan.first() > Revision(1) && !usable {
-            return Err(self.places.damaged(format!(
+            return Err(self.paths.damaged(format!(
                 "its served copy cannot be used, and no snapshot reaches the journal; {RESTORE}"
             )));
         }
         if let Some(Copied { applied, oldest }) = copy.filter(|copy| copy.applied > scan.last()) {
             if oldest > scan.last() {
-                return Err(self.places.damaged(compacted_between(scan.last(), applied)));
+                return Err(self.paths.damaged(compacted_between(scan.last(), applied)));
             }
             self.repairs.push("the end of the journal, from the served copy".into());
         }
         if let Some(newest) = snapshots.last().filter(|newest| **newest > head) {
-            return Err(self.places.damaged(format!(
+            return Err(self.paths.damaged(format!(
                 "revision {newest} was acknowledged (there is a snapshot of it), but the journal ends at {head}; \
                  {RESTORE}"
             )));
         }
-        check_mark(&self.places, files, &scan, store, mark, head)?;
+        check_mark(&self.paths, files, &scan, store, mark, head)?;
         if self.repairs.is_empty() {
             return Ok(CheckOutcome::Sound { head });
         }
@@ -224,7 +224,7 @@ impl Check<'_> {
     }
 
     fn mark(&mut self, store: StoreId) -> Result<Option<HighWaterMark>, OpenError> {
-        match high_water::read(&*self.options.options.files, self.places.root, store)? {
+        match high_water::read(&*self.options.options.files, self.paths.root, store)? {
             HighWaterFile::Mark(mark) => {
                 self.fine(high_water::NAME, format!("revision {} was acknowledged", mark.revision));
                 Ok(Some(mark))
@@ -235,14 +235,14 @@ impl Check<'_> {
             }
             HighWaterFile::Other(other) => {
                 self.bad(high_water::NAME, format!("belongs to the store {other}"));
-                Err(self.places.damaged(format!("its high-water mark belongs to the store {other}")))
+                Err(self.paths.damaged(format!("its high-water mark belongs to the store {other}")))
             }
         }
     }
 
     fn journal(&mut self, store: StoreId, given_up: Revision) -> Result<Scan, OpenError> {
         let files = &*self.options.options.files;
-        let scan = scan::scan(files, self.places.root, &self.places.journal, store, given_up);
+        let scan = scan::scan(files, self.paths.root, &self.paths.journal, store, given_up);
         match &scan {
             Ok(scan) => {
                 for segment in &scan.segments {
@@ -264,10 +264,10 @@ impl Check<'_> {
     fn snapshots(&mut self, store: StoreId, snapshots: &[Revision], scan: Option<&Scan>) -> bool {
         let mut usable = false;
         for revision in snapshots {
-            let path = snapshot::path_of(&self.places.snapshots, *revision);
+            let path = snapshot::path_of(&self.paths.snapshots, *revision);
             let name = self.name(&path);
             let files = &*self.options.options.files;
-            match snapshot::read::<()>(files, &self.places.snapshots, store, *revision) {
+            match snapshot::read::<()>(files, &self.paths.snapshots, store, *revision) {
                 Ok(Ok(saved)) => {
                     self.fine(&name, format!("{} records at revision {revision}", saved.index.len()));
                     usable |= scan.is_some_and(|scan| revision.next() >= scan.first());
@@ -282,7 +282,7 @@ impl Check<'_> {
     /// Opens a copy of the served copy, and returns its contents if it is usable.
     fn served(&mut self, store: StoreId, scan: &Scan, snapshots: &[Revision]) -> Option<Copied> {
         let as_the_journal = Copied { applied: scan.last(), oldest: Revision::ZERO };
-        if !self.places.sled.exists() {
+        if !self.paths.sled.exists() {
             if scan.last() > Revision::ZERO || !snapshots.is_empty() {
                 self.repair("sled", "missing; it is rebuilt from the snapshot and the journal");
             }
@@ -293,10 +293,10 @@ impl Check<'_> {
             return Some(as_the_journal);
         };
         let copy = scratch.join(format!("orlop-check-{}", uuid::Uuid::new_v4()));
-        let result = copy_dir(&self.places.sled, &copy).map_err(ServedError::System).and_then(|()| {
+        let result = copy_dir(&self.paths.sled, &copy).map_err(ServedError::System).and_then(|()| {
             sled_dir::before_open(&copy)?;
             let (dir, options) = (copy.clone(), self.options.options.clone());
-            guarded("opening sled", deadline(self.places.root, &options), move || {
+            guarded("opening sled", deadline(self.paths.root, &options), move || {
                 let served = Served::open(&dir, options.lock_wait)?;
                 let loaded = verify::load::<()>(&served, store)?;
                 let nothing = Copied { applied: Revision::ZERO, oldest: Revision::ZERO };
@@ -330,7 +330,7 @@ impl Check<'_> {
     }
 
     fn name(&self, path: &Path) -> String {
-        path.strip_prefix(self.places.root).unwrap_or(path).display().to_string()
+        path.strip_prefix(self.paths.root).unwrap_or(path).display().to_string()
     }
 
     fn fine(&mut self, file: &str, what: impl Into<String>) {

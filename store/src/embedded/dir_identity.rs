@@ -8,30 +8,30 @@ use std::path::Path;
 use super::files::{Files, without_zeros};
 use super::frame::{HEADER, StoreId};
 use super::identity::{self, Identity};
-use super::places::{Places, RESTORE};
+use super::paths::{RESTORE, StorePaths};
 use super::{high_water, loss_record, scan, snapshot};
 use crate::{OpenError, Revision};
 
 /// Refuses a directory of another program before any file, including the lock, is created in it.
 pub(super) fn look(root: &Path, files: &dyn Files) -> Result<(), OpenError> {
-    let places = Places::below(root);
-    let names = files.list(root).map_err(places.io("list", root))?;
+    let paths = StorePaths::below(root);
+    let names = files.list(root).map_err(paths.io("list", root))?;
     if names.iter().any(|name| matches!(&**name, "STORE" | "journal" | "snapshot" | "sled")) {
         return Ok(());
     }
-    refuse_foreign(&places, files)
+    refuse_foreign(&paths, files)
 }
 
 /// Removes temporary files that were never renamed.
-pub(super) fn remove_unfinished(places: &Places<'_>, files: &dyn Files) -> Result<(), OpenError> {
-    for dir in [places.root, &places.snapshots, &places.journal] {
-        for name in files.list(dir).map_err(places.io("list", dir))? {
+pub(super) fn remove_unfinished(paths: &StorePaths<'_>, files: &dyn Files) -> Result<(), OpenError> {
+    for dir in [paths.root, &paths.snapshots, &paths.journal] {
+        for name in files.list(dir).map_err(paths.io("list", dir))? {
             if name.ends_with(".tmp") {
                 let path = dir.join(name);
                 match files.remove(&path) {
                     // The previous owner of the store may just have removed the file.
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                    result => result.map_err(places.io("remove", &path))?,
+                    result => result.map_err(paths.io("remove", &path))?,
                 }
             }
         }
@@ -40,52 +40,52 @@ pub(super) fn remove_unfinished(places: &Places<'_>, files: &dyn Files) -> Resul
 }
 
 /// Identifies the store of a directory, and returns whether the store has yet to be created.
-pub(super) fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreId, bool), OpenError> {
-    let found = identity::read(files, places.root)?;
+pub(super) fn identify(paths: &StorePaths<'_>, files: &dyn Files) -> Result<(StoreId, bool), OpenError> {
+    let found = identity::read(files, paths.root)?;
     match found {
         Identity::Store(store) | Identity::Older(store) => return Ok((store, false)),
         Identity::Missing | Identity::Broken => {}
     }
-    if found == Identity::Missing && was_never_used(places, files)? {
+    if found == Identity::Missing && was_never_used(paths, files)? {
         return Ok((StoreId::new(), true));
     }
-    let segments = scan::list(files, &places.journal).map_err(places.io("list", &places.journal))?;
-    let named = scan::named(files, &segments).map_err(places.io("read", &places.journal))?;
+    let segments = scan::list(files, &paths.journal).map_err(paths.io("list", &paths.journal))?;
+    let named = scan::named(files, &segments).map_err(paths.io("read", &paths.journal))?;
     let Some(store) = named else {
-        return Err(places.damaged(format!(
+        return Err(paths.damaged(format!(
             "the file STORE is missing or damaged, and no journal segment identifies the store; {RESTORE}"
         )));
     };
-    tracing::warn!(path = %places.root.display(), "the file STORE is missing or damaged; writing it again");
-    identity::write(files, places.root, store)?;
+    tracing::warn!(path = %paths.root.display(), "the file STORE is missing or damaged; writing it again");
+    identity::write(files, paths.root, store)?;
     Ok((store, false))
 }
 
 /// Whether a directory without the file `STORE` is empty, or contains only the leftovers of an interrupted
 /// creation: at most a first segment without an entry. A directory with other files, or with those of a
 /// store that was used, is refused.
-pub(super) fn was_never_used(places: &Places<'_>, files: &dyn Files) -> Result<bool, OpenError> {
-    let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
-    if !snapshots.is_empty() || places.sled.exists() {
+pub(super) fn was_never_used(paths: &StorePaths<'_>, files: &dyn Files) -> Result<bool, OpenError> {
+    let snapshots = snapshot::list(files, &paths.snapshots).map_err(paths.io("list", &paths.snapshots))?;
+    if !snapshots.is_empty() || paths.sled.exists() {
         return Ok(false);
     }
-    for (first, path) in scan::list(files, &places.journal).map_err(places.io("list", &places.journal))? {
-        let bytes = files.read(&path).map_err(places.io("read", &path))?.unwrap_or_default();
+    for (first, path) in scan::list(files, &paths.journal).map_err(paths.io("list", &paths.journal))? {
+        let bytes = files.read(&path).map_err(paths.io("read", &path))?.unwrap_or_default();
         if first != Revision(1) || without_zeros(&bytes) > HEADER {
             return Ok(false);
         }
     }
-    refuse_foreign(places, files)?;
+    refuse_foreign(paths, files)?;
     Ok(true)
 }
 
 /// Refuses a directory that contains other files.
-fn refuse_foreign(places: &Places<'_>, files: &dyn Files) -> Result<(), OpenError> {
+fn refuse_foreign(paths: &StorePaths<'_>, files: &dyn Files) -> Result<(), OpenError> {
     // The leftovers of a process killed before it had renamed the file STORE, and the files that a file
     // system keeps in its root directory.
     let ours =
         |name: &str| matches!(name, "LOCK" | "STORE.tmp" | "journal" | "snapshot" | "sled" | "lost+found");
-    let names = files.list(places.root).map_err(places.io("list", places.root))?;
+    let names = files.list(paths.root).map_err(paths.io("list", paths.root))?;
     let foreign: Vec<_> = names.into_iter().filter(|name| !ours(name)).collect();
     if foreign.is_empty() {
         return Ok(());
@@ -96,5 +96,5 @@ fn refuse_foreign(places: &Places<'_>, files: &dyn Files) -> Result<(), OpenErro
     } else {
         format!("it is no store of orlop, and it is not empty ({are}); choose an empty directory")
     };
-    Err(places.damaged(why))
+    Err(paths.damaged(why))
 }

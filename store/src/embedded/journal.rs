@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::disk_space::is_no_space;
 use super::files::{File, Files};
 use super::frame::{Entry, FrameWriter, HEADER, SegmentHeader, StoreId};
-use super::places::SEGMENT_SUFFIX;
+use super::paths::SEGMENT_SUFFIX;
 use super::preallocate::{FIRST_PREALLOCATED, Preallocator};
 use super::scan::{self, Scan, Segment, io};
 use super::segments::{Closed, Segments};

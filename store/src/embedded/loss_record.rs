@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::{self, Files};
 use super::frame::StoreId;
-use super::places::Places;
+use super::paths::StorePaths;
 use super::{journal, scan, snapshot};
 use crate::{OpenError, Revision};
 
@@ -30,20 +30,20 @@ pub(super) enum Stage {
 }
 
 /// The revision up to which the journal was discarded; zero when no loss was accepted.
-pub(crate) fn read(places: &Places<'_>, files: &dyn Files, store: StoreId) -> Result<Revision, OpenError> {
-    Ok(match stage(places, files, store)? {
+pub(crate) fn read(paths: &StorePaths<'_>, files: &dyn Files, store: StoreId) -> Result<Revision, OpenError> {
+    Ok(match stage(paths, files, store)? {
         Some((Stage::Done, continues)) => continues,
         Some((Stage::Pending, _)) | None => Revision::ZERO,
     })
 }
 
 fn stage(
-    places: &Places<'_>,
+    paths: &StorePaths<'_>,
     files: &dyn Files,
     store: StoreId,
 ) -> Result<Option<(Stage, Revision)>, OpenError> {
-    let path = places.root.join(NAME);
-    let Some(bytes) = files.read(&path).map_err(places.io("read", &path))? else { return Ok(None) };
+    let path = paths.root.join(NAME);
+    let Some(bytes) = files.read(&path).map_err(paths.io("read", &path))? else { return Ok(None) };
     let parsed = parse(store, &String::from_utf8_lossy(&bytes));
     if parsed.is_none() {
         tracing::warn!(path = %path.display(), "the record of an accepted loss is damaged");
@@ -52,37 +52,41 @@ fn stage(
 }
 
 /// Like `read`, and removes the files of an interrupted acceptance.
-pub(crate) fn settle(places: &Places<'_>, files: &dyn Files, store: StoreId) -> Result<Revision, OpenError> {
-    let continues = match stage(places, files, store)? {
+pub(crate) fn settle(
+    paths: &StorePaths<'_>,
+    files: &dyn Files,
+    store: StoreId,
+) -> Result<Revision, OpenError> {
+    let continues = match stage(paths, files, store)? {
         Some((Stage::Done, continues)) => return Ok(continues),
         Some((Stage::Pending, continues)) => continues,
         None => return Ok(Revision::ZERO),
     };
-    let path = places.root.join(NAME);
+    let path = paths.root.join(NAME);
     tracing::warn!(path = %path.display(), "the acceptance of a loss was interrupted; it is undone");
-    let segment = journal::segment_path(&places.journal, continues.next());
+    let segment = journal::segment_path(&paths.journal, continues.next());
     let fine_without = |result: std::io::Result<()>| match result {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         result => result,
     };
     for (dir, name) in
-        [(&places.snapshots, snapshot::path_of(&places.snapshots, continues)), (&places.journal, segment)]
+        [(&paths.snapshots, snapshot::path_of(&paths.snapshots, continues)), (&paths.journal, segment)]
     {
-        fine_without(files.remove(&name)).map_err(places.io("remove", &name))?;
+        fine_without(files.remove(&name)).map_err(paths.io("remove", &name))?;
         // The removals must be durable before the file that requests them is removed.
-        fine_without(files.sync_dir(dir)).map_err(places.io("sync", dir))?;
+        fine_without(files.sync_dir(dir)).map_err(paths.io("sync", dir))?;
     }
-    fine_without(files.remove(&path)).map_err(places.io("remove", &path))?;
+    fine_without(files.remove(&path)).map_err(paths.io("remove", &path))?;
     Ok(Revision::ZERO)
 }
 
 /// Removes the discarded files once the store opens without them.
-pub(crate) fn forget(places: &Places<'_>, files: &dyn Files, upto: Revision) {
-    let segments = scan::list(files, &places.journal).unwrap_or_default();
-    let snapshots = snapshot::list(files, &places.snapshots).unwrap_or_default();
+pub(crate) fn forget(paths: &StorePaths<'_>, files: &dyn Files, upto: Revision) {
+    let segments = scan::list(files, &paths.journal).unwrap_or_default();
+    let snapshots = snapshot::list(files, &paths.snapshots).unwrap_or_default();
     let segments = segments.into_iter().filter(|(first, _)| *first <= upto).map(|(_, path)| path);
     let snapshots = snapshots.into_iter().filter(|at| *at < upto);
-    let snapshots = snapshots.map(|at| snapshot::path_of(&places.snapshots, at));
+    let snapshots = snapshots.map(|at| snapshot::path_of(&paths.snapshots, at));
     let all: Vec<PathBuf> = segments.chain(snapshots).collect();
     for path in all {
         match files.remove(&path) {

@@ -8,7 +8,7 @@
 //! | `backlog`, `feed`, `upkeep` | feeding the served copy from the journal; compaction |
 //! | `read` | the log as one sequence: backlog and served copy |
 //! | `snapshot`, `snapshots` | logical snapshots, from which the served copy can be rebuilt; when they are taken |
-//! | `options`, `places` | the options of a store; its paths |
+//! | `options`, `paths` | the options of a store; its paths |
 //! | `recover`, `rebuild`, `verify`, `sled_dir`, `guard`, `identity`, `dir_identity`, `lock` | opening and verifying |
 //! | [`check`](mod@check) | a read-only check of a directory |
 //! | `high_water`, [`accepted_loss`], [`loss_record`] | detecting a lost end of the journal; accepting the loss |
@@ -37,7 +37,7 @@ mod lock;
 pub mod loss_record;
 mod offline;
 mod options;
-mod places;
+mod paths;
 mod read;
 mod rebuild;
 mod recover;

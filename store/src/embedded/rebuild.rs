@@ -9,7 +9,7 @@ use super::backlog::BATCH_BYTES;
 use super::feed::Feeder;
 use super::frame::StoreId;
 use super::guard::{deadline, guarded};
-use super::places::RESTORE;
+use super::paths::RESTORE;
 use super::recover::{Opening, Recovered, RecoveryError, Replay};
 use super::retention::RetentionMarks;
 use super::rows::{self, CurrentRow};
@@ -31,11 +31,11 @@ impl Opening<'_> {
         let Some(base) = base else {
             reasons.push(format!("the journal starts at revision {} only", self.scan.first()));
             reasons.push(RESTORE.into());
-            return Err(self.places.damaged(reasons.join("; ")));
+            return Err(self.paths.damaged(reasons.join("; ")));
         };
         self.check_mark(self.scan.last())?;
         let mut newest = None;
-        if self.places.sled.exists() {
+        if self.paths.sled.exists() {
             let aside = self.set_aside()?;
             newest = aside.file_name().map(|name| name.to_string_lossy().into_owned());
             tracing::error!(
@@ -48,8 +48,8 @@ impl Opening<'_> {
         } else {
             tracing::info!(from = %base.revision, "building the served copy from snapshot and journal");
         }
-        let (dir, store, patience) = (self.places.sled.clone(), self.store, self.options.lock_wait);
-        let deadline = deadline(self.places.root, self.options);
+        let (dir, store, patience) = (self.paths.sled.clone(), self.store, self.options.lock_wait);
+        let deadline = deadline(self.paths.root, self.options);
         let (revision, time_ms) = (base.revision, base.time_ms);
         let (feeder, index) = guarded("building the served copy", deadline, move || {
             let served = Arc::new(Served::open(&dir, patience)?);
@@ -57,7 +57,7 @@ impl Opening<'_> {
             restore(&feeder, store, &base)?;
             Ok((feeder, base.index))
         })
-        .map_err(|error| self.places.served(error))?;
+        .map_err(|error| self.paths.served(error))?;
         let state = Replay { feeder, index, time_ms };
         match self.finish(state, revision, Vec::new()) {
             Ok(mut recovered) => {
@@ -67,7 +67,7 @@ impl Opening<'_> {
             }
             Err(RecoveryError::Final(error)) => Err(error),
             Err(RecoveryError::Next(why)) => {
-                Err(self.places.damaged(format!("the rebuilt copy cannot be used: {why}")))
+                Err(self.paths.damaged(format!("the rebuilt copy cannot be used: {why}")))
             }
         }
     }
@@ -75,9 +75,9 @@ impl Opening<'_> {
     /// Removes damaged snapshots from the list of those available for a rebuild.
     fn forget_snapshots<V>(&self, recovered: &mut Recovered<V>, bad: &[Revision]) -> Result<(), OpenError> {
         for revision in bad {
-            let path = snapshot::path_of(&self.places.snapshots, *revision);
+            let path = snapshot::path_of(&self.paths.snapshots, *revision);
             let aside = path.with_extension("snap-broken");
-            self.files().rename(&path, &aside).map_err(self.places.io("move aside", &path))?;
+            self.files().rename(&path, &aside).map_err(self.paths.io("move aside", &path))?;
             recovered.snapshots.retain(|known| known != revision);
             recovered.needs_snapshot = true;
         }
@@ -96,7 +96,7 @@ impl Opening<'_> {
             } else if *revision > self.scan.last() {
                 return Err(self.lost(*revision, self.scan.last()));
             } else {
-                match snapshot::read(self.files(), &self.places.snapshots, self.store, *revision)? {
+                match snapshot::read(self.files(), &self.paths.snapshots, self.store, *revision)? {
                     Ok(saved) => return Ok(Some(saved)),
                     Err(why) => {
                         tracing::error!(why, "a snapshot cannot be used");
@@ -113,11 +113,11 @@ impl Opening<'_> {
     /// Removes all unusable copies but the newest, so that they do not fill the disk. Their names do not always
     /// order them: clocks jump.
     fn forget_older_copies(&self, newest: Option<String>) {
-        let names = self.files().list(self.places.root).unwrap_or_default();
+        let names = self.files().list(self.paths.root).unwrap_or_default();
         let broken: Vec<_> = names.into_iter().filter(|name| name.starts_with(ASIDE)).collect();
         let newest = newest.or_else(|| broken.last().cloned());
         for name in broken.into_iter().filter(|name| Some(name) != newest.as_ref()) {
-            let path = self.places.root.join(name);
+            let path = self.paths.root.join(name);
             match std::fs::remove_dir_all(&path) {
                 Ok(()) => {
                     tracing::warn!(path = %path.display(), "removed an older copy that had been set aside");
@@ -130,16 +130,16 @@ impl Opening<'_> {
     fn set_aside(&self) -> Result<std::path::PathBuf, OpenError> {
         // Precise enough that names sort by time; the older copies are removed.
         let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S.%6fZ").to_string();
-        let mut aside = self.places.root.join(format!("{ASIDE}{time}"));
+        let mut aside = self.paths.root.join(format!("{ASIDE}{time}"));
         let mut nth = 1;
         while aside.exists() {
             nth += 1;
-            aside = self.places.root.join(format!("{ASIDE}{time}-{nth}"));
+            aside = self.paths.root.join(format!("{ASIDE}{time}-{nth}"));
         }
         self.files()
-            .rename(&self.places.sled, &aside)
-            .map_err(self.places.io("move aside", &self.places.sled))?;
-        self.files().sync_dir(self.places.root).map_err(self.places.io("sync", self.places.root))?;
+            .rename(&self.paths.sled, &aside)
+            .map_err(self.paths.io("move aside", &self.paths.sled))?;
+        self.files().sync_dir(self.paths.root).map_err(self.paths.io("sync", self.paths.root))?;
         Ok(aside)
     }
 }

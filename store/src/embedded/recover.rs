@@ -19,7 +19,7 @@ use super::guard::{deadline, guarded};
 use super::high_water::{self, HighWaterFile, HighWaterMark};
 use super::identity::{self, Identity};
 use super::journal::Journal;
-use super::places::{Places, RESTORE};
+use super::paths::{RESTORE, StorePaths};
 use super::retention::RetentionMarks;
 use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
@@ -59,11 +59,11 @@ pub(super) fn recover_with<V: View>(
     options: &Options,
     accept_loss: bool,
 ) -> Result<Recovered<V>, OpenError> {
-    let places = Places::below(root);
+    let paths = StorePaths::below(root);
     let files = &*options.files;
-    let (store, is_new) = dir_identity::identify(&places, files)?;
-    dir_identity::remove_unfinished(&places, files)?;
-    shrink::settle(files, root).map_err(places.io("tidy up", root))?;
+    let (store, is_new) = dir_identity::identify(&paths, files)?;
+    dir_identity::remove_unfinished(&paths, files)?;
+    shrink::settle(files, root).map_err(paths.io("tidy up", root))?;
     let mark = match high_water::read(files, root, store)? {
         HighWaterFile::Mark(mark) => Some(mark),
         HighWaterFile::Missing if is_new => None,
@@ -74,25 +74,25 @@ pub(super) fn recover_with<V: View>(
             None
         }
         HighWaterFile::Other(other) => {
-            return Err(places.damaged(format!(
+            return Err(paths.damaged(format!(
                 "its high-water mark belongs to the store {other}, the rest to {store}; put the right files together"
             )));
         }
     };
     if is_new {
         let journal =
-            Journal::create(options.files.clone(), places.journal.clone(), store, options.segment_bytes)?;
+            Journal::create(options.files.clone(), paths.journal.clone(), store, options.segment_bytes)?;
         drop(journal);
-        files.sync_dir(root).map_err(places.io("sync", root))?;
+        files.sync_dir(root).map_err(paths.io("sync", root))?;
         identity::write(files, root, store)?;
     }
-    let given_up = loss_record::settle(&places, files, store)?;
-    let scan = scan::scan(files, root, &places.journal, store, given_up)?;
-    check_segments(&places, &scan)?;
+    let given_up = loss_record::settle(&paths, files, store)?;
+    let scan = scan::scan(files, root, &paths.journal, store, given_up)?;
+    check_segments(&paths, &scan)?;
     let mut snapshots =
-        snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
+        snapshot::list(files, &paths.snapshots).map_err(paths.io("list", &paths.snapshots))?;
     snapshots.retain(|revision| *revision >= given_up);
-    let open = Opening { places, options, store, scan, snapshots, mark, accept_loss };
+    let open = Opening { paths, options, store, scan, snapshots, mark, accept_loss };
     let recovered = match open.with_served() {
         Ok(recovered) => recovered,
         Err(RecoveryError::Final(error)) => return Err(error),
@@ -104,7 +104,7 @@ pub(super) fn recover_with<V: View>(
         identity::write(files, root, store)?;
     }
     if given_up > Revision::ZERO {
-        loss_record::forget(&open.places, files, given_up);
+        loss_record::forget(&open.paths, files, given_up);
     }
     Ok(recovered)
 }
@@ -124,7 +124,7 @@ impl From<OpenError> for RecoveryError {
 }
 
 pub(super) struct Opening<'a> {
-    pub(super) places: Places<'a>,
+    pub(super) paths: StorePaths<'a>,
     pub(super) options: &'a Options,
     pub(super) store: StoreId,
     pub(super) scan: Scan,
@@ -142,16 +142,16 @@ impl Opening<'_> {
     fn with_served<V: View>(&self) -> Result<Recovered<V>, RecoveryError> {
         let recovery_error = |error: ServedError| match error {
             ServedError::System(source) => {
-                RecoveryError::Final(self.places.io("open", &self.places.sled)(source))
+                RecoveryError::Final(self.paths.io("open", &self.paths.sled)(source))
             }
             ServedError::Unusable(why) => RecoveryError::Next(why),
         };
-        if !self.places.sled.exists() && (self.scan.first() > Revision(1) || !self.snapshots.is_empty()) {
+        if !self.paths.sled.exists() && (self.scan.first() > Revision(1) || !self.snapshots.is_empty()) {
             return Err(RecoveryError::Next("there is none".into()));
         }
-        sled_dir::before_open(&self.places.sled).map_err(recovery_error)?;
-        let (dir, store, patience) = (self.places.sled.clone(), self.store, self.options.lock_wait);
-        let deadline = deadline(self.places.root, self.options);
+        sled_dir::before_open(&self.paths.sled).map_err(recovery_error)?;
+        let (dir, store, patience) = (self.paths.sled.clone(), self.store, self.options.lock_wait);
+        let deadline = deadline(self.paths.root, self.options);
         let (served, loaded) = guarded("opening sled", deadline, move || {
             let served = Served::open(&dir, patience)?;
             let loaded = verify::load::<V>(&served, store)?;
@@ -192,7 +192,7 @@ impl Opening<'_> {
             return Ok(Vec::new());
         }
         if loaded.oldest > last {
-            return Err(RecoveryError::Final(self.places.damaged(compacted_between(last, loaded.applied))));
+            return Err(RecoveryError::Final(self.paths.damaged(compacted_between(last, loaded.applied))));
         }
         let applied = loaded.applied;
         tracing::error!(%last, %applied, "the end of the journal was damaged; taking it from the served copy");
@@ -205,17 +205,17 @@ impl Opening<'_> {
     }
 
     pub(super) fn lost(&self, known: Revision, head: Revision) -> OpenError {
-        self.places.damaged(format!(
+        self.paths.damaged(format!(
             "revision {known} was acknowledged (there is a snapshot of it), but the journal ends at {head}; \
              {RESTORE}, or accept the loss (orlop store check --accept-loss {})",
-            self.places.root.display()
+            self.paths.root.display()
         ))
     }
 
     /// Whether the store contains everything up to the high-water mark.
     pub(super) fn check_mark(&self, head: Revision) -> Result<(), OpenError> {
         let mark = self.mark.filter(|_| !self.accept_loss);
-        check_mark(&self.places, self.files(), &self.scan, self.store, mark, head)
+        check_mark(&self.paths, self.files(), &self.scan, self.store, mark, head)
     }
 
     /// Replays the journal over the state, and makes both durable.
@@ -233,7 +233,7 @@ impl Opening<'_> {
         // The journal comes first: events must be durable in it before they are fed to the copy.
         let mut journal = Journal::open(
             self.options.files.clone(),
-            self.places.journal.clone(),
+            self.paths.journal.clone(),
             self.store,
             self.options.segment_bytes,
             &self.scan,
@@ -250,13 +250,13 @@ impl Opening<'_> {
             Ok::<(), RecoveryError>(())
         })?;
         self.feed(&mut state.feeder, &mut batch)?;
-        let journal_dir = &self.places.journal;
+        let journal_dir = &self.paths.journal;
         journal
             .append_entries(&missing)
-            .map_err(|refused| self.places.io("write to", journal_dir)(refused.into()))?;
-        state.feeder.served().sync().map_err(|error| self.places.served(error))?;
-        sled_dir::after_open(&self.places.sled).map_err(self.places.io("sync", &self.places.sled))?;
-        self.files().sync_dir(self.places.root).map_err(self.places.io("sync", self.places.root))?;
+            .map_err(|refused| self.paths.io("write to", journal_dir)(refused.into()))?;
+        state.feeder.served().sync().map_err(|error| self.paths.served(error))?;
+        sled_dir::after_open(&self.paths.sled).map_err(self.paths.io("sync", &self.paths.sled))?;
+        self.files().sync_dir(self.paths.root).map_err(self.paths.io("sync", self.paths.root))?;
         let usable = |revision: &&Revision| revision.next() >= self.scan.first();
         let needs_snapshot =
             self.scan.first() > Revision(1) && self.snapshots.iter().filter(usable).count() == 0;
@@ -278,7 +278,7 @@ impl Opening<'_> {
     fn feed<V>(&self, feeder: &mut Feeder, batch: &mut Vec<Arc<Event<V>>>) -> Result<(), RecoveryError> {
         feeder.feed(batch).map_err(|error| match error {
             ServedError::System(source) => {
-                RecoveryError::Final(self.places.io("write to", &self.places.sled)(source))
+                RecoveryError::Final(self.paths.io("write to", &self.paths.sled)(source))
             }
             ServedError::Unusable(why) => RecoveryError::Next(why),
         })?;
@@ -289,7 +289,7 @@ impl Opening<'_> {
 
 /// Whether the store contains everything up to a high-water mark.
 pub(super) fn check_mark(
-    places: &Places<'_>,
+    paths: &StorePaths<'_>,
     files: &dyn Files,
     scan: &Scan,
     store: StoreId,
@@ -298,11 +298,11 @@ pub(super) fn check_mark(
 ) -> Result<(), OpenError> {
     let Some(mark) = mark else { return Ok(()) };
     if head < mark.revision {
-        return Err(places.damaged(behind(places.root, mark.revision, head)));
+        return Err(paths.damaged(behind(paths.root, mark.revision, head)));
     }
     let Some(wanted) = mark.entry else { return Ok(()) };
     match scan::entry_crc(files, scan, store, mark.revision)? {
-        Some(found) if found != wanted => Err(places.damaged(format!(
+        Some(found) if found != wanted => Err(paths.damaged(format!(
             "the journal holds another write at revision {} than the one that was acknowledged: files of \
              two moments were put together; {RESTORE}",
             mark.revision
@@ -312,9 +312,9 @@ pub(super) fn check_mark(
 }
 
 /// Whether there is a journal to continue from.
-pub(super) fn check_segments(places: &Places<'_>, scan: &Scan) -> Result<(), OpenError> {
+pub(super) fn check_segments(paths: &StorePaths<'_>, scan: &Scan) -> Result<(), OpenError> {
     if scan.segments.is_empty() {
-        return Err(places.damaged(format!("the journal has no segment; {RESTORE}")));
+        return Err(paths.damaged(format!("the journal has no segment; {RESTORE}")));
     }
     Ok(())
 }

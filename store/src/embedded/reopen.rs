@@ -11,7 +11,7 @@ use super::disk_space::is_no_space;
 use super::feed::Feeder;
 use super::frame::Entry;
 use super::guard::guarded;
-use super::places::Places;
+use super::paths::StorePaths;
 use super::retention::RetentionMarks;
 use super::sled::{Served, ServedError};
 use super::upkeep::Upkeep;
@@ -102,11 +102,11 @@ impl<V: View> Upkeep<V> {
     /// Feeds the events up to a revision that are in the journal and not in the copy.
     fn play(&self, feeder: &mut Feeder, upto: Revision) -> Result<(), ServedError> {
         let files = &*self.options.files;
-        let (places, store) = (Places::below(&self.root), self.past.store);
-        let given_up = loss_record::read(&places, files, store).map_err(unreadable)?;
+        let (paths, store) = (StorePaths::below(&self.root), self.past.store);
+        let given_up = loss_record::read(&paths, files, store).map_err(unreadable)?;
         let mut looks = 1;
         let mut scan = loop {
-            match scan::scan(files, &self.root, &places.journal, store, given_up) {
+            match scan::scan(files, &self.root, &paths.journal, store, given_up) {
                 // The journal is read while it is written: a group that was read partially, followed by a complete one,
                 // looks like damage.
                 Err(OpenError::Damaged { .. }) if looks < LOOKS => looks += 1,

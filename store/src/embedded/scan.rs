@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::{Files, without_zeros};
 use super::frame::{self, BadHeader, Entry, Frame, HEADER, SegmentHeader, StoreId};
-use super::places::{RESTORE, SEGMENT_SUFFIX};
+use super::paths::{RESTORE, SEGMENT_SUFFIX};
 use crate::{OpenError, Revision};
 
 /// One segment, as found on disk.

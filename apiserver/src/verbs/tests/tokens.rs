@@ -52,7 +52,7 @@ async fn ask(rig: &Rig, token: &str, target: &str) -> (u16, Value) {
     (code, serde_json::from_slice(&body).unwrap())
 }
 
-const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+const SELF_REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 #[tokio::test]
 async fn issued_token_is_verified() {
@@ -80,8 +80,8 @@ async fn issued_token_is_verified() {
     );
     let groups = ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"];
     assert_eq!(user["groups"], json!(groups));
-    let (code, who) = ask(&rig, token, WHO).await;
-    assert_eq!((code, text(&who, "/status/userInfo/username")), (201, "system:serviceaccount:default:a"));
+    let (code, review) = ask(&rig, token, SELF_REVIEW).await;
+    assert_eq!((code, text(&review, "/status/userInfo/username")), (201, "system:serviceaccount:default:a"));
 }
 
 #[tokio::test]
@@ -89,14 +89,14 @@ async fn expired_token_is_rejected() {
     let rig = rig().await;
     let token = token(&rig, json!({"expirationSeconds": 600})).await;
     rig.advance(Duration::from_secs(660));
-    assert_eq!(ask(&rig, &token, WHO).await.0, 201, "clocks may be a minute apart");
+    assert_eq!(ask(&rig, &token, SELF_REVIEW).await.0, 201, "clocks may be a minute apart");
     rig.advance(Duration::from_secs(1));
     let status = review(&rig, &token, json!([])).await;
     assert_eq!(
         status,
         json!({"user": {}, "error": format!("[{INVALID}, service account token has expired]")})
     );
-    let (code, refused) = ask(&rig, &token, WHO).await;
+    let (code, refused) = ask(&rig, &token, SELF_REVIEW).await;
     assert_eq!((code, text(&refused, "/reason")), (401, "Unauthorized"));
 }
 
@@ -111,7 +111,7 @@ async fn forged_token_is_rejected() {
     let other = super::tokens::rig().await;
     let others = token(&other, json!({})).await;
     for (case, token) in [("1 other claims", &forged), ("2 another server's", &others)] {
-        assert_eq!(ask(&rig, token, WHO).await.0, 401, "{case}");
+        assert_eq!(ask(&rig, token, SELF_REVIEW).await.0, 401, "{case}");
         let status = review(&rig, token, json!([])).await;
         assert!(text(&status, "/error").starts_with(&format!("[{INVALID}, ")), "{case}: {status}");
         assert_eq!((status.get("authenticated"), &status["user"]), (None, &json!({})), "{case}");
@@ -129,7 +129,7 @@ async fn token_is_valid_only_for_its_audiences() {
     let status = review(&rig, &token, json!([])).await;
     let why = format!("token audiences [\"x\", \"y\"] is invalid for the target audiences [\"{ISSUER}\"]");
     assert_eq!(text(&status, "/error"), format!("[{INVALID}, {why}]"));
-    assert_eq!(ask(&rig, &token, WHO).await.0, 401, "it has another audience");
+    assert_eq!(ask(&rig, &token, SELF_REVIEW).await.0, 401, "it has another audience");
 }
 
 #[tokio::test]
@@ -164,9 +164,9 @@ async fn token_is_invalid_after_its_bound_object_is_deleted() {
     assert!(text(&status, "/error").contains("does not match claim"), "another one of that name: {status}");
     rig.delete(&format!("{pods}/p"), json!({"gracePeriodSeconds": 0})).await.expect(200);
     assert!(text(&review(&rig, &by_pod, json!([])).await, "/error").contains("pods \"p\" not found"));
-    assert_eq!(ask(&rig, &free, WHO).await.0, 201);
+    assert_eq!(ask(&rig, &free, SELF_REVIEW).await.0, 201);
     rig.delete(&format!("{ACCOUNTS}/a"), Value::Null).await.expect(200);
-    assert_eq!(ask(&rig, &free, WHO).await.0, 401, "the account is gone");
+    assert_eq!(ask(&rig, &free, SELF_REVIEW).await.0, 401, "the account is gone");
 }
 
 #[tokio::test]
@@ -279,7 +279,7 @@ async fn reviews_and_token_requests_accept_protobuf() {
     };
     let media = "application/vnd.kubernetes.protobuf";
     for (path, api_version, kind) in [
-        (WHO, "authentication.k8s.io/v1", "SelfSubjectReview"),
+        (SELF_REVIEW, "authentication.k8s.io/v1", "SelfSubjectReview"),
         (TOKENS, "authentication.k8s.io/v1", "TokenRequest"),
     ] {
         let headers = [("content-type", media), ("accept", media)];

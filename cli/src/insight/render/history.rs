@@ -53,9 +53,9 @@ fn one_write(page: &mut Page, write: &Value) {
         other => (Paint::Plain, other),
     };
     let (revision, time) = (count(&write["revision"]), short(text(write, "time")));
-    let mut who = String::new();
+    let mut writer = String::new();
     if !text(write, "manager").is_empty() {
-        who = format!(" by {}", text(write, "manager"));
+        writer = format!(" by {}", text(write, "manager"));
     }
     let how: Vec<&str> = [text(write, "operation"), text(write, "subresource")]
         .into_iter()
@@ -63,7 +63,7 @@ fn one_write(page: &mut Page, write: &Value) {
         .filter(|how| !how.is_empty() && *how != "Update")
         .collect();
     if !how.is_empty() {
-        who = format!("{who} ({})", how.join(", "));
+        writer = format!("{writer} ({})", how.join(", "));
     }
     let pieces = [
         (Paint::Head, revision.as_str()),
@@ -71,7 +71,7 @@ fn one_write(page: &mut Page, write: &Value) {
         (Paint::Quiet, time.as_str()),
         (Paint::Plain, " "),
         (paint, word),
-        (Paint::Plain, who.as_str()),
+        (Paint::Plain, writer.as_str()),
     ];
     let mut write = write.clone();
     let beats = without_heartbeats(&mut write);

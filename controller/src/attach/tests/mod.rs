@@ -12,11 +12,11 @@ mod notation;
 mod play;
 mod pods;
 mod proof;
+mod requeue;
 mod restart;
 mod safety;
 mod shared;
 mod table;
-mod wake;
 mod words;
 
 #[tokio::test(start_paused = true)]

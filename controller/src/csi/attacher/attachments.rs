@@ -10,7 +10,7 @@ use orlop_csi::error::Code;
 
 use super::decide::{Publish, Step, Unpublish, View, decide, is_ours, volume_name};
 use super::error::{Failure, RecordedError};
-use super::memory::{Doubts, Latest, LetGo};
+use super::local_state::{Doubts, Latest, LetGo};
 use super::writes::{self, Writer, Written};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::Informer;

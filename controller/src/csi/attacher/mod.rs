@@ -11,8 +11,8 @@ mod decide;
 mod driver_queue;
 mod error;
 mod listing;
-mod memory;
-mod wake;
+mod local_state;
+mod requeue;
 mod writes;
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 
 use self::attachments::Attacher;
 use self::driver_queue::DriverQueues;
-use self::memory::{Doubts, Latest, LetGo};
+use self::local_state::{Doubts, Latest, LetGo};
 use self::writes::Writer;
 use crate::context::{Context, ControllerError};
 use orlop_client::informer::{Change, Registration};
@@ -105,12 +105,12 @@ struct Waking {
 impl Waking {
     fn register(self: &Arc<Self>) -> (Registration, Registration, Registration) {
         let Attacher { attachments, volumes, nodes, .. } = &*self.attacher;
-        attachments.add_index(OPEN_BY_DRIVER, wake::open_by_driver);
-        attachments.add_index(OPEN_BY_VOLUME, wake::open_by_volume);
-        attachments.add_index(OPEN_BY_NODE, wake::open_by_node);
-        attachments.add_index(Attacher::BY_VOLUME, wake::by_volume);
-        attachments.add_index(Attacher::BY_DRIVER, wake::by_driver);
-        volumes.add_index(HELD, wake::held);
+        attachments.add_index(OPEN_BY_DRIVER, requeue::open_by_driver);
+        attachments.add_index(OPEN_BY_VOLUME, requeue::open_by_volume);
+        attachments.add_index(OPEN_BY_NODE, requeue::open_by_node);
+        attachments.add_index(Attacher::BY_VOLUME, requeue::by_volume);
+        attachments.add_index(Attacher::BY_DRIVER, requeue::by_driver);
+        volumes.add_index(HELD, requeue::held);
         let (of_attachments, of_volumes, of_nodes) = (Arc::clone(self), Arc::clone(self), Arc::clone(self));
         (
             attachments.add_handler(move |change| of_attachments.attachment(change)),
@@ -127,13 +127,13 @@ impl Waking {
             // When the last attachment is gone, its volume's finalizer may be removed.
             let volume = change.old().and_then(|old| decide::volume_name(old));
             if let Some(volume) = volume
-                && self.attacher.volumes.get(volume).is_some_and(|volume| wake::volume_is_held(&volume))
+                && self.attacher.volumes.get(volume).is_some_and(|volume| requeue::volume_is_held(&volume))
             {
                 self.volumes.add(volume.to_owned());
             }
         }
         if let Some(new) = &change.new
-            && wake::attachment_matters(change)
+            && requeue::attachment_matters(change)
         {
             self.add(&new.spec.attacher, name);
         }
@@ -143,18 +143,18 @@ impl Waking {
         if let Some(gone) = change.gone_uid() {
             self.attacher.let_go.forget(gone);
         }
-        if change.new.as_deref().is_some_and(wake::volume_is_held) {
+        if change.new.as_deref().is_some_and(requeue::volume_is_held) {
             self.volumes.add(change.key().to_string());
         }
         let waited_for = self.attacher.attachments.has_indexed(OPEN_BY_VOLUME, change.key());
-        if waited_for && wake::volume_helps(change) {
+        if waited_for && requeue::volume_helps(change) {
             self.add_indexed(OPEN_BY_VOLUME, change.key());
         }
     }
 
     fn node(&self, change: &Change<CSINode>) {
         let waited_for = self.attacher.attachments.has_indexed(OPEN_BY_NODE, change.key());
-        if waited_for && wake::node_helps(change) {
+        if waited_for && requeue::node_helps(change) {
             self.add_indexed(OPEN_BY_NODE, change.key());
         }
     }

@@ -25,8 +25,8 @@ pub struct AllowedNodes {
     pub labels: Vec<Labels>,
     /// The union of the labels of the nodes.
     pub held: NodeLabels,
-    /// The owner of the nodes, for messages.
-    pub whose: String,
+    /// What the nodes are eligible for, for messages: `pod x` or `the selected node`.
+    pub subject: String,
     /// The pod, if it has no node yet.
     pub pod: Option<Arc<Pod>>,
 }
@@ -47,7 +47,7 @@ impl AllowedNodes {
         Some(Self { pod: pods::node_name(pod).is_none().then(|| Arc::clone(pod)), ..found })
     }
 
-    fn among(nodes: &[Arc<Node>], whose: String) -> Self {
+    fn among(nodes: &[Arc<Node>], subject: String) -> Self {
         let name = |node: &Arc<Node>| node.metadata.name.clone().unwrap_or_default();
         let labels = |node: &Arc<Node>| node.metadata.labels.clone().unwrap_or_default();
         let mut held = NodeLabels::new();
@@ -58,7 +58,7 @@ impl AllowedNodes {
             held,
             nodes: nodes.iter().map(name).collect(),
             labels: nodes.iter().map(labels).collect(),
-            whose,
+            subject,
             pod: None,
         }
     }

@@ -12,16 +12,16 @@ pub(super) const SEGMENT_SUFFIX: &str = ".wal";
 pub(super) const RESTORE: &str = "restore it from a snapshot (orlop snapshot restore)";
 
 /// The paths below the data directory.
-pub(crate) struct Places<'a> {
+pub(crate) struct StorePaths<'a> {
     pub(crate) root: &'a Path,
     pub(crate) journal: PathBuf,
     pub(crate) snapshots: PathBuf,
     pub(crate) sled: PathBuf,
 }
 
-impl<'a> Places<'a> {
+impl<'a> StorePaths<'a> {
     pub(crate) fn below(root: &'a Path) -> Self {
-        Places {
+        StorePaths {
             root,
             journal: root.join("journal"),
             snapshots: root.join("snapshot"),
