@@ -17,9 +17,9 @@ use super::source::{Source, SyntaxError, Token};
 /// must be able to read a stored object back, also inside a list or an event.
 pub(super) const MAX_DEPTH: usize = 100;
 /// Maximum number of findings (upstream: the strict decoder's limit).
-const MAX_FINDINGS: usize = 100;
+pub(super) const MAX_FINDINGS: usize = 100;
 /// Maximum total length of the findings, bytes. Each contains a full path, and keys can be long.
-const MAX_FINDINGS_TEXT: usize = 1 << 20;
+pub(super) const MAX_FINDINGS_TEXT: usize = 1 << 20;
 
 /// A problem in the document that lenient validation tolerates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -112,7 +112,8 @@ fn zero_value(shape: &Shape) -> Value {
     }
 }
 
-enum Step<'a> {
+/// One step of the path to a value.
+pub(super) enum Step<'a> {
     Field(&'static str),
     Index(usize),
     Key(Cow<'a, str>),
@@ -135,8 +136,9 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
     /// Reads the members of a struct after its start.
     fn structure(&mut self, ty: &'static StructType) -> Result<Map<String, Value>, SyntaxError> {
         let mut members = Map::new();
-        // Members omitted because they are empty still count as duplicates when they occur again.
-        let mut left_out: Vec<&str> = Vec::new();
+        // Members omitted because they are empty still count as duplicates when they occur again. Each is recorded once,
+        // so the list is at most as long as the type has fields.
+        let mut omitted: Vec<&str> = Vec::new();
         while let Some(key) = self.source.key()? {
             if self.path.is_empty() && (key == "kind" || key == "apiVersion") {
                 self.type_meta(key == "kind")?;
@@ -154,9 +156,10 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
                 self.source.skip(&token)?;
                 continue;
             };
-            if members.contains_key(&field.name) || left_out.contains(&field.name.as_str()) {
+            let was_omitted = omitted.contains(&field.name.as_str());
+            let was_written = members.remove(&field.name).is_some();
+            if was_omitted || was_written {
                 self.note(|path| Finding::Duplicate(join(path, &key)));
-                members.remove(&field.name);
             }
             self.path.push(Step::Field(&field.name));
             let value = self.field(ty, field)?;
@@ -165,7 +168,8 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
                 Some(value) => {
                     members.insert(field.name.clone(), value);
                 }
-                None => left_out.push(&field.name),
+                None if was_omitted => {}
+                None => omitted.push(&field.name),
             }
         }
         for name in &ty.always {
@@ -389,7 +393,7 @@ fn is_zero_text(shape: &Shape) -> bool {
 }
 
 /// `spec.containers[0].foo`
-fn join(path: &[Step<'_>], last: &str) -> String {
+pub(super) fn join(path: &[Step<'_>], last: &str) -> String {
     let mut text = String::new();
     for step in path {
         match step {

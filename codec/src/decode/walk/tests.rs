@@ -1,3 +1,4 @@
+use orlop_apimachinery::thread_time::assert_linear;
 use serde_json::json;
 
 use super::*;
@@ -168,4 +169,22 @@ fn findings_are_limited_and_reported_once() {
 fn field_names_in_findings_are_quoted() {
     assert_eq!(Finding::Unknown("a\"b\\c\n".into()).to_string(), r#"unknown field "a\"b\\c\n""#);
     assert_eq!(Finding::Duplicate("data.x".into()).to_string(), r#"duplicate field "data.x""#);
+}
+
+#[test]
+fn repeated_members_cost_linear_time() {
+    for member in [r#""nfs":null,"#, r#""rbd":null,"#, r#""csi":{"driver":"d","volumeHandle":"h"},"#] {
+        let text = |n: usize| format!("{{\"spec\":{{{}\"capacity\":{{}}}}}}", member.repeat(n));
+        assert_linear(member, 2_000, text, |text| {
+            walk(&mut Reader::new(text.as_bytes()), ty("PersistentVolume")).expect("sound JSON").findings
+        });
+    }
+}
+
+#[test]
+fn later_null_replaces_an_earlier_value() {
+    let text = r#"{"spec":{"volumeName":null,"volumeName":"a","volumeName":null}}"#;
+    let walked = walk(&mut Reader::new(text.as_bytes()), ty("PersistentVolumeClaim")).expect("sound JSON");
+    assert_eq!(walked.object["spec"].get("volumeName"), None);
+    assert_eq!(walked.findings, [Finding::Duplicate("spec.volumeName".to_owned())]);
 }
