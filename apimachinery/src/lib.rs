@@ -1,9 +1,9 @@
-//! Pure words and arithmetic that the API server and the controllers share. No I/O.
+//! Pure types and functions that the API server and the controllers share. No I/O.
 //!
-//! Reading order: [`quantity`] amounts such as `5Gi`, [`names`] what names and keys may look like,
-//! [`labels`] and [`fields`] the two selector languages, [`duration`] spans of time as people and
-//! Go write them, [`clock`] the time for timestamps, [`query`] booleans and numbers in query strings, [`quota`] what objects count,
-//! [`version`] the order of API versions.
+//! Reading order: [`quantity`] parses amounts such as `5Gi`, [`names`] checks names and keys, [`labels`] and [`fields`]
+//! are the two selector languages, [`duration`] parses and formats durations as Go does, [`clock`] provides the time for
+//! timestamps, [`query`] parses booleans and numbers in query strings, [`quota`] computes what objects consume,
+//! [`version`] orders API versions, and [`steps`] bounds the work of an operation.
 
 pub mod clock;
 pub mod duration;
@@ -13,6 +13,7 @@ pub mod names;
 pub mod quantity;
 pub mod query;
 pub mod quota;
+pub mod steps;
 #[cfg(feature = "testing")]
 pub mod thread_time;
 pub mod version;

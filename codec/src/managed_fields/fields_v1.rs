@@ -37,15 +37,9 @@ fn read(map: &Map<String, Value>, depth: usize) -> Option<(Set, bool)> {
             Value::Null => (Set::default(), true),
             Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => return None,
         };
-        match nodes.iter_mut().find(|node| node.element == element) {
-            // The same element spelled twice, for example with its keys in another order.
-            Some(node) => {
-                node.member |= is_member;
-                node.below.unite(below);
-            }
-            None => nodes.push(Node { element, member: is_member, below }),
-        }
+        nodes.push(Node { element, member: is_member, below });
     }
+    // The same element may be spelled twice, for example with its keys in another order.
     let set = Set::from_nodes(nodes);
     member |= set.is_empty();
     Some((set, member))

@@ -3,6 +3,8 @@
 //!
 //! Upstream: structured-merge-diff `merge/update.go`, apimachinery `pkg/util/managedfields`.
 
+use std::collections::HashMap;
+
 use orlop_api::object::Object;
 use orlop_api::registry::{Kind, KindRef, TypeRef, sibling};
 use orlop_api::status::ApiError;
@@ -188,13 +190,15 @@ impl ApplyContext<'_> {
         let mut pruned = remove(&last_form.ty, &merged_last, &last_fields);
 
         // Restore fields with an owner, version by version, starting with the pruned version.
-        let mut versions: Vec<(&str, Set)> = vec![(&last.owner.api_version, Set::new())];
+        let mut versions: Vec<(&str, Vec<Set>)> = vec![(&last.owner.api_version, Vec::new())];
+        let mut places = HashMap::from([(last.owner.api_version.as_str(), 0)]);
         for entry in &entries.0 {
             let version = entry.owner.api_version.as_str();
-            match versions.iter_mut().find(|(known, _)| *known == version) {
-                Some((_, owned)) => owned.unite(entry.fields.clone()),
-                None => versions.push((version, entry.fields.clone())),
+            let at = *places.entry(version).or_insert(versions.len());
+            if at == versions.len() {
+                versions.push((version, Vec::new()));
             }
+            versions[at].1.push(entry.fields.clone());
         }
         let mut at = last_form.clone();
         let mut merged = merged_last.clone();
@@ -203,7 +207,7 @@ impl ApplyContext<'_> {
             merged = at.to(&form, merged);
             let there = at.to(&form, pruned);
             let mut keep = form.paths(&there);
-            keep.unite(with_fields_above(&form.ty, &owned));
+            keep.unite(with_fields_above(&form.ty, &Set::union(owned)));
             let mut gone = form.paths(&merged);
             gone.subtract(&keep);
             pruned = remove(&form.ty, &merged, &gone);

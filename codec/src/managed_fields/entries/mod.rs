@@ -1,6 +1,8 @@
 //! Reads and writes the list `metadata.managedFields`, which records the owner of each field and the time of
 //! the change.
 
+use std::collections::{HashMap, hash_map};
+
 use serde_json::{Map, Value};
 
 use super::fields_v1;
@@ -12,7 +14,7 @@ const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 /// The operation of an entry, in the sort order of the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Operation {
     /// Server-side apply: the entry lists the fields that the manager last applied.
     Apply,
@@ -30,7 +32,7 @@ impl Operation {
 }
 
 /// The owner of an entry. An applier has one entry regardless of the version it applies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct EntryOwner {
     pub manager: String,
     pub operation: Operation,
@@ -39,6 +41,14 @@ pub(crate) struct EntryOwner {
 }
 
 impl EntryOwner {
+    /// The owner in the form in which owners of one entry are equal.
+    pub(crate) fn key(&self) -> EntryOwner {
+        match self.operation {
+            Operation::Apply => EntryOwner { api_version: String::new(), ..self.clone() },
+            Operation::Update => self.clone(),
+        }
+    }
+
     fn is(&self, other: &EntryOwner) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
@@ -76,11 +86,15 @@ impl Entries {
     /// Reads the list. One invalid entry invalidates the whole list, and the result is `None`.
     pub(crate) fn decode(list: &[Value]) -> Option<Self> {
         let mut entries = Entries(Vec::with_capacity(list.len() + 1));
+        let mut places = HashMap::with_capacity(list.len());
         for item in list {
             let entry = decode_entry(item)?;
-            match entries.find(&entry.owner) {
-                Some(at) => entries.0[at] = entry,
-                None => entries.0.push(entry),
+            match places.entry(entry.owner.key()) {
+                hash_map::Entry::Occupied(at) => entries.0[*at.get()] = entry,
+                hash_map::Entry::Vacant(place) => {
+                    place.insert(entries.0.len());
+                    entries.0.push(entry);
+                }
             }
         }
         Some(entries)
@@ -106,44 +120,69 @@ impl Entries {
     }
 
     /// Merges the oldest Update entries until at most `MAX_UPDATERS` remain. As in upstream, entries of one version
-    /// share a bucket, and the first entry of a version is merged only together with a second one.
+    /// share a bucket, and the first entry of a version is merged only together with a second one. A client may send
+    /// thousands of entries, so each is visited once.
     pub(crate) fn cap(&mut self) {
-        let mut updaters: Vec<(String, EntryOwner)> = self
-            .0
-            .iter()
-            .filter(|entry| entry.owner.operation == Operation::Update)
-            .map(|entry| (entry.time.clone().unwrap_or_default(), entry.owner.clone()))
-            .collect();
-        let mut count = updaters.len();
-        updaters.sort_by(|a, b| (&a.0, identity(&a.1)).cmp(&(&b.0, identity(&b.1))));
-        let mut first: Vec<EntryOwner> = Vec::new();
-        for (_, owner) in updaters {
-            if count <= MAX_UPDATERS {
-                return;
+        let is_updater = |entry: &Entry| entry.owner.operation == Operation::Update;
+        let mut count = self.0.iter().filter(|entry| is_updater(entry)).count();
+        if count <= MAX_UPDATERS {
+            return;
+        }
+        let (mut updaters, others): (Vec<Entry>, Vec<Entry>) =
+            std::mem::take(&mut self.0).into_iter().partition(is_updater);
+        let age = |entry: &Entry| entry.time.clone().unwrap_or_default();
+        updaters.sort_by_cached_key(|entry| (age(entry), entry.owner.clone()));
+        let mut buckets: HashMap<String, Bucket> = HashMap::new();
+        for (at, entry) in updaters.iter().enumerate() {
+            let bucket = buckets.entry(entry.owner.api_version.clone()).or_default();
+            if entry.owner.manager == ANCIENT && entry.owner.subresource.is_empty() {
+                bucket.at = Some(at);
             }
-            let bucket =
-                EntryOwner { manager: ANCIENT.to_owned(), subresource: String::new(), ..owner.clone() };
-            let Some(oldest) = first.iter().find(|oldest| oldest.api_version == owner.api_version) else {
-                first.push(owner);
+        }
+        let mut merged: Vec<Option<Entry>> = updaters.into_iter().map(Some).collect();
+        for (at, place) in merged.iter_mut().enumerate() {
+            if count <= MAX_UPDATERS {
+                break;
+            }
+            let Some(bucket) = place.as_ref().and_then(|entry| buckets.get_mut(&entry.owner.api_version))
+            else {
                 continue;
             };
-            if self.find(&bucket).is_none()
-                && let Some(at) = self.find(oldest)
-            {
-                self.0[at].owner = bucket.clone();
-            }
-            if bucket.is(&owner) {
+            let Some(oldest) = bucket.oldest else {
+                bucket.oldest = Some(at);
+                continue;
+            };
+            let into = *bucket.at.get_or_insert(oldest);
+            if into == at {
                 continue;
             }
-            let Some(joined) = self.take(&owner) else { continue };
-            if let Some(at) = self.find(&bucket) {
-                self.0[at].fields.unite(joined.fields);
-                // Entries are processed by time, so this is the later of the two.
-                self.0[at].time = joined.time;
-            }
+            let Some(joined) = place.take() else { continue };
+            bucket.fields.push(joined.fields);
+            // Entries are processed by time, so this is the latest of the bucket.
+            bucket.time = joined.time;
             count -= 1;
         }
+        for bucket in buckets.into_values().filter(|bucket| !bucket.fields.is_empty()) {
+            let Some(entry) = bucket.at.and_then(|at| merged[at].as_mut()) else { continue };
+            entry.owner.manager = ANCIENT.to_owned();
+            entry.owner.subresource = String::new();
+            entry.time = bucket.time;
+            entry.fields.unite(Set::union(bucket.fields));
+        }
+        self.0 = others;
+        self.0.extend(merged.into_iter().flatten());
     }
+}
+
+/// The merged Update entries of one API version.
+#[derive(Default)]
+struct Bucket {
+    /// The oldest entry of the version.
+    oldest: Option<usize>,
+    /// The entry that the others are merged into: the one of [`ANCIENT`], else the oldest.
+    at: Option<usize>,
+    fields: Vec<Set>,
+    time: Option<String>,
 }
 
 /// The sort key of owners where upstream sorts by manager identifier.

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+use orlop_apimachinery::thread_time::assert_linear;
 use serde_json::json;
 
 use super::*;
@@ -97,5 +98,21 @@ fn conflict_text_names_manager_subresource_and_version() {
             subresource: subresource.to_owned(),
         };
         assert_eq!(owner.shown(), expected);
+    }
+}
+
+#[test]
+fn many_owners_are_read_and_capped_in_linear_time() {
+    for operation in ["Apply", "Update"] {
+        let list = |n: usize| -> Vec<Value> {
+            (0..n)
+                .map(|n| entry(&format!("m{n}"), operation, "2026-01-01T00:00:00Z", &format!("x{n}")))
+                .collect()
+        };
+        assert_linear(operation, 500, list, |list| {
+            let mut entries = Entries::decode(list).unwrap();
+            entries.cap();
+            entries.encode()
+        });
     }
 }

@@ -4,6 +4,8 @@
 //! the object's replicas own those of the Scale. After the write, the two lists are merged.
 //! Upstream: apimachinery `pkg/util/managedfields/scalehandler.go`.
 
+use std::collections::{HashMap, HashSet};
+
 use orlop_api::object::Object;
 use orlop_api::registry::{Kind, scale};
 
@@ -29,13 +31,14 @@ pub fn to_scale(kind: &dyn Kind, object: &Object, replicas: &[&str], scale: &mut
 pub fn to_object(kind: &dyn Kind, object: &mut Object, replicas: &[&str], scale: &Object) {
     let path = elements(replicas);
     let own = Set::of_fields(&[replicas]);
-    let mut of_scale = decoded(scale);
+    let of_scale = decoded(scale);
+    let mut unseen: HashSet<EntryOwner> = of_scale.0.iter().map(|entry| entry.owner.key()).collect();
     let before = decoded(object);
     let mut after: Vec<Entry> = Vec::new();
     for mut entry in before.0.iter().filter(|entry| is_version_of(kind, entry)).cloned() {
         if entry.fields.has(&path) {
             // An applier is the same owner in every version; a plain writer is a different owner in each.
-            if of_scale.take(&entry.owner).is_none() {
+            if !unseen.remove(&entry.owner.key()) {
                 entry.fields.subtract(&own);
                 if entry.fields.is_empty() {
                     continue;
@@ -45,11 +48,14 @@ pub fn to_object(kind: &dyn Kind, object: &mut Object, replicas: &[&str], scale:
         after.push(entry);
     }
     let has_replicas = |entry: &Entry| entry.fields.has(&elements(&scale::REPLICAS));
-    for entry in of_scale.0.into_iter().filter(has_replicas) {
-        let time = before.find(&entry.owner).and_then(|at| before.0[at].time.clone());
-        let replaced = Entries(std::mem::take(&mut after));
-        let at = replaced.find(&entry.owner);
-        after = replaced.0;
+    let times: HashMap<EntryOwner, &Option<String>> =
+        before.0.iter().map(|entry| (entry.owner.key(), &entry.time)).collect();
+    let places: HashMap<EntryOwner, usize> =
+        after.iter().enumerate().map(|(at, entry)| (entry.owner.key(), at)).collect();
+    let changed = of_scale.0.into_iter().filter(|entry| unseen.contains(&entry.owner.key()));
+    for entry in changed.filter(has_replicas) {
+        let time = times.get(&entry.owner.key()).and_then(|time| (*time).clone());
+        let at = places.get(&entry.owner.key()).copied();
         let owner = EntryOwner { api_version: kind.names().api_version(), ..entry.owner };
         let new = Entry { owner, time, fields: own.clone() };
         match at {

@@ -64,13 +64,35 @@ impl Set {
         Set { nodes: Vec::new() }
     }
 
-    /// Builds a set from nodes in any order, without duplicate elements. Nodes that contain no path are dropped.
+    /// Builds a set from nodes in any order. Nodes of the same element are united; nodes that contain no path are
+    /// dropped.
     pub(crate) fn from_nodes(mut nodes: Vec<Node>) -> Self {
         nodes.retain(Node::holds);
         if !nodes.is_sorted_by(|a, b| a.element < b.element) {
             nodes.sort_by(|a, b| a.element.cmp(&b.element));
+            nodes.dedup_by(|later, first| {
+                let same = later.element == first.element;
+                if same {
+                    first.member |= later.member;
+                    first.below.unite(std::mem::take(&mut later.below));
+                }
+                same
+            });
         }
         Set { nodes }
+    }
+
+    /// The union of many sets. Neighbors are united pair by pair, so that each path is visited once for each doubling.
+    pub(crate) fn union(mut sets: Vec<Set>) -> Self {
+        while sets.len() > 1 {
+            let mut rest = sets.into_iter();
+            sets = Vec::with_capacity(rest.len().div_ceil(2));
+            while let Some(mut set) = rest.next() {
+                set.unite(rest.next().unwrap_or_default());
+                sets.push(set);
+            }
+        }
+        sets.pop().unwrap_or_default()
     }
 
     /// Builds a set from paths of field names.
@@ -216,11 +238,10 @@ impl Set {
             if order == Ordering::Equal {
                 visit(a, b);
             }
-            if order != Ordering::Greater {
-                mine = a_rest;
-            }
-            if order != Ordering::Less {
-                theirs = b_rest;
+            match order {
+                Ordering::Equal => (mine, theirs) = (a_rest, b_rest),
+                Ordering::Less => mine = from_element(a_rest, &b.element),
+                Ordering::Greater => theirs = from_element(b_rest, &a.element),
             }
         }
     }
@@ -232,19 +253,29 @@ impl Set {
             return;
         }
         self.nodes.retain_mut(|mine| {
-            while let [first, rest @ ..] = theirs {
-                match first.element.cmp(&mine.element) {
-                    Ordering::Less => theirs = rest,
-                    Ordering::Equal => {
-                        theirs = rest;
-                        return keep(mine, first);
-                    }
-                    Ordering::Greater => return true,
+            theirs = from_element(theirs, &mine.element);
+            match theirs {
+                [first, rest @ ..] if first.element == mine.element => {
+                    theirs = rest;
+                    keep(mine, first)
                 }
+                _ => true,
             }
-            true
         });
     }
+}
+
+/// The nodes from this element on. Doubles its steps, so that skipping n nodes takes about log n comparisons: an object
+/// may have thousands of owners with few fields each, and every write compares each owner with all changes.
+fn from_element<'n>(nodes: &'n [Node], element: &Element) -> &'n [Node] {
+    let mut end = 1;
+    while end <= nodes.len() && nodes[end - 1].element < *element {
+        end *= 2;
+    }
+    let start = end / 2;
+    let end = end.min(nodes.len());
+    let skipped = nodes[start.min(end)..end].partition_point(|node| node.element < *element);
+    &nodes[start.min(end) + skipped..]
 }
 
 impl Node {

@@ -5,6 +5,7 @@
 //! omitted or invalid list leaves the stored one unchanged. An object without a list is not tracked again until
 //! its next apply.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use orlop_api::object::Object;
@@ -168,6 +169,10 @@ pub(super) fn update(
     entries
 }
 
+/// Total length of the conflicts that one response lists, bytes. The others are left out: a path with a long key may
+/// lead to thousands of fields.
+const MAX_CONFLICTS_TEXT: usize = 1 << 20;
+
 /// A path that has another owner and would change its value.
 #[derive(Debug)]
 pub(crate) struct Conflict {
@@ -190,28 +195,33 @@ pub(super) fn disown(
     force: bool,
 ) -> Result<(), Vec<Conflict>> {
     let version = writer.kind.names().api_version();
-    let mut others: Vec<(String, Option<Changes>)> = Vec::new();
+    let mut others: HashMap<String, Option<Changes>> = HashMap::new();
     let kept = |entry: &Entry| keep.is_some_and(|keep| entry.owner == *keep);
     for entry in &entries.0 {
         let theirs = &entry.owner.api_version;
-        if *theirs != version && !kept(entry) && !others.iter().any(|(known, _)| known == theirs) {
+        if *theirs != version && !kept(entry) && !others.contains_key(theirs) {
             let changes = (registry::sibling(writer.kind, theirs))
                 .and_then(|kind| changes_in(writer.kind, &*kind, old, new));
-            others.push((theirs.clone(), changes));
+            others.insert(theirs.clone(), changes);
         }
     }
     let changes_for = |theirs: &str| match theirs == version {
         true => Some(changes),
-        false => others.iter().find(|(known, _)| known == theirs).and_then(|(_, changes)| changes.as_ref()),
+        false => others.get(theirs).and_then(Option::as_ref),
     };
     if !force {
-        let mut conflicts = Vec::new();
+        let (mut conflicts, mut text) = (Vec::new(), 0);
         for entry in entries.0.iter().filter(|entry| !kept(entry)) {
             let Some(changes) = changes_for(&entry.owner.api_version) else { continue };
             let common = entry.fields.intersection(&changes.written);
             common.each_path(&mut |path| {
+                if text > MAX_CONFLICTS_TEXT {
+                    return;
+                }
                 let elements = path.iter().map(|element| (*element).clone()).collect();
-                conflicts.push(Conflict { owner: entry.owner.clone(), path: path_text(path), elements });
+                let path = path_text(path);
+                text += path.len() + entry.owner.manager.len();
+                conflicts.push(Conflict { owner: entry.owner.clone(), path, elements });
             });
         }
         if !conflicts.is_empty() {
@@ -252,7 +262,14 @@ pub fn keep_times(object: &mut Object, old: &Object) {
         return;
     }
     // The list is sorted by time, so its order is irrelevant here.
-    let is_known = |new: &Value| old_list.iter().any(|old| timeless(new).eq(timeless(old)));
+    // An owner has one entry, so an entry of the new list equals that of its owner in the old one, or none.
+    let owner = |entry: &'_ Value| {
+        ["manager", "operation", "apiVersion", "subresource"].map(|name| entry[name].clone())
+    };
+    let old_by_owner: HashMap<[Value; 4], &Value> =
+        old_list.iter().map(|entry| (owner(entry), entry)).collect();
+    let is_known =
+        |new: &Value| old_by_owner.get(&owner(new)).is_some_and(|old| timeless(new).eq(timeless(old)));
     if !new_list.iter().all(is_known) || !same_besides_list(object, old) {
         return;
     }

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+use orlop_apimachinery::thread_time::assert_linear;
 use serde_json::json;
 
 use super::*;
@@ -182,4 +183,47 @@ fn manager_name_falls_back_to_user_agent() {
     ] {
         assert_eq!(manager_name(given, agent), expected, "{given:?} {agent:?}");
     }
+}
+
+#[test]
+fn long_sets_are_tracked_in_linear_time() {
+    let kind = kind("", "configmaps");
+    let finalizers = |n: usize| -> Vec<Value> { (0..n).map(|n| format!("a/n{n:06}").into()).collect() };
+    let input = |n: usize| {
+        let live = created(kind, json!({"metadata": {"name": "a", "finalizers": finalizers(n)}}));
+        let mut new = live.clone();
+        let half: Vec<Value> = finalizers(n).into_iter().rev().step_by(2).collect();
+        new.set(&["metadata", "finalizers"], half);
+        (live, new)
+    };
+    assert_linear("finalizers", 1_000, input, |(live, new)| {
+        let mut new = new.clone();
+        track(&writer(kind, "other", LATER), Some(live), &mut new);
+        new
+    });
+}
+
+#[test]
+fn write_to_an_object_with_many_owners_costs_linear_time() {
+    let kind = kind("", "configmaps");
+    let input = |n: usize| {
+        let finalizers: Vec<Value> = (0..n).map(|n| format!("a/n{n:06}").into()).collect();
+        let mut live = created(kind, json!({"metadata": {"name": "a", "finalizers": ["z/z"]}}));
+        let owners: Vec<Value> = (0..n)
+            .map(|n| {
+                json!({"manager": format!("m{n}"), "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:metadata": {"f:finalizers": {"v:\"z/z\"": {}}}}})
+            })
+            .collect();
+        live.set(&["metadata", "managedFields"], owners);
+        let mut new = live.clone();
+        new.set(&["metadata", "finalizers"], finalizers);
+        (live, new)
+    };
+    assert_linear("owners", 300, input, |(live, new)| {
+        let mut new = new.clone();
+        track(&writer(kind, "other", LATER), Some(live), &mut new);
+        keep_times(&mut new, live);
+        new
+    });
 }

@@ -7,6 +7,7 @@
 mod tests;
 
 use orlop_api::status::ApiError;
+use orlop_apimachinery::steps::{OutOfSteps, Steps};
 use serde_json::{Map, Value};
 
 use super::{Patched, body};
@@ -18,10 +19,36 @@ const COPIED_MAX: usize = 3 << 20;
 /// Maximum nesting depth of the document during a patch. Each operation can add as many levels as the longest
 /// path.
 const DEPTH_MAX: usize = 256;
+/// Maximum number of steps of one patch: list items that insertions and removals move, and values that are visited
+/// to measure the depth. A list of 1,500,000 items fits in a body, and 10,000 insertions at its front would
+/// otherwise take minutes.
+const STEPS_MAX: u64 = 50_000_000;
 
-/// An operation that cannot be applied. Like upstream, the response does not identify the operation or the
-/// reason.
-struct Impossible;
+/// Why an operation cannot be applied.
+enum Impossible {
+    /// Like upstream, the response does not identify the operation or the reason.
+    Unprocessable,
+    /// The patch needs more than [`STEPS_MAX`] steps.
+    OutOfSteps,
+}
+
+impl From<OutOfSteps> for Impossible {
+    fn from(OutOfSteps: OutOfSteps) -> Self {
+        Impossible::OutOfSteps
+    }
+}
+
+impl Impossible {
+    fn answer(self) -> ApiError {
+        match self {
+            Impossible::Unprocessable => ApiError::unprocessable(),
+            Impossible::OutOfSteps => ApiError::too_large(format!(
+                "Request entity too large: the JSON patch needs more than {STEPS_MAX} steps; insert and remove fewer \
+                 items of long lists"
+            )),
+        }
+    }
+}
 
 /// Applies a JSON patch. The warnings list unknown members of operations.
 pub(super) fn apply(document: Value, patch: &[u8]) -> Result<Patched, ApiError> {
@@ -48,9 +75,9 @@ pub(super) fn apply(document: Value, patch: &[u8]) -> Result<Patched, ApiError> 
             operations.len()
         )));
     }
-    let mut work = Work { deepest: depth(&document), document, copied: 0 };
+    let mut work = Work { deepest: depth(&document), document, copied: 0, steps: Steps::new(STEPS_MAX) };
     for operation in operations {
-        work.run(operation).map_err(|Impossible| ApiError::unprocessable())?;
+        work.run(operation).map_err(Impossible::answer)?;
     }
     Ok(Patched { document: work.document, warnings })
 }
@@ -62,37 +89,39 @@ struct Work {
     copied: usize,
     /// Upper bound on the depth of the document.
     deepest: usize,
+    steps: Steps,
 }
 
 impl Work {
     fn run(&mut self, mut operation: Value) -> Result<(), Impossible> {
-        let document = &mut self.document;
+        let (document, steps_left) = (&mut self.document, &self.steps);
         let value = operation.get_mut("value").map(Value::take).unwrap_or_default();
-        let text = |member: &str| operation.get(member).and_then(Value::as_str).ok_or(Impossible);
+        let text =
+            |member: &str| operation.get(member).and_then(Value::as_str).ok_or(Impossible::Unprocessable);
         match text("op")? {
             "add" => {
                 let depth = depth(&value);
-                Location::find(document, text("path")?)?.add(value)?;
+                Location::find(document, text("path")?)?.add(value, steps_left)?;
                 self.grown(text("path")?, depth)
             }
-            "remove" => Location::find(document, text("path")?)?.remove().map(drop),
+            "remove" => Location::find(document, text("path")?)?.remove(steps_left).map(drop),
             "replace" => {
                 let depth = depth(&value);
                 Location::find(document, text("path")?)?.replace(value)?;
                 self.grown(text("path")?, depth)
             }
             "move" => {
-                let value = Location::find(document, text("from")?)?.remove()?;
-                Location::find(document, text("path")?)?.add(value)?;
+                let value = Location::find(document, text("from")?)?.remove(steps_left)?;
+                Location::find(document, text("path")?)?.add(value, steps_left)?;
                 self.grown(text("path")?, self.deepest.saturating_sub(steps(text("from")?)))
             }
             "copy" => {
                 let value = Location::find(document, text("from")?)?.get()?.cloned().unwrap_or_default();
                 self.copied += value.to_string().len();
                 if self.copied > COPIED_MAX {
-                    return Err(Impossible);
+                    return Err(Impossible::Unprocessable);
                 }
-                Location::find(document, text("path")?)?.add(value)?;
+                Location::find(document, text("path")?)?.add(value, steps_left)?;
                 self.grown(text("path")?, self.deepest.saturating_sub(steps(text("from")?)))
             }
             "test" => {
@@ -101,9 +130,9 @@ impl Work {
                     path => Location::find(document, path)?.get()?,
                 };
                 // A missing value equals null.
-                if found.unwrap_or(&Value::Null) == &value { Ok(()) } else { Err(Impossible) }
+                if found.unwrap_or(&Value::Null) == &value { Ok(()) } else { Err(Impossible::Unprocessable) }
             }
-            _ => Err(Impossible),
+            _ => Err(Impossible::Unprocessable),
         }
     }
 
@@ -112,9 +141,9 @@ impl Work {
         self.deepest = self.deepest.max(steps(path) + depth_of_value);
         if self.deepest > DEPTH_MAX {
             // `deepest` is only an upper bound; compute the exact depth.
-            self.deepest = depth(&self.document);
+            self.deepest = measured_depth(&self.document, &self.steps)?;
         }
-        if self.deepest > DEPTH_MAX { Err(Impossible) } else { Ok(()) }
+        if self.deepest > DEPTH_MAX { Err(Impossible::Unprocessable) } else { Ok(()) }
     }
 }
 
@@ -130,6 +159,27 @@ fn depth(value: &Value) -> usize {
         Value::Object(members) => members.values().map(depth).max().unwrap_or(0),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
+}
+
+/// Like [`depth`], one step for each list and object.
+fn measured_depth(value: &Value, steps: &Steps) -> Result<usize, OutOfSteps> {
+    let mut deepest = 0;
+    match value {
+        Value::Array(items) => {
+            steps.take(items.len())?;
+            for item in items {
+                deepest = deepest.max(measured_depth(item, steps)?);
+            }
+        }
+        Value::Object(members) => {
+            steps.take(members.len())?;
+            for member in members.values() {
+                deepest = deepest.max(measured_depth(member, steps)?);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    Ok(1 + deepest)
 }
 
 /// Checks the types of an operation's members, and adds a warning for each unknown member.
@@ -168,25 +218,29 @@ impl<'a> Location<'a> {
     /// Resolves a pointer to a location. Text before the first slash is ignored; a pointer without a slash is an
     /// error.
     fn find(document: &'a mut Value, pointer: &str) -> Result<Self, Impossible> {
-        let (_, pointer) = pointer.split_once('/').ok_or(Impossible)?;
+        let (_, pointer) = pointer.split_once('/').ok_or(Impossible::Unprocessable)?;
         let mut parts = pointer.split('/').map(|part| part.replace("~1", "/").replace("~0", "~"));
-        let mut key = parts.next().ok_or(Impossible)?;
+        let mut key = parts.next().ok_or(Impossible::Unprocessable)?;
         let mut container = document;
         for next in parts {
             container = match container {
-                Value::Object(members) => members.get_mut(&key).ok_or(Impossible)?,
+                Value::Object(members) => members.get_mut(&key).ok_or(Impossible::Unprocessable)?,
                 Value::Array(items) => {
                     let at = index(&key, items.len())?;
-                    items.get_mut(at).ok_or(Impossible)?
+                    items.get_mut(at).ok_or(Impossible::Unprocessable)?
                 }
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Err(Impossible),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                    return Err(Impossible::Unprocessable);
+                }
             };
             key = next;
         }
         match container {
             Value::Object(members) => Ok(Location::Member(members, key)),
             Value::Array(items) => Ok(Location::Item(items, key)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Err(Impossible),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                Err(Impossible::Unprocessable)
+            }
         }
     }
 
@@ -196,12 +250,13 @@ impl<'a> Location<'a> {
             Location::Member(members, key) => Ok(members.get(&key)),
             Location::Item(items, key) => {
                 let at = index(&key, items.len())?;
-                items.get(at).map(Some).ok_or(Impossible)
+                items.get(at).map(Some).ok_or(Impossible::Unprocessable)
             }
         }
     }
 
-    fn add(self, value: Value) -> Result<(), Impossible> {
+    /// Inserts a value; one step for each item that moves.
+    fn add(self, value: Value, steps: &Steps) -> Result<(), Impossible> {
         match self {
             Location::Member(members, key) => {
                 members.insert(key, value);
@@ -210,6 +265,7 @@ impl<'a> Location<'a> {
             Location::Item(items, key) => {
                 // An insertion has one more possible position than there are items, also when counted from the end.
                 let at = index(&key, items.len() + 1)?;
+                steps.take(items.len() - at)?;
                 items.insert(at, value);
             }
         }
@@ -229,11 +285,13 @@ impl<'a> Location<'a> {
         Ok(())
     }
 
-    fn remove(self) -> Result<Value, Impossible> {
+    /// Removes the value; one step for each item that moves.
+    fn remove(self, steps: &Steps) -> Result<Value, Impossible> {
         match self {
-            Location::Member(members, key) => members.remove(&key).ok_or(Impossible),
+            Location::Member(members, key) => members.remove(&key).ok_or(Impossible::Unprocessable),
             Location::Item(items, key) => {
                 let at = index(&key, items.len())?;
+                steps.take(items.len() - at)?;
                 Ok(items.remove(at))
             }
         }
@@ -242,10 +300,10 @@ impl<'a> Location<'a> {
 
 /// Parses an index below `len`; negative indexes count from the end.
 fn index(key: &str, len: usize) -> Result<usize, Impossible> {
-    let at: i64 = key.parse().map_err(|_| Impossible)?;
+    let at: i64 = key.parse().map_err(|_| Impossible::Unprocessable)?;
     let at = match usize::try_from(at) {
         Ok(at) => Some(at),
         Err(_) => len.checked_sub(usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX)),
     };
-    at.filter(|at| *at < len).ok_or(Impossible)
+    at.filter(|at| *at < len).ok_or(Impossible::Unprocessable)
 }

@@ -171,3 +171,31 @@ proptest! {
         let _ = apply(json!({"a": [1, {"b": 2}], "b": 1}), patch.to_string().as_bytes());
     }
 }
+
+#[test]
+fn patch_that_moves_too_many_items_is_rejected() {
+    let list = vec![0; 200_000];
+    let front: Vec<Value> = vec![json!({"op": "add", "path": "/a/0", "value": 1}); 1_000];
+    let back: Vec<Value> = vec![json!({"op": "add", "path": "/a/-", "value": 1}); 1_000];
+    let removals: Vec<Value> = vec![json!({"op": "remove", "path": "/a/0"}); 1_000];
+    let codes = [front, removals, back].map(|operations| {
+        let patch = Value::Array(operations).to_string();
+        apply(json!({"a": list}), patch.as_bytes()).map_or_else(|error| error.code, |_| 200)
+    });
+    assert_eq!(codes, [413, 413, 200]);
+}
+
+#[test]
+fn patch_whose_depth_is_measured_too_often_is_rejected() {
+    // Each move may have deepened the document by 90 levels, so its depth is measured after every second one.
+    let mut deep = json!({});
+    for _ in 0..90 {
+        deep = json!({"a": deep});
+    }
+    let document = json!({"a": deep, "x": 1, "long": vec![0; 200_000]});
+    let down = "/a".repeat(91);
+    let there = json!({"op": "move", "from": "/x", "path": format!("{down}/x")});
+    let back = json!({"op": "move", "from": format!("{down}/x"), "path": "/x"});
+    let patch = Value::Array([there, back].iter().cycle().take(4_000).cloned().collect()).to_string();
+    assert_eq!(apply(document, patch.as_bytes()).map_or_else(|error| error.code, |_| 200), 413);
+}

@@ -1,5 +1,7 @@
 //! Applies `$retainKeys` and `$setElementOrder`.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use orlop_openapi::Strategic;
@@ -15,7 +17,8 @@ pub(super) fn retain_keys(
 ) -> Result<(), Fault> {
     let Some(list) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(list) = list else { return Err(Fault::Format("retainKeys")) };
-    let listed = |key: &str| list.iter().any(|one| one.as_str() == Some(key));
+    let list: HashSet<&str> = list.iter().filter_map(Value::as_str).collect();
+    let listed = |key: &str| list.contains(key);
     let unlisted = patch.iter().any(|(key, value)| {
         let directive = key.starts_with(DELETE_FROM_LIST) || key.starts_with(SET_ORDER);
         !value.is_null() && !directive && !listed(key)
@@ -41,6 +44,9 @@ pub(super) fn set_order<'a, R: Rules<'a>>(
             .strip_prefix(SET_ORDER)
             .and_then(|rest| rest.strip_prefix('/'))
             .ok_or(Fault::Format("setElementOrder list"))?;
+        // An item that the patch names again and again would otherwise copy and sort its lists each time.
+        let length = |list: Option<&Value>| list.and_then(Value::as_array).map_or(0, Vec::len);
+        rules.take_steps(length(live.get(key)) + wanted.len())?;
         let old = live.get(key).cloned().map(list_of).transpose()?;
         let new = patch.get(key).cloned().map(list_of).transpose()?;
         let (below, strategy) = rules.member(key)?;

@@ -3,6 +3,7 @@
 use orlop_api::status::ApiError;
 use serde_json::Value;
 
+use super::STEPS_MAX;
 use crate::patch::go_text;
 
 /// Why a patch cannot be merged. The texts are upstream's, as is the distinction between client errors and 500.
@@ -38,6 +39,11 @@ pub(super) enum Fault {
     /// `$patch: merge` in an item: 500.
     #[error("merging lists cannot yet be specified in the patch")]
     MergeInList,
+    /// The patch merges long lists too often: 413.
+    #[error(
+        "Request entity too large: the patch merges more than {STEPS_MAX} list items; list each item once"
+    )]
+    OutOfSteps,
 }
 
 impl Fault {
@@ -49,6 +55,7 @@ impl Fault {
         match self {
             Fault::Format(_) => ApiError::bad_request(self.to_string()),
             Fault::Unprocessable => ApiError::unprocessable(),
+            Fault::OutOfSteps => ApiError::too_large(self.to_string()),
             Fault::NoMergeKey { .. }
             | Fault::UnknownDirective { .. }
             | Fault::Kind { .. }

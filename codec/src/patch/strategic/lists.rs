@@ -16,6 +16,7 @@ pub(super) fn merge<'a, R: Rules<'a>>(
     strategy: &Strategic,
     deletes: bool,
 ) -> Result<Vec<Value>, Fault> {
+    rules.take_steps(live.len() + patch.len())?;
     let by = match strategy {
         Strategic::Replace => return Ok(patch),
         Strategic::MergeSet => None,

@@ -15,6 +15,7 @@ mod rules;
 mod tests;
 
 use orlop_api::status::ApiError;
+use orlop_apimachinery::steps::Steps;
 use orlop_openapi::{TypeId, Types};
 use serde_json::{Map, Value};
 
@@ -27,11 +28,16 @@ const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 const RETAIN_KEYS: &str = "$retainKeys";
 
+/// Maximum number of list items that one patch may merge or sort. A patch may name an item again and again, and each
+/// time the lists of the item are merged. Lists that fit in a body have fewer items.
+const STEPS_MAX: u64 = 1_000_000;
+
 /// Applies a strategic merge patch to a document of the type `ty`.
 pub(super) fn apply(document: Value, patch: &[u8], types: &Types, ty: TypeId) -> Result<Value, ApiError> {
     let patch = read(patch).map_err(ApiError::bad_request)?;
     let Value::Object(document) = document else { return Ok(document) };
-    let rules = rules::Declared::of(types, ty);
+    let steps = Steps::new(STEPS_MAX);
+    let rules = rules::Declared::of(types, ty, &steps);
     merge(document, patch, rules).map(Value::Object).map_err(Fault::answer)
 }
 

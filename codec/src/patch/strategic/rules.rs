@@ -2,6 +2,8 @@
 
 use orlop_openapi::{Shape, Strategic, StructType, TypeId, Types};
 
+use orlop_apimachinery::steps::{OutOfSteps, Steps};
+
 use super::fault::Fault;
 
 /// The merge rules below an object, a map, or the items of a list.
@@ -10,11 +12,21 @@ pub(super) trait Rules<'a>: Copy {
     fn member(self, name: &str) -> Result<(Self, &'a Strategic), Fault>;
     /// The name of the type, for errors.
     fn name(self) -> &'a str;
+    /// Takes steps of the merge: one for each item of a list that is merged.
+    fn take_steps(self, count: usize) -> Result<(), Fault>;
 }
 
 /// Rules declared by the API types.
 #[derive(Clone, Copy)]
-pub(super) enum Declared<'a> {
+pub(super) struct Declared<'a> {
+    level: Level<'a>,
+    /// The steps that the merge may still take.
+    steps: &'a Steps,
+}
+
+/// The type that is merged.
+#[derive(Clone, Copy)]
+enum Level<'a> {
     /// A struct.
     Struct(&'a Types, &'a StructType),
     /// A map with values of this shape.
@@ -25,39 +37,46 @@ pub(super) enum Declared<'a> {
 
 impl<'a> Declared<'a> {
     /// The rules of a struct type.
-    pub(super) fn of(types: &'a Types, ty: TypeId) -> Self {
-        Declared::Struct(types, types.get(ty))
+    pub(super) fn of(types: &'a Types, ty: TypeId, steps: &'a Steps) -> Self {
+        Declared { level: Level::Struct(types, types.get(ty)), steps }
     }
+}
 
-    fn below(types: &'a Types, shape: &'a Shape) -> Self {
+impl<'a> Level<'a> {
+    fn of(types: &'a Types, shape: &'a Shape) -> Self {
         match shape {
-            Shape::Struct(ty) | Shape::Either(ty) => Declared::of(types, *ty),
-            Shape::Map(values) => Declared::Map(types, values),
-            Shape::List(items) => Declared::below(types, items),
-            Shape::Scalar(_) | Shape::Json | Shape::Inline(_) | Shape::Deduced => Declared::Free,
+            Shape::Struct(ty) | Shape::Either(ty) => Level::Struct(types, types.get(*ty)),
+            Shape::Map(values) => Level::Map(types, values),
+            Shape::List(items) => Level::of(types, items),
+            Shape::Scalar(_) | Shape::Json | Shape::Inline(_) | Shape::Deduced => Level::Free,
         }
     }
 }
 
 impl<'a> Rules<'a> for Declared<'a> {
     fn member(self, name: &str) -> Result<(Self, &'a Strategic), Fault> {
-        match self {
-            Declared::Struct(types, ty) => {
+        let (level, strategy) = match self.level {
+            Level::Struct(types, ty) => {
                 let field = ty
                     .field(name)
                     .ok_or_else(|| Fault::NoField { owner: ty.short_name.clone(), field: name.to_owned() })?;
-                Ok((Declared::below(types, &field.shape), &field.merge.strategic))
+                (Level::of(types, &field.shape), &field.merge.strategic)
             }
-            Declared::Map(types, values) => Ok((Declared::below(types, values), &Strategic::Replace)),
-            Declared::Free => Ok((self, &Strategic::Replace)),
-        }
+            Level::Map(types, values) => (Level::of(types, values), &Strategic::Replace),
+            Level::Free => (Level::Free, &Strategic::Replace),
+        };
+        Ok((Declared { level, steps: self.steps }, strategy))
     }
 
     fn name(self) -> &'a str {
-        match self {
-            Declared::Struct(_, ty) => &ty.short_name,
-            Declared::Map(..) => "map",
-            Declared::Free => "interface",
+        match self.level {
+            Level::Struct(_, ty) => &ty.short_name,
+            Level::Map(..) => "map",
+            Level::Free => "interface",
         }
+    }
+
+    fn take_steps(self, count: usize) -> Result<(), Fault> {
+        self.steps.take(count).map_err(|OutOfSteps| Fault::OutOfSteps)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use orlop_apimachinery::thread_time::assert_linear;
 use orlop_openapi::Strategic;
 use proptest::prelude::*;
 use serde_json::json;
@@ -33,6 +34,10 @@ impl Rules<'static> for ByName {
     fn name(self) -> &'static str {
         "struct"
     }
+
+    fn take_steps(self, _: usize) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 fn merged(live: &Value, patch: &Value) -> Result<Value, Fault> {
@@ -40,30 +45,55 @@ fn merged(live: &Value, patch: &Value) -> Result<Value, Fault> {
     merge(map(live), map(patch), ByName).map(Value::Object)
 }
 
-/// Merging lists with as many items as a body can contain takes linear, not quadratic, time.
+/// Texts with the numbers in a range.
+fn texts(range: std::ops::Range<usize>) -> Vec<Value> {
+    range.map(|n| format!("n{n}").into()).collect()
+}
+
 #[test]
 fn long_lists_are_merged_in_linear_time() {
-    const COUNT: usize = 20_000;
-    let items = |from: usize| -> Vec<Value> {
-        (from..from + COUNT).map(|n| json!({"name": format!("n{n}")})).collect()
-    };
-    let texts =
-        |from: usize| -> Vec<Value> { (from..from + COUNT).map(|n| format!("n{n}").into()).collect() };
-    let gone: Vec<Value> = (0..COUNT).map(|n| json!({"name": format!("n{n}"), "$patch": "delete"})).collect();
-    let started = orlop_apimachinery::thread_time::ThreadTime::start();
-    for (case, name, live, patch, left) in [
-        ("1 objects", "containers", items(0), items(COUNT / 2), COUNT * 3 / 2),
-        ("2 deletes", "containers", items(0), gone, 0),
-        ("3 texts", "finalizers", texts(0), texts(COUNT / 2), COUNT * 3 / 2),
-    ] {
-        let result = merged(&json!({name: live}), &json!({name: patch})).unwrap();
-        assert_eq!(result[name].as_array().unwrap().len(), left, "{case}");
+    type Case = (&'static str, fn(usize) -> (Value, Value));
+    let cases: [Case; 5] = [
+        ("1 objects", |n| {
+            let items = |from: usize| -> Vec<Value> {
+                (from..from + n).map(|n| json!({"name": format!("n{n}")})).collect()
+            };
+            (json!({"containers": items(0)}), json!({"containers": items(n / 2)}))
+        }),
+        ("2 deletes", |n| {
+            let named = |n: usize| json!({"name": format!("n{n}")});
+            let gone = |n: usize| json!({"name": format!("n{n}"), "$patch": "delete"});
+            let (live, patch): (Vec<Value>, Vec<Value>) = (0..n).map(|n| (named(n), gone(n))).unzip();
+            (json!({"containers": live}), json!({"containers": patch}))
+        }),
+        ("3 texts", |n| (json!({"finalizers": texts(0..n)}), json!({"finalizers": texts(n / 2..n * 3 / 2)}))),
+        ("4 deletes of texts", |n| {
+            (json!({"finalizers": texts(0..n)}), json!({"$deleteFromPrimitiveList/finalizers": texts(1..n)}))
+        }),
+        ("5 retained keys", |n| {
+            let mut patch: Map<String, Value> = (0..n).map(|n| (format!("n{n}"), json!(1))).collect();
+            patch.insert("$retainKeys".to_owned(), texts(0..n).into());
+            (json!({}), Value::Object(patch))
+        }),
+    ];
+    for (case, input) in cases {
+        assert_linear(case, 3_000, input, |(live, patch)| merged(live, patch).unwrap());
     }
-    let delete = format!("$deleteFromPrimitiveList/{}", "finalizers");
-    let result = merged(&json!({"finalizers": texts(0)}), &json!({delete: texts(1)})).unwrap();
-    assert_eq!(result["finalizers"], json!(["n0"]), "4 deletes of texts");
-    let took = started.spent();
-    assert!(took.as_secs() < 20, "{took:?}");
+}
+
+#[test]
+fn item_that_is_named_too_often_with_long_lists_is_rejected() {
+    let types = orlop_openapi::types();
+    let pod = types.named("io.k8s.api.core.v1.Pod").unwrap();
+    let env: Vec<Value> = (0..10_000).map(|n| json!({"name": format!("n{n}"), "value": "a"})).collect();
+    let document = json!({"spec": {"containers": [{"name": "a", "env": env}]}});
+    let item = json!({"name": "a", "env": [{"name": "n0", "value": "b"}]});
+    let sorts = json!({"name": "a", "$setElementOrder/env": [{"name": "n0"}]});
+    for (case, item) in [("merged", item), ("sorted", sorts)] {
+        let patch = json!({"spec": {"containers": vec![item; 1_000]}}).to_string();
+        let error = apply(document.clone(), patch.as_bytes(), types, pod).unwrap_err();
+        assert_eq!(error.code, 413, "{case}: {}", error.message);
+    }
 }
 
 #[track_caller]
