@@ -2,6 +2,8 @@
 //! causes, created in one place. Clients act on `reason` and `details`; the messages are
 //! upstream's where clients or users may depend on them.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::field_errors::{Cause, FieldErrors};
@@ -200,13 +202,11 @@ impl ApiError {
 
     /// 422: fields of an object are invalid.
     pub fn invalid(kind: &str, group: &str, name: &str, errors: &FieldErrors) -> Self {
-        let mut texts: Vec<String> = Vec::new();
-        for cause in errors.causes() {
-            let text = format!("{}: {}", cause.field, cause.message);
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
+        let mut seen = HashSet::new();
+        let texts: Vec<String> = (errors.causes().iter())
+            .filter(|cause| seen.insert((&cause.field, &cause.message)))
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect();
         let list = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
