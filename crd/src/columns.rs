@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 use orlop_api::registry::ago;
+use orlop_apimachinery::steps::{OutOfSteps, Steps};
 use serde_json::{Value, json};
 
 /// A column: its path and type.
@@ -19,6 +20,12 @@ pub(crate) struct Columns {
     columns: Vec<Column>,
     pub(crate) shown: Value,
 }
+
+/// Steps that the cells of one row may take together: values that a path visits, and text. A definition's own columns
+/// take about ten; `..a..b..c` takes a number that is exponential in the number of its parts.
+const ROW_STEPS: u64 = 100_000;
+/// How much text of a cell counts as one step, bytes.
+const BYTES_PER_STEP: usize = 64;
 
 const NAME: &str = "The name of the object, unique within its namespace and kind.";
 const AGE: &str = "When the object was created, by the clock of the server.";
@@ -49,10 +56,15 @@ impl Columns {
         Columns { columns, shown: shown.into() }
     }
 
-    /// Returns the cells of an object's row, starting with the name.
+    /// Returns the cells of an object's row, starting with the name. Cells that need more than [`ROW_STEPS`] steps are
+    /// empty.
     pub(crate) fn cells(&self, name: &str, object: &Value, now: Timestamp) -> Vec<Value> {
+        let steps = Steps::new(ROW_STEPS);
         let cells = self.columns.iter().map(|column| {
-            column.path.first(object).map(|value| cell(&column.kind, value, now)).unwrap_or_default()
+            let found = column.path.first(object, &steps).ok().flatten();
+            let cell = found.map(|value| cell(&column.kind, value, now)).unwrap_or_default();
+            let length = cell.as_str().map_or(0, str::len);
+            steps.take(length / BYTES_PER_STEP).map_or(Value::Null, |()| cell)
         });
         std::iter::once(Value::from(name)).chain(cells).collect()
     }
@@ -138,10 +150,11 @@ impl JsonPath {
     }
 
     /// Returns the first value at the path.
-    pub(crate) fn first<'v>(&self, value: &'v Value) -> Option<&'v Value> {
-        let mut found = Vec::new();
-        collect(&self.0, value, &mut found, 1);
-        found.into_iter().next()
+    ///
+    /// # Errors
+    /// The search takes too many steps.
+    pub(crate) fn first<'v>(&self, value: &'v Value, steps: &Steps) -> Result<Option<&'v Value>, OutOfSteps> {
+        search(&self.0, value, steps)
     }
 }
 
@@ -255,12 +268,10 @@ pub(crate) fn simple_path(text: &str) -> Option<Vec<String>> {
     names.filter(|names| !names.is_empty())
 }
 
-/// Appends the values at a path, up to a total of `most`.
-fn collect<'v>(steps: &[Step], value: &'v Value, found: &mut Vec<&'v Value>, most: usize) {
-    if found.len() >= most {
-        return;
-    }
-    let Some((step, rest)) = steps.split_first() else { return found.push(value) };
+/// Returns the first value at a path; one step for each value that it visits.
+fn search<'v>(path: &[Step], value: &'v Value, steps: &Steps) -> Result<Option<&'v Value>, OutOfSteps> {
+    steps.take(1)?;
+    let Some((step, rest)) = path.split_first() else { return Ok(Some(value)) };
     let inner = || -> Box<dyn Iterator<Item = &'v Value>> {
         match value {
             Value::Array(list) => Box::new(list.iter()),
@@ -270,48 +281,41 @@ fn collect<'v>(steps: &[Step], value: &'v Value, found: &mut Vec<&'v Value>, mos
             }
         }
     };
+    // The first value at the rest of the path below any of these.
+    let below = |mut values: Box<dyn Iterator<Item = &'v Value> + '_>, path: &[Step]| {
+        values.find_map(|value| search(path, value, steps).transpose()).transpose()
+    };
     let count = value.as_array().map_or(0, |list| i64::try_from(list.len()).unwrap_or(i64::MAX));
     let from_end = |at: i64| if at < 0 { at + count } else { at };
+    let at_path =
+        |path: &[String], item: &'v Value| path.iter().try_fold(item, |value, name| value.get(name));
     match step {
-        Step::Member(name) => {
-            if let Some(value) = value.get(name) {
-                collect(rest, value, found, most);
-            }
-        }
+        Step::Member(name) => below(Box::new(value.get(name).into_iter()), rest),
         Step::Item(at) => {
             let at = usize::try_from(from_end(*at)).ok();
-            if let Some(value) = at.and_then(|at| value.get(at)) {
-                collect(rest, value, found, most);
-            }
+            below(Box::new(at.and_then(|at| value.get(at)).into_iter()), rest)
         }
         Step::Range(from, to) => {
-            let (from, to) = (from_end(*from), to.map_or(count, from_end));
-            for (at, value) in value.as_array().into_iter().flatten().enumerate() {
-                let at = i64::try_from(at).unwrap_or(i64::MAX);
-                if at >= from && at < to {
-                    collect(rest, value, found, most);
-                }
-            }
+            let (from, to) = (from_end(*from).max(0), to.map_or(count, from_end).min(count));
+            let range = usize::try_from(from).ok().zip(usize::try_from(to).ok());
+            let items = range.and_then(|(from, to)| value.as_array()?.get(from..to));
+            below(Box::new(items.into_iter().flatten()), rest)
         }
-        Step::Every => inner().for_each(|value| collect(rest, value, found, most)),
-        Step::Anywhere => {
-            collect(rest, value, found, most);
-            inner().for_each(|value| collect(steps, value, found, most));
+        Step::Every => below(inner(), rest),
+        Step::Anywhere => match search(rest, value, steps)? {
+            Some(found) => Ok(Some(found)),
+            None => below(inner(), path),
+        },
+        Step::Where(condition, compare, wanted) => {
+            let fits = |item: &&'v Value| {
+                at_path(condition, item).is_some_and(|there| compares(there, *compare, wanted))
+            };
+            steps.take(inner().count())?;
+            below(Box::new(inner().filter(fits)), rest)
         }
-        Step::Where(path, compare, wanted) => {
-            for item in inner() {
-                let there = path.iter().try_fold(item, |value, name| value.get(name));
-                if there.is_some_and(|there| compares(there, *compare, wanted)) {
-                    collect(rest, item, found, most);
-                }
-            }
-        }
-        Step::Has(path) => {
-            for item in inner() {
-                if path.iter().try_fold(item, |value, name| value.get(name)).is_some() {
-                    collect(rest, item, found, most);
-                }
-            }
+        Step::Has(condition) => {
+            steps.take(inner().count())?;
+            below(Box::new(inner().filter(|item| at_path(condition, item).is_some())), rest)
         }
     }
 }
@@ -361,12 +365,32 @@ mod tests {
             (".spec.list[9]", json!(null)),
             ("..k", json!("a")),
         ] {
-            let found = JsonPath::parse(path).unwrap().first(&object).cloned().unwrap_or_default();
+            let found = JsonPath::parse(path).unwrap().first(&object, &Steps::new(1_000));
+            let found = found.unwrap().cloned().unwrap_or_default();
             assert_eq!(found, want, "{path}");
         }
         for bad in ["spec", ".spec[", ".spec[x]", ".a..", ".list[?(v)]"] {
             assert!(JsonPath::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn cells_that_take_too_many_steps_are_empty() {
+        let mut deep = json!({"b": 1});
+        for _ in 0..80 {
+            deep = json!({"a": deep});
+        }
+        let column = |path: &str| json!({"name": "X", "type": "string", "jsonPath": path});
+        let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let columns = Columns::of(&json!({"additionalPrinterColumns":
+            [column("..b"), column(&format!("{}..z", "..a".repeat(10))), column("..b")]}));
+        assert_eq!(columns.cells("n", &deep, now), [json!("n"), json!("1"), json!(null), json!(null)]);
+
+        // Many columns with the same long text.
+        let text = "x".repeat(1 << 20);
+        let columns = Columns::of(&json!({"additionalPrinterColumns": vec![column(".a"); 1_000]}));
+        let cells = columns.cells("n", &json!({"a": text}), now);
+        assert_eq!(cells.iter().filter(|cell| !cell.is_null()).count(), 7, "the name, and six cells");
     }
 
     #[test]
