@@ -73,7 +73,7 @@ story(async ({ page, client, url }) => {
   for (const [colorScheme, size, options] of LOOKS) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
     await page.setViewportSize(size);
-    await page.getByRole('button', { name: 'Keys and help' }).click();
+    await page.getByRole('button', { name: 'Keyboard shortcuts and help' }).click();
     await look(`help (${colorScheme}, ${size.width})`, options);
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'hidden' });

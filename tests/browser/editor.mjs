@@ -54,7 +54,7 @@ story(async ({ page, complaints, client, url }) => {
   await told(/^The object has changed since the editor loaded it/);
   await check.click();
   await page.getByRole('alert').filter({ hasText: 'Conflict with another client' }).waitFor();
-  await told('Changes by others');
+  await told('Changes by other clients');
   await change('metadata.labels').or(change('metadata.labels.theirs')).first().waitFor();
   ensure((await text.inputValue()).includes('note: again mine'), 'the text is still there');
   same((await client.get(AT)).metadata.annotations.note, 'mine', 'the note after the conflict');

@@ -107,7 +107,7 @@ story(async ({ page, complaints, client, url }) => {
     { type: 'PROGRESS', revision: '4', time: '2026-01-01T00:00:02Z' },
   ].map(line).join('');
   await page.getByRole('button', { name: 'Rewind' }).click();
-  await page.getByLabel('A recording', { exact: true }).setInputFiles({ name: `${SVG.slice(0, 20).replaceAll('/', '')}.capture`, mimeType: 'text/plain', buffer: Buffer.from(file) });
+  await page.getByLabel('Recording file', { exact: true }).setInputFiles({ name: `${SVG.slice(0, 20).replaceAll('/', '')}.capture`, mimeType: 'text/plain', buffer: Buffer.from(file) });
   await connection(page, 'past');
   for (const view of ['list/persistentvolumeclaims', 'list/events', 'list/pods', 'overview', 'graph?as=table', 'graph', 'machines', 'time', `object/persistentvolumeclaims/${encodeURIComponent(SVG)}/${encodeURIComponent(TRAP)}`]) {
     await go(page, `#/${view}`);

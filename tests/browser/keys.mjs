@@ -56,7 +56,7 @@ story(async ({ page, client, url }) => {
 
   // The help.
   await keyboard.press('?');
-  const help = page.getByRole('dialog', { name: 'Keys' });
+  const help = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
   await help.getByText('next and previous row').waitFor();
   ensure(await help.evaluate((dialog) => dialog.contains(document.activeElement)), 'the focus is not in the dialog');
   await keyboard.press('Escape');

@@ -35,7 +35,7 @@ story(async ({ page, complaints, client, url }) => {
   await page.getByRole('status').filter({ hasText: /^Not live/ }).waitFor();
   const broken = join(kept, '..', 'broken.capture');
   writeFileSync(broken, 'certainly no recording\n');
-  const open = (file) => page.getByLabel('A recording', { exact: true }).setInputFiles(file);
+  const open = (file) => page.getByLabel('Recording file', { exact: true }).setInputFiles(file);
   await open(broken);
   await bar.getByRole('alert').waitFor();
   same(await row(page, 'later').count(), 1, 'rows after a rejected file');

@@ -1,5 +1,5 @@
-// The shell: navigation, how the connection is, search, keys, theme, whether things may be changed. The views with pictures
-// are loaded when they are gone to.
+// The shell: navigation, connection state, search, keyboard shortcuts, theme and read-only mode. The overview, graph, state machine and time
+// views are loaded on demand.
 
 import { Component, html, render, useEffect, useRef, useState } from './vendor/preact.js';
 import { KINDS, kindOf } from './state/kinds.js';
@@ -8,7 +8,7 @@ import { start } from './state/stream.js';
 import { time } from './state/time.js';
 import { adjust, go, route, write } from './route.js';
 import { useConnection, useObjects, useSettings, useTime } from './parts/hooks.js';
-import { Notice, clockOf } from './parts/bits.js';
+import { Notice, clockOf } from './parts/components.js';
 import { keepFocus } from './parts/focus.js';
 import { Scrubber, useMoment } from './parts/scrubber.js';
 import { Search } from './parts/search.js';
@@ -30,7 +30,7 @@ const HOME = 'overview';
 const OTHERWISE = 'list/persistentvolumeclaims';
 
 const loaded = new Map([['list', List], ['object', Obj], ['create', Create], ['remove', Remove]]);
-/** A view. A part that does not load is told of and can be tried again. */
+/** Loads a view. The caller reports a failure and offers a retry. */
 async function load(name) {
   if (loaded.has(name)) return loaded.get(name);
   const module = await import(`./views/${name}.js`);
@@ -40,19 +40,19 @@ async function load(name) {
 
 const isView = (name) => loaded.has(name) || PICTURES.some(([id]) => id === name);
 
-/** All views, while nothing else is to do: a recording can be looked at when the server has gone. */
+/** Preloads all views while the page is idle, so that recordings can be viewed after the server has stopped. */
 function loadAll() {
   const idle = globalThis.requestIdleCallback || ((fn) => setTimeout(fn, 1000));
   idle(() => PICTURES.forEach(([name]) => load(name).catch(() => {})));
 }
 
-/** A view that fails takes nothing else with it. */
+/** An error boundary: an error in one view does not affect the rest of the page. */
 class Fence extends Component {
   componentDidCatch(error) {
     this.setState({ error });
   }
-  // The view is made here and not handed in as a child: that first child would be kept as long as the fence is, and from it, over rows
-  // that are not drawn again, all that was ever drawn.
+  // Create the view here instead of passing it as a child. The component would retain its first child, and through rows that are not
+  // rendered again, everything that was ever rendered.
   render({ View, at }, { error }) {
     if (!error) return html`<${View} route=${at} />`;
     return html`<${Notice} tone="bad"><p>This part of the page failed: ${error.message}</p>
@@ -96,7 +96,7 @@ function Body() {
     if (!isView(name)) return undefined;
     load(name).then((View) => mine && put({ name, View }), (problem) => {
       if (!mine) return;
-      // Who asked for nothing in particular gets what there is.
+      // Without a view in the URL, fall back to a view that is always loaded.
       if (route.view) tell(problem);
       else go(OTHERWISE, {}, { replace: true });
     });
@@ -104,7 +104,7 @@ function Body() {
       mine = false;
     };
   }, [name, tries]);
-  // After a journey the reader is at the title, not where the link was.
+  // After navigation, move the focus from the link to the title.
   useEffect(() => {
     if (first.current) first.current = !view;
     else main.current?.querySelector('h1')?.focus({ preventScroll: true });
@@ -182,7 +182,7 @@ function App() {
   useEffect(() => route.subscribe(() => { draw((count) => count + 1); setMenu(false); }), []);
   useMoment();
   useKeys({ help, setHelp });
-  // A moment that could not be shown is told of in the bar.
+  // The timeline also opens to report a revision that could not be loaded.
   const open = bar || mode !== 'live' || route.view === 'time' || Boolean(problem);
   const stale = mode === 'live' && state !== 'live' && since;
   return html`
@@ -193,10 +193,10 @@ function App() {
       <${Connection} />
       <${Search} />
       <div class="tools">
-        <button type="button" aria-pressed=${String(readOnly)} title="In read-only mode the page writes nothing" onClick=${() => settings.setReadOnly(!readOnly)}>${readOnly ? 'Read only' : 'Changes allowed'}</button>
+        <button type="button" aria-pressed=${String(readOnly)} title="In read-only mode, the page makes no changes" onClick=${() => settings.setReadOnly(!readOnly)}>${readOnly ? 'Read only' : 'Changes allowed'}</button>
         <button type="button" aria-expanded=${String(open)} onClick=${() => setBar(!bar)}>Rewind</button>
         <button type="button" onClick=${settings.nextTheme} aria-keyshortcuts="t">Theme: ${theme}</button>
-        <button type="button" onClick=${() => setHelp(true)} aria-keyshortcuts="?" aria-label="Keys and help">?</button>
+        <button type="button" onClick=${() => setHelp(true)} aria-keyshortcuts="?" aria-label="Keyboard shortcuts and help">?</button>
       </div>
     </header>
     <div class="columns" data-stale=${stale ? 'true' : null}>

@@ -1,5 +1,5 @@
-// The page of the API: what /openapi/v3 says, to read, to search and to try.
-// The address bar holds what is shown: #/api/v1/pods is a resource, #/schema/api/v1/NAME a schema.
+// The API reference: displays and searches /openapi/v3, and sends GET requests.
+// The URL fragment selects what is displayed: #/api/v1/pods is a resource, #/schema/api/v1/NAME a schema.
 
 import { element, fields, resolve, short, typeName } from '/ui/schema.js';
 import { tryForm } from '/ui/try.js';
@@ -13,9 +13,9 @@ const ACTIONS = {
 };
 const MOST_FOUND = 100;
 
-/** Documents by path: `api/v1`. */
+/** OpenAPI documents by path, such as `api/v1`. */
 const documents = new Map();
-/** What is in a document, by `path/resource`: its name and its operations. */
+/** The resources of all documents by `path/resource`, each with its name and operations. */
 const resources = new Map();
 let entries = [];
 
@@ -28,7 +28,7 @@ async function json(url) {
 const isGroup = (path) => /^apis?\//.test(path);
 const groupTitle = (path) => (isGroup(path) ? path.replace(/^api\//, 'core/').replace(/^apis\//, '') : 'this server');
 
-/** What a path belongs to: a resource of a group, or for other paths what they are about. */
+/** Returns the resource that a path belongs to; for paths outside API groups, the tag of the operation. */
 function owner(docPath, path, operation) {
   if (!isGroup(docPath)) return operation.tags?.[0] || docPath;
   return path.slice(docPath.length + 2).replace(/^namespaces\/\{namespace\}\//, '').split('/')[0];
@@ -53,7 +53,7 @@ function take(docPath, doc) {
   }
 }
 
-/** Everything that can be found. */
+/** Builds the search index: kinds, operations and fields. */
 function index() {
   const kinds = [];
   const operations = [];
@@ -92,11 +92,11 @@ function search() {
   const rows = found.slice(0, MOST_FOUND).map(({ label, note, link }) =>
     element('li', {}, element('a', { href: link }, element('code', {}, label)), element('p', { className: 'note' }, note)),
   );
-  const more = found.length > rows.length ? `, ${rows.length} are shown` : '';
-  $('found').replaceChildren(element('h2', {}, `${found.length} found${more}`), element('ul', { className: 'fields' }, ...rows));
+  const more = found.length > rows.length ? `, showing the first ${rows.length}` : '';
+  $('found').replaceChildren(element('h2', {}, `${found.length} results${more}`), element('ul', { className: 'fields' }, ...rows));
 }
 
-/** A part that is made when it is opened for the first time. */
+/** A collapsed section whose content is rendered when it is first opened. */
 function folded(summary, className, make) {
   const details = element('details', { className }, element('summary', {}, ...summary));
   details.addEventListener('toggle', () => details.append(element('div', {}, ...make())), { once: true });
@@ -133,7 +133,7 @@ function operationBody(doc, { path, method, operation, parameters }) {
     if (code < 300 && schema) parts.push(...schemaPart(doc, `${code} ${answer.description || ''}`, schema));
     else refused.push(element('li', {}, element('code', {}, code), ` ${answer.description || ''}`));
   }
-  if (refused.length) parts.push(heading('Refusals'), element('ul', { className: 'fields' }, ...refused));
+  if (refused.length) parts.push(heading('Error responses'), element('ul', { className: 'fields' }, ...refused));
   if (method === 'get') parts.push(heading('Try it'), tryForm(path, parameters));
   return parts;
 }
@@ -206,7 +206,7 @@ async function load() {
   menu();
   show();
   const kinds = [...resources.values()].filter(({ docPath }) => isGroup(docPath)).length;
-  $('state').textContent = `${kinds} kinds, ${entries.length} names to search`;
+  $('state').textContent = `${kinds} kinds, ${entries.length} searchable names`;
 }
 
 $('search').addEventListener('input', search);

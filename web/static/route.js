@@ -1,8 +1,8 @@
-// The address is the state: #/VIEW/PART/PART?name=value. Nothing else knows where the page is.
+// Routing. The URL fragment is the only navigation state: #/VIEW/PART/PART?name=value.
 
 import { canonical } from './state/kinds.js';
 
-/** An address as `{view, parts, query}`. Pure. */
+/** Parses a URL fragment into `{view, parts, query}`. Pure. */
 export function read(hash) {
   const [path, search = ''] = hash.replace(/^#\/?/, '').split('?');
   const parts = path.split('/').filter(Boolean).map((part) => {
@@ -15,14 +15,14 @@ export function read(hash) {
   return { view: parts.shift() || '', parts, query: Object.fromEntries(new URLSearchParams(search)) };
 }
 
-/** An address. Values that are empty are left out. Pure. */
+/** Builds a URL fragment and omits empty values. Pure. */
 export function write(path, query = {}) {
   const kept = Object.entries(query).filter(([, value]) => value !== '' && value !== null && value !== undefined);
   const search = new URLSearchParams(kept).toString();
   return `#/${path.replace(/^[#/]+/, '')}${search ? `?${search}` : ''}`;
 }
 
-/** The address of an object: #/object/RESOURCE/NS/NAME, `-` being no namespace. */
+/** Returns the URL fragment of an object: #/object/RESOURCE/NS/NAME. `-` stands for no namespace. */
 export function link(object, resource) {
   const of = resource || object.__resource || object.resource || object.kind;
   const { namespace, name } = object.metadata || object;
@@ -30,7 +30,7 @@ export function link(object, resource) {
 }
 
 const readers = new Set();
-/** Where the page is. Its fields change in place. */
+/** The current route. Its fields change in place. */
 export const route = {
   ...read(globalThis.location?.hash || ''),
   subscribe(fn) {
@@ -44,7 +44,7 @@ function moved() {
   for (const fn of [...readers]) fn();
 }
 
-/** Goes somewhere. `replace`: the way back skips where we were (typing in a filter is no journey). */
+/** Navigates to a path. With `replace`, no entry is added to the browser's history: typing in a filter, for example, is not navigation. */
 export function go(path, query, { replace = false } = {}) {
   const address = write(path, query);
   if (address === location.hash) return;
@@ -52,7 +52,7 @@ export function go(path, query, { replace = false } = {}) {
   moved();
 }
 
-/** Changes values of the address and leaves the others. */
+/** Changes some query parameters and keeps the others. */
 export function adjust(changes) {
   const path = [route.view, ...route.parts].map(encodeURIComponent).join('/');
   go(path, { ...route.query, ...changes }, { replace: true });

@@ -1,4 +1,4 @@
-// Schemas as trees that open one level at a time: what refers to itself has no end. Documents in, elements out.
+// Renders OpenAPI schemas as DOM trees. Each level is rendered when it is opened, because schemas can be recursive.
 
 export function element(name, properties = {}, ...children) {
   const made = Object.assign(document.createElement(name), properties);
@@ -6,12 +6,12 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
-/** `io.k8s.api.core.v1.PodSpec` is `PodSpec` to a reader. */
+/** Shortens `io.k8s.api.core.v1.PodSpec` to `PodSpec`. */
 export const short = (name) => name.split('.').pop();
 
 const target = (reference) => reference.split('/').pop();
 
-/** What a schema refers to; an `allOf` of one is how a reference has a description. */
+/** Returns the reference of a schema. An `allOf` with one element is a reference with a description. */
 function reference(schema) {
   if (schema.$ref) return schema.$ref;
   return schema.allOf?.length === 1 ? reference(schema.allOf[0]) : null;
@@ -22,7 +22,7 @@ export function resolve(doc, schema) {
   return to ? doc.components?.schemas?.[target(to)] || {} : schema;
 }
 
-/** The type in a word or two. */
+/** Returns a short description of the type. */
 export function typeName(schema) {
   const to = reference(schema);
   if (to) return short(target(to));
@@ -33,7 +33,7 @@ export function typeName(schema) {
   return [schema.type || 'any value', schema.format && `(${schema.format})`].filter(Boolean).join(' ');
 }
 
-/** The schema with the fields: of a list or a map, that of what is in it. */
+/** Returns the schema that has the fields: for a list or a map, the schema of its elements. */
 function inner(doc, schema) {
   const found = resolve(doc, schema);
   if (found.type === 'array' && found.items) return inner(doc, found.items);
@@ -53,7 +53,7 @@ function field(doc, name, schema, required) {
   return element('li', {}, details);
 }
 
-/** The fields of a schema, as a list. */
+/** Renders the fields of a schema as a list. */
 export function fields(doc, schema) {
   const found = inner(doc, schema);
   const required = new Set(found.required || []);

@@ -1,14 +1,14 @@
-// A form that sends one GET and shows what comes back, as text.
+// A form that sends a GET request and displays the response as text.
 
 import { element } from '/ui/schema.js';
 
-// A watch has no end and a snapshot is large: so much is read, and so long.
+// Limits for watches, which do not end, and for snapshots, which are large: characters and milliseconds.
 const MOST_CHARACTERS = 200000;
 const LONGEST = 10000;
 
 const isText = (type) => /json|yaml|^text\//.test(type);
 
-/** The text of a response, or as much of it as is shown. */
+/** Reads the text of a response, up to the limit. */
 async function read(response, stop) {
   if (!isText(response.headers.get('Content-Type') || '')) {
     stop();
@@ -30,7 +30,7 @@ async function read(response, stop) {
   return `${text.slice(0, MOST_CHARACTERS)}\n… (truncated)`;
 }
 
-/** JSON is indented for reading; everything else is as it came. */
+/** Indents JSON; returns any other text unchanged. */
 function shown(text) {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);

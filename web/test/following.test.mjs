@@ -1,4 +1,4 @@
-// Following a server, and going through its past, against a server that is a table: what is asked for, and when.
+// Following a server and viewing its past, against a fake server: which requests the page sends, and when.
 
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
@@ -24,7 +24,7 @@ const pv = (name, revision, type = 'ADDED') => ({ type, resource: 'persistentvol
 const header = (revision, oldest = 0, more) => ({ type: 'HEADER', format: 'orlop.dev/stream.1', revision: String(revision), oldest: String(oldest), time: new Date().toISOString(), ...more });
 const synced = (revision) => ({ type: 'SYNCED', revision: String(revision) });
 const lines = (...all) => all.map((one) => `${JSON.stringify(one)}\n`).join('');
-/** A response that stays open until it is aborted or `end` is called; `more` goes on with it. */
+/** Returns a response that stays open until it is aborted or `end` is called; `more` sends more text. */
 function open(text, signal) {
   let [end, more] = [null, null];
   const body = new ReadableStream({
@@ -45,10 +45,10 @@ const until = async (is) => {
     if (is()) return;
     await new Promise((resolve) => setImmediate(resolve));
   }
-  assert.fail(`never: ${is}`);
+  assert.fail(`timeout: ${is}`);
 };
 
-test('a server that was replaced is read anew, whatever its revisions are', async () => {
+test('the page reloads the state of a replaced server, whatever its revisions', async () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   let [uid, head, name, end, more, held] = ['first', 300, 'old', null, null, false];
   const streams = [];
@@ -59,7 +59,7 @@ test('a server that was replaced is read anew, whatever its revisions are', asyn
     streams.push(url.split('stream')[1]);
     const from = Number(/from=(\d+)/.exec(url)?.[1] || 0);
     if (from > head) return tooLarge();
-    // Who goes on is told where that is, and not how far the server is.
+    // The header of a resumed stream contains its first revision, not the newest one.
     const rest = held ? '' : lines({ type: 'PROGRESS', revision: String(head) });
     const found = open(from ? lines(header(from)) + rest : lines(header(head), pv(name, head), synced(head)), signal);
     ({ end, more } = found);
@@ -77,8 +77,8 @@ test('a server that was replaced is read anew, whatever its revisions are', asyn
   await until(() => connection.state === 'live');
   assert.equal(names(), 'old');
   await again();
-  assert.deepEqual(streams.splice(0), ['', '?from=300'], 'the same one goes on');
-  // While it reads what came meanwhile, it is not live.
+  assert.deepEqual(streams.splice(0), ['', '?from=300'], 'the stream of the same server is resumed');
+  // The page is not live while it receives the missed changes.
   [head, held] = [302, true];
   end();
   await until(() => connection.state !== 'live');
@@ -90,21 +90,21 @@ test('a server that was replaced is read anew, whatever its revisions are', asyn
     for (let i = 0; i < 50; i += 1) await new Promise((resolve) => setImmediate(resolve));
     return connection.state;
   };
-  assert.notEqual(await quiet(), 'live', 'before it has read anything');
+  assert.notEqual(await quiet(), 'live', 'live before the first missed change');
   more(lines(pv('first', 301)));
   await until(() => names().includes('first'));
-  assert.notEqual(await quiet(), 'live', 'half of the way');
+  assert.notEqual(await quiet(), 'live', 'live after half of the missed changes');
   more(lines(pv('second', 302)));
   await until(() => connection.state === 'live');
   assert.deepEqual([streams.splice(0), time.newest], [['?from=300'], 302]);
   held = false;
-  // Another one that has written more.
+  // Another server with a higher revision.
   [uid, head, name] = ['second', 900, 'new'];
   await again();
   assert.deepEqual(streams.splice(0), ['']);
   assert.equal(names(), 'new');
   assert.equal(time.newest, 900);
-  // The same one, put back to a state of before.
+  // The same server, restored to an earlier state.
   [head, name] = [500, 'restored'];
   await again();
   assert.deepEqual(streams.splice(0), ['?from=900', '']);
@@ -112,7 +112,7 @@ test('a server that was replaced is read anew, whatever its revisions are', asyn
   assert.equal(time.newest, 500);
 });
 
-test('what is shown is as of when something was heard, and stays old in a sleep', async () => {
+test('a paused page is as of the last data, even after the machine was asleep', async () => {
   const real = Date.now;
   const before = real();
   try {
@@ -122,14 +122,14 @@ test('what is shown is as of when something was heard, and stays old in a sleep'
     mock.timers.tick(5000);
     await until(() => connection.state === 'paused');
     assert.ok(connection.since <= real() && connection.since > before - 10000);
-    assert.ok(time.now() < real() + 3600000, 'its clock stands where it was');
+    assert.ok(time.now() < real() + 3600000, 'the clock does not stop');
   } finally {
     Date.now = real;
     mock.timers.reset();
   }
 });
 
-test('of many moments the last is read, one at a time', async () => {
+test('concurrent seeks load one revision at a time and end at the last one', async () => {
   const waiting = [];
   let slow = false;
   time.ends(0, 100000);
@@ -154,19 +154,19 @@ test('of many moments the last is read, one at a time', async () => {
   assert.equal(time.revision, '17000');
   assert.equal(time.busy, false);
   assert.deepEqual(asked.map((url) => url.split('v1/')[1]), ['stream?at=5000&follow=false', 'stream?at=17000&follow=false', 'capture?from=16000&until=19000']);
-  // Within what is known nobody is asked.
+  // Seeking within the loaded range sends no requests.
   asked.length = 0;
   for (let at = 17000; at > 16800; at -= 1) await time.seek(at);
   assert.deepEqual(asked, []);
   assert.equal(time.revision, '16801');
-  // Who turns back on the way elsewhere is not taken there.
+  // A seek within the loaded range cancels an earlier seek that is still loading.
   const away = time.seek(50000);
   await time.seek(16900);
   waiting.shift()();
   await away;
   assert.equal(time.revision, '16900');
   assert.equal(time.busy, false);
-  // What is on its way is waited for.
+  // A seek to a revision that is already being loaded waits for that request.
   slow = true;
   const there = time.seek(50000);
   waiting.shift()();
@@ -180,7 +180,7 @@ test('of many moments the last is read, one at a time', async () => {
   time.live();
 });
 
-test('what was forgotten meanwhile is no problem, and a moment that is forgotten is told of', async () => {
+test('compaction during a seek causes no error, and a seek to a compacted revision reports one', async () => {
   time.ends(0, 12000);
   answer = async (url) => {
     if (url.endsWith('/revisions')) return new Response(JSON.stringify({ oldest: { revision: '2000' }, newest: { revision: '12000' } }));
@@ -196,7 +196,7 @@ test('what was forgotten meanwhile is no problem, and a moment that is forgotten
   await time.seek(900);
   assert.match(time.problem, /2000/);
   assert.equal(time.revision, '2500');
-  // Another server: nothing of this past is its past.
+  // A server replacement ends the view of the past.
   time.another();
   assert.equal(time.mode, 'live');
   assert.match(time.problem, /server has changed/);

@@ -1,4 +1,4 @@
-// The page's pure parts. Run: node --test web/test/
+// Tests of the page's pure modules. Run: node --test web/test/
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -20,7 +20,7 @@ const volume = (name, spec = {}, more = {}) => ({
   kind: 'PersistentVolume', __resource: 'persistentvolumes', metadata: { name, uid: `uid-${name}` }, spec: { capacity: { storage: '1Gi' }, ...spec }, ...more,
 });
 
-test('addresses are read and written', () => {
+test('routes are parsed from and written to URL fragments', () => {
   for (const [hash, want] of [
     ['', { view: '', parts: [], query: {} }],
     ['#/list/pods?ns=a&q=b+c', { view: 'list', parts: ['pods'], query: { ns: 'a', q: 'b c' } }],
@@ -32,7 +32,7 @@ test('addresses are read and written', () => {
   assert.equal(link({ metadata: { name: 'x' } }, 'volumeattachments'), '#/object/volumeattachments.storage.k8s.io/-/x');
 });
 
-test('kinds have paths, with their groups and without', () => {
+test('kinds resolve to API paths, with and without their groups', () => {
   assert.equal(canonical('volumeattachments'), 'volumeattachments.storage.k8s.io');
   assert.equal(canonical('Pod'), 'pods');
   assert.equal(canonical('leases'), 'leases');
@@ -43,21 +43,21 @@ test('kinds have paths, with their groups and without', () => {
   assert.equal(phase(volume('a')), 'Pending');
 });
 
-test('a store keeps names and uids together', () => {
+test('a store keeps its indexes by name and UID consistent', () => {
   const store = new Store();
   const one = volume('a');
   store.apply('ADDED', 'persistentvolumes', one);
   const again = { ...volume('a'), metadata: { name: 'a', uid: 'second' } };
   store.apply('ADDED', 'persistentvolumes', again);
   store.apply('DELETED', 'persistentvolumes', one);
-  assert.equal(store.list('persistentvolumes').length, 1, 'the deletion of the first says nothing of the second');
+  assert.equal(store.list('persistentvolumes').length, 1, 'a late deletion does not remove a new object with the same name');
   assert.equal(store.uids.has('uid-a'), false);
   store.replace('persistentvolumes', [volume('b')]);
   assert.deepEqual(store.list('persistentvolumes').map((o) => o.metadata.name), ['b']);
   assert.equal(store.uids.has('second'), false);
 });
 
-test('recordings', () => {
+test('a recording yields the state at each revision, and an invalid one is rejected', () => {
   const line = (type, revision, object) => JSON.stringify({ type, revision, resource: 'persistentvolumes', time: `t${revision}`, object });
   const text = [
     '{"type":"HEADER","format":"orlop.dev/stream.1","revision":"3","time":"t0"}', line('ADDED', '2', volume('a')), '{"type":"SYNCED","revision":"3"}',
@@ -72,7 +72,7 @@ test('recordings', () => {
   for (const [bad, words] of [['', /empty/], ['{"a":1}', /not a recording/], ['nonsense', /not JSON/], [`${text}{"type":"ADD`, /not JSON/]]) assert.throws(() => parse(bad), words);
 });
 
-test('a track is gone through in both directions', () => {
+test('a track replays in both directions', () => {
   const at = (second) => new Date(1e12 + second * 1000).toISOString();
   const line = (type, revision, object) => ({ type, revision: String(revision), resource: 'persistentvolumes', time: at(revision), object });
   const named = (name, uid, phase) => ({ metadata: { name, uid }, status: { phase } });
@@ -80,7 +80,7 @@ test('a track is gone through in both directions', () => {
     header: { revision: '3', until: '12', time: at(99) }, base: [line('ADDED', 2, named('a', 'a1', 'Available'))],
     changes: [
       line('MODIFIED', 4, named('a', 'a1', 'Bound')), line('DELETED', 5, named('a', 'a1', 'Bound')), line('ADDED', 6, named('a', 'a2', 'Pending')),
-      // The deletion of the first of that name comes late, and says nothing of the second.
+      // A late deletion of the first object does not affect the second object with the same name.
       line('DELETED', 7, named('a', 'a1', 'Bound')), line('ADDED', 8, named('b', 'b1', 'Pending')), { ...line('ADDED', 9, named('x', 'x', '')), resource: 'leases.coordination.k8s.io' },
     ],
   });
@@ -89,7 +89,7 @@ test('a track is gone through in both directions', () => {
   for (const [revision, state] of [...wanted, ...wanted.toReversed(), wanted[2], wanted[5], wanted[0]]) assert.deepEqual(seen(revision), state, `revision ${revision}`);
   assert.deepEqual([...track.store.uids.keys()], ['a1']);
   assert.deepEqual([track.has(2), track.has(3), track.has(12), track.has(13)], [false, true, true, false]);
-  assert.equal(track.at, 1e12 + 2000, 'not the time at which it was recorded');
+  assert.equal(track.at, 1e12 + 2000, 'the time of the last write, not of the recording');
   assert.equal(track.until(1e12 + 5500), 2);
   track.extend([line('MODIFIED', 14, named('b', 'b1', 'Available'))], 15);
   seen(15);
@@ -99,7 +99,7 @@ test('a track is gone through in both directions', () => {
   assert.deepEqual(seen(14), ['a2 Pending', 'b1 Available']);
 });
 
-test('the history of an object in a recording', () => {
+test('a recording contains the history of an object', () => {
   const line = (type, revision, phase) => ({ type, revision: String(revision), resource: 'persistentvolumes', time: `t${revision}`, object: { metadata: { name: 'a', uid: 'a' }, status: { phase } } });
   const recording = { base: [line('ADDED', 2, 'Available')], changes: [line('MODIFIED', 4, 'Bound'), line('DELETED', 5, 'Bound')] };
   const items = historyOf(recording, 'persistentvolumes', 'a', changes);
@@ -108,7 +108,7 @@ test('the history of an object in a recording', () => {
   assert.deepEqual(historyOf(recording, 'persistentvolumes', 'b', changes), []);
 });
 
-test('pieces become lines, pauses grow and end', () => {
+test('pieces are split into lines, and pauses grow up to a limit', () => {
   const split = splitter();
   assert.deepEqual([split('a\nb'), split('c\n\nd'), split('\n')], [['a'], ['bc'], ['d']]);
   const pauses = backoff(() => 1);
@@ -118,7 +118,7 @@ test('pieces become lines, pauses grow and end', () => {
   assert.equal(pauses.next(), 500);
 });
 
-test('references', () => {
+test('references are read from each kind', () => {
   const kinds = (object) => references(object).map((one) => `${one.kind} ${one.resource} ${one.namespace}/${one.name}`);
   assert.deepEqual(kinds(volume('a', { claimRef: { namespace: 'n', name: 'c' }, csi: { driver: 'd' }, storageClassName: 's' })), [
     'claim persistentvolumeclaims n/c', 'class storageclasses.storage.k8s.io /s', 'driver csidrivers.storage.k8s.io /d']);
@@ -127,7 +127,7 @@ test('references', () => {
   assert.deepEqual(kinds({ __resource: 'others', metadata: { name: 'a' } }), []);
 });
 
-test('fields that differ', () => {
+test('changes lists the fields that differ', () => {
   const all = (a, b) => changes(a, b).map((one) => `${one.op} ${pathText(one.path)}`);
   assert.deepEqual(all({ a: 1 }, { a: 1 }), []);
   assert.deepEqual(all({ a: 1, b: { c: 1 } }, { b: { c: 2 }, d: 0 }), ['remove a', 'replace b.c', 'add d']);
@@ -153,7 +153,7 @@ test('lists are filtered and sorted', () => {
   assert.equal(amount('1e3'), 1000);
 });
 
-test('texts for the editor', () => {
+test('editor texts omit server fields and preserve the resource version', () => {
   const object = { __resource: 'x', kind: 'A', metadata: { name: 'a', uid: 'u', resourceVersion: '7', managedFields: [], annotations: { t: 'x\n  resourceVersion: y\n' } }, status: {} };
   assert.deepEqual(applied(object), { kind: 'A', metadata: { name: 'a', annotations: object.metadata.annotations } });
   const text = toYaml(replaced(object));
@@ -162,7 +162,7 @@ test('texts for the editor', () => {
   assert.match(versioned('metadata:\n  name: a\nspec: {}', '9'), /metadata:\n {2}resourceVersion: "9"\n {2}name: a/);
 });
 
-test('what a deletion means', () => {
+test('consequences describe what a deletion removes', () => {
   const claim = { kind: 'PersistentVolumeClaim', metadata: { name: 'c' }, spec: { volumeName: 'v' } };
   const tones = (policy) => consequences(claim, [{ object: volume('v', { persistentVolumeReclaimPolicy: policy }) }])[0];
   assert.equal(tones('Delete')[0], 'bad');
@@ -170,7 +170,7 @@ test('what a deletion means', () => {
   assert.match(consequences(claim, [{ object: { kind: 'Pod', metadata: { name: 'p' } } }])[0][1], /while pods use it: p/);
 });
 
-test('every sample becomes an object', () => {
+test('every sample generates an object', () => {
   for (const [id, form] of Object.entries(FORMS)) {
     for (const [label, change] of [['plain', {}], ...form.samples]) {
       const known = form.fields.map((one) => one.id);
@@ -181,7 +181,7 @@ test('every sample becomes an object', () => {
   }
 });
 
-test('what the server has forgotten is on the line no more', async () => {
+test('marks of compacted revisions are dropped', async () => {
   const { Marks } = await import('../static/views/time/marks.js');
   const marks = new Marks();
   marks.add([3, 5, 8].map((revision) => ({ type: 'ADDED', revision: String(revision), time: '2026-01-31T12:00:00Z', resource: 'pods' })));
@@ -190,7 +190,7 @@ test('what the server has forgotten is on the line no more', async () => {
     return marks.list.map((mark) => mark.revision);
   };
   assert.deepEqual(left(0), [3, 5, 8]);
-  assert.deepEqual(left(5), [5, 8], 'the oldest that is kept stays');
+  assert.deepEqual(left(5), [5, 8], 'the mark of the oldest available revision');
   assert.deepEqual(left(9), []);
-  assert.equal(marks.first, undefined, 'the next look begins anew');
+  assert.equal(marks.first, undefined, 'no marks are left');
 });

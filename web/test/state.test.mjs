@@ -1,4 +1,4 @@
-// What the views are told: relations, reasons, texts that hide nothing.
+// Tests of the data for the views: relations, explanations, and text with invisible characters.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -8,18 +8,18 @@ import { toYaml, visible } from '../static/parts/yaml.js';
 import { Asker } from '../static/views/overview/why.js';
 import { World } from './world.mjs';
 
-test('signs that nobody sees are written as numbers, and nothing that is a text becomes a number', () => {
+test('invisible characters are escaped, and strings that look like numbers are quoted', () => {
   for (const [text, want] of [
     ['a\u202eb', '"a\\u202eb"'], ['a\u200bb', '"a\\u200bb"'], ['a\u2028b', '"a\\u2028b"'], ['a\u007f', '"a\\u007f"'], ['\ufeffa', '"\\ufeffa"'],
     ['one\ntw\u202eo', '"one\\ntw\\u202eo"'],
     ['.5', '".5"'], ['._5', '"._5"'], ['.1e3', '".1e3"'], ['.a', '.a'], ['./x', './x'], ['5Gi', '5Gi'], ['1e3', '"1e3"'], ['grün', '"grün"'],
   ]) assert.equal(toYaml({ k: text }), `k: ${want}\n`, JSON.stringify(text));
-  for (const sign of ['\u202e', '\u2066', '\u0085']) assert.equal(JSON.parse(toYaml({ k: `a${sign}b` }).slice(3)), `a${sign}b`, 'what is read is what was written');
+  for (const sign of ['\u202e', '\u2066', '\u0085']) assert.equal(JSON.parse(toYaml({ k: `a${sign}b` }).slice(3)), `a${sign}b`, 'the escaped text parses to the original');
   assert.equal(toYaml({ k: 'a\nb' }), 'k: |-\n  a\n  b\n');
   assert.equal(visible('x\u2067y\nz'), 'x\\u2067y\nz');
 });
 
-test('who refers to whom follows every change', () => {
+test('related objects follow every change', () => {
   const world = new World({ size: 200, seed: 5 });
   const store = new Store();
   for (const { resource, object } of world.objects.values()) store.apply('ADDED', resource, object);
@@ -43,7 +43,7 @@ test('who refers to whom follows every change', () => {
   }
 });
 
-test('events of an object, and of no other of its name', () => {
+test('events of an object exclude those of another object with the same name', () => {
   objects.swap(new Store());
   const event = (name, time, involvedObject) => objects.apply('ADDED', 'events', { metadata: { name, namespace: 'a', uid: name }, lastTimestamp: time, involvedObject });
   const of = { kind: 'PersistentVolumeClaim', namespace: 'a', name: 'c' };
@@ -57,7 +57,7 @@ test('events of an object, and of no other of its name', () => {
   assert.deepEqual(names(), ['fourth', 'second', 'third']);
 });
 
-test('reasons are asked for again when they are old, and when they could not be had', async () => {
+test('explanations are requested again when they are old or a request failed', async () => {
   let [answer, now] = [{ ok: true, status: 200, json: async () => ({ kind: 'Why', summary: 'first' }) }, 0];
   const urls = [];
   const get = async (url) => {
@@ -76,23 +76,23 @@ test('reasons are asked for again when they are old, and when they could not be 
   const refuse = (status, body = {}) => ({ ok: false, status, json: async () => body });
   assert.equal(await want('a'), 'a');
   now = 29999;
-  assert.equal(await want('a'), '', 'it is known');
+  assert.equal(await want('a'), '', 'the explanation is known');
   now = 30000;
   answer = new Error('no network');
-  assert.equal(await want('a'), 'a', 'it is old');
-  assert.equal(asker.answer(one('a')).summary, 'first', 'the old answer stays');
-  assert.equal(await want('a', 'b'), '', 'a pause');
+  assert.equal(await want('a'), 'a', 'the explanation is old');
+  assert.equal(asker.answer(one('a')).summary, 'first', 'the old explanation stays');
+  assert.equal(await want('a', 'b'), '', 'requests pause after an error');
   now += 5000;
   answer = refuse(503);
-  assert.equal(await want('a', 'b', 'c'), 'ab', 'two at once, and no more after a refusal');
+  assert.equal(await want('a', 'b', 'c'), 'ab', 'two concurrent requests, and none after an error');
   now += 5000;
   answer = refuse(404, { details: { name: 'b' } });
-  assert.equal(await want('b', 'c'), 'bc', 'an object that has gone says nothing of the others');
+  assert.equal(await want('b', 'c'), 'bc', 'a deleted object does not affect the others');
   assert.equal(await want('d'), 'd');
   now += 30000;
   answer = refuse(404);
   assert.equal(await want('e'), 'e');
   now += 59999;
-  assert.equal(await want('f'), '', 'no such group');
+  assert.equal(await want('f'), '', 'requests stop for a minute if the server lacks the group');
   assert.equal(asker.answer(one('a')), undefined);
 });

@@ -1,4 +1,4 @@
-// The pure halves of the views: `node --test web/test`.
+// Tests of the pure modules of the views. Run: node --test web/test/
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -8,7 +8,7 @@ import { approach, layout, some, spread } from '../static/views/graph/layout.js'
 import { Camera, hit } from '../static/views/graph/draw.js';
 import { Store, objects } from '../static/state/objects.js';
 import { edges, references } from '../static/state/relations.js';
-import { needs } from '../static/views/overview/needs.js';
+import { problems } from '../static/views/overview/problems.js';
 import { Asker } from '../static/views/overview/why.js';
 import { GONE, MACHINES, Moves, NEW } from '../static/views/machines/moves.js';
 import { Marks, bars, read } from '../static/views/time/marks.js';
@@ -22,7 +22,7 @@ function filled(options) {
 }
 const all = (work) => some(work, Infinity);
 
-test('rows are one apart and as near as they can be', () => {
+test('spread keeps rows at least one apart and close to their targets', () => {
   assert.deepEqual(spread([]), []);
   assert.deepEqual(spread([3, 7]), [3, 7]);
   assert.deepEqual(spread([5, 5, 5]), [4, 5, 6]);
@@ -32,20 +32,20 @@ test('rows are one apart and as near as they can be', () => {
   rows.forEach((row, i) => assert.ok(!i || row - rows[i - 1] > 1 - 1e-6, `row ${i}, seed 7`));
 });
 
-test('the graph follows changes, and its layout has no two at one place', () => {
+test('the graph follows changes, and its layout has no overlapping nodes', () => {
   const store = filled({ size: 600, seed: 3 });
   const model = new Model();
   assert.ok(model.update(objects.list, references));
   assert.equal(model.nodes.size, [...store.uids.values()].length);
   assert.ok(model.edges.size > 300);
-  assert.ok(!model.update(objects.list, references), 'nothing has changed');
+  assert.ok(!model.update(objects.list, references), 'an update without changes');
   const plan = all(layout(model, null));
   for (const column of plan.columns) column.forEach((node, i) => assert.ok(!i || node.ty - column[i - 1].ty > 20, node.label));
   const { shape } = model;
   const claim = store.list('persistentvolumeclaims').find((c) => c.status.phase === 'Bound');
   store.apply('MODIFIED', 'persistentvolumeclaims', { ...claim, status: { phase: 'Lost' } });
   assert.ok(model.update(objects.list, references));
-  assert.equal(model.shape, shape, 'another state is no other shape');
+  assert.equal(model.shape, shape, 'a changed state does not change the shape');
   assert.equal(model.nodes.get(claim.metadata.uid).word, 'Lost');
   objects.version += 1;
   store.apply('DELETED', 'persistentvolumeclaims', claim);
@@ -54,7 +54,7 @@ test('the graph follows changes, and its layout has no two at one place', () => 
   assert.ok([...model.edges].every(({ a, b }) => model.nodes.has(a.id) && model.nodes.has(b.id)));
 });
 
-test('a claim is followed to its driver and not to its neighbours', () => {
+test('the chain of a claim includes its driver but no other claims', () => {
   filled({ size: 600, seed: 3 });
   const model = new Model();
   model.update(objects.list, references);
@@ -69,7 +69,7 @@ test('a claim is followed to its driver and not to its neighbours', () => {
   assert.equal(model.keep({}), null);
 });
 
-test('whatever the order of changes, the edges are those of the objects', () => {
+test('the edges match the references of the objects, whatever the order of changes', () => {
   const [seed, next] = [11, random(11)];
   const world = new World({ size: 300, seed });
   const store = new Store();
@@ -80,7 +80,7 @@ test('whatever the order of changes, the edges are those of the objects', () => 
     for (let i = 0; i < 20; i += 1) world.step();
     for (const { type, resource, object } of world.lines.splice(0)) store.apply(type, resource, object);
     if (next() < 0.3) {
-      // One goes and comes again under its name.
+      // Delete a claim and create it again with the same name.
       const claim = store.list('persistentvolumeclaims')[Math.floor(next() * 30)];
       store.apply('DELETED', 'persistentvolumeclaims', claim);
       store.apply('ADDED', 'persistentvolumeclaims', { ...claim, metadata: { ...claim.metadata, uid: `again-${round}` } });
@@ -94,7 +94,7 @@ test('whatever the order of changes, the edges are those of the objects', () => 
   }
 });
 
-test('what is drawn is hit', () => {
+test('hit finds each drawn node', () => {
   filled({ size: 600, seed: 3 });
   const model = new Model();
   model.update(objects.list, references);
@@ -113,9 +113,9 @@ test('what is drawn is hit', () => {
 const NOW = Date.parse('2026-01-01T01:00:00Z');
 const meta = (name, more) => ({ name, namespace: 'a', uid: `u-${name}`, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z', ...more });
 const given = (table) => (resource) => (table[resource] || []).map((object) => ({ __resource: resource, ...object }));
-const cluster = (table) => needs(given(table), NOW).map(({ code, severity, reason }) => [code, severity, reason]);
+const cluster = (table) => problems(given(table), NOW).map(({ code, severity, reason }) => [code, severity, reason]);
 
-test('reasons in words', () => {
+test('each problem has its code and reason', () => {
   const pvc = (spec, status = { phase: 'Pending' }, more) => ({ metadata: meta('data', more), spec, status });
   const cases = {
     'lost': [{ persistentvolumeclaims: [pvc({ volumeName: 'v' }, { phase: 'Lost' })] }, 'LostVolume', /volume v does not exist/],
@@ -138,7 +138,7 @@ test('reasons in words', () => {
   assert.deepEqual(cluster({ persistentvolumeclaims: [pvc({ volumeName: 'v' }, { phase: 'Bound' })] }), []);
 });
 
-test('a volume that is wanted at two nodes', () => {
+test('a volume needed on two nodes is a multi-attach problem', () => {
   const pod = (name, nodeName, phase) => ({ metadata: meta(name), spec: { nodeName, volumes: [{ persistentVolumeClaim: { claimName: 'data' } }] }, status: { phase } });
   const ready = (name) => ({ metadata: { name }, status: { conditions: [{ type: 'Ready', status: 'True' }] } });
   const found = cluster({
@@ -150,7 +150,7 @@ test('a volume that is wanted at two nodes', () => {
   assert.deepEqual(found, [['MultiAttach', 'attention', 'Volume v is still attached to n1, where pod a/old uses it; it can be attached to one node only.']]);
 });
 
-test('the server is asked once for each version, and left alone when it does not know', async () => {
+test('explanations are requested once per version, and requests pause if the server lacks the group', async () => {
   const urls = [];
   let [status, now] = [200, 0];
   const get = async (url) => {
@@ -177,7 +177,7 @@ test('the server is asked once for each version, and left alone when it does not
   assert.deepEqual(urls, ['a', 'b', 'b']);
 });
 
-test('moves between states', () => {
+test('moves reports state transitions', () => {
   const moves = new Moves();
   const pv = (uid, phase) => ({ metadata: { uid, name: uid }, status: { phase } });
   assert.deepEqual(moves.look([pv('a', 'Available')]), []);
@@ -189,11 +189,11 @@ test('moves between states', () => {
   for (const { states, ways, ends } of MACHINES) for (const { from, to } of ways) assert.ok((states[from] || ends[from]) && (states[to] || ends[to]));
 });
 
-test('the line of time', () => {
+test('marks are added once, searched and counted', () => {
   const marks = new Marks();
   const lines = [1, 2, 2, 5].map((revision, i) => ({ type: i ? 'MODIFIED' : 'ADDED', revision: String(revision), time: new Date(1000 * revision).toISOString(), resource: 'pods', name: `p${i}` }));
   assert.equal(marks.add(lines), 4);
-  assert.equal(marks.add(lines), 0, 'they are known');
+  assert.equal(marks.add(lines), 0, 'known marks are skipped');
   assert.equal(marks.upTo(2), 3);
   assert.equal(marks.until(4999), 3);
   assert.deepEqual([...marks.bins(1000, 5000, 2)], [1, 2, 0, 0, 1, 0]);
@@ -203,12 +203,12 @@ test('the line of time', () => {
   assert.deepEqual(read(''), []);
 });
 
-test('countdowns', () => {
+test('countdowns are read from annotations, taints and container states', () => {
   assert.equal(duration('1m30s'), 90000);
   assert.ok(Number.isNaN(duration('soon')) && Number.isNaN(duration('')));
   assert.deepEqual([7000, 272000, 3845000, -1000, 200000000].map(clock), ['0:07', '4:32', '1:04:05', '−0:01', '2 d 7 h']);
   const attachment = { __resource: 'volumeattachments', metadata: { annotations: { 'orlop.dev/detach-not-before': '2026-01-01T01:04:00Z' } } };
-  assert.deepEqual(countdowns(attachment, { now: NOW }), [{ what: 'is detached by force', at: NOW + 240000, tone: 'bad' }]);
+  assert.deepEqual(countdowns(attachment, { now: NOW }), [{ what: 'is force-detached', at: NOW + 240000, tone: 'bad' }]);
   const pod = {
     __resource: 'pods', metadata: {}, spec: { tolerations: [{ key: 'unreachable', effect: 'NoExecute', tolerationSeconds: 300 }] },
     status: { containerStatuses: [{ name: 'main', state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 40s restarting failed container' } }, lastState: { terminated: { finishedAt: '2026-01-01T01:00:00Z' } } }] },

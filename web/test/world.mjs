@@ -1,8 +1,8 @@
-// A made-up cluster for trying the page: thousands of objects, and changes that never end. The same seed gives the same one.
+// A simulated cluster for tests of the page: thousands of objects and endless changes. The same seed produces the same cluster.
 
 const GiB = 'Gi';
 
-/** Numbers from 0 to 1, the same for the same seed. */
+/** Returns a generator of numbers from 0 to 1, reproducible by seed. */
 export function random(seed) {
   let state = seed >>> 0;
   return () => {
@@ -13,7 +13,7 @@ export function random(seed) {
   };
 }
 
-/** A cluster with about so many objects. `lines` are its writes so far, in the form of the stream. */
+/** A cluster with about `size` objects. `lines` contains its writes so far, in the format of the stream. */
 export class World {
   constructor({ size = 3000, seed = 1, start = Date.now() - 20 * 60000 } = {}) {
     this.random = random(seed);
@@ -116,7 +116,7 @@ export class World {
     }
   }
 
-  /** One more thing happens. */
+  /** Performs one random change. */
   step() {
     const kinds = this.random();
     const all = [...this.objects.values()];

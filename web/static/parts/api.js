@@ -1,6 +1,6 @@
-// Requests that a person makes. Refusals become errors with the server's words and its Status.
+// Requests on behalf of the user. An error response becomes an exception with the server's message and Status.
 
-/** A refusal: `status` is the code, `body` the Status. */
+/** An error response: `status` is the HTTP status code, `body` the Status object. */
 export class Refused extends Error {
   constructor(status, body, fallback) {
     super(body?.message || fallback);
@@ -9,7 +9,7 @@ export class Refused extends Error {
   }
 }
 
-/** One request. `body`: text, or a value that is sent as JSON. */
+/** Sends a request. `body` is text, or a value to send as JSON. */
 export async function send(method, path, { body, type = 'application/json', query } = {}) {
   const search = query ? `?${new URLSearchParams(query)}` : '';
   const init = { method, headers: { Accept: 'application/json' }, cache: 'no-store' };
@@ -28,7 +28,7 @@ export async function send(method, path, { body, type = 'application/json', quer
   try {
     value = JSON.parse(text);
   } catch {
-    // Words and no Status: they are shown as they are.
+    // Not JSON: the text itself becomes the error message.
   }
   if (!response.ok) throw new Refused(response.status, value, text.slice(0, 500) || `${response.status} ${response.statusText}`);
   return value;

@@ -1,6 +1,6 @@
-// What goes on by itself at a known time: forced detach, back-off, leases, eviction, the grace of a deletion. `countdowns`
-// reads them from an object and is pure; the component counts on the page's clock, which stands still in the past and while
-// the connection is down.
+// Countdowns to events at a known time: forced detach, back-off, lease expiry, eviction, the grace period of a deletion. `countdowns`
+// reads them from an object and is pure. The component uses the page's clock, which stops at past revisions and while the page is
+// disconnected.
 
 import { html, useEffect, useState } from '../vendor/preact.js';
 import { time } from '../state/time.js';
@@ -9,7 +9,7 @@ import { kindOf } from '../state/kinds.js';
 const DETACH = 'orlop.dev/detach-not-before';
 const DAY = 86400000;
 
-/** `1m30s`, `500ms`, `2h` in milliseconds; NaN when it is no duration. */
+/** Parses a duration such as `1m30s`, `500ms` or `2h` into milliseconds. Returns NaN if the text is not a duration. */
 export function duration(text) {
   const units = { h: 3600000, m: 60000, s: 1000, ms: 1, us: 0.001, 'µs': 0.001, ns: 0.000001 };
   let [sum, rest] = [0, text];
@@ -21,10 +21,10 @@ export function duration(text) {
   }
 }
 
-/** `0:07`, `4:32`, `1:04:05`, `3 d 4 h`; after the end how long ago, with a minus. */
+/** Formats milliseconds as `0:07`, `4:32`, `1:04:05` or `3 d 4 h`; negative values have a minus sign. */
 export function clock(milliseconds) {
   const sign = milliseconds < 0 ? '−' : '';
-  // Up: a count that has begun is not over before it is.
+  // Round up, so that the countdown does not display 0:00 before its end.
   const seconds = Math.abs(Math.ceil(milliseconds / 1000));
   const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
   const two = (number) => String(number).padStart(2, '0');
@@ -58,14 +58,14 @@ function evictions(pod, node) {
 }
 
 /**
- * What will happen to an object, and when: `{what, at, since, tone}` with times in milliseconds; `since` may be absent.
- * `node` is the node of a pod, where it is known; `now` leaves out what is over by more than a day.
+ * Returns the coming events of an object as `{what, at, since, tone}`, with times in milliseconds; `since` may be absent.
+ * `node` is the node of a pod, if known. Events more than a day before `now` are omitted.
  */
 export function countdowns(object, { node, now = time.now() } = {}) {
   const { metadata = {}, spec = {} } = object;
   const found = [];
   const detach = Date.parse(metadata.annotations?.[DETACH] || '');
-  if (!Number.isNaN(detach)) found.push({ what: 'is detached by force', at: detach, tone: 'bad' });
+  if (!Number.isNaN(detach)) found.push({ what: 'is force-detached', at: detach, tone: 'bad' });
   switch (kindOf(object.__resource || object.kind)?.kind || object.kind) {
     case 'Pod': {
       found.push(...backoffs(object), ...evictions(object, node));
@@ -85,7 +85,7 @@ export function countdowns(object, { node, now = time.now() } = {}) {
   return found.filter(({ at }) => at > now - DAY).sort((a, b) => a.at - b.at);
 }
 
-// One timer for all countdowns of the page, and none when there are none.
+// All countdowns share one timer, which runs only while countdowns are displayed.
 const readers = new Set();
 let timer = 0;
 function tick() {
@@ -111,7 +111,7 @@ function useSeconds() {
 const R = 6;
 const ROUND = 2 * Math.PI * R;
 
-/** One countdown: a ring that empties, and words. `until` and `since` are times as text or in milliseconds. */
+/** One countdown: a ring that empties, and text. `until` and `since` are times as text or in milliseconds. */
 export function Countdown({ until, since, what = '', tone = 'wait' }) {
   useSeconds();
   const at = typeof until === 'number' ? until : Date.parse(until);
@@ -124,7 +124,7 @@ export function Countdown({ until, since, what = '', tone = 'wait' }) {
     ${!Number.isNaN(part) && html`<svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
       <circle class="whole" cx="8" cy="8" r=${R} /><circle class="left" cx="8" cy="8" r=${R}
         stroke-dasharray=${`${ROUND * part} ${ROUND}`} transform="rotate(-90 8 8)" /></svg>`}
-    ${what && `${what} `}<time datetime=${text} title=${text}>${left > 0 ? `in ${clock(left)}` : `due for ${clock(-left)}`}</time></span>`;
+    ${what && `${what} `}<time datetime=${text} title=${text}>${left > 0 ? `in ${clock(left)}` : `overdue by ${clock(-left)}`}</time></span>`;
 }
 
 /** All countdowns of an object. */

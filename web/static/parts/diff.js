@@ -1,14 +1,14 @@
-// What differs between two objects, field by field. `changes` is pure.
+// Differences between two objects, field by field. `changes` is pure.
 
 import { html } from '../vendor/preact.js';
 import { toYaml, visible } from './yaml.js';
 
 const isMap = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
-// What the server writes for itself with every write says nothing.
+// Omit the metadata that the server updates on every write.
 const NOISE = new Set(['managedFields', 'resourceVersion']);
 
-/** Lists of named things are compared by name. */
+/** Returns the field that identifies the elements of a list, or null. Lists with such a field are compared by it, not by index. */
 function keyed(list) {
   for (const by of ['name', 'type', 'uid', 'key']) {
     const names = list.map((one) => (isMap(one) ? one[by] : undefined));
@@ -17,7 +17,7 @@ function keyed(list) {
   return null;
 }
 
-/** `{path, op: add|remove|replace, from, to}` for each field that differs. */
+/** Returns `{path, op: add|remove|replace, from, to}` for each field that differs. */
 export function changes(from, to, path = []) {
   if (same(from, to)) return [];
   if (from === undefined) return [{ path, op: 'add', to }];
@@ -40,10 +40,10 @@ export function changes(from, to, path = []) {
   return [{ path, op: 'replace', from, to }];
 }
 
-/** `spec.claimRef.name`; what is in brackets follows without a dot. */
+/** Formats a path as `spec.claimRef.name`; no dot precedes a part in brackets. */
 export const pathText = (path) => path.map(String).reduce((text, part) => (part.startsWith('[') || !text ? text + part : `${text}.${part}`), '');
 
-// What is longer than this scrolls in a box of its own.
+// Values of more characters than this are focusable, because they scroll in their own box.
 const LONG = 2000;
 
 function valueText(value) {
@@ -58,7 +58,7 @@ function Value({ of, before }) {
 
 const WORDS = { add: 'added', remove: 'removed', replace: 'changed' };
 
-/** Changes as a list that says with words, signs and colours what goes and what comes. */
+/** A list of changes. Words, symbols and colours mark the old and the new values. */
 export function Diff({ changes: list, empty = 'No fields changed.' }) {
   if (!list.length) return html`<p class="note">${empty}</p>`;
   return html`<ul class="diff">

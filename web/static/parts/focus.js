@@ -1,13 +1,13 @@
-// The focus is never lost: when what has it goes away, or can no longer be used, what is around it has it; and when it can
-// be used again (a button that was busy), it has it again. Without this a browser puts the keyboard back to the top of the page.
+// Focus management. When the focused element is removed or disabled, the focus moves to its container; when the element can be used again
+// (a button that was busy), the focus returns to it. Without this, a browser moves the keyboard focus to the top of the page.
 
 const PLACES = '[role=tabpanel], dialog, main';
 
-/** Watches over the focus inside of an element. Gives what ends it. */
+/** Manages the focus inside an element. Returns a function that stops it. */
 export function keepFocus(root) {
   let last = null;
   let around = [];
-  // Who has the focus in place of whom.
+  // The element that lost the focus, and the element that has it meanwhile.
   let lent = null;
   const usable = (element) => element.isConnected && !element.disabled && element.getClientRects().length > 0;
   const note = ({ target }) => {
@@ -17,7 +17,7 @@ export function keepFocus(root) {
     for (let at = target.parentElement?.closest(PLACES); at; at = at.parentElement?.closest(PLACES)) around.push(at);
   };
   const leave = () => setTimeout(() => {
-    // Somebody has clicked beside it, or pressed Escape: that is no loss.
+    // The user clicked elsewhere or pressed Escape: do not restore the focus.
     if (last && usable(last) && document.activeElement === document.body) last = null;
   });
   const look = () => {

@@ -1,4 +1,4 @@
-// How views read what changes: each hook draws its component again when its source has changed.
+// Hooks that subscribe a component to a data source and render it again when the source changes.
 
 import { useEffect, useLayoutEffect, useReducer, useState } from '../vendor/preact.js';
 import { objects } from '../state/objects.js';
@@ -8,11 +8,11 @@ import { settings } from './settings.js';
 
 function useSource(source) {
   const [, draw] = useReducer((count) => count + 1, 0);
-  // Before anything else happens: a change between the drawing and an effect would be drawn by nobody.
+  // Subscribe in a layout effect: a change between rendering and a normal effect would be missed.
   useLayoutEffect(() => source.subscribe(draw), [source]);
 }
 
-/** The version of the objects. */
+/** Subscribes to the objects. Returns their version. */
 export function useObjects() {
   useSource(objects);
   return objects.version;
@@ -35,7 +35,7 @@ export function useSettings() {
 
 const ticked = new Set();
 let clock = 0;
-/** Seconds that go by, for ages and countdowns: one clock for all of them. */
+/** A one-second timer that all ages and countdowns share. */
 const seconds = {
   subscribe(fn) {
     ticked.add(fn);
@@ -51,20 +51,23 @@ const seconds = {
   },
 };
 
-/** Draws again every second, and when the page's clock stops, goes on or is at another time. */
+/** Renders again every second, and when the page's clock stops, resumes or jumps. */
 export function useTick() {
   useSource(seconds);
   useSource(time);
 }
 
-/** Another number every so many milliseconds of the page's clock. It stands still when that does. */
+/** Returns a number that changes every `ms` milliseconds of the page's clock. It does not change while that clock is stopped. */
 export function useRound(ms) {
   const [round, put] = useState(() => Math.floor(time.now() / ms));
   useEffect(() => seconds.subscribe(() => put(Math.floor(time.now() / ms))), [ms]);
   return round;
 }
 
-/** What a request answers: `{data, error, missing, busy}`. Asked again when one of `when` changes; the old answer stays until the new one is there. */
+/**
+ * Returns the result of a request: `{data, error, missing, status, busy}`. Repeats the request when one of `when` changes; the old result stays
+ * until the new one arrives.
+ */
 export function useAnswer(ask, when) {
   const [answer, put] = useState({ busy: true });
   useEffect(() => {

@@ -1,9 +1,9 @@
-// A safe verb: its plan is shown first, and what is done is that plan or nothing.
+// An action with a plan: the page shows the plan first, and the server then applies exactly that plan or nothing.
 
 import { html, useState } from '../vendor/preact.js';
 import { insight } from '../state/kinds.js';
 import { objects } from '../state/objects.js';
-import { Allow, Notice, Ref } from './bits.js';
+import { Allow, Notice, Ref } from './components.js';
 import { send } from './api.js';
 import { Diff } from './diff.js';
 
@@ -18,7 +18,7 @@ export function Plan({ plan }) {
   </div>`;
 }
 
-/** One field of a verb. `known`: the resource whose names are offered. */
+/** One input field of an action. `known` is the resource whose names are suggested. */
 function Field({ field, id, value, put }) {
   const names = field.known ? objects.list(field.known).map(field.name || ((one) => one.metadata.name)).sort().slice(0, 300) : [];
   return html`<label><span>${field.label}</span>
@@ -27,8 +27,8 @@ function Field({ field, id, value, put }) {
 }
 
 /**
- * A verb as a button. It asks for its fields, if it has any, then for the plan (nothing is written by that), and does what was shown.
- * A `danger` has its last button in the colour of one. `busyWith(true)` is called when it begins, and with `false` when it is left.
+ * An action as a button. It asks for the action's fields, if any, requests the plan (a dry run) and applies the displayed plan. With `danger`,
+ * the last button has a warning colour. Calls `busyWith(true)` when the user starts the action, and `busyWith(false)` when they close it.
  */
 export function PlanButton({ kind, namespace, name, verb, options = {}, fields = [], label, about = '', danger = false, busyWith = () => {} }) {
   const [state, set] = useState({});
@@ -43,13 +43,13 @@ export function PlanButton({ kind, namespace, name, verb, options = {}, fields =
   const perform = async (dryRun) => {
     busyWith(true);
     put((before) => ({ ...before, busy: true, error: '' }));
-    // What was asked for stays with the plan: whatever is typed or chosen since, this is what is done.
+    // Keep the request with its plan: later changes to the fields do not affect what is applied.
     const asked = dryRun ? body() : state.asked;
     try {
       const plan = await send('POST', address, { body: dryRun ? asked : { ...asked, revision: state.plan.revision }, query: dryRun ? { dryRun: 'All' } : undefined });
       put(dryRun ? { plan, asked } : { done: plan });
     } catch (error) {
-      // A plan that is out of date is no plan any more.
+      // Discard a plan that is out of date.
       put((before) => ({ error: error.message, asking: before.asking }));
     }
   };

@@ -1,6 +1,5 @@
-// The bar of time at the foot of the page: a line with all changes that are kept, a handle on it, and play. The whole page shows
-// what was at the handle. Recordings are opened and saved here. What moment it is stands in the address, and only this part
-// writes and reads it there.
+// The timeline at the bottom of the page: all stored changes, a handle and playback. The whole page shows the state at the handle. The
+// timeline also opens and saves recordings. Only this module reads and writes `at=`, the displayed revision, in the URL.
 
 import { html, useEffect, useReducer, useRef, useState } from '../vendor/preact.js';
 import { line } from '../state/line.js';
@@ -9,7 +8,7 @@ import { connection } from '../state/stream.js';
 import { SPEEDS, time } from '../state/time.js';
 import { adjust, route } from '../route.js';
 import { TYPES, bars } from '../views/time/marks.js';
-import { clockOf } from './bits.js';
+import { clockOf } from './components.js';
 import { useConnection, useTime } from './hooks.js';
 
 const BINS = 160;
@@ -17,7 +16,7 @@ const SPANS = [['all', 0], ['1 h', 3600000], ['10 min', 600000], ['1 min', 60000
 const SETTLED = 400;
 const WORDS = ['created', 'changed', 'deleted'];
 
-/** Keeps `at=` of the address and the moment that is shown together. Used once, by the shell. */
+/** Synchronizes `at=` in the URL with the displayed revision. Used once, by the shell. */
 export function useMoment() {
   useEffect(() => {
     let written = '';
@@ -25,13 +24,13 @@ export function useMoment() {
     let was = 'live';
     const follow = () => {
       const at = route.query.at || '';
-      // A moment of a file means nothing to who has no file.
+      // Revisions of a recording do not belong in the URL: they require the file.
       if (time.source || at === written) return;
       if (at) {
         written = at;
         time.seek(at);
       } else if (time.mode !== 'live') {
-        // A link was followed: the moment stays until somebody goes back to live.
+        // The user followed a link: keep the revision until they return to live mode.
         written = time.revision;
         adjust({ at: written });
       }
@@ -60,7 +59,7 @@ export function useMoment() {
   }, []);
 }
 
-/** The marks, drawn again when there are more. */
+/** Subscribes to the timeline's marks. */
 export function useLine() {
   const [, draw] = useReducer((count) => count + 1, 0);
   useTime();
@@ -74,7 +73,7 @@ export function useLine() {
     };
     const hear = () => line.refresh();
     const ends = [line.subscribe(again), time.subscribe(hear), objects.subscribe(hear)];
-    // Also when nothing is written: the line goes on.
+    // The end of the timeline advances even without changes.
     const timer = setInterval(() => {
       if (time.mode !== 'live' || connection.state !== 'live') return;
       hear();
@@ -90,13 +89,13 @@ export function useLine() {
   return line;
 }
 
-/** Goes so many changes on, or back. */
+/** Moves by a number of changes, forward or back. */
 export function step(by) {
   const { list } = line.marks;
   const now = time.wanted ?? Number(time.revision);
   const from = time.mode === 'live' && !time.wanted ? list.length : line.marks.upTo(now);
   let index = Math.min(list.length, Math.max(1, from + by)) - 1;
-  // What one commit wrote is one step: back to the one before it, not into it.
+  // All changes of one commit are one step, so skip the others of the current commit.
   if (by < 0) while (index > 0 && list[index].revision === now) index -= 1;
   if (!list[index]) return;
   time.pause();
@@ -107,7 +106,7 @@ async function toggle(from) {
   if (time.mode === 'playing') return time.pause();
   const { list } = line.marks;
   if (!list.length) return undefined;
-  // From now there is nothing to play: it begins where the line does. At the end it begins anew.
+  // In live mode and at the end, playback starts at the beginning of the displayed timeline.
   if (time.mode === 'live' || Number(time.revision) >= (list.at(-1)?.revision ?? 0)) await time.seek(list[Math.max(0, line.marks.until(from) - 1)].revision);
   return time.play();
 }
@@ -125,10 +124,10 @@ function Recordings({ tell }) {
   };
   return html`<button type="button" onClick=${() => file.current.click()}>Open a recording …</button>
     ${insight && html`<a class="button" href="/apis/orlop.dev/v1/capture" download="orlop.capture">Save a recording</a>`}
-    <input ref=${file} type="file" class="hidden" tabindex="-1" aria-label="A recording" accept=".capture,.ndjson,.json,.txt" onChange=${open} />`;
+    <input ref=${file} type="file" class="hidden" tabindex="-1" aria-label="Recording file" accept=".capture,.ndjson,.json,.txt" onChange=${open} />`;
 }
 
-/** The bar. */
+/** The timeline. */
 export function Scrubber({ close }) {
   const { marks, more, busy, problem } = useLine();
   const { insight } = useConnection();
@@ -141,7 +140,7 @@ export function Scrubber({ close }) {
   const index = mode === 'live' ? marks.list.length : marks.upTo(Number(time.revision));
   const mark = marks.list[index - 1];
   let from = span ? Math.max(marks.first?.at || 0, to - span) : marks.first?.at || to - 1;
-  // The handle is always on the line, whatever piece of it is shown.
+  // Extend the displayed range so that it includes the handle.
   if (mode !== 'live' && mark && mark.at < from) from = mark.at;
   const place = mode === 'live' ? BINS : Math.min(BINS, Math.max(0, (((mark?.at ?? from) - from) / Math.max(1, to - from)) * BINS));
   const paths = bars(marks.bins(from, to, BINS));
@@ -188,13 +187,13 @@ export function Scrubber({ close }) {
         ${SPEEDS.map((each) => html`<option key=${each} value=${String(each)} selected=${each === speed}>${each}×</option>`)}</select></label>
       <label><span>Last</span> <select value=${String(span)} onChange=${(event) => setSpan(Number(event.target.value))}>
         ${SPANS.map(([name, each]) => html`<option key=${each} value=${String(each)}>${name}</option>`)}</select></label>
-      <span class="place" role=${mode === 'playing' ? null : 'status'}>${source && html`<strong>${source}</strong> `}${time.busy ? 'reading …' : words}</span>
+      <span class="place" role=${mode === 'playing' ? null : 'status'}>${source && html`<strong>${source}</strong> `}${time.busy ? 'loading …' : words}</span>
       <span class="grow"></span>
       <${Recordings} tell=${tell} />
       ${close && html`<button type="button" onClick=${close} aria-label="Close the timeline">✕</button>`}
     </div>
     ${told && html`<p class="problem" role="alert">${told}</p>`}
-    ${insight === false && !source ? html`<p class="note">This server has no history for the page.</p>` : html`
+    ${insight === false && !source ? html`<p class="note">This server provides no history.</p>` : html`
     <div ref=${box} class="line" role="slider" tabindex="0" aria-label="Revision shown" aria-valuemin="0" aria-valuemax=${marks.list.length}
       aria-valuenow=${index} aria-valuetext=${mode === 'playing' ? 'playing' : words} aria-keyshortcuts="ArrowLeft ArrowRight PageUp PageDown Home End Space"
       onPointerDown=${down} onPointerMove=${move} onKeyDown=${keys}>
@@ -203,7 +202,7 @@ export function Scrubber({ close }) {
         ${mode !== 'live' && html`<rect class="ahead" x=${place} y="0" width=${BINS - place} height="100" />`}
         <path class="handle" d=${`M${place} 0V100`} />
       </svg></div>
-    <div class="ends"><span>${clockOf(marks.first && from)} ${more && html`<button type="button" class="link" disabled=${busy} onClick=${line.earlier}>${busy ? 'reading …' : 'earlier changes'}</button>`}</span>
+    <div class="ends"><span>${clockOf(marks.first && from)} ${more && html`<button type="button" class="link" disabled=${busy} onClick=${line.earlier}>${busy ? 'loading …' : 'earlier changes'}</button>`}</span>
       <span class="keys-of-line">${TYPES.map((type, i) => html`<span key=${type} class="type" data-type=${type}>${WORDS[i]}</span> `)}</span>
       <span>${marks.first ? clockOf(to) : ''}</span></div>`}
   </section>`;

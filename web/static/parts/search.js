@@ -1,14 +1,14 @@
-// Search over all objects that the page knows: by name, namespace, label, volume handle. A combobox.
+// A combobox that searches all objects by name, namespace, UID, label and volume handle.
 
 import { html, useMemo, useState } from '../vendor/preact.js';
 import { KINDS, phase } from '../state/kinds.js';
 import { objects } from '../state/objects.js';
 import { go, link } from '../route.js';
-import { Badge } from './bits.js';
+import { Badge } from './components.js';
 
 const MOST = 12;
 
-/** The best finds: names that begin so first, then names that have it, then what else says it. */
+/** Returns the best matches: first names with this prefix, then names that contain the words, then other fields that contain them. */
 export function find(words, most = MOST) {
   const parts = words.toLowerCase().split(/\s+/).filter(Boolean);
   if (!parts.length) return [];
@@ -65,7 +65,7 @@ export function Search() {
         aria-expanded=${String(shown && found.length > 0)} aria-controls="found" aria-autocomplete="list" aria-keyshortcuts="/"
         aria-activedescendant=${shown && found[at] ? `found-${at}` : null}
         onInput=${(event) => { type(event.target.value); move(0); show(true); }} onFocus=${() => show(true)} onBlur=${() => setTimeout(() => show(false), 150)} onKeyDown=${key} /></label>
-    <ul id="found" role="listbox" aria-label="Found" hidden=${!shown || !found.length}>
+    <ul id="found" role="listbox" aria-label="Search results" hidden=${!shown || !found.length}>
       ${found.map((object, index) => html`<li role="option" id=${`found-${index}`} key=${object.metadata.uid} aria-selected=${String(index === at)} onMouseDown=${(event) => { event.preventDefault(); choose(object); }}>
         <span class="soft">${object.kind}</span> ${object.metadata.namespace ? `${object.metadata.namespace}/` : ''}${object.metadata.name} <${Badge} word=${phase(object)} /></li>`)}
     </ul>

@@ -1,4 +1,4 @@
-// What a person has set: the theme for good, the right to change things for this tab.
+// User settings: the theme, which is stored permanently, and whether changes are allowed, which is stored per tab.
 
 const readers = new Set();
 const THEMES = ['auto', 'dark', 'light'];
@@ -13,13 +13,13 @@ const store = (of, name, value) => {
   try {
     globalThis[of].setItem(name, value);
   } catch {
-    // A browser that keeps nothing forgets it with the tab.
+    // Without storage, the setting lasts until the page is closed.
   }
 };
 
 export const settings = {
   theme: THEMES.includes(stored('localStorage', 'theme')) ? stored('localStorage', 'theme') : 'auto',
-  /** Nothing is written before a person has said so. */
+  /** Read-only until the user allows changes. */
   readOnly: stored('sessionStorage', 'changes') !== 'allowed',
   subscribe(fn) {
     readers.add(fn);

@@ -1,16 +1,16 @@
-// Objects as YAML, for reading. JSON values in, text out; nothing of Kubernetes is known here.
+// Converts JSON values to readable YAML. Independent of Kubernetes.
 
-// A text that begins with a point and a digit would be a number.
+// A dot followed by a digit would begin a number.
 const PLAIN = /^((?:[A-Za-z_/]|\.(?![0-9_]))[A-Za-z0-9_./@()+, -]*|[0-9]+([KMGTP]i?|Ei|m|s|h))$/;
 const WORDS = /^(true|false|null|yes|no|on|off|y|n|~|\.inf|\.nan)$/i;
 
-// Signs that nobody sees, and that turn or break what stands beside them.
+// Invisible characters that reverse or break the text around them.
 const ODD = /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
-/** A text in which no sign hides: they are written as numbers. */
+/** Replaces invisible characters with their escape sequences. */
 export const visible = (text) => text.replace(ODD, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
-/** A text as YAML has it on one line: plain where that cannot be read as something else. */
+/** A single-line YAML scalar: plain if that is unambiguous, otherwise quoted. */
 function scalar(text) {
   const plain = PLAIN.test(text) && !WORDS.test(text) && !text.endsWith(' ') && !text.includes(', ');
   return plain ? text : visible(JSON.stringify(text));
@@ -26,14 +26,14 @@ function inline(value) {
   return String(value);
 }
 
-/** Lines of a block text; `|` keeps the last line's end, `|-` has none. */
+/** The lines of a block scalar: `|` if the text ends with a newline, otherwise `|-`. */
 function block(text, indent) {
   const body = text.endsWith('\n') ? text.slice(0, -1) : text;
   const lines = body.split('\n').map((line) => (line ? indent + line : line));
   return [text.endsWith('\n') ? '|' : '|-', ...lines];
 }
 
-/** Whether a block text shows it as it is: several lines, no odd spaces or signs. */
+/** Reports whether a block scalar represents the value exactly: several lines, no unusual spaces or characters. */
 function isBlock(value) {
   return typeof value === 'string' && value.includes('\n') && value.search(ODD) < 0 && !/^\s|[^\S\n]\n|\n\n$|[^\n\t\x20-\x7e\xa0-\uffff]/.test(value);
 }
@@ -69,7 +69,7 @@ function write(value, indent, lines) {
   }
 }
 
-/** A JSON value as YAML text. */
+/** Converts a JSON value to YAML. */
 export function toYaml(value) {
   if (isEmpty(value)) return `${inline(value)}\n`;
   const lines = [];

@@ -1,4 +1,4 @@
-// Recordings: lines of orlop.dev/stream.1 in, the state at each revision out. Pure.
+// Recordings: parses lines of orlop.dev/stream.1 and reconstructs the state at each revision. Pure.
 
 import { eachLine } from './lines.js';
 import { canonical, kindOf } from './kinds.js';
@@ -6,7 +6,7 @@ import { Store, key } from './objects.js';
 
 export const FORMAT = 'orlop.dev/stream.1';
 
-/** Takes the lines of a recording one by one. */
+/** Parses a recording line by line. */
 class Reader {
   recording = { header: null, base: [], changes: [] };
   #number = 0;
@@ -49,14 +49,14 @@ class Reader {
   }
 }
 
-/** A recording: its header, the lines of its first state and the changes after it, oldest first. */
+/** Parses a recording. Returns its header, the lines of its initial state, and the later changes, oldest first. */
 export function parse(text) {
   const reader = new Reader();
   for (const line of text.split('\n')) reader.line(line);
   return reader.end();
 }
 
-/** The same of a stream of bytes, in pieces, so that the page goes on meanwhile. */
+/** Parses a recording from a byte stream, in pieces, so that the page stays responsive. */
 export async function read(bytes) {
   const reader = new Reader();
   await eachLine(bytes, (line) => reader.line(line));
@@ -66,32 +66,32 @@ export async function read(bytes) {
 const numbered = (revision) => Number(revision);
 
 /**
- * A piece of the past that can be gone through in both directions: a step costs what it changes, however long the recording is.
- * `from` and `to` are the first and the last revision that it knows the state of.
+ * A range of the history that can be replayed in both directions. The cost of a step depends only on its changes, not on the length of the range.
+ * `from` and `to` are the first and the last revision whose state the track can reconstruct.
  */
 export class Track {
   store = new Store();
-  /** Each with `at`, its time in milliseconds; times never go back, whatever a clock did. */
+  /** Each change has `at`, its time in milliseconds. Times never decrease, even if the clock was set back. */
   changes = [];
-  /** How many of the changes are in the store. */
+  /** The number of changes applied to the store. */
   index = 0;
   #before = [];
 
   constructor({ header, base, changes }) {
-    // What the page has no kind for is shown nowhere.
+    // Skip kinds that the page does not display.
     let last = 0;
     for (const one of base) {
       last = Math.max(last, Date.parse(one.time) || 0);
       if (kindOf(one.resource)) this.store.apply('ADDED', one.resource, one.object);
     }
     this.from = numbered(header.revision);
-    /** When the first state was written last. The header tells only when the recording was made. */
+    /** The time of the last write in the initial state. The header contains only the time of the recording. */
     this.begun = last || Date.parse(changes[0]?.time) || Date.parse(header.time) || 0;
     this.to = this.from;
     this.extend(changes, header.until);
   }
 
-  /** The changes after its end. */
+  /** Appends later changes. */
   extend(changes, to) {
     let at = this.changes.at(-1)?.at ?? this.begun;
     for (const one of changes) {
@@ -106,12 +106,12 @@ export class Track {
     return revision >= this.from && revision <= this.to;
   }
 
-  /** The number of changes up to a revision. */
+  /** Returns the number of changes up to a revision. */
   upTo(revision) {
     return this.#search((one) => one.revision <= revision);
   }
 
-  /** The number of changes up to a time. */
+  /** Returns the number of changes up to a time. */
   until(at) {
     return this.#search((one) => one.at <= at);
   }
@@ -126,7 +126,7 @@ export class Track {
     return low;
   }
 
-  /** Goes to where so many changes have happened. */
+  /** Moves the store to the state after `index` changes. */
   go(index) {
     while (this.index < index) {
       const { type, resource, object } = this.changes[this.index];
@@ -142,12 +142,12 @@ export class Track {
     return this.store;
   }
 
-  /** When what is shown was written. */
+  /** The time of the last applied change. */
   get at() {
     return this.changes[this.index - 1]?.at ?? this.begun;
   }
 
-  /** Forgets the oldest changes, so that a long journey does not fill the memory. */
+  /** Drops the oldest changes, to limit the memory of a long playback. */
   trim(most) {
     const many = Math.min(this.changes.length - most, this.index);
     if (many <= 0) return;
@@ -160,7 +160,7 @@ export class Track {
   }
 }
 
-/** The writes of one object in a recording, newest first, as the server tells them; `compare` tells what differs. */
+/** Returns the writes of one object in a recording, newest first, in the server's format. `compare` computes the differences. */
 export function historyOf({ base, changes }, resource, at, compare) {
   const is = (one) => canonical(one.resource) === canonical(resource) && key(one.object.metadata.namespace, one.object.metadata.name) === at;
   const items = [];
@@ -175,7 +175,7 @@ export function historyOf({ base, changes }, resource, at, compare) {
   return items.reverse();
 }
 
-/** The state when this revision had been written, and when that was. */
+/** Returns the state at a revision, and its time. */
 export function stateAt(recording, revision) {
   const track = new Track(recording);
   const store = track.go(track.upTo(numbered(revision)));

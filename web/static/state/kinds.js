@@ -1,4 +1,4 @@
-// The kinds of the page: their names in the API and their words. Pure: nothing is fetched here.
+// The kinds that the page displays: their API names, titles and phases. Pure.
 
 const kind = (plural, group, version, name, title, namespaced) => ({
   id: group ? `${plural}.${group}` : plural, plural, group, version, kind: name, title, namespaced,
@@ -8,7 +8,7 @@ const kind = (plural, group, version, name, title, namespaced) => ({
 const STORAGE = 'storage.k8s.io';
 const SNAPSHOT = 'snapshot.storage.k8s.io';
 
-/** In the order of the navigation. */
+/** All kinds, in the order of the navigation. */
 export const KINDS = [
   kind('persistentvolumeclaims', '', 'v1', 'PersistentVolumeClaim', 'Claims', true),
   kind('persistentvolumes', '', 'v1', 'PersistentVolume', 'Volumes', false),
@@ -18,9 +18,9 @@ export const KINDS = [
   kind('volumeattachments', STORAGE, 'v1', 'VolumeAttachment', 'Attachments', false),
   kind('nodes', '', 'v1', 'Node', 'Nodes', false),
   kind('csidrivers', STORAGE, 'v1', 'CSIDriver', 'Drivers', false),
-  kind('csinodes', STORAGE, 'v1', 'CSINode', 'Drivers of nodes', false),
+  kind('csinodes', STORAGE, 'v1', 'CSINode', 'Node drivers', false),
   kind('csistoragecapacities', STORAGE, 'v1', 'CSIStorageCapacity', 'Capacities', true),
-  kind('volumeattributesclasses', STORAGE, 'v1', 'VolumeAttributesClass', 'Attributes classes', false),
+  kind('volumeattributesclasses', STORAGE, 'v1', 'VolumeAttributesClass', 'Volume attributes classes', false),
   kind('volumesnapshots', SNAPSHOT, 'v1', 'VolumeSnapshot', 'Snapshots', true),
   kind('volumesnapshotcontents', SNAPSHOT, 'v1', 'VolumeSnapshotContent', 'Snapshot contents', false),
   kind('volumesnapshotclasses', SNAPSHOT, 'v1', 'VolumeSnapshotClass', 'Snapshot classes', false),
@@ -34,13 +34,13 @@ for (const one of KINDS) {
   names.set(`${one.kind}`, one);
 }
 
-/** A kind by its resource (`volumeattachments`, with its group or without) or by its name (`VolumeAttachment`). */
+/** Returns a kind by its resource (`volumeattachments`, with or without its group) or by its name (`VolumeAttachment`). */
 export const kindOf = (name) => names.get(name) || null;
 
-/** The full name of a resource, or the name itself where it is not known. */
+/** Returns the full name of a resource, or the name itself if the resource is unknown. */
 export const canonical = (resource) => names.get(resource)?.id || resource;
 
-/** The path of an object in the API. */
+/** Returns the API path of an object. */
 export function path(resource, namespace, name) {
   const of = kindOf(resource);
   if (!of) return null;
@@ -48,13 +48,13 @@ export function path(resource, namespace, name) {
   return `${of.base}${where}/${of.plural}${name ? `/${encodeURIComponent(name)}` : ''}`;
 }
 
-/** The path of an object in the group that explains. */
+/** Returns the path of an object in the group orlop.dev. */
 export function insight(resource, namespace, name, rest) {
   const where = namespace ? `/namespaces/${encodeURIComponent(namespace)}` : '';
   return `/apis/orlop.dev/v1${where}/${canonical(resource)}/${encodeURIComponent(name)}/${rest}`;
 }
 
-/** An object that is being deleted says so, whatever its phase. */
+/** Returns the phase of an object. An object that is being deleted is `Terminating`, whatever its phase. */
 export function phase(object) {
   if (object.metadata.deletionTimestamp) return 'Terminating';
   if (object.status?.phase) return object.status.phase;
@@ -86,7 +86,7 @@ const GOOD = ['Bound', 'Running', 'Succeeded', 'Active', 'Attached', 'Ready', 'N
 const WAIT = ['Pending', 'Released', 'Terminating', 'Attaching', 'waiting'];
 const BAD = ['Failed', 'Lost', 'Warning', 'NotReady', 'Unknown', 'attention'];
 
-/** What a phase means: `good`, `wait`, `bad`, `free` (nobody has it) or nothing. */
+/** Returns the tone of a phase: `good`, `wait`, `bad`, `free` (not in use) or an empty string. */
 export function tone(word) {
   if (FREE.includes(word)) return 'free';
   if (GOOD.includes(word)) return 'good';

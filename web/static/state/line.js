@@ -1,18 +1,18 @@
-// The line of time: one mark for each write that is known, of the server's timeline or of the recording that was opened.
+// The marks of the timeline: one for each known write, from the server's history or from an open recording.
 
 import { time } from './time.js';
 import { Marks, read } from '../views/time/marks.js';
 
 const TIMELINE = '/apis/orlop.dev/v1/timeline';
 const PAGE = 5000;
-// The newest are read first, then in larger pieces what came before them; the rest when somebody asks for it.
+// The newest FIRST revisions are loaded first, then PIECE at a time up to ENOUGH. Earlier ones are loaded on request.
 const FIRST = 1000;
 const PIECE = 4000;
 const ENOUGH = 20000;
-// How often new lines are asked for.
+// The shortest time between two requests for new marks, in milliseconds.
 const ASK = 1500;
 
-// What an answer may take, in milliseconds.
+// The timeout of a request, in milliseconds.
 const PATIENCE = 30000;
 
 const readers = new Set();
@@ -34,7 +34,7 @@ export const line = {
     readers.add(fn);
     return () => readers.delete(fn);
   },
-  /** Whether the server keeps more than is on the line. */
+  /** Whether the server has earlier history than the loaded marks. */
   get more() {
     return !time.source && line.marks.first !== undefined && begun > time.oldest;
   },
@@ -43,14 +43,14 @@ export const line = {
 };
 
 async function page(from) {
-  // A connection may be dead without anybody noticing: the next one is better than a line that stands still.
+  // A connection can be dead without an error, so use a timeout.
   const answer = await fetch(`${TIMELINE}?${new URLSearchParams({ limit: PAGE, after: from })}`, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE) });
   if (answer.ok) return read(await answer.text());
-  const words = answer.status === 404 ? 'This server has no history.' : `The history cannot be read: ${answer.status} ${answer.statusText}`;
+  const words = answer.status === 404 ? 'This server provides no history.' : `The history cannot be loaded: ${answer.status} ${answer.statusText}`;
   throw Object.assign(new Error(words), { status: answer.status });
 }
 
-/** All lines after one revision and up to another. */
+/** Loads all lines after one revision and up to another. */
 async function pages(from, until, take) {
   for (let at = from; at < until;) {
     const lines = await page(at);
@@ -61,7 +61,7 @@ async function pages(from, until, take) {
   }
 }
 
-/** Brings the marks up to date, at most every so often. */
+/** Loads new marks, at most once per ASK milliseconds unless `now` is set. */
 async function refresh(now = false, retry = true) {
   if (time.recording !== kept || time.server !== server) {
     kept = time.recording;
@@ -72,7 +72,7 @@ async function refresh(now = false, retry = true) {
     if (kept) line.marks.add(kept.changes);
     tell();
   }
-  // What the server has forgotten by now cannot be gone to.
+  // Drop the marks of compacted revisions: they can no longer be shown.
   if (!kept) line.marks.forget(time.oldest);
   if (kept || asking || !time.newest || (!now && performance.now() - asked < ASK)) return;
   asked = performance.now();
@@ -93,7 +93,7 @@ async function refresh(now = false, retry = true) {
     asking = false;
     if (line.marks === marks && begun > Math.max(time.oldest, time.newest - ENOUGH)) await earlier();
   } catch (error) {
-    // What we had is older than what is kept: from the beginning of what is.
+    // The last known revision has been compacted: reload the marks from the oldest available revision.
     if (error.status === 410) {
       if (line.marks === marks) line.marks = new Marks();
       await time.learn().then(() => {
@@ -103,11 +103,11 @@ async function refresh(now = false, retry = true) {
     tell();
   }
   asking = false;
-  // Where nothing changes (in the past) nobody else would ask.
+  // At a past revision, no change would trigger another refresh.
   if (again) await refresh(true, false);
 }
 
-/** Reads what came before the line's first mark. */
+/** Loads marks before the first one. */
 async function earlier() {
   if (!line.more || line.busy) return;
   line.busy = true;

@@ -1,6 +1,6 @@
-// Text that comes in pieces, as lines.
+// Splits text that arrives in pieces into lines.
 
-/** Lines of pieces of text: what is not ended is kept for the next piece. */
+/** Returns a function that splits pieces of text into lines. An unfinished line is kept for the next piece. */
 export function splitter() {
   let rest = '';
   return (piece) => {
@@ -10,10 +10,10 @@ export function splitter() {
   };
 }
 
-// A piece of work between two looks at what the person does.
+// The longest uninterrupted work in milliseconds, so that the page can process user input in between.
 const PIECE = 12;
 
-/** Gives each line of a stream of bytes, the last one even when it is not ended; long ones do not stop the page. */
+/** Calls `line` for each line of a byte stream, including an unterminated last one. Long streams do not block the page. */
 export async function eachLine(bytes, line) {
   const reader = bytes.pipeThrough(new TextDecoderStream()).getReader();
   const split = splitter();

@@ -1,5 +1,4 @@
-// The objects that the page knows, whoever told of them: the stream, a capture, a moment of the past. Who reads is called
-// at most once per frame.
+// The objects that the page displays: the live state, a past revision, or a recording. Subscribers are called at most once per frame.
 
 import { canonical, kindOf } from './kinds.js';
 
@@ -31,7 +30,7 @@ export class Store {
     return this.of(resource).get(at) || null;
   }
 
-  /** What is under a key from now on; nothing with `null`. */
+  /** Stores an object under a key; `null` removes the entry. */
   put(resource, at, object) {
     const id = canonical(resource);
     const map = this.of(id);
@@ -46,12 +45,12 @@ export class Store {
     this.uids.set(object.metadata.uid, object);
   }
 
-  /** One change. Lists that come without kinds in their items get them here. */
+  /** Applies one change. Adds the kind and API version, which items of lists lack. */
   apply(type, resource, object) {
     const id = canonical(resource);
     const at = key(object.metadata.namespace, object.metadata.name);
     if (type === 'DELETED') {
-      // A deletion of an object whose name has been taken again says nothing of the new one.
+      // A late deletion must not remove a new object with the same name.
       if (this.get(id, at)?.metadata.uid === object.metadata.uid) this.put(id, at, null);
       return;
     }
@@ -59,7 +58,7 @@ export class Store {
     this.put(id, at, of ? { apiVersion: of.apiVersion, kind: of.kind, ...object, __resource: id } : { ...object, __resource: id });
   }
 
-  /** All objects of a resource at once. */
+  /** Replaces all objects of a resource. */
   replace(resource, items) {
     const id = canonical(resource);
     for (const one of this.of(id).values()) this.uids.delete(one.metadata.uid);
@@ -86,9 +85,9 @@ function changed() {
 }
 
 export const objects = {
-  /** Grows with every change. */
+  /** Increases with every change. */
   version: 0,
-  /** Whether the first state is whole. */
+  /** Whether the initial state is complete. */
   synced: false,
   list: (resource) => shown.list(resource),
   get: (resource, namespace, name) => shown.get(resource, key(namespace, name)),
@@ -99,7 +98,7 @@ export const objects = {
     return () => readers.delete(fn);
   },
 
-  /** For who feeds: a change of the live state. */
+  /** Applies a change to the live state. */
   apply(type, resource, object) {
     live.apply(type, resource, object);
     if (shown === live) changed();
@@ -108,7 +107,7 @@ export const objects = {
     live.replace(resource, items);
     if (shown === live) changed();
   },
-  /** A whole new live state: views go from the one to the other without an empty moment. */
+  /** Replaces the live state in one step, so that the views are never empty in between. */
   swap(store) {
     if (shown === live) shown = store;
     live = store;
@@ -118,7 +117,7 @@ export const objects = {
     objects.synced = true;
     changed();
   },
-  /** A state that is not the live one, or `null` to go back to it. */
+  /** Displays a state other than the live one; `null` returns to the live state. */
   show(store) {
     shown = store || live;
     changed();

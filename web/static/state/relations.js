@@ -1,10 +1,10 @@
-// Who refers to whom. Forward references are read from one object; backward ones from a table for each kind, made when it is
-// asked for and kept as long as nothing of that kind changes.
+// References between objects. Forward references are read from the object itself. Backward references are looked up in one index per kind,
+// which is built on first use and kept until an object of that kind changes.
 
 import { KINDS, canonical, kindOf } from './kinds.js';
 import { key, objects } from './objects.js';
 
-/** What an object names: `{resource, namespace, name, kind}`, kind being the words for the reference. Pure. */
+/** Returns the references in an object as `{resource, namespace, name, kind}`, where `kind` describes the reference. Pure. */
 export function references(object) {
   const { spec = {}, metadata } = object;
   const found = [];
@@ -79,15 +79,15 @@ export function references(object) {
 
 const BACK = {
   volume: 'uses it', claim: 'uses it', class: 'belongs to it', node: 'is on it', driver: 'is served by it', owner: 'is owned by it',
-  'data from': 'gets its data from it', 'snapshot of': 'is a snapshot of it', attributes: 'has its attributes',
-  content: 'has it as content', snapshot: 'is its content', about: 'is about it', 'chosen node': 'will be used on it',
+  'data from': 'gets its data from it', 'snapshot of': 'is a snapshot of it', attributes: 'uses its attributes',
+  content: 'uses it as its content', snapshot: 'is its content', about: 'is about it', 'chosen node': 'is scheduled to it',
 };
 const WORDS = { volume: 'its volume', claim: 'its claim', class: 'its class', node: 'its node', driver: 'its driver', owner: 'its owner', about: 'about' };
 
-/** A table of a list. It is made again when the list is another: a list is the same array as long as nothing in it changes. */
+/** Returns a function that indexes a list. The index is cached per array: a list is the same array until one of its objects changes. */
 function tableOf(rows) {
   const tables = new WeakMap();
-  // An object that changes is another object: of most of a list nothing is worked out anew.
+  // Cache the rows per object: a changed object is a new value, so unchanged objects are not processed again.
   const known = new WeakMap();
   const rowsOf = (object) => {
     if (!known.has(object)) known.set(object, rows(object));
@@ -109,10 +109,10 @@ function tableOf(rows) {
 
 const naming = tableOf((object) => references(object).map((one) => [`${one.resource} ${key(one.namespace, one.name)}`, { object, kind: one.kind }]));
 
-/** All references that name this. Those of events are left out: there are too many. */
+/** Returns all references to an object, except those of events, which are too many. */
 const backward = (at) => KINDS.flatMap(({ id, kind }) => (kind === 'Event' ? [] : naming(objects.list(id)).get(at) || []));
 
-/** What an object has to do with: `{object, resource, why}`; an object that is named and not there has `missing` and its name. */
+/** Returns the related objects as `{object, resource, why}`. A referenced object that does not exist has `missing` with its name instead. */
 export function related(object) {
   const found = [];
   const seen = new Set([object.metadata.uid]);
@@ -134,7 +134,7 @@ export function related(object) {
   return found;
 }
 
-/** All references between objects that are there, by uid. */
+/** Returns all references between existing objects, by UID. */
 export function edges() {
   const found = [];
   for (const { id, kind } of KINDS) {
@@ -149,13 +149,13 @@ export function edges() {
   return found;
 }
 
-// Of some events it is not told which object of the name they are about.
+// Some events have no UID of the object: they are indexed by its name.
 const telling = tableOf((event) => {
   const { uid, kind, namespace, name } = event.involvedObject || {};
   return [[uid || `${kind} ${key(namespace, name)}`, event]];
 });
 
-/** Events about an object, newest first. */
+/** Returns the events about an object, newest first. */
 export function eventsOf(object) {
   const { uid, namespace, name } = object.metadata;
   const by = telling(objects.list('events'));
@@ -163,6 +163,6 @@ export function eventsOf(object) {
   return found.sort((a, b) => (seen(a) < seen(b) ? 1 : -1));
 }
 
-/** When an event was seen last. */
+/** Returns the time when an event was last seen. */
 export const seen = (event) =>
   event.series?.lastObservedTime || event.lastTimestamp || event.eventTime || event.metadata.creationTimestamp || '';

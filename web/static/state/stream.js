@@ -1,5 +1,5 @@
-// Follows the server: one connection for all kinds, or on a server without the group orlop.dev a list and a watch per kind. What
-// is told to the page: whether it is live, and if not, since when what it shows is old.
+// Follows the server: one stream for all kinds, or on a server without the group orlop.dev, watches and lists. Reports whether the page is
+// live, and if not, since when its state is out of date.
 
 import { KINDS, kindOf } from './kinds.js';
 import { splitter } from './lines.js';
@@ -9,26 +9,26 @@ import { time } from './time.js';
 const STREAM = '/apis/orlop.dev/v1/stream';
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 15000;
-// The stream says something every 5 seconds, a watch about once a minute.
+// Timeouts without data, in milliseconds. The stream sends data every 5 seconds, a watch about once a minute.
 const SILENCE = 12500;
 const WATCH_SILENCE = 150000;
-// A browser has six connections to a server. Four kinds are watched and one is listed at a time; one is left for what a person does.
+// A browser opens at most six connections to a server: four for watches, one for lists, and one for requests of the user.
 const WATCHED = ['persistentvolumeclaims', 'persistentvolumes', 'pods', 'events'];
 const ROUND = 5000;
-// A tab that nobody sees lets go of its connection.
+// A hidden tab closes its connection after this time, in milliseconds.
 const HIDDEN_FOR = 5000;
 const PAGE = 500;
 
 export { splitter };
 
-/** The server has forgotten where we were. */
+/** The revision has been compacted. */
 class Expired extends Error {}
-/** It has never been there: it was put back, or is another one. */
+/** The revision does not exist yet: the server was restored or replaced. */
 class Ahead extends Expired {}
-/** It does not know what was asked for. */
+/** The server does not have the requested resource. */
 class Missing extends Error {}
 
-/** Pauses that grow, with a random part: many pages must not come back in the same moment. */
+/** Exponential back-off with jitter, so that many pages do not reconnect at the same time. */
 export function backoff(random = Math.random) {
   let pause = FIRST_PAUSE;
   return {
@@ -47,14 +47,14 @@ export function backoff(random = Math.random) {
 }
 
 const readers = new Set();
-/** When the server said something last. */
+/** The time when the server last sent data. */
 let heard = 0;
-/** `state`: connecting, live, reconnecting, offline, paused. `since`: until when what is shown is known to be true. */
+/** `state`: connecting, live, reconnecting, offline, paused. `since`: the time at which the displayed state was last known to be current. */
 export const connection = {
   state: 'connecting',
   text: '',
   since: null,
-  /** Whether the server has the group orlop.dev; nothing while that is not known. */
+  /** Whether the server has the group orlop.dev; null while unknown. */
   insight: null,
   subscribe(fn) {
     readers.add(fn);
@@ -65,7 +65,7 @@ export const connection = {
 function say(state, text = '') {
   const was = connection.state;
   if (was === state && connection.text === text) return;
-  // Not when it was noticed: a machine may have slept in between.
+  // Use the time of the last data, not of the detection: the machine may have been asleep in between.
   if (was === 'live' && state !== 'live') connection.since = heard || Date.now();
   Object.assign(connection, { state, text });
   time.hold(state !== 'live', heard || Date.now());
@@ -82,13 +82,13 @@ async function ask(path, signal) {
   throw new Error(status.message || `${response.status} ${response.statusText}`);
 }
 
-/** For what answers at once or not at all: a connection may be dead without anybody noticing. */
+/** A signal with a timeout for short requests: a connection can be dead without an error. */
 const soon = (signal) => AbortSignal.any([signal, AbortSignal.timeout(SILENCE)]);
 
-/** Gives each line of a response as JSON. Silence ends it. */
+/** Calls `line` with each line of a response, parsed as JSON. Ends after `silence` milliseconds without data. */
 async function follow(path, signal, silence, line, opened = () => {}) {
   const quiet = new AbortController();
-  const stop = () => quiet.abort(new Error('the server sends nothing'));
+  const stop = () => quiet.abort(new Error('no data from the server'));
   if (signal.aborted) stop();
   signal.addEventListener('abort', stop);
   let timer = setTimeout(stop, silence);
@@ -113,13 +113,13 @@ async function follow(path, signal, silence, line, opened = () => {}) {
 }
 
 let revision = null;
-/** The server's newest revision when it was asked which way there is: who is not there yet shows what is old. */
+/** The server's newest revision when the connection was opened. Until the stream reaches it, the displayed state is out of date. */
 let newest = 0;
 
-/** One connection of the stream. */
+/** Opens one connection to the stream. */
 async function stream(signal, good) {
   const query = revision ? `?from=${revision}` : '';
-  // The first state is gathered apart, so that the views do not see it grow.
+  // Collect the initial state separately, so that the views do not show a partial state.
   let gathering = revision ? null : new Store();
   let goal = 0;
   const current = () => {
@@ -131,7 +131,7 @@ async function stream(signal, good) {
     switch (one.type) {
       case 'HEADER':
         time.clock(one.time);
-        // The header of a stream that goes on tells where it begins, and not how far the server is.
+        // The header of a resumed stream contains its first revision, not the server's newest one.
         goal = Math.max(newest, Number(one.revision));
         time.ends(one.oldest, goal);
         connection.insight = true;
@@ -140,7 +140,7 @@ async function stream(signal, good) {
       case 'ADDED':
       case 'MODIFIED':
       case 'DELETED':
-        // What the page has no kind for (leases above all) is shown nowhere.
+        // Skip kinds that the page does not display, such as leases.
         if (gathering) {
           if (kindOf(one.resource)) gathering.apply(one.type, one.resource, one.object);
         } else {
@@ -205,7 +205,7 @@ async function watch(kind, signal, up) {
   }, () => up(kind.id));
 }
 
-/** Kinds that are not watched: listed one after the other for as long as the page is there. */
+/** Lists the kinds that are not watched, one after another, until aborted. */
 async function rounds(signal) {
   const others = KINDS.filter((kind) => !WATCHED.includes(kind.id));
   for (;;) {
@@ -213,7 +213,7 @@ async function rounds(signal) {
       try {
         objects.replace(kind.id, (await list(kind, signal)).items);
       } catch (error) {
-        // Not every server has snapshots.
+        // A server may not have the snapshot kinds.
         if (!(error instanceof Missing)) throw error;
       }
     }
@@ -223,7 +223,7 @@ async function rounds(signal) {
   }
 }
 
-/** A server without the group: four watches and the rounds. The first that fails ends them all. */
+/** Follows a server without the group orlop.dev by four watches and repeated lists. The first failure ends all of them. */
 async function watches(signal, good) {
   const all = new AbortController();
   const stop = () => all.abort();
@@ -245,7 +245,7 @@ async function watches(signal, good) {
         if (!(error instanceof Expired) || Date.now() - before < 1000) throw error;
         versions.delete(id);
       }
-      // A watch that ends by itself is resumed, but not in a tight circle.
+      // Resume a watch that ends normally, but at most once per second.
       if (Date.now() - before < 1000) await new Promise((resolve) => setTimeout(resolve, 1000));
       if (all.signal.aborted) return;
     }
@@ -263,16 +263,16 @@ let current = new AbortController();
 let wake = () => {};
 const pauses = backoff();
 
-/** Waits so long or until it is woken; without a time, until it is woken. */
+/** Waits `ms` milliseconds or until `wake` is called; without `ms`, until `wake` is called. */
 const rest = (ms) => new Promise((resolve) => {
   wake = resolve;
   if (ms !== undefined) setTimeout(resolve, ms);
 });
 
-/** Which of both this server has. It is asked again after each break: it may have been replaced by a newer one. */
+/** Selects the stream or the watches. Checked on every connection, because the server may have been upgraded. */
 async function way(signal) {
   try {
-    // Not discovery: a server without controllers has the group and does not list it.
+    // Do not use discovery: a server without controllers has the group but does not list it.
     const told = await (await ask('/apis/orlop.dev/v1/revisions', soon(signal))).json();
     newest = Number(told.newest?.revision) || 0;
     connection.insight = true;
@@ -284,7 +284,7 @@ async function way(signal) {
   }
 }
 
-/** What we know is of no use any more. */
+/** Discards the known revisions; `elsewhere` means that the store behind the address has changed. */
 function anew(elsewhere) {
   revision = null;
   versions.clear();
@@ -292,7 +292,7 @@ function anew(elsewhere) {
 }
 
 let server = null;
-/** Notices another store behind the same address, whose revisions are others. Who may not see it goes on without. */
+/** Detects another store behind the same address by the UID of kube-system. Skipped if the user may not read that namespace. */
 async function known(signal) {
   const uid = await ask('/api/v1/namespaces/kube-system', soon(signal)).then((answer) => answer.json()).then((one) => one.metadata.uid, () => null);
   if (uid && server && uid !== server) anew(true);
@@ -316,7 +316,7 @@ async function run() {
     } catch (error) {
       if (paused) continue;
       if (error instanceof Expired) anew(error instanceof Ahead);
-      // What browsers say of a server that is not there is in words of their own.
+      // Browsers word network errors differently, so use our own message.
       const silent = error instanceof TypeError || error.name === 'TimeoutError';
       say(!navigator.onLine || pauses.long ? 'offline' : 'reconnecting', silent ? 'the server does not respond' : error.message);
     }
@@ -324,7 +324,7 @@ async function run() {
   }
 }
 
-/** Starts to follow, for good. */
+/** Starts to follow the server; never stops. */
 export function start() {
   let hiding;
   document.addEventListener('visibilitychange', () => {

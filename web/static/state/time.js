@@ -1,23 +1,24 @@
-// What time it is on the page: now, a revision of the past, or one that goes on by itself. The past is this server's, read
-// in pieces around the moment that is looked at, or a recording from a file, which needs no server.
+// The time that the page displays: live, a past revision, or playback. The past is loaded from the server in pieces around the displayed
+// revision, or comes from a recording, which needs no server.
 
 import { objects } from './objects.js';
 import { Track, read } from './capture.js';
 
 const GROUP = '/apis/orlop.dev/v1';
-/** How fast playing may go: so many seconds in one. */
+/** The playback speeds, in recorded seconds per second. */
 export const SPEEDS = [0.25, 0.5, 1, 2, 5, 10, 60, 600];
-// So many revisions are read before and after the moment that is looked at, and more ahead of playing.
+// Numbers of revisions: BACK and AHEAD are loaded before and after the displayed revision; playback loads more when fewer than SOON changes are
+// left; a track retains at most MOST changes. STEP is the playback interval in milliseconds.
 const BACK = 1000;
 const AHEAD = 2000;
 const SOON = 400;
 const MOST = 20000;
 const STEP = 100;
-// Of quiet times so much is waited, in seconds of the person.
+// Playback shortens a gap of more than QUIET milliseconds to BREATH milliseconds of real time.
 const QUIET = 1500;
 const BREATH = 300;
 
-// What a small answer may take, in milliseconds.
+// The timeout of short requests, in milliseconds.
 const PATIENCE = 30000;
 
 const readers = new Set();
@@ -32,7 +33,7 @@ let clock = 0;
 let reading = new AbortController();
 let extending = false;
 let widening = null;
-// The moment that somebody wants to see and that is not known here, and the way there.
+// The requested revision that is not loaded yet, and the promise of its load.
 let wish = null;
 let going = null;
 
@@ -40,13 +41,13 @@ async function ask(path, query, signal) {
   const answer = await fetch(`${GROUP}/${path}?${new URLSearchParams(query)}`, { cache: 'no-store', signal });
   if (answer.ok) return read(answer.body);
   const status = await answer.json().catch(() => ({}));
-  if (answer.status === 404) throw new Error('This server has no history that the page can show.');
-  throw Object.assign(new Error(status.message || `The history cannot be read: ${answer.status} ${answer.statusText}`), { status: answer.status });
+  if (answer.status === 404) throw new Error('This server provides no history.');
+  throw Object.assign(new Error(status.message || `The history cannot be loaded: ${answer.status} ${answer.statusText}`), { status: answer.status });
 }
 
-/** Shows what the track is at. */
+/** Displays the current state of the track. */
 function show(revision) {
-  // Nobody has written in between: the revision is another, the state the same.
+  // `revision` may be later than the track's last change: the state is the same.
   time.revision = String(revision);
   time.wanted = null;
   time.at = track.at || null;
@@ -55,7 +56,7 @@ function show(revision) {
   tell();
 }
 
-/** Goes to a revision that the track knows. */
+/** Moves to a revision within the track. */
 function within(revision) {
   track.go(track.upTo(revision));
   show(revision);
@@ -67,7 +68,7 @@ function quiet() {
   return reading.signal;
 }
 
-/** What is around a moment, as far as the server keeps it. */
+/** Returns the range of revisions around a revision, limited to the server's history. */
 const around = (at) => ({ from: Math.max(time.oldest, at - BACK), until: Math.max(at, Math.min(time.newest, at + AHEAD)) });
 
 async function capture(at, signal) {
@@ -75,14 +76,14 @@ async function capture(at, signal) {
     return await ask('capture', around(at), signal);
   } catch (error) {
     if (error.status !== 410) throw error;
-    // What was kept a while ago is kept no more.
+    // The history has been compacted since `oldest` was read.
     await time.learn();
     if (at < time.oldest) throw error;
     return ask('capture', around(at), signal);
   }
 }
 
-/** Reads the changes around the moment, so that the next steps need nobody. One at a time: it begins with a whole state. */
+/** Loads the changes around the displayed revision, so that the next steps need no request. One load at a time: each includes a full state. */
 async function widen() {
   const { signal } = reading;
   if (widening?.signal === signal) return;
@@ -93,7 +94,7 @@ async function widen() {
   try {
     const wide = new Track(await capture(at, signal));
     if (signal.aborted) return;
-    // Somebody may have gone on meanwhile, as far as it was known, or waits for what comes here.
+    // Meanwhile the user may have moved within the old track, or may be waiting for a revision in this range.
     const waited = wish !== null && wide.has(Number(wish));
     const to = Number(waited ? wish : time.revision);
     if (!wide.has(to)) return;
@@ -112,14 +113,14 @@ async function widen() {
 
 const isComing = (revision) => widening !== null && !widening.signal.aborted && revision >= widening.from && revision <= widening.until;
 
-/** Reads on where what is known comes to its end. */
+/** Loads more changes when the displayed revision approaches an end of the track. */
 function reach() {
   const at = Number(time.revision);
   if (at - track.from < BACK / 4 && track.from > time.oldest) widen().catch(() => {});
   else if (track.to - at < AHEAD / 4) extend();
 }
 
-/** Goes to the moment that is wished for. Who wishes for another one meanwhile comes there next, and not to all in between. */
+/** Loads the requested revision. Requests made meanwhile are merged: only the latest is loaded next. */
 async function travel() {
   while (wish !== null) {
     const moment = wish;
@@ -142,7 +143,7 @@ async function travel() {
   tell();
 }
 
-/** What comes after the end of the track. */
+/** Loads the changes after the end of the track. */
 async function extend() {
   if (extending || time.problem || time.source || track.to >= time.newest) return;
   extending = true;
@@ -178,53 +179,53 @@ function tick(passed) {
     show(track.changes[index - 1].revision);
   }
   if (track.changes.length - index < SOON) extend();
-  // Nothing more is known, and nothing more is on its way.
+  // No changes are left, and none are being loaded.
   if (!coming && !extending && (time.source || time.problem || track.to >= time.newest)) time.pause();
 }
 
 export const time = {
   mode: 'live',
   revision: null,
-  /** The revision that was asked for and is not there yet. */
+  /** The requested revision, while it is being loaded. */
   wanted: null,
-  /** Where the past comes from: a file's name, or nothing for this server. */
+  /** The source of the history: a file name, or an empty string for this server. */
   source: '',
-  /** The recording that was opened: `{header, base, changes}`. */
+  /** The open recording: `{header, base, changes}`. */
   recording: null,
-  /** When what is shown was written, in milliseconds; nothing for now. */
+  /** The time of the displayed state in milliseconds; null in live mode. */
   at: null,
-  /** What the server keeps, as far as it was told. */
+  /** The oldest and the newest revision of the server, as last reported. */
   oldest: 0,
   newest: 0,
-  /** Which server it is; another number when it was replaced. */
+  /** Identifies the server; changes when the server is replaced. */
   server: 0,
   speed: 1,
   busy: false,
   problem: '',
-  /** Milliseconds. It stands still while the connection is down, so that no countdown tells of what nobody knows. */
+  /** The page's clock in milliseconds. It stops while the page is disconnected, because the state behind the countdowns is unknown. */
   now: () => time.at ?? held ?? Date.now() + offset,
   subscribe(fn) {
     readers.add(fn);
     return () => readers.delete(fn);
   },
-  /** The server's clock. */
+  /** Synchronizes the page's clock with the server's. */
   clock(text) {
     const server = Date.parse(text);
     if (!Number.isNaN(server)) offset = server - Date.now();
   },
-  /** The oldest and the newest revision of the server. */
+  /** Records the oldest and the newest revision of the server. */
   ends(oldest, newest) {
     if (oldest !== null) time.oldest = Number(oldest) || 0;
     time.newest = Math.max(oldest === null ? time.newest : 0, Number(newest));
   },
-  /** Retention goes on: asks what the server keeps by now. */
+  /** Requests the oldest and newest revision from the server: compaction advances the oldest one. */
   async learn() {
     const answer = await fetch(`${GROUP}/revisions`, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE) });
     if (!answer.ok) return;
     const { oldest, newest } = await answer.json();
     time.ends(oldest.revision, newest.revision);
   },
-  /** Another server has this address now: what was known of the past was the other's. */
+  /** Handles a server replacement: the known history belongs to the previous server. */
   another() {
     const past = !time.source && (time.mode !== 'live' || going);
     Object.assign(time, { server: time.server + 1, oldest: 0, newest: 0 });
@@ -233,7 +234,7 @@ export const time = {
     time.problem = 'The server has changed: the revision shown belonged to the previous one.';
     tell();
   },
-  /** Stops the clock where it was at `at`, in milliseconds of this machine, or lets it go on. */
+  /** Stops the clock at `at`, in milliseconds of the local clock, or resumes it. */
   hold(stop, at = Date.now()) {
     const next = stop ? (held ?? at + offset) : null;
     if (next === held) return;
@@ -241,7 +242,7 @@ export const time = {
     tell();
   },
 
-  /** Looks at a recording: a file, or anything else that gives a stream of bytes. */
+  /** Opens a recording: a file, or any other source of a byte stream. */
   async open(file, name = file.name) {
     const recording = await read(file.stream());
     halt();
@@ -252,7 +253,7 @@ export const time = {
     within(track.to);
   },
 
-  /** Shows what was at a revision, or (of this server) at a time as the API writes it. Of many wishes the last is fulfilled. */
+  /** Displays the state at a revision or, for this server, at an RFC 3339 time. Only the last of several concurrent requests takes effect. */
   async seek(moment) {
     const revision = Number(moment);
     time.problem = '';
@@ -275,7 +276,7 @@ export const time = {
     tell();
     if (!going && isComing(revision)) {
       await widening.done;
-      // It is there, or somebody wants to be elsewhere by now.
+      // The revision is displayed, or the user has requested another one.
       if (wish !== moment) return;
     }
     going ||= travel().finally(() => {
@@ -291,7 +292,7 @@ export const time = {
     });
   },
 
-  /** Goes on by itself from the moment that is shown, so many times as fast as it was. */
+  /** Plays from the displayed revision at the given speed. */
   play(speed = time.speed) {
     time.speed = speed;
     if (!track || time.mode === 'live') return;

@@ -1,14 +1,14 @@
-// What a list shows of each kind, and by what it can be filtered. Pure.
+// The columns and filters of the list of each kind. Pure.
 
 import { kindOf, phase } from '../state/kinds.js';
 import { references, seen } from '../state/relations.js';
 
 const MODES = { ReadWriteOnce: 'RWO', ReadOnlyMany: 'ROX', ReadWriteMany: 'RWX', ReadWriteOncePod: 'RWOP' };
-/** In the order in which kubectl has them. */
+/** Formats access modes as kubectl does, in the same order. */
 export const modes = (list = []) => Object.keys(MODES).filter((mode) => list.includes(mode)).map((mode) => MODES[mode]).join(',');
 
 const UNITS = { '': 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, Ei: 2 ** 60, m: 1e-3 };
-/** A quantity as a number, for sorting. */
+/** Converts a quantity to a number, for sorting. */
 export function amount(text = '') {
   const found = /^([0-9.]+)(?:[eE]([0-9]+))?([A-Za-z]*)$/.exec(text);
   return found ? Number(found[1]) * 10 ** Number(found[2] || 0) * (UNITS[found[3]] ?? 1) : -1;
@@ -26,7 +26,7 @@ const access = (read) => text('access', 'Access', read, { width: '8.2rem' });
 const short = (id, name, read) => text(id, name, read, { width: 'minmax(5rem, .5fr)' });
 
 const claims = (o) => references(o).filter((one) => one.kind === 'claim').map((one) => one.name).join(', ');
-// The name first: it is what tells one from the other where there is little room.
+// The name comes first, because it identifies the object when the cell is truncated.
 const involved = ({ involvedObject: of = {} }) => [[of.namespace, of.name].filter(Boolean).join('/'), of.kind].filter(Boolean).join(' · ');
 const isDefault = (o) => (o.metadata.annotations?.['storageclass.kubernetes.io/is-default-class'] === 'true' ? 'default' : '');
 
@@ -70,10 +70,10 @@ const COLUMNS = {
 };
 COLUMNS['storageclasses.storage.k8s.io'] = COLUMNS.storageclasses;
 
-/** The columns of a kind. */
+/** Returns the columns of a kind. */
 export const columnsOf = (id) => (Object.hasOwn(COLUMNS, id) ? COLUMNS[id] : [NAME, ...(kindOf(id)?.namespaced ? [NS] : []), AGE]);
 
-/** What an object has of what lists are filtered by. */
+/** Functions that return an object's value for each filter. */
 const FACETS = {
   ns: (o) => o.metadata.namespace || '',
   phase,
@@ -83,7 +83,7 @@ const FACETS = {
 };
 export const FACET_NAMES = { ns: 'Namespace', phase: 'Phase', class: 'Class', node: 'Node', driver: 'Driver' };
 
-/** The values that the objects have, by facet; a facet that tells nothing apart is left out unless it is in use. */
+/** Returns the values of each filter. Filters with only one value are omitted unless they are in use. */
 export function facets(list, query) {
   const found = {};
   for (const [name, read] of Object.entries(FACETS)) {
@@ -98,7 +98,7 @@ export function facets(list, query) {
   return found;
 }
 
-/** What fits the query: facets exactly, and each word of `q` in some column or label. A word with `-` before it must not be there. */
+/** Returns the objects that match the query: exact filter values, and each word of `q` in a column or label. A `-` before a word excludes it. */
 export function filtered(list, columns, query) {
   const exact = Object.entries(FACETS).filter(([name]) => query[name]);
   const words = (query.q || '').toLowerCase().split(/\s+/).filter((word) => word && word !== '-');
@@ -112,14 +112,14 @@ export function filtered(list, columns, query) {
   });
 }
 
-/** In the order of a column; `-age` is the other way round. Without a column by namespace and name, events by time. */
+/** Sorts by a column; `-` before its name, as in `-age`, reverses the order. Without a column, sorts by namespace and name. */
 export function sorted(list, columns, order) {
   const down = order?.startsWith('-');
   const column = columns.find((one) => one.id === order?.replace('-', ''));
   const name = (o) => `${o.metadata.namespace || ''}/${o.metadata.name}`;
   const read = column ? column.sort || column.read : name;
   const keys = list.map((object) => [read(object), name(object), object]);
-  // Ages are shown: the youngest has the latest time.
+  // Ages are displayed, so the youngest object has the latest time.
   const sign = (down ? -1 : 1) * (column?.time ? -1 : 1);
   const by = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
   keys.sort((a, b) => sign * by(a[0], b[0]) || by(a[1], b[1]));

@@ -1,11 +1,11 @@
-// Making objects: a form or a sample gives the text, the text is what is sent.
+// Creates objects. A form or a sample generates YAML text, and the page sends this text.
 
 import { html, useState } from '../vendor/preact.js';
 import { kindOf, path } from '../state/kinds.js';
 import { objects } from '../state/objects.js';
 import { go, link, write } from '../route.js';
 import { send } from '../parts/api.js';
-import { Allow, Copy, Notice } from '../parts/bits.js';
+import { Allow, Copy, Notice } from '../parts/components.js';
 import { toYaml } from '../parts/yaml.js';
 import { FORMS, values } from './samples.js';
 
@@ -29,7 +29,7 @@ function Maker({ kind, form, ns }) {
     type(toYaml(form.make(next)));
     tell({});
   };
-  // Where it goes is in the text, which may have been changed by hand; the form knows only what it wrote.
+  // Read the namespace from the text, because the user may have edited it.
   const namespace = kind.namespaced ? /^ {2}namespace: *"?([^\s"]+)/m.exec(text)?.[1] || 'default' : '';
   const attempt = async (dryRun) => {
     tell({ busy: true });
@@ -59,7 +59,7 @@ function Maker({ kind, form, ns }) {
         <${Copy} label="Copy as kubectl" text=${() => `kubectl --server ${location.origin} apply -f - <<'EOF'\n${text}EOF\n`} /></div>
       <div aria-live="polite">
         ${state.error && html`<${Notice} tone="bad">${state.error}<//>`}
-        ${state.text && html`<${Notice} tone="good">The server accepts it. Result:<//><pre class="sheet" tabindex="0">${state.text}</pre>`}
+        ${state.text && html`<${Notice} tone="good">The server accepts the object. Result:<//><pre class="sheet" tabindex="0">${state.text}</pre>`}
       </div>
     </div>
   </form>`;

@@ -1,5 +1,5 @@
-// The graph of who holds whom: a canvas for those who see it, and the same as a table for those who do not, or who want to
-// search in it. The model, the layout and the drawing are in graph/; here they meet the page.
+// The graph of objects and their references, as a canvas or as an accessible and searchable table. The model, the layout and the drawing
+// are in graph/; this module connects them to the page.
 
 import { html, useEffect, useMemo, useRef, useState } from '../vendor/preact.js';
 import { objects } from '../state/objects.js';
@@ -11,21 +11,21 @@ import { approach, layout, pin, some } from './graph/layout.js';
 import { Model, addressOf, words } from './graph/model.js';
 
 const TITLES = ['Pods', 'Claims', 'Volumes', 'Attachments', 'Nodes', 'Drivers, classes'];
-// Of a frame of 16 ms: what is left is for drawing, and for the rest of the page.
+// The layout time per frame of 16 ms, in milliseconds. The rest is for drawing and for the rest of the page.
 const PIECE = 5;
-// All objects are compared again at most so often, in milliseconds, and after so many times as long as the last comparison took:
-// a thousand are followed closely, tens of thousands take no more than their share of the page; but no change waits longer than LONG.
+// The model is updated after LAZY milliseconds or SHARE times the duration of the last update, whichever is longer, but no later than LONG
+// milliseconds. A thousand objects are followed closely; tens of thousands take only a limited share of the page's time.
 const LAZY = 30;
 const LONG = 1000;
 const SHARE = 10;
 const SHAPES = { good: '●', wait: '◆', bad: '✕', free: '○', plain: '■' };
-const LEGEND = [['good', 'healthy'], ['wait', 'waits'], ['bad', 'needs attention'], ['free', 'free'], ['plain', 'no state']];
+const LEGEND = [['good', 'healthy'], ['wait', 'waiting'], ['bad', 'needs attention'], ['free', 'free'], ['plain', 'no state']];
 const ROWS = 200;
 const HEAD = 26;
 
 const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-/** What draws: one for each canvas, told of changes, and awake only while there is something to do. */
+/** Draws one canvas. Idle until something changes. */
 class Stage {
   model = new Model();
   camera = new Camera();
@@ -63,14 +63,14 @@ class Stage {
     this.canvas.height = Math.round(height * ratio);
     if (this.plan.height && !this.moved) this.place();
     else this.camera.room(this.plan, width);
-    // Setting the size has emptied it: it is drawn before anybody sees that.
+    // Setting the size clears the canvas: repaint before the next frame.
     this.paint();
   }
 
-  /** Something else is to be seen: `kept` is the Set of ids, or null for all. */
+  /** Changes the displayed nodes: `kept` is the Set of their ids, or null for all. */
   show(kept, anew) {
     this.kept = kept;
-    // Changes may come faster than a layout is done: what has begun is ended first, or nothing would ever be.
+    // Finish a running layout first: if every change restarted it, frequent changes would prevent it from ever finishing.
     if (this.work && !anew) this.#again = true;
     else this.work = layout(this.model, kept);
     if (anew) this.fitted = false;
@@ -118,10 +118,10 @@ class Stage {
     this.changed();
   }
 
-  /** Where the camera is as long as nobody has moved it. */
+  /** Places the camera, unless the user has moved it. */
   place() {
     if (this.plan.height < 1.5 * this.height) this.camera.fit(this.plan, this.width, this.height);
-    // Names that cannot be read help nobody: then it is the beginning, as large as it has to be.
+    // If names would be illegible, show the top of the graph at a legible scale instead.
     if (this.plan.height >= 1.5 * this.height || this.camera.scale < TEXT) this.camera.top(this.plan, this.width);
   }
 
@@ -146,7 +146,7 @@ class Stage {
     this.wake();
   }
 
-  /** The node that the keyboard goes to from here. */
+  /** Returns the node that a key moves to. */
   step(key) {
     const { columns } = this.plan;
     if (!this.at || this.at.shown !== this.plan) return columns.find((column) => column.length)?.[0] || null;
@@ -159,13 +159,13 @@ class Stage {
     const side = key === 'ArrowLeft' ? -1 : 1;
     const near = [...this.at.near].map((id) => this.model.nodes.get(id)).filter((n) => n && n.shown === this.plan);
     const there = near.filter((n) => Math.sign(n.column - this.at.column) === side);
-    // The next column first, and of it who lies nearest.
+    // Prefer the adjacent column, and in it the nearest node.
     there.sort((a, b) => side * (a.column - b.column) || Math.abs(a.ty - this.at.ty) - Math.abs(b.ty - this.at.ty));
     return there[0] || this.at;
   }
 }
 
-/** One select of the filters. */
+/** One filter. */
 function Choice({ name, label, value, names, set }) {
   return html`<label>${label}
     <select name=${name} value=${value || ''} onChange=${(event) => set(name, event.target.value)}>
@@ -175,14 +175,14 @@ function Choice({ name, label, value, names, set }) {
     </select></label>`;
 }
 
-/** The nodes as rows: what the canvas shows, in words. */
+/** The content of the canvas as a table. */
 function Rows({ model, kept, follow }) {
   const [most, setMost] = useState(ROWS);
   const rows = [...model.nodes.values()].filter((node) => !kept || kept.has(node.id));
   rows.sort((a, b) => a.column - b.column || a.ty - b.ty);
   return html`<div class="graph-rows"><table>
     <caption>${rows.length} objects${rows.length > most ? `, the first ${most}` : ''}</caption>
-    <thead><tr><th scope="col">Kind</th><th scope="col">Name</th><th scope="col">State</th><th scope="col">With</th></tr></thead>
+    <thead><tr><th scope="col">Kind</th><th scope="col">Name</th><th scope="col">State</th><th scope="col">Connected to</th></tr></thead>
     <tbody>${rows.slice(0, most).map((node) => html`<tr key=${node.id}>
       <td>${node.kind}</td>
       <th scope="row"><a href=${link(node.object)}>${node.label}</a></th>
@@ -207,7 +207,7 @@ function Chain({ model, node, unfollow }) {
     ${chain.length > 60 && html`<p>and ${chain.length - 60} more</p>`}</aside>`;
 }
 
-const HELP = 'Arrow keys move between nodes, left and right along edges. Enter opens, F follows, Escape shows all again, plus and minus zoom, 0 shows everything.';
+const HELP = 'Arrow keys move between nodes, left and right along edges. Enter opens a node, F shows related objects, Escape shows all, plus and minus zoom, 0 fits the window.';
 
 export function View({ route }) {
   const query = route?.query || {};
@@ -215,11 +215,11 @@ export function View({ route }) {
   const stage = useRef(null);
   const [, redraw] = useState(0);
   const [said, say] = useState('');
-  // The address as it is then: the canvas keeps what it was given when it was made.
+  // Read `route` on each call, because the canvas keeps its first event handlers.
   const set = (name, value) => go('graph', { ...route?.query, [name]: value || undefined });
   const follow = (node) => set('follow', node ? addressOf(node) : '');
 
-  // What of the address decides what is shown: in a ref, as the stage outlives many addresses.
+  // The query that selects the nodes. In a ref, because the stage outlives URL changes.
   const wanted = useRef(query);
   wanted.current = query;
 
@@ -245,7 +245,7 @@ export function View({ route }) {
       const changed = now.model.update(objects.list, references);
       next = begun + Math.min(LONG, Math.max(LAZY, SHARE * (performance.now() - begun)));
       if (!changed) return;
-      // A state may be what is filtered by; otherwise only another shape asks for another layout.
+      // A new layout is needed only if nodes or edges have changed, or if the filter depends on the state.
       if (now.model.shape !== shape || wanted.current.phase) choose(shape === -1);
       shape = now.model.shape;
       now.wake();
@@ -320,10 +320,10 @@ export function View({ route }) {
         <${Choice} name="driver" label="Driver" value=${query.driver} names=${choices.driver} set=${set} /></div>`}
     </header>
     <div class="graph-under"><p class="graph-legend">${LEGEND.map(([tone, text]) => html`<span key=${tone} class="tone" data-tone=${tone}>${SHAPES[tone]} ${text}</span> `)}</p>
-      <div class="graph-tools"><button type="button" onClick=${() => stage.current.zoom(1.3)} aria-label="Larger">+</button>
-        <button type="button" onClick=${() => stage.current.zoom(1 / 1.3)} aria-label="Smaller">−</button>
+      <div class="graph-tools"><button type="button" onClick=${() => stage.current.zoom(1.3)} aria-label="Zoom in">+</button>
+        <button type="button" onClick=${() => stage.current.zoom(1 / 1.3)} aria-label="Zoom out">−</button>
         <button type="button" onClick=${() => stage.current.fit()}>Fit</button>
-        <button type="button" aria-pressed=${String(query.as === 'table')} onClick=${() => set('as', query.as === 'table' ? '' : 'table')}>As a table</button></div></div>
+        <button type="button" aria-pressed=${String(query.as === 'table')} onClick=${() => set('as', query.as === 'table' ? '' : 'table')}>Show as table</button></div></div>
     <div class="graph-body">
       <canvas ref=${canvas} tabindex="0" role="application" aria-label="Graph of pods, claims, volumes, attachments and nodes"
         aria-describedby="graph-help" onKeyDown=${keys} hidden=${query.as === 'table'}></canvas>
@@ -335,7 +335,7 @@ export function View({ route }) {
   </section>`;
 }
 
-/** Mouse, pen and fingers: drag, wheel, two fingers, a click looks at a node and a second one follows it. */
+/** Handles mouse, pen and touch: drag, wheel and pinch. A click selects a node, and a double click follows it. */
 function usePointer(canvas, stage, { look, open }) {
   useEffect(() => {
     const element = canvas.current;
@@ -385,7 +385,7 @@ function usePointer(canvas, stage, { look, open }) {
     };
     const wheel = (event) => {
       event.preventDefault();
-      // A wheel tells lines or pixels; a pinch on a touchpad comes as a wheel with Ctrl.
+      // A wheel event is in lines or pixels. A pinch on a touchpad is a wheel event with Ctrl.
       const unit = event.deltaMode ? 30 : 1;
       if (event.ctrlKey || event.metaKey) stage.current.zoom(Math.exp(-event.deltaY * unit * 0.01), ...place(event));
       else stage.current.camera.pan(-event.deltaX * unit, -event.deltaY * unit);

@@ -1,10 +1,10 @@
-// All objects of a kind. Only the rows that are seen are in the document, so that many thousands scroll like few.
+// The list of all objects of a kind. Only the visible rows are in the document, so that long lists scroll smoothly.
 
 import { Component, html, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from '../vendor/preact.js';
 import { kindOf } from '../state/kinds.js';
 import { objects } from '../state/objects.js';
 import { adjust, link, write } from '../route.js';
-import { Age, Badge } from '../parts/bits.js';
+import { Age, Badge } from '../parts/components.js';
 import { useObjects } from '../parts/hooks.js';
 import { visible } from '../parts/yaml.js';
 import { FACET_NAMES, columnsOf, facets, filtered, sorted } from './columns.js';
@@ -12,19 +12,19 @@ import { FACET_NAMES, columnsOf, facets, filtered, sorted } from './columns.js';
 const ROW = 36;
 const ROW_ON_PHONE = 64;
 const MORE = 8;
-// So many are filtered and sorted no more than every so often.
+// Lists with more than MANY objects are filtered and sorted at most once per LAZY milliseconds.
 const MANY = 2000;
 const LAZY = 250;
-// Of a value so much is told where the cell has no room for it.
+// The maximum length of a value in a cell, in characters.
 const LONGEST = 500;
 
 const phone = globalThis.matchMedia?.('(max-width: 46rem)');
 
-/** Where the scroller is and how high. */
+/** Returns the scroll position and the height of the visible part. */
 function useWindow(ref) {
   const [seen, see] = useState({ top: 0, height: 800, phone: phone?.matches });
   useLayoutEffect(() => {
-    // Rows are made some at a time: a scroll that shows no new ones draws nothing.
+    // Rows are added in steps: scrolling within a step renders nothing.
     const look = () => {
       const step = (MORE / 2) * (phone?.matches ? ROW_ON_PHONE : ROW);
       const top = Math.floor((ref.current?.scrollTop || 0) / step) * step;
@@ -44,7 +44,7 @@ function useWindow(ref) {
   return seen;
 }
 
-/** The objects of a kind; of very many a little late. */
+/** Returns the objects of a kind. Updates of long lists are delayed. */
 function useList(id) {
   useObjects();
   const [, draw] = useReducer((count) => count + 1, 0);
@@ -63,8 +63,8 @@ function useList(id) {
 }
 
 /**
- * The keyboard's place is an object, wherever its row goes: `at` is its index, -1 when no row has the focus. When its object
- * goes, the place is the row that is there now.
+ * Keeps the focus on an object when its row moves. Returns the object's index, or -1 if no row has the focus. When the object is deleted, the
+ * focus moves to the row that takes its place.
  */
 function useFocus(ref, rows) {
   const drawn = useRef([]);
@@ -80,7 +80,7 @@ function useFocus(ref, rows) {
   return at;
 }
 
-/** What the filters leave, in words: said when they change, and not with each object that comes or goes. */
+/** Returns the text for screen readers. It is updated when the filters change, not when objects are created or deleted. */
 function useSaid(words, filters) {
   const [said, say] = useState('');
   const first = useRef(true);
@@ -103,7 +103,7 @@ function Header({ columns, order }) {
   </div></div>`;
 }
 
-/** Drawn again when its object is another, or it is elsewhere. */
+/** A row. Renders again only when its object or position changes. */
 class Row extends Component {
   shouldComponentUpdate(next) {
     return ['object', 'columns', 'index', 'height'].some((name) => next[name] !== this.props[name]);
@@ -124,9 +124,9 @@ class Row extends Component {
 function Filters({ all, query, filters }) {
   const found = useMemo(() => facets(all, query), [all, filters]);
   const any = ['q', ...Object.keys(FACET_NAMES)].some((name) => query[name]);
-  return html`<div class="filters" role="search" aria-label="Filters of this list">
+  return html`<div class="filters" role="search" aria-label="List filters">
     <label><span>Filter</span>
-      <input type="search" id="filter" value=${query.q || ''} placeholder="words, -word" title="Words to find; -word excludes" autocomplete="off" spellcheck=${false}
+      <input type="search" id="filter" value=${query.q || ''} placeholder="words, -word" title="Words to match; -word excludes" autocomplete="off" spellcheck=${false}
         onInput=${(event) => adjust({ q: event.target.value })} /></label>
     ${Object.entries(found).map(([name, values]) => html`<label key=${name}><span>${FACET_NAMES[name]}</span>
       <select value=${query[name] || ''} onChange=${(event) => adjust({ [name]: event.target.value })}>
@@ -156,7 +156,7 @@ export function View({ route }) {
   const first = Math.max(0, Math.floor(seen.top / height) - MORE);
   const last = Math.min(rows.length, Math.ceil((seen.top + seen.height) / height) + MORE);
   const at = useFocus(ref, rows);
-  // Those in sight, and the one with the focus wherever it is; in one list, as a row that is made anew has no focus.
+  // The visible rows and the focused one, in one array, because a row that is created again loses the focus.
   const shown = Array.from({ length: Math.max(0, last - first) }, (_, index) => first + index);
   if (at >= 0 && at < first) shown.unshift(at);
   if (at >= last) shown.push(at);
@@ -164,7 +164,7 @@ export function View({ route }) {
   const said = useSaid(number, filters);
   const row = (index) => html`<${Row} key=${rows[index].metadata.uid} object=${rows[index]} columns=${columns} index=${index} height=${height} />`;
 
-  /** The keyboard goes from row to row, also to those that are not in the document yet. */
+  /** Moves the focus by keyboard, including to rows that are not in the document yet. */
   const move = (event) => {
     const at = Number(document.activeElement?.dataset.index ?? -1);
     const page = Math.max(1, Math.floor(ref.current.clientHeight / height) - 1);
@@ -180,7 +180,7 @@ export function View({ route }) {
     requestAnimationFrame(() => requestAnimationFrame(() => box.querySelector(`a[data-index="${next}"]`)?.focus({ preventScroll: true })));
   };
 
-  if (!kind) return html`<h1 tabindex="-1">Kind not found</h1><p class="note">This page does not show ${id}.</p>`;
+  if (!kind) return html`<h1 tabindex="-1">Kind not found</h1><p class="note">The page does not support the kind ${id}.</p>`;
   const makes = ['StorageClass', 'PersistentVolume', 'PersistentVolumeClaim', 'Pod'].includes(kind.kind);
   return html`<div class="list" style=${{ '--columns': columns.map((one) => one.width).join(' '), '--row': `${height}px` }}>
     <div class="title">
@@ -189,7 +189,7 @@ export function View({ route }) {
       ${makes && html`<a class="button" href=${write(`create/${kind.id}`, { ns: query.ns })}>New ${kind.kind}</a>`}
     </div>
     <${Filters} all=${all} query=${query} filters=${filters} />
-    <div class="scroller" ref=${ref} tabindex="0" onKeyDown=${move} role="group" aria-label=${`${kind.title}, rows: press j and k to move`}>
+    <div class="scroller" ref=${ref} tabindex="0" onKeyDown=${move} role="group" aria-label=${`${kind.title}: press j and k to move between rows`}>
       ${rows.length > 0 && html`<div role="table" aria-label=${kind.title} aria-rowcount=${rows.length + 1} aria-colcount=${columns.length}>
         <${Header} columns=${columns} order=${query.sort} />
         <div role="rowgroup" class="body" style=${{ height: `${rows.length * height}px` }}>

@@ -1,12 +1,12 @@
-// The state machines of volumes and claims as pictures: how many are in each state, and each way lights up when somebody
-// goes it. Without movement, when the reader wants none: then a way that was just gone is only drawn stronger.
+// The state machine diagrams of volumes and claims: the number of objects in each state. A transition lights up when it occurs; with reduced
+// motion, it is only drawn with a heavier line.
 
 import { html, useEffect, useReducer, useState } from '../vendor/preact.js';
 import { objects } from '../state/objects.js';
 import { time } from '../state/time.js';
 import { tone } from '../state/kinds.js';
 import { link, write } from '../route.js';
-import { clockOf } from '../parts/bits.js';
+import { clockOf } from '../parts/components.js';
 import { GONE, MACHINES, Moves, NEW, tally } from './machines/moves.js';
 
 const [W, H] = [150, 54];
@@ -17,7 +17,7 @@ const SHAPES = { good: '●', wait: '◆', bad: '✕', free: '○', '': '○' };
 const mark = (word) => SHAPES[tone(word)];
 const at = (machine, name) => machine.states[name] || machine.ends[name];
 
-/** Where a line from the middle of a box towards (x, y) leaves it. */
+/** Returns the point where a line from the centre of a box towards `to` crosses the border of the box. */
 function edge({ x, y }, to, end) {
   const [dx, dy] = [to.x - x, to.y - y];
   if (end) {
@@ -28,7 +28,7 @@ function edge({ x, y }, to, end) {
   return { x: x + dx * part, y: y + dy * part };
 }
 
-/** The path of a way, and the place of its words. Pure. */
+/** Returns the path of a transition and the position of its label. Pure. */
 export function path(machine, way) {
   const [a, b] = [at(machine, way.from), at(machine, way.to)];
   const bend = way.bend || 0;
@@ -73,7 +73,7 @@ function Machine({ machine, lit, passed }) {
 
 const named = ({ metadata: { namespace, name } }) => (namespace ? `${namespace}/${name}` : name);
 
-/** Recent changes last, in words: the pictures' other form. */
+/** The recent transitions as text, newest first. */
 function Told({ told }) {
   return html`<section class="told" aria-labelledby="told-title"><h2 id="told-title">Recent changes</h2>
     ${told.length === 0 && html`<p class="fine">No changes since this page was opened.</p>`}
@@ -90,13 +90,13 @@ export function View() {
     const looks = MACHINES.map(({ resource }) => ({ resource, moves: new Moves(), seen: null }));
     let timer = 0;
     const look = () => {
-      // What comes in with the first state has not moved.
+      // Objects of the initial state are not transitions.
       if (objects.synced === false) return;
-      // Backwards in time nothing moves; things are as they were.
+      // Moving back in time shows no transitions.
       const revision = time.mode === 'live' ? null : Number(time.revision);
       const forward = revision === state.revision || (revision !== null && state.revision !== null && revision > state.revision);
       state.revision = revision;
-      // A list is the same array as long as nothing in it changes.
+      // A list is the same array until one of its objects changes.
       const others = looks.filter((one) => one.seen !== objects.list(one.resource));
       if (!others.length) return;
       for (const one of others) {

@@ -1,11 +1,11 @@
-// One object: what it is, why it is so, its text, an editor, its past. Each tab is in the address.
+// One object: summary, explanation, YAML, editor and history. The URL contains the tab.
 
 import { html, useMemo, useRef } from '../vendor/preact.js';
 import { kindOf, path } from '../state/kinds.js';
 import { objects } from '../state/objects.js';
 import { eventsOf, related, seen } from '../state/relations.js';
 import { adjust, write } from '../route.js';
-import { Age, Allow, Badge, Copy, Notice, Phase, Ref } from '../parts/bits.js';
+import { Age, Allow, Badge, Copy, Notice, Phase, Ref } from '../parts/components.js';
 import { useObjects, useTime } from '../parts/hooks.js';
 import { PlanButton } from '../parts/plan.js';
 import { toYaml, visible } from '../parts/yaml.js';
@@ -69,7 +69,7 @@ function Gone({ kind, namespace, name, last, mode, tab }) {
   const where = namespace ? `${namespace}/${name}` : name;
   if (mode !== 'live') return html`<${Notice} tone="wait">${kind.kind} ${where} did not exist at this time.<//>`;
   return html`<${Notice} tone="wait"><p>${kind.kind} ${where} ${last ? 'no longer exists. This is its last state.' : 'does not exist.'}</p>
-      ${tab !== 'history' && html`<p>Its history may still be stored: <a href=${write(`object/${kind.id}/${namespace || '-'}/${name}`, { tab: 'history' })}>look</a>.</p>`}<//>
+      ${tab !== 'history' && html`<p>Its history may still be stored: <a href=${write(`object/${kind.id}/${namespace || '-'}/${name}`, { tab: 'history' })}>show the history</a>.</p>`}<//>
     <div class="verbs" role="group" aria-label="Actions"><${PlanButton} kind=${kind} namespace=${namespace} name=${name} verb="undelete" label="Restore its last state" /></div>`;
 }
 
@@ -81,11 +81,11 @@ export function View({ route }) {
   const namespace = ns === '-' ? '' : ns;
   const last = useRef(null);
   const now = kind && name ? objects.get(kind.id, namespace, name) : null;
-  // What it looked like last is only known of now: of another moment nothing is taken along.
+  // Keep the last state only in live mode: it does not belong to other revisions.
   last.current = mode === 'live' ? now || last.current : null;
   const object = now || last.current;
   const tab = TABS.some(([id]) => id === route.query.tab) ? route.query.tab : 'summary';
-  if (!kind || !name) return html`<h1 tabindex="-1">Object not found</h1><p class="note">The address must be #/object/RESOURCE/NAMESPACE/NAME.</p>`;
+  if (!kind || !name) return html`<h1 tabindex="-1">Object not found</h1><p class="note">The URL must end with #/object/RESOURCE/NAMESPACE/NAME.</p>`;
 
   const choose = (id) => {
     adjust({ tab: id === 'summary' ? '' : id });
@@ -100,7 +100,7 @@ export function View({ route }) {
   };
   const panel = () => {
     if (tab === 'history') return html`<${History} object=${now} kind=${kind} namespace=${namespace} name=${name} route=${route} />`;
-    if (!object) return objects.synced ? html`<p class="note">Nothing to show.</p>` : html`<p class="note">Loading …</p>`;
+    if (!object) return objects.synced ? html`<p class="note">No state of this object is available.</p>` : html`<p class="note">Loading …</p>`;
     if (tab === 'why' && !now) return html`<p class="note">A deleted object cannot be explained.</p>`;
     if (tab === 'why') return html`<${Why} object=${object} kind=${kind} />`;
     if (tab === 'yaml') return html`<${Yaml} object=${object} kind=${kind} />`;
@@ -118,7 +118,7 @@ export function View({ route }) {
     </div>
     ${object && mode === 'live' && html`<${Verbs} key=${object.metadata.uid} object=${object} kind=${kind} gone=${!now} />`}
     ${!now && objects.synced && html`<${Gone} kind=${kind} namespace=${namespace} name=${name} last=${last.current} mode=${mode} tab=${tab} />`}
-    <div role="tablist" class="tabs" aria-label="Parts of the object" onKeyDown=${arrows}>
+    <div role="tablist" class="tabs" aria-label="Views of the object" onKeyDown=${arrows}>
       ${TABS.map(([id, words]) => html`<button type="button" role="tab" id=${`tab-${id}`} key=${id} aria-selected=${String(id === tab)}
         aria-controls="tabpanel" tabindex=${id === tab ? 0 : -1} onClick=${() => choose(id)}>${words}</button>`)}
     </div>

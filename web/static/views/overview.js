@@ -1,19 +1,18 @@
-// The first thing that a person sees: how many of what in which phase, and what needs attention, with the reason in words.
+// The start page: the number of objects in each phase, and the problems with their reasons.
 
 import { html, useEffect, useReducer, useState } from '../vendor/preact.js';
 import { objects } from '../state/objects.js';
 import { time } from '../state/time.js';
 import { canonical, insight, kindOf, phase, tone } from '../state/kinds.js';
 import { link, write } from '../route.js';
-import { Words } from '../parts/bits.js';
+import { Words } from '../parts/components.js';
 import { Countdown, Countdowns } from '../parts/countdown.js';
-import { CODES, needs } from './overview/needs.js';
+import { CODES, problems } from './overview/problems.js';
 import { Asker } from './overview/why.js';
 
 const COUNTED = ['persistentvolumeclaims', 'persistentvolumes', 'volumeattachments', 'pods', 'nodes', 'storageclasses', 'csidrivers'];
 const ORDER = ['Bound', 'Running', 'Attached', 'Ready', 'Available', 'Succeeded', 'Pending', 'Attaching', 'Released', 'Terminating', 'NotReady', 'Failed', 'Lost'];
-// With many changes the reasons are worked out at most so often, and with many objects so seldom that it takes no more than a
-// twentieth of the time.
+// Problems are recomputed at most once per LAZY milliseconds, and with many objects so rarely that this takes at most 1/SHARE of the time.
 const LAZY = 500;
 const SHARE = 20;
 const FEW = 6;
@@ -22,7 +21,7 @@ const SHAPES = { good: '●', wait: '◆', bad: '✕', free: '○', '': '■' };
 const bare = (resource) => resource.split('.')[0];
 const place = (word) => (ORDER.includes(word) ? ORDER.indexOf(word) : ORDER.length);
 
-/** How many objects are in which phase, in the order of `ORDER`. Pure. */
+/** Counts objects by phase, in the order of `ORDER`. Pure. */
 export function count(list) {
   const found = new Map();
   for (const object of list) {
@@ -32,7 +31,7 @@ export function count(list) {
   return [...found].sort(([a], [b]) => place(a) - place(b) || (a < b ? -1 : 1));
 }
 
-/** One kind: its number, a bar of its phases, and the phases as links to lists. */
+/** One kind: its count, a bar of its phases, and the phases as links to lists. */
 function Card({ resource }) {
   const list = objects.list(resource);
   const phases = count(list).filter(([word]) => word);
@@ -51,7 +50,7 @@ function Card({ resource }) {
   </section>`;
 }
 
-/** One thing that needs attention. The server's words, where it has them, are in place of ours. */
+/** One problem. The server's explanation, if available, replaces the page's own text. */
 function Item({ one, asker }) {
   const { object } = one;
   const said = asker.answer(object);
@@ -73,7 +72,7 @@ function Item({ one, asker }) {
   </li>`;
 }
 
-/** Those of one code, under one heading. */
+/** The problems with one code, under one heading. */
 function Group({ title, items, asker }) {
   const [all, setAll] = useState(FEW);
   const shown = items.slice(0, all);
@@ -84,7 +83,7 @@ function Group({ title, items, asker }) {
   </section>`;
 }
 
-/** What is found, in groups by code in the order of `CODES`, oldest first in each. Pure. */
+/** Groups problems by code, in the order of `CODES`, each group oldest first. Pure. */
 export function grouped(found, severity) {
   const groups = new Map();
   for (const one of found) {
@@ -110,7 +109,7 @@ export function View() {
       }, Math.max(0, state.next - performance.now()));
     };
     const ends = [objects.subscribe(hear), time.subscribe(hear)];
-    // What is young becomes old without anybody writing.
+    // Some problems depend on the age of objects and appear without a write.
     const clock = setInterval(hear, 5000);
     return () => {
       ends.forEach((end) => end());
@@ -121,16 +120,16 @@ export function View() {
   }, []);
   const begun = performance.now();
   if (begun >= state.next) {
-    state.found = needs(objects.list, time.now());
+    state.found = problems(objects.list, time.now());
     state.next = begun + Math.max(LAZY, SHARE * (performance.now() - begun));
   }
-  // What the server says is about now: of the past there are only the objects.
+  // The server explains only the present.
   asker.allow(time.mode === 'live');
   const attention = grouped(state.found, 'attention');
   const waiting = grouped(state.found, 'waiting');
   const number = attention.reduce((sum, group) => sum + group.items.length, 0);
   return html`<div class="overview">
-    <section aria-labelledby="counts-title"><h2 id="counts-title" class="hidden">How many</h2>
+    <section aria-labelledby="counts-title"><h2 id="counts-title" class="hidden">Object counts</h2>
       <div class="cards">${COUNTED.map((resource) => html`<${Card} key=${resource} resource=${resource} />`)}</div></section>
     <section aria-labelledby="needs-title" class="needs"><h2 id="needs-title">Problems <span class="count">${number}</span></h2>
       ${number === 0 && html`<p class="fine">No problems. Everything is healthy or in progress.</p>`}

@@ -1,4 +1,4 @@
-// Deleting: what would go with it is told first.
+// Deletes an object, after showing the consequences.
 
 import { html, useState } from '../vendor/preact.js';
 import { insight, kindOf, path } from '../state/kinds.js';
@@ -6,11 +6,11 @@ import { objects } from '../state/objects.js';
 import { related } from '../state/relations.js';
 import { link } from '../route.js';
 import { get, send } from '../parts/api.js';
-import { Allow, Notice, Phase, Ref } from '../parts/bits.js';
+import { Allow, Notice, Phase, Ref } from '../parts/components.js';
 import { useAnswer, useObjects, useTime } from '../parts/hooks.js';
 import { Plan } from '../parts/plan.js';
 
-/** What a deletion means, told from the objects alone: for a server that has no plans. Pure but for what is related. */
+/** Computes the consequences of a deletion from the objects alone, for a server without the group orlop.dev. Pure. */
 export function consequences(object, others) {
   const { kind, metadata, spec = {} } = object;
   const found = [];
@@ -37,7 +37,7 @@ export function consequences(object, others) {
   return found;
 }
 
-/** What the server says would go. */
+/** The server's preview of the deletion. */
 function Preview({ object, kind }) {
   const { namespace, name, resourceVersion } = object.metadata;
   const { data, error, missing } = useAnswer(() => get(insight(kind.id, namespace, name, 'impact')), [kind.id, namespace, name, resourceVersion]);
@@ -57,14 +57,14 @@ function Confirm({ object, kind }) {
     event.preventDefault();
     put({ busy: true });
     try {
-      // Only this object: a new one of the same name is somebody else's.
+      // Delete only the object with this UID, not a new one with the same name.
       await send('DELETE', path(kind.id, namespace, name), { body: { kind: 'DeleteOptions', apiVersion: 'v1', preconditions: { uid }, propagationPolicy: 'Background' } });
       put({ done: true });
     } catch (error) {
       put({ error: error.message });
     }
   };
-  if (state.done) return html`<${Notice} tone="wait">The deletion was requested. For what blocks it, see <a href=${`${link(object)}?tab=why`}>why</a>.<//>`;
+  if (state.done) return html`<${Notice} tone="wait">The deletion was requested. If the object still exists, see <a href=${`${link(object)}?tab=why`}>why</a>.<//>`;
   return html`<form class="confirm" onSubmit=${submit}>
     <label><span>Type the name ${name} to confirm</span><input value=${typed} autocomplete="off" spellcheck=${false} onInput=${(event) => type(event.target.value)} /></label>
     <div class="buttons"><button type="submit" class="danger" disabled=${typed !== name || state.busy}>Delete</button><a class="button" href=${link(object)}>Cancel</a></div>

@@ -1,4 +1,4 @@
-// What can be made here: fields of a form in, objects out; and whole samples. Pure.
+// The forms for new objects: their fields, the objects built from them, and samples. Pure.
 
 const meta = (name, namespace) => (namespace ? { name, namespace } : { name });
 const field = (id, label, value, more) => ({ id, label, value, ...more });
@@ -7,7 +7,7 @@ const MODES = ['ReadWriteOnce', 'ReadOnlyMany', 'ReadWriteMany', 'ReadWriteOnceP
 
 export const FORMS = {
   'storageclasses.storage.k8s.io': {
-    is: 'A class of storage: its provisioner, when volumes are bound, and what happens to them after their claims.',
+    is: 'A class of storage: its provisioner, its volume binding mode, and the reclaim policy of its volumes.',
     fields: [
       field('name', 'Name', 'fast'), field('provisioner', 'Provisioner', 'kubernetes.io/no-provisioner', { from: 'csidrivers' }),
       select('binding', 'Binding', ['WaitForFirstConsumer', 'Immediate']), select('reclaim', 'Reclaim policy', ['Delete', 'Retain']),
@@ -19,7 +19,7 @@ export const FORMS = {
       provisioner: f.provisioner, volumeBindingMode: f.binding, reclaimPolicy: f.reclaim, allowVolumeExpansion: f.expand,
     }),
     samples: [['Static local volumes', { name: 'local', provisioner: 'kubernetes.io/no-provisioner', binding: 'WaitForFirstConsumer', reclaim: 'Delete', expand: false }],
-      ['Retained after their claims', { name: 'keep', reclaim: 'Retain', binding: 'Immediate' }]],
+      ['Volumes kept after claim deletion', { name: 'keep', reclaim: 'Retain', binding: 'Immediate' }]],
   },
   persistentvolumes: {
     is: 'A piece of storage: its size, its location and its access modes.',
@@ -48,13 +48,13 @@ export const FORMS = {
     is: 'A request for storage of a size, class and access mode. The binder finds a volume or has one provisioned.',
     fields: [
       field('name', 'Name', 'claim-1'), field('namespace', 'Namespace', 'default', { from: 'namespaces' }), field('size', 'Size', '1Gi'), select('mode', 'Access', MODES),
-      field('class', 'Class (empty: the default one)', '', { from: 'storageclasses', optional: true }), field('volume', 'Volume name', '', { from: 'persistentvolumes', optional: true }),
+      field('class', 'Class (empty: the default class)', '', { from: 'storageclasses', optional: true }), field('volume', 'Volume name', '', { from: 'persistentvolumes', optional: true }),
     ],
     make: (f) => ({
       apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: meta(f.name, f.namespace),
       spec: { accessModes: [f.mode], resources: { requests: { storage: f.size } }, ...(f.class && { storageClassName: f.class }), ...(f.volume && { volumeName: f.volume }) },
     }),
-    samples: [['Any volume of a class', { class: 'manual' }], ['Shared by many nodes', { mode: 'ReadWriteMany', class: 'manual' }], ['One volume by its name', { volume: 'volume-1', class: 'manual' }]],
+    samples: [['Any volume of a class', { class: 'manual' }], ['Shared by several nodes', { mode: 'ReadWriteMany', class: 'manual' }], ['A specific volume', { volume: 'volume-1', class: 'manual' }]],
   },
   pods: {
     is: 'A pod that uses a claim. The volume is attached and mounted on its node, and its containers can use it.',
@@ -69,9 +69,9 @@ export const FORMS = {
         ...(f.claim && { volumes: [{ name: 'data', persistentVolumeClaim: { claimName: f.claim } }] }), ...(f.node && { nodeName: f.node }),
       },
     }),
-    samples: [['With a claim', { claim: 'claim-1' }], ['Without one', { claim: '' }]],
+    samples: [['With a claim', { claim: 'claim-1' }], ['Without a claim', { claim: '' }]],
   },
 };
 
-/** The values that a form starts with. */
+/** Returns the initial values of a form. */
 export const values = (form, changes = {}) => ({ ...Object.fromEntries(form.fields.map((one) => [one.id, one.value])), ...changes });

@@ -1,10 +1,10 @@
-// Time: what was written around the moment that is shown, line by line. The bar at the foot of the page goes through it.
+// The time view: a table of the changes around the displayed revision. The timeline at the bottom of the page moves through it.
 
 import { html, useState } from '../vendor/preact.js';
 import { kindOf } from '../state/kinds.js';
 import { time } from '../state/time.js';
 import { link } from '../route.js';
-import { clockOf } from '../parts/bits.js';
+import { clockOf } from '../parts/components.js';
 import { useLine } from '../parts/scrubber.js';
 import { TYPES } from './time/marks.js';
 
@@ -24,8 +24,8 @@ export function View() {
   };
   return html`<div class="time-view">
     <div class="title"><h1 tabindex="-1">Time</h1><p class="soft">Drag the timeline, or choose a revision: the whole page shows the state at that time. <kbd>◂</kbd> <kbd>▸</kbd> move from change to change.</p></div>
-    <div class="around"><table><caption>What was written ${time.mode === 'live' ? 'last' : 'around this time'}</caption>
-    <thead><tr><th scope="col">When</th><th scope="col">Revision</th><th scope="col">What</th><th scope="col">Object</th></tr></thead>
+    <div class="around"><table><caption>${time.mode === 'live' ? 'Latest changes' : 'Changes around this time'}</caption>
+    <thead><tr><th scope="col">When</th><th scope="col">Revision</th><th scope="col">Change</th><th scope="col">Object</th></tr></thead>
     <tbody>${rows.map((mark) => {
       const kind = kindOf(mark.resource);
       const name = mark.namespace ? `${mark.namespace}/${mark.name}` : mark.name;

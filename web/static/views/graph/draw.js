@@ -1,5 +1,5 @@
-// Draws the graph on a canvas, and finds what is under a point. Only what is in sight is drawn; everything of one colour
-// goes out as one path. What may be said here: pixels; what a state means is said in the model.
+// Draws the graph on a canvas and finds the node under a point. Draws only the visible part, with one path per colour. This module knows
+// only pixels; the model defines the meaning of states.
 
 import { NODE, ROW, WIDTH } from './layout.js';
 import { HUB } from './model.js';
@@ -7,15 +7,15 @@ import { HUB } from './model.js';
 const TONES = ['good', 'wait', 'bad', 'free', 'plain'];
 const COLOURS = ['ground', 'sheet', 'ink', 'soft', 'line', 'accent', 'good', 'wait', 'bad', 'mark'];
 const LEAST = 0.005;
-// From this scale on there is room for names.
+// The smallest scale at which names are drawn.
 export const TEXT = 0.55;
 const FEW = 150;
 const PATH = 50;
 const MOST = 3;
 
 /**
- * The colours of the style as they are now. A custom property is only text, and may be a `light-dark()`; the colour of an
- * element is resolved.
+ * Returns the current theme colours. Custom properties are unresolved text such as `light-dark()`, so the colours are read from an element that
+ * uses them.
  */
 export function palette(element) {
   const probe = document.createElement('span');
@@ -32,8 +32,8 @@ export function palette(element) {
 }
 
 /**
- * What is seen of the world: a point (x, y) of it is at `((x - camera.x) * wide, (y - camera.y) * scale)`. Out far the columns
- * still have the width that there is: thousands of rows would else be a thread.
+ * The visible part of the graph: a point (x, y) is drawn at `((x - camera.x) * wide, (y - camera.y) * scale)`. When zoomed out, the columns
+ * still fill the available width; otherwise thousands of rows would shrink to a thin line.
  */
 export class Camera {
   x = -20;
@@ -45,12 +45,12 @@ export class Camera {
     return Math.max(this.scale, this.#least);
   }
 
-  /** How wide the columns are at least. */
+  /** Sets the minimum width of the columns. */
   room(plan, width) {
     this.#least = Math.min(1, Math.max(0.1, (width - 40) / Math.max(1, plan.width)));
   }
 
-  /** Keeps the point under (px, py) where it is. */
+  /** Zooms around the point (px, py). */
   zoom(factor, px, py) {
     const wide = this.wide;
     const scale = Math.min(MOST, Math.max(LEAST, this.scale * factor));
@@ -64,7 +64,7 @@ export class Camera {
     this.y -= dy / this.scale;
   }
 
-  /** Everything in sight, but no larger than as it is. */
+  /** Fits the whole graph into the canvas, with a scale of at most 1.2. */
   fit(plan, width, height) {
     this.room(plan, width);
     const scale = Math.min(1.2, (width - 40) / Math.max(1, plan.width), (height - 50) / Math.max(1, plan.height));
@@ -73,16 +73,16 @@ export class Camera {
     this.y = -(Math.max(0, (height - 26) / this.scale - plan.height) / 2) - (26 + ROW / 2) / this.scale;
   }
 
-  /** The whole width, and the top: text can be read, and the rest is below. */
+  /** Shows the top of the graph in full width, at a scale at which names are legible. */
   top(plan, width) {
     this.room(plan, width);
     this.scale = Math.min(1, Math.max(0.62, this.#least));
-    // What does not go in begins at the left.
+    // If the graph is too wide, align it to the left.
     this.x = Math.min(-20 / this.wide, -(width / this.wide - plan.width) / 2 + 10);
     this.y = -40 / this.scale;
   }
 
-  /** The least movement after which the node is in sight. */
+  /** Moves the camera as little as possible until the node is visible. */
   reveal(node, width, height) {
     const margin = 3 * ROW;
     const [right, low] = [width / this.wide, height / this.scale];
@@ -91,7 +91,7 @@ export class Camera {
   }
 }
 
-/** Index of the first node of a column whose y is not above. Columns are sorted by y. */
+/** Returns the index of the first node of a column at or below `y`. Columns are sorted by y. */
 function first(column, y) {
   let [low, high] = [0, column.length];
   while (low < high) {
@@ -102,10 +102,10 @@ function first(column, y) {
   return low;
 }
 
-/** The node under a point of the canvas; null when there is none. */
+/** Returns the node under a point of the canvas, or null. */
 export function hit(plan, camera, px, py) {
   const [x, y] = [camera.x + px / camera.wide, camera.y + py / camera.scale];
-  // A finger and a small scale need more than the shape itself.
+  // Touch input and small scales need a larger target than the symbol itself.
   const slack = Math.max(ROW / 2, 6 / camera.scale);
   for (let index = 0; index < plan.columns.length; index += 1) {
     const column = plan.columns[index];
@@ -119,7 +119,7 @@ export function hit(plan, camera, px, py) {
   return null;
 }
 
-/** One shape for each tone, so that colour is never needed to tell them apart. */
+/** Draws a distinct shape for each tone, so that tones are distinguishable without colours. */
 function shape(context, tone, x, y, r) {
   switch (tone) {
     case 'good':
@@ -150,7 +150,7 @@ function shape(context, tone, x, y, r) {
 
 const stroked = (tone) => tone === 'bad' || tone === 'free';
 
-/** Text cut to the room of a node; measured once for each text. */
+/** Truncates text to the width of a node. Results are cached. */
 const cuts = new Map();
 function cut(context, text, room, size) {
   const key = `${room} ${size} ${text}`;
@@ -161,7 +161,7 @@ function cut(context, text, room, size) {
       let [low, high] = [1, text.length];
       while (low < high) {
         const middle = (low + high + 1) >> 1;
-        // The end of a name tells more than its start.
+        // Keep the end of the name, because it distinguishes names better than the start.
         if (context.measureText(`…${text.slice(-middle)}`).width > room) high = middle - 1;
         else low = middle;
       }
@@ -174,8 +174,8 @@ function cut(context, text, room, size) {
 }
 
 /**
- * Draws. `lit` is the Set of ids that stand out (the others fade), or null; `at` is the node with the keyboard, `over` the
- * one under the pointer. Returns how many nodes and edges were drawn.
+ * Draws the graph. `lit` is the Set of highlighted ids (other nodes fade), or null; `at` is the node with the keyboard focus, `over` the node
+ * under the pointer. Returns the numbers of nodes and edges drawn.
  */
 export function draw(context, plan, model, camera, colours, { width, height, ratio, lit, at, over, titles }) {
   const { scale } = camera;
@@ -194,10 +194,10 @@ export function draw(context, plan, model, camera, colours, { width, height, rat
 
 function edges(context, model, { camera, plan, scale, top, low, lit, at, colours, counts, text, radius }) {
   const bright = new Path2D();
-  // A path of thousands of lines that cross each other costs far more than many short ones.
+  // One path of thousands of crossing lines costs far more than many short paths.
   const dims = [new Path2D()];
   let inPath = 0;
-  // From afar many edges fall together: those from about here to about there are drawn once.
+  // When zoomed out, many edges coincide: draw edges with approximately the same ends once.
   const afar = scale < 0.3;
   const drawn = new Set();
   const { wide } = camera;
@@ -205,9 +205,9 @@ function edges(context, model, { camera, plan, scale, top, low, lit, at, colours
   for (const { a, b } of model.edges) {
     if (Number.isNaN(a.y) || Number.isNaN(b.y) || a.shown !== plan || b.shown !== plan) continue;
     if ((a.y < top && b.y < top) || (a.y > low && b.y > low)) continue;
-    // What is pinned is always in sight: its edges are drawn with their other end.
+    // Pinned nodes are always visible: draw their edges only if the other end is visible.
     if (plan.pinned && b.column >= HUB && (a.y < top || a.y > low)) continue;
-    // What does not join neighbours (a pod and its node, a claim and its class) is drawn for whom one looks at.
+    // Edges that skip a column (a pod and its node, a claim and its class) are drawn only for the selected node.
     if (b.column - a.column > 1 && a !== at && b !== at) continue;
     const on = lit && lit.has(a.id) && lit.has(b.id);
     const [ay, by] = [(a.y - camera.y) * scale, (b.y - camera.y) * scale];
@@ -251,7 +251,7 @@ function nodes(context, { camera, plan, scale, top, low, lit, at, over, colours,
     for (let i = first(column, top); i < column.length && column[i].y <= low; i += 1) {
       const node = column[i];
       const [x, y] = place(node);
-      // Many in one pixel are as good as one of them; one that needs attention is never passed over.
+      // Draw only one of the nodes in the same pixel, but always draw those that need attention.
       if (y - before < 1 && node.tone !== 'bad') continue;
       before = y;
       seen.push(node);
@@ -292,7 +292,7 @@ function labels(context, seen, { camera, lit, colours, place, scale, radius }) {
   context.font = `${size}px ${colours.font}`;
   context.textBaseline = 'middle';
   context.fillStyle = colours.ink;
-  // Where an edge goes through a name, the name is read.
+  // Outline names, so that they stay legible where edges cross them.
   context.strokeStyle = colours.sheet;
   context.lineWidth = 3;
   for (const faded of [true, false]) {
@@ -308,7 +308,7 @@ function labels(context, seen, { camera, lit, colours, place, scale, radius }) {
   context.globalAlpha = 1;
 }
 
-/** The names of the columns stay at the top. */
+/** Draws the column titles, which stay at the top. */
 function heads(context, plan, camera, { width, titles, colours }) {
   context.fillStyle = colours.sheet;
   context.globalAlpha = 0.9;

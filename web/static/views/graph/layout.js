@@ -1,7 +1,6 @@
-// Where the nodes of the graph are: columns by kind, rows so that what is chained lies in one row as far as there is
-// room. Claims stand in the order of their names, so that nothing jumps when others come and go; all others are as near
-// to their neighbours as their order allows. Pure, and done in pieces: `layout` is a generator that gives way after each
-// piece of work.
+// The layout of the graph: one column per kind, and rows that align related nodes as far as there is space. Claims are sorted by name, so that
+// nodes do not jump when objects are created or deleted; all other nodes are as close to their neighbours as their order allows. Pure.
+// `layout` is a generator that yields after each piece of work.
 
 import { COLUMNS, HUB } from './model.js';
 
@@ -14,8 +13,8 @@ const GAP = 0.6;
 const byLabel = (a, b) => (a.label < b.label ? -1 : a.label > b.label ? 1 : 0);
 
 /**
- * The rows nearest to `wanted` (ascending) that are one apart at least: pool adjacent violators, which gives the least
- * sum of squares in one pass.
+ * Returns the rows closest to `wanted` (ascending) with a distance of at least one. Uses the pool adjacent violators algorithm, which minimizes
+ * the sum of squares in one pass.
  */
 export function spread(wanted) {
   const blocks = [];
@@ -35,14 +34,14 @@ export function spread(wanted) {
   return rows;
 }
 
-/** Rows for what everybody shares, over all that there is; two apart where there is room for it, and never nearer than one. */
+/** Returns evenly distributed rows for shared nodes (nodes, drivers, classes), at least 1.5 rows apart. */
 function even(number, last) {
   const each = Math.max(number * 2 <= last ? last / number : 1, 1.5);
   const start = (last - (number - 1) * each) / 2;
   return Array.from({ length: number }, (_, index) => start + index * each);
 }
 
-/** The mean row of those neighbours that have one. */
+/** Returns the mean row of the neighbours that already have a row, or NaN. */
 function pull(node, nodes, rows) {
   let [sum, count] = [0, 0];
   for (const id of node.near) {
@@ -55,8 +54,8 @@ function pull(node, nodes, rows) {
 }
 
 /**
- * Gives `tx, ty` to all nodes in `kept` (all when null). Returns `{columns, width, height}` at the end: the nodes of each
- * column from top to bottom.
+ * Sets `tx` and `ty` of the nodes in `kept` (of all nodes if null). Finally returns `{columns, places, width, height}`: `columns` contains the
+ * nodes of each column from top to bottom, `places` the x coordinate of each column.
  */
 export function* layout(model, kept) {
   const columns = Array.from({ length: COLUMNS }, () => []);
@@ -66,7 +65,7 @@ export function* layout(model, kept) {
     if (++done % PIECE === 0) yield;
   }
   const rows = new Map();
-  // Claims first: everything hangs on them.
+  // Place the claims first: all other positions depend on them.
   columns[1].sort(byLabel);
   let row = 0;
   columns[1].forEach((claim, index) => {
@@ -90,7 +89,7 @@ export function* layout(model, kept) {
     const placed = column < HUB ? spread(tied.map((t) => t.wanted)) : even(tied.length + loose.length, last);
     yield;
     tied.forEach((t, index) => rows.set(t.node.id, placed[index]));
-    // What hangs on nothing comes below, by state and name.
+    // Nodes without placed neighbours follow below, sorted by state and name.
     loose.sort((a, b) => (a.word < b.word ? -1 : a.word > b.word ? 1 : byLabel(a, b)));
     let next = Math.max(column === 2 ? bottom + 1 : 0, tied.length ? placed[tied.length - 1] + 2 : 0);
     loose.forEach((node, index) => {
@@ -121,8 +120,8 @@ export function* layout(model, kept) {
 }
 
 /**
- * Nodes, drivers and classes have edges from everywhere: where a plan is higher than what is seen, they are spread over what
- * is seen of it (from `top` to `low`), and go with it. Whether they do.
+ * Nodes, drivers and classes have edges from all rows. If the layout is higher than the visible part (from `top` to `low`), distributes them over
+ * the visible part, so that they move with it. Reports whether it did.
  */
 export function pin(plan, top, low) {
   plan.pinned = plan.height > low - top;
@@ -130,7 +129,7 @@ export function pin(plan, top, low) {
   const part = Math.min(1, Math.max(0, top / Math.max(1, plan.height - (low - top))));
   for (const column of plan.columns.slice(HUB)) {
     const each = Math.max(ROW, Math.min((low - top) / column.length, 3 * ROW));
-    // More than there is room for: their start at the top of the plan, their end at its bottom.
+    // If they do not fit, scroll them in proportion to the position in the layout.
     const start = top + (low - top - column.length * each) * part;
     column.forEach((node, index) => {
       node.y = start + (index + 0.5) * each;
@@ -140,7 +139,7 @@ export function pin(plan, top, low) {
   return true;
 }
 
-/** Runs a generator for at most so many milliseconds; its answer, or null when there is more to do. */
+/** Runs a generator for a number of milliseconds. Returns its result, or null if it has not finished. */
 export function some(work, milliseconds, now = () => performance.now()) {
   const end = now() + milliseconds;
   do {
@@ -151,8 +150,7 @@ export function some(work, milliseconds, now = () => performance.now()) {
 }
 
 /**
- * Moves all nodes a part of the way to their places; whether any is still under way. New nodes start at their place: they
- * come from nowhere.
+ * Moves all nodes part of the way to their target positions. Reports whether any node is still moving. New nodes start at their target position.
  */
 export function approach(columns, part) {
   let moving = false;

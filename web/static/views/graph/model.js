@@ -1,6 +1,5 @@
-// The graph: pods, claims, volumes, attachments, nodes, drivers and classes. Pure; shown all objects each
-// time, it finds out what is new itself. What may be said here: what a node of the graph is and what its
-// state is called.
+// The model of the graph: pods, claims, volumes, attachments, nodes, drivers and classes. Receives all objects on each update and detects the
+// changes itself. Defines the graph's nodes and the names of their states. Pure.
 
 import { phase, tone } from '../../state/kinds.js';
 
@@ -15,15 +14,15 @@ export const KINDS = [
   { resource: 'storageclasses', kind: 'Class', many: 'Classes', column: 5 },
 ];
 export const COLUMNS = 6;
-/** From this column on many share one. */
+/** The first column of shared objects: nodes, drivers and classes. */
 export const HUB = 4;
 
-/** `volumeattachments.storage.k8s.io` and `volumeattachments` are the same here. */
+/** Returns a resource without its group: `volumeattachments` for `volumeattachments.storage.k8s.io`. */
 export const bare = (resource = '') => resource.split('.')[0];
 
 /**
- * The state of an object as the page's word for it and a tone: `good`, `wait`, `bad`, `free` (nobody has it) or `plain` (it
- * has no state). The tone decides colour and shape; the word is always told too.
+ * Returns the state of an object as a word and a tone: `good`, `wait`, `bad`, `free` (not in use) or `plain` (no state). The tone determines the
+ * colour and the shape; the word is always displayed too.
  */
 export function stateOf(object) {
   const word = phase(object);
@@ -33,15 +32,15 @@ export function stateOf(object) {
 const driverOf = (object) => object.spec?.csi?.driver || object.spec?.attacher || object.provisioner || '';
 
 const keyOf = (resource, namespace, name) => `${bare(resource)}/${namespace || ''}/${name}`;
-// A CSINode is no node of the graph: its drivers are those of the node of its name.
+// A CSINode is not a node of the graph: its drivers are connected to the Node of the same name.
 const LENDS = 'csinodes';
 
 /**
- * The graph, kept between calls of `update`, which looks only at kinds and objects that have changed.
+ * The graph. `update` processes only kinds and objects that have changed.
  *
  * `nodes` is a Map of uid to node; a node has `id, kind, resource, column, name, namespace, label, word, tone, object`
- * and `near`, the Set of ids that it has an edge with. `edges` is a Set of `{a, b, kind}`, `a` being on the left. `shape`
- * counts changes of nodes and edges: as long as it is the same, no layout is needed. `version` counts all changes.
+ * and `near`, the Set of ids of its neighbours. `edges` is a Set of `{a, b, kind}` with `a` on the left. `shape` counts changes of nodes and
+ * edges: while it is unchanged, no new layout is needed. `version` counts all changes.
  */
 export class Model {
   nodes = new Map();
@@ -55,7 +54,7 @@ export class Model {
   #touching = new Map();
   #reshaped = false;
 
-  /** `list(resource)` gives objects, the same array as long as nothing has changed; `references(object)` whom one names. */
+  /** `list(resource)` returns the objects, in the same array until one changes; `references(object)` returns the references in an object. */
   update(list, references) {
     this.#reshaped = false;
     let changed = false;
@@ -114,7 +113,7 @@ export class Model {
     this.nodes.delete(uid);
     this.#reshaped = true;
     const key = keyOf(kind.resource, node.namespace, node.name);
-    // Its name may be another's by now.
+    // Another object may already have the same name.
     if (this.#byKey.get(key) !== node) return;
     for (const pair of this.#touching.get(key) || []) this.#part(pair);
     this.#byKey.delete(key);
@@ -129,7 +128,7 @@ export class Model {
     for (const pair of pairs) this.#join(pair);
   }
 
-  /** Both may name each other: the edge is there as long as one does. */
+  /** Adds a reference. Two objects that refer to each other share one edge, which exists while at least one reference does. */
   #name(key, { ends, kind }) {
     let pair = this.#pairs.get(key);
     if (pair) {
@@ -179,7 +178,7 @@ export class Model {
     this.#reshaped = true;
   }
 
-  /** Who is chained to it: along edges, up to nodes, drivers and classes, which everybody shares, and not beyond them. */
+  /** Returns the ids of all related nodes: follows edges up to shared objects (nodes, drivers, classes), but not beyond them. */
   chain(id, into = new Set()) {
     const todo = [id];
     while (todo.length) {
@@ -187,14 +186,14 @@ export class Model {
       const node = this.nodes.get(next);
       if (!node || into.has(next)) continue;
       into.add(next);
-      // A hub is shown, and only followed when it is what was asked for.
+      // Include shared objects, but follow their edges only from the starting node.
       if (node.column >= HUB && next !== id) continue;
       for (const other of node.near) if (!into.has(other)) todo.push(other);
     }
     return into;
   }
 
-  /** The ids that a filter leaves: what matches, and what it is chained to. `null` when there is no filter. */
+  /** Returns the ids of the nodes that match a filter and of all nodes related to them, or `null` without a filter. */
   keep(filter) {
     const wanted = ['ns', 'phase', 'class', 'node', 'driver', 'q'].filter((key) => filter[key]);
     if (!wanted.length) return null;
@@ -225,7 +224,7 @@ export class Model {
     }
   }
 
-  /** What the filters can be set to: sorted names that exist. */
+  /** Returns the sorted values of each filter. */
   choices() {
     const found = { ns: new Set(), phase: new Set(), class: new Set(), node: new Set(), driver: new Set() };
     for (const node of this.nodes.values()) {
@@ -239,7 +238,7 @@ export class Model {
     return Object.fromEntries(Object.entries(found).map(([key, names]) => [key, [...names].sort()]));
   }
 
-  /** The node of an address such as `persistentvolumeclaims/default/data`; undefined when there is none. */
+  /** Returns the node with an address such as `persistentvolumeclaims/default/data`, or undefined. */
   find(address = '') {
     const [resource, ...rest] = address.split('/');
     const label = rest.filter((part) => part && part !== '-').join('/');
@@ -258,14 +257,14 @@ function newNode(id, kind, object) {
   return { id, kind: kind.kind, resource, column, name, namespace, label, object, near: new Set(), ...place, ...stateOf(object) };
 }
 
-/** The address of a node, for the page's own address. */
+/** Returns the address of a node, for use in the URL. */
 export const addressOf = (node) => [node.resource, node.namespace || '-', node.name].join('/');
 
-/** A node in words. */
+/** Describes a node as text. */
 export function words(node, model) {
   const links = [...node.near].map((id) => model.nodes.get(id)).filter(Boolean);
   const first = links.slice(0, 6).map((other) => `${other.kind.toLowerCase()} ${other.label}`);
   const rest = links.length > 6 ? ` and ${links.length - 6} more` : '';
   const state = node.word ? `, ${node.word}` : '';
-  return `${node.kind} ${node.label}${state}${first.length ? `; with ${first.join(', ')}${rest}` : '; alone'}`;
+  return `${node.kind} ${node.label}${state}${first.length ? `; connected to ${first.join(', ')}${rest}` : '; no connections'}`;
 }

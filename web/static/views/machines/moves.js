@@ -1,4 +1,4 @@
-// The two state machines as data, and what has moved from where to where since the last look. Pure.
+// The two state machines as data, and the detection of transitions between two states of the list. Pure.
 
 import { phase } from '../../state/kinds.js';
 
@@ -6,7 +6,7 @@ const NEW = '(new)';
 const GONE = '(gone)';
 export { NEW, GONE };
 
-/** States with their places, and the ways between them as upstream's binder goes them. `bend` keeps two ways apart. */
+/** States with their positions, and the transitions of upstream's binder. `bend` separates two transitions between the same states. */
 export const MACHINES = [
   {
     resource: 'persistentvolumes', title: 'Volumes', width: 960, height: 300,
@@ -54,7 +54,7 @@ export const MACHINES = [
 
 const own = (object) => object.status?.phase || 'Pending';
 
-/** How many are in which state, and how many of all are being deleted. */
+/** Counts the objects in each state, and those that are being deleted. */
 export function tally(list) {
   const counts = {};
   let leaving = 0;
@@ -65,11 +65,11 @@ export function tally(list) {
   return { counts, leaving };
 }
 
-/** Remembers the state of each object, and tells what has changed. */
+/** Remembers the state of each object and reports transitions. */
 export class Moves {
   #known = null;
 
-  /** `{from, to, name, object}` of all that moved. The first look tells nothing. */
+  /** Returns `{from, to, object}` for each transition since the last call. The first call returns none. */
   look(list) {
     const now = new Map();
     const moves = [];
@@ -80,7 +80,7 @@ export class Moves {
       if (!this.#known) continue;
       const before = this.#known.get(uid);
       if (before && before.to === to) continue;
-      // What was made and moved on between two looks came by way of the first state.
+      // An object that was created and changed between two calls passed through the first state.
       if (before) moves.push({ from: before.to, to, object });
       else moves.push({ from: NEW, to: 'Pending', object }, ...(to === 'Pending' ? [] : [{ from: 'Pending', to, object }]));
     }
@@ -89,7 +89,7 @@ export class Moves {
     return moves;
   }
 
-  /** The next look is a first one: the page has gone to another time. */
+  /** Forgets all states, because the page has moved to another revision. */
   forget() {
     this.#known = null;
   }

@@ -1,9 +1,9 @@
-// An object as text to change. The server tries it first; what would change is shown; only then is it written.
+// The YAML editor. The page sends a dry run, shows the resulting changes, and only then saves the object.
 
 import { html, useRef, useState } from '../../vendor/preact.js';
 import { path } from '../../state/kinds.js';
 import { get, send } from '../../parts/api.js';
-import { Notice } from '../../parts/bits.js';
+import { Notice } from '../../parts/components.js';
 import { Diff, changes } from '../../parts/diff.js';
 import { toYaml } from '../../parts/yaml.js';
 import { applied, replaced, versioned } from './text.js';
@@ -14,7 +14,7 @@ export function Editor({ object, kind }) {
   const { namespace, name } = object.metadata;
   const address = path(kind.id, namespace, name);
   const [way, choose] = useState('replace');
-  // What was there when the text was made: the other side of every comparison with others' writes.
+  // The object from which the text was generated, to compare with writes of other clients.
   const base = useRef(object);
   const [text, type] = useState(toYaml(replaced(object)));
   const [state, put] = useState({});
@@ -32,7 +32,7 @@ export function Editor({ object, kind }) {
       ? send('PATCH', address, { body, type: 'application/apply-patch+yaml', query: { ...query, ...(force && { force: 'true' }) } })
       : send('PUT', address, { body, type: 'application/yaml', query });
   };
-  // While the server is asked, text and way stand still: the answer is about them.
+  // The text and the method cannot be edited during a request, because the result refers to them.
   const attempt = async (body, force) => {
     put({ busy: true });
     try {
@@ -57,7 +57,7 @@ export function Editor({ object, kind }) {
       put({ conflict: error.message, now, others: now ? changes(base.current, now) : [] });
     }
   };
-  /** The text against what is there now: the version in it is the new one, the rest is the person's. */
+  /** Checks the user's text against the current object: replaces only the resource version in the text. */
   const again = () => {
     if (way === 'apply') return attempt(text, true);
     const next = versioned(text, state.now.metadata.resourceVersion);
@@ -71,7 +71,7 @@ export function Editor({ object, kind }) {
       <label><input type="radio" name="way" checked=${way === 'replace'} onChange=${() => start('replace')} /> replace (PUT): removes fields that are not in the text</label>
       <label><input type="radio" name="way" checked=${way === 'apply'} onChange=${() => start('apply')} /> apply (server-side): owns only the fields in the text</label>
     </fieldset>
-    ${changed && !state.conflict && html`<${Notice} tone="wait">The object has changed since the editor loaded it. The check compares with the current object.
+    ${changed && !state.conflict && html`<${Notice} tone="wait">The object has changed since the editor loaded it. The check compares the text with the current object.
       <div class="buttons"><button type="button" disabled=${state.busy} onClick=${() => start(way)}>Reload the current object</button></div><//>`}
     <label class="text"><span>YAML</span>
       <textarea spellcheck=${false} readonly=${state.busy} rows=${Math.min(40, text.split('\n').length + 1)} value=${text} onInput=${(event) => {
@@ -87,8 +87,8 @@ export function Editor({ object, kind }) {
       ${state.done && html`<${Notice} tone="good">Saved.<//>`}
       ${state.error && html`<${Notice} tone="bad">${state.error}<//>`}
       ${state.conflict && html`<${Notice} tone="bad"><p>Conflict with another client: ${state.conflict}</p><//>
-        ${way === 'replace' && html`<h2>Changes by others</h2><${Diff} changes=${state.others} />`}
-        <div class="buttons"><button type="button" disabled=${way === 'replace' && !state.now} onClick=${again}>${way === 'apply' ? 'Check again, taking over these fields' : 'Compare my text with the current object'}</button>
+        ${way === 'replace' && html`<h2>Changes by other clients</h2><${Diff} changes=${state.others} />`}
+        <div class="buttons"><button type="button" disabled=${way === 'replace' && !state.now} onClick=${again}>${way === 'apply' ? 'Check again and take ownership of these fields' : 'Compare my text with the current object'}</button>
         <button type="button" onClick=${() => start(way)}>Discard my text</button></div>`}
     </div>
   </div>`;

@@ -1,4 +1,4 @@
-// The past of an object: each write with who made it and what it changed, a slider over them, and the way back.
+// The history of an object: each write with its manager and changes, a slider, and a way to restore earlier versions.
 
 import { html, useMemo, useState } from '../../vendor/preact.js';
 import { historyOf } from '../../state/capture.js';
@@ -7,7 +7,7 @@ import { key } from '../../state/objects.js';
 import { time } from '../../state/time.js';
 import { adjust } from '../../route.js';
 import { get } from '../../parts/api.js';
-import { Age, Allow, Notice, clockOf } from '../../parts/bits.js';
+import { Age, Allow, Notice, clockOf } from '../../parts/components.js';
 import { Diff, changes as compare, pathText } from '../../parts/diff.js';
 import { useAnswer } from '../../parts/hooks.js';
 import { PlanButton } from '../../parts/plan.js';
@@ -24,7 +24,7 @@ function Since({ kind, namespace, name, revision, version }) {
   return data ? html`<${Diff} changes=${data.changes || []} empty="No differences from the current state." />` : html`<p class="note">Loading …</p>`;
 }
 
-/** The object as this write left it. */
+/** The object after this write. */
 function Whole({ kind, namespace, name, one }) {
   const { data, error } = useAnswer(async () => {
     if (one.object) return one.object;
@@ -36,7 +36,7 @@ function Whole({ kind, namespace, name, one }) {
   return data ? html`<pre class="sheet" tabindex="0" aria-label="YAML">${toYaml(plain(data))}</pre>` : html`<p class="note">The object as of this change is no longer stored.</p>`;
 }
 
-/** All pages of the history, newest first, as far as they were asked for. */
+/** Loads the requested pages of the history, newest first. */
 function useHistory(kind, namespace, name, version) {
   const [pages, more] = useState(1);
   const file = time.source ? time.recording : null;
@@ -53,7 +53,7 @@ function useHistory(kind, namespace, name, version) {
   return { ...answer, earlier: () => more(pages + 1) };
 }
 
-/** Which fields a write changed, in a few words. */
+/** Lists the first few fields that a write changed. */
 function fields(changes) {
   const few = changes.slice(0, FEW).map((change) => pathText(change.path)).join(', ');
   return changes.length > FEW ? `${few} and ${changes.length - FEW} more` : few;
@@ -64,14 +64,14 @@ const WAYS = [['changes', 'Changes by this write'], ['since', 'Changes since the
 export function History({ object, kind, namespace, name, route }) {
   const [way, look] = useState('changes');
   const { data, error, missing, status, busy, earlier } = useHistory(kind, namespace, name, time.mode === 'live' ? object?.metadata.resourceVersion : 'past');
-  // Newest first from the server; the slider goes with time.
+  // The server returns the newest write first; the slider needs the oldest first.
   const items = useMemo(() => [...(data?.items || [])].reverse(), [data]);
-  if (missing) return html`<${Notice}>This server has no history of this object.<//>`;
-  if (status === 410) return html`<${Notice} tone="wait">Its changes are older than the stored history: ${error}<//>`;
+  if (missing) return html`<${Notice}>This server provides no history for this object.<//>`;
+  if (status === 410) return html`<${Notice} tone="wait">The changes of this object are older than the stored history: ${error}<//>`;
   if (error) return html`<${Notice} tone="bad">The history cannot be loaded: ${error}<//>`;
   if (!data) return html`<p class="note">Loading …</p>`;
   if (!items.length) return html`<p class="note">No history is stored for this object.</p>`;
-  // In the past the write is shown that had been made then.
+  // At a past revision, select the last write up to that revision.
   const then = time.mode === 'live' ? Infinity : Number(time.revision);
   const asked = items.findIndex((one) => one.revision === route.query.write);
   const wanted = asked < 0 ? items.findLastIndex((one) => Number(one.revision) <= then) : asked;

@@ -1,4 +1,4 @@
-// What can be done about an object in its state, with one button each: the safe verbs of the server.
+// The actions that the server offers for an object in its current state, one button each.
 
 import { html, useState } from '../../vendor/preact.js';
 import { phase } from '../../state/kinds.js';
@@ -12,9 +12,9 @@ const OVER = ['Succeeded', 'Failed'];
 function ofVolume(object, state) {
   if (state !== 'Released' && state !== 'Failed') return [];
   return [
-    { verb: 'reclaim', options: { keepData: true }, label: 'Make it available, with its data', about: 'It becomes Available, or is reserved for one claim. Its data stays.',
+    { verb: 'reclaim', options: { keepData: true }, label: 'Make it available, with its data', about: 'The volume becomes Available, or is reserved for one claim. Its data is kept.',
       fields: [{ id: 'for', label: 'Reserve for the claim NAMESPACE/NAME (empty: any claim that fits)', known: 'persistentvolumeclaims', name: (one) => `${one.metadata.namespace}/${one.metadata.name}` }] },
-    { verb: 'reclaim', options: { scrub: true }, label: 'Scrub it and make it available', about: 'Its plugin deletes its data, then it becomes Available.', danger: true },
+    { verb: 'reclaim', options: { scrub: true }, label: 'Scrub it and make it available', about: 'The volume plugin deletes the data, then the volume becomes Available.', danger: true },
   ];
 }
 
@@ -22,7 +22,7 @@ function ofClaim(object, state, others) {
   if (state === 'Lost') return [{ verb: 'recover', label: 'Recover its volume', about: 'Recreates its volume from the history and binds it to this claim again.' }];
   const used = others.some(({ object: one }) => one?.kind === 'Pod' && !OVER.includes(one.status?.phase));
   if (state !== 'Bound' || used) return [];
-  return [{ verb: 'transfer', label: 'Move it to another namespace', about: 'Moves the claim, which keeps its volume and data. No pod may use it.',
+  return [{ verb: 'transfer', label: 'Move it to another namespace', about: 'Moves the claim together with its volume and data. No pod may be using the claim.',
     fields: [{ id: 'namespace', label: 'To namespace', known: 'namespaces', required: true }, { id: 'name', label: 'New name (empty: the same name)' }] }];
 }
 
@@ -32,29 +32,29 @@ function ofAttachment(object) {
   const lost = !node || out || phase(node) !== 'Ready' || object.status?.detachError;
   if (!lost && !object.metadata.deletionTimestamp) return [];
   return [{ verb: 'release', label: 'Force detach', about: 'For a node that was deleted or is out of service. If the node can still write to the volume, data may be corrupted.', danger: true,
-    fields: [{ id: 'force', label: node && !out ? `The node exists. If you are sure that it no longer writes to the volume, type: ${WORDS}` : `Only if its driver no longer runs and the storage has detached the volume, type: ${WORDS}` }] }];
+    fields: [{ id: 'force', label: node && !out ? `The node exists. If you are sure that it no longer writes to the volume, type: ${WORDS}` : `Only if the driver no longer runs and the storage system has detached the volume, type: ${WORDS}` }] }];
 }
 
-/** The verbs that the state of an object calls for. */
+/** Returns the actions for the state of an object. */
 export function verbsOf(object, others = related(object)) {
   const state = phase(object);
   const held = state === 'Terminating' && object.metadata.finalizers?.length > 0;
   const found = held ? [{ verb: 'unblock', label: 'Unblock its deletion', about: 'Removes orphaned finalizers, and no others.',
-    fields: object.kind === 'PersistentVolume' ? [{ id: 'force', label: `Only if its provisioner no longer runs, type: ${WORDS}` }] : [] }] : [];
+    fields: object.kind === 'PersistentVolume' ? [{ id: 'force', label: `Only if the provisioner no longer runs, type: ${WORDS}` }] : [] }] : [];
   switch (object.kind) {
     case 'PersistentVolume':
       return [...ofVolume(object, state), ...found];
     case 'PersistentVolumeClaim':
       return [...ofClaim(object, state, others), ...found];
     case 'VolumeAttachment':
-      // What its finalizer waits for, release asks.
+      // No `unblock`: `release` handles the finalizer of an attachment.
       return ofAttachment(object);
     default:
       return found;
   }
 }
 
-/** The buttons. A verb that has begun stays until it is left, though its work may have ended what called for it. */
+/** The action buttons. A started action stays until the user closes it, even if it no longer applies to the new state. */
 export function Verbs({ object, kind, gone }) {
   const [begun, begin] = useState(null);
   const called = gone ? [] : verbsOf(object);

@@ -1,21 +1,21 @@
-// Why an object is as it is, in the server's words: causes, what would end them, who stands in the way, which volumes came near.
+// The server's explanation of an object's state: causes, fixes, blocking finalizers, and candidate volumes.
 
 import { html, useState } from '../../vendor/preact.js';
 import { insight, path } from '../../state/kinds.js';
 import { time } from '../../state/time.js';
 import { get, send } from '../../parts/api.js';
-import { Allow, Badge, Command, Countdown, Notice, Ref, Words } from '../../parts/bits.js';
+import { Allow, Badge, Command, Countdown, Notice, Ref, Words } from '../../parts/components.js';
 import { Diff, changes } from '../../parts/diff.js';
 import { useAnswer, useRound } from '../../parts/hooks.js';
 
-// Causes come and go without a write of the object: volumes are made, times run out, the explainer starts.
+// Reload after this time, in milliseconds: causes can change without a write to the object, when a volume is created or a time limit expires.
 const AGAIN = 10000;
-const SEVERITIES = { ok: 'healthy', waiting: 'waits', attention: 'needs attention' };
+const SEVERITIES = { ok: 'healthy', waiting: 'waiting', attention: 'needs attention' };
 
-/** A fix by its patch: with another one, what was tried is forgotten. */
+/** Renders a fix, keyed by its patch: a new patch resets the state of the component. */
 const fixed = (fix) => fix && html`<${Fix} key=${JSON.stringify(fix.patch || fix.message)} fix=${fix} />`;
 
-/** A fix: its words, its command, and its patch, which is tried before it is made. */
+/** A fix: its message, its command, and its patch, which is checked with a dry run before it is applied. */
 function Fix({ fix }) {
   const [state, put] = useState({});
   const { patch } = fix;
@@ -25,7 +25,7 @@ function Fix({ fix }) {
     put((before) => ({ ...before, busy: true }));
     try {
       const before = await get(target);
-      // What was seen is what is changed: in between nobody may have written.
+      // Send the version of the dry run, so that the server rejects the patch after a concurrent write.
       const version = state.version || before.metadata.resourceVersion;
       const body = type.includes('merge') ? { ...patch.body, metadata: { ...patch.body.metadata, uid: patch.target.uid || undefined, resourceVersion: version } } : patch.body;
       const after = await send('PATCH', target, { body, type, query: { fieldManager: 'orlop-page', ...(dryRun && { dryRun: 'All' }) } });
@@ -42,7 +42,7 @@ function Fix({ fix }) {
       ${state.changes && html`<p>This changes <${Ref} object=${patch.target} resource=${patch.target.resource || patch.target.kind} />. Nothing is written yet.</p><${Diff} changes=${state.changes} />
         <${Allow}><div class="buttons"><button type="button" class="primary" disabled=${state.busy || !state.changes.length} onClick=${() => perform(false)}>Apply</button>
           <button type="button" onClick=${() => put({})}>Cancel</button></div><//>`}
-      ${state.done && html`<${Notice} tone="good">Done. The result appears here when the server knows it.<//>`}
+      ${state.done && html`<${Notice} tone="good">Done. The new state appears here when the server reports it.<//>`}
       ${state.error && html`<${Notice} tone="bad">${state.error}<//>`}
     </div>`}
   </div>`;
@@ -53,12 +53,12 @@ function Objects({ list = [] }) {
   return html`<p class="soft">${list.map((one, at) => html`${at > 0 && ', '}<${Ref} key=${at} object=${one} resource=${one.resource || one.kind} />`)}</p>`;
 }
 
-/** The volumes that came nearest, each with every rule: what holds and what does not. */
+/** The closest candidate volumes, with the result of each rule. */
 function Matrix({ nearest }) {
   const [open, show] = useState('');
   const rules = [...new Set(nearest.flatMap((one) => one.verdicts.map((verdict) => verdict.rule)))];
-  return html`<div class="scrolls" tabindex="0" role="group" aria-label="The nearest volumes"><table class="matrix">
-    <caption>The nearest ${nearest.length}, those with the fewest failed rules first</caption>
+  return html`<div class="scrolls" tabindex="0" role="group" aria-label="Closest volumes"><table class="matrix">
+    <caption>The ${nearest.length} closest volumes, those with the fewest failed rules first</caption>
     <thead><tr><th scope="col">Volume</th>${rules.map((rule) => html`<th scope="col" key=${rule}>${rule}</th>`)}</tr></thead>
     <tbody>${nearest.map((one) => html`<tr key=${one.volume}>
         <th scope="row"><button type="button" class="link" aria-expanded=${String(open === one.volume)} onClick=${() => show(open === one.volume ? '' : one.volume)}>${one.volume}</button></th>
@@ -76,7 +76,7 @@ function Matrix({ nearest }) {
 function Candidates({ candidates }) {
   const { total, fit, by_rule: rules = [], nearest = [] } = candidates;
   return html`<h2>Candidate volumes</h2>
-    <p>${total} in total, ${fit} of them fit.${rules.length > 0 ? ' First reason against each of the others:' : ''}</p>
+    <p>${total} in total, ${fit} of them fit.${rules.length > 0 ? ' The other volumes, counted by the first rule that they fail:' : ''}</p>
     ${rules.length > 0 && html`<ul class="rules">${rules.map((one) => html`<li key=${one.rule}><span class="rule">${one.rule}</span>
       <span class="track" aria-hidden="true"><span style=${{ width: `${(100 * one.count) / Math.max(1, total)}%` }}></span></span> ${one.count}</li>`)}</ul>`}
     ${nearest.length > 0 && html`<${Matrix} nearest=${nearest} />`}`;

@@ -1,11 +1,11 @@
-// Asks the server why something is as it is, for the few objects that are in sight: two questions at a time, each once for
-// each version of its object and again when the answer is old, and no more when the server has no answers.
+// Requests explanations from the server for the visible objects: two requests at a time, once per version of an object, and again when the
+// explanation is old. Stops for a minute if the server provides no explanations.
 
 const AT_ONCE = 2;
 const AGAIN = 60000;
-// So long is waited when it could not answer just now.
+// The pause after a temporary error, in milliseconds.
 const SOON = 5000;
-// What an object waits for changes without a write of the object.
+// The maximum age of an explanation, in milliseconds. A cause can change without a write to the object.
 const OLD = 30000;
 const MOST = 40;
 const KEPT = 500;
@@ -18,14 +18,14 @@ export class Asker {
   #stopped = false;
   #not = 0;
 
-  /** `path(object)` is where to ask; `changed()` is called when there is an answer. `get` and `now` are for tests. */
+  /** `path(object)` returns the URL of the explanation; `changed()` is called when one arrives. `get` and `now` are for tests. */
   constructor({ path, changed, get = (url) => fetch(url, { headers: { Accept: 'application/json' } }), now = Date.now }) {
     Object.assign(this, { path, changed, get, now });
   }
 
   #key = (object) => `${object.metadata.uid} ${object.metadata.resourceVersion}`;
 
-  /** What the server said of this version of the object, or of the one before until there is a new answer. */
+  /** Returns the explanation of this version of the object, or of an earlier version until a new one arrives. */
   answer(object) {
     if (!this.#allowed) return undefined;
     return (this.#answers.get(object.metadata.uid) || {}).why;
@@ -36,7 +36,7 @@ export class Asker {
     if (!allowed) this.#queue = [];
   }
 
-  /** These are in sight. */
+  /** Requests explanations for the visible objects. */
   want(objects) {
     if (!this.#allowed || this.#stopped || this.now() < this.#not) return;
     for (const object of objects) {
@@ -56,7 +56,7 @@ export class Asker {
     this.#queue = [];
   }
 
-  /** Nobody is asked for so long; who waited, and who got no answer, is asked then. What was said before stays. */
+  /** Pauses all requests for `ms` milliseconds. Queued and failed requests are repeated afterwards. Earlier explanations stay. */
   #rest(ms, object) {
     this.#not = this.now() + ms;
     for (const { metadata: { uid } } of [object, ...this.#queue]) this.#answers.set(uid, { why: this.#answers.get(uid)?.why });
@@ -78,9 +78,9 @@ export class Asker {
       const response = await this.get(this.path(object));
       if (!response.ok) {
         if (response.status === 429 || response.status >= 500) this.#rest(SOON, object);
-        // Not for this one.
+        // Other errors concern only this object.
         if (response.status !== 404) return;
-        // The object has gone meanwhile, or there is no such group. Until there is an answer the objects' own words are shown.
+        // Either the object has been deleted, or the server lacks the group. The page shows its own text until an explanation arrives.
         const status = await response.json().catch(() => ({}));
         if (status.details?.name) return;
         this.#answers.clear();
@@ -90,14 +90,14 @@ export class Asker {
       const why = await response.json();
       if (why?.kind !== 'Why' || this.#stopped) return;
       this.#answers.set(object.metadata.uid, { key: this.#key(object), at: this.now(), why });
-      // The oldest go first: a Map keeps the order in which they came.
+      // Evict the oldest entries: a Map iterates in insertion order.
       for (const uid of this.#answers.keys()) {
         if (this.#answers.size <= KEPT) break;
         this.#answers.delete(uid);
       }
       this.changed();
     } catch {
-      // The connection badge tells of it.
+      // The connection badge reports the error.
       this.#rest(SOON, object);
     }
   }

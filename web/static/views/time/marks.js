@@ -1,8 +1,8 @@
-// The changes on the line of time: when, which revision, of what; how many in each piece of it. Pure.
+// The changes on the timeline: time, revision and object of each, and their histogram. Pure.
 
 export const TYPES = ['ADDED', 'MODIFIED', 'DELETED'];
 const HEARTBEAT = 'leases.coordination.k8s.io';
-// More than this is thinned out no further: the oldest are let go.
+// The maximum number of marks; the oldest are dropped.
 const MOST = 400000;
 
 export class Marks {
@@ -17,19 +17,19 @@ export class Marks {
     return this.list.at(-1);
   }
 
-  /** Takes lines of the timeline, or changes of a recording. What is known already is passed over. Returns how many were new. */
+  /** Adds lines of the timeline, or changes of a recording. Skips known ones. Returns the number of new marks. */
   add(lines) {
     let [known, added] = [this.last?.revision ?? -1, 0];
     let at = this.last?.at ?? 0;
     for (const line of lines) {
       const type = TYPES.indexOf(line.type);
       const revision = Number(line.revision);
-      // Leases are written all the time and say only that somebody is alive.
+      // Skip leases, which are frequent heartbeats.
       if (type < 0 || !(revision >= known) || line.resource === HEARTBEAT) continue;
-      // One commit may write several objects: they share its revision.
+      // One commit can write several objects, which share its revision.
       if (revision === known && added === 0) continue;
       known = revision;
-      // A clock may go back; the order of the revisions is what holds.
+      // The clock may be set back, but the order of revisions is reliable.
       at = Math.max(at, Date.parse(line.time) || at);
       const { namespace = '', name = '' } = line.object?.metadata || line;
       this.list.push({ revision, at, type, resource: line.resource || '', namespace, name });
@@ -39,7 +39,7 @@ export class Marks {
     return added;
   }
 
-  /** Older lines, up to the first that is known. */
+  /** Adds older lines, up to the first known mark. */
   before(lines) {
     const older = new Marks();
     older.add(lines.filter((line) => !this.first || Number(line.revision) < this.first.revision));
@@ -47,18 +47,18 @@ export class Marks {
     return older.list.length;
   }
 
-  /** Lets go of what came before a revision. */
+  /** Drops the marks before a revision. */
   forget(oldest) {
     const gone = this.upTo(oldest - 1);
     if (gone) this.list.splice(0, gone);
   }
 
-  /** The number of marks up to a time, that time included. */
+  /** Returns the number of marks up to and including a time. */
   until(at) {
     return this.#search((mark) => mark.at <= at);
   }
 
-  /** The number of marks up to a revision, its own included. */
+  /** Returns the number of marks up to and including a revision. */
   upTo(revision) {
     return this.#search((mark) => mark.revision <= revision);
   }
@@ -73,7 +73,7 @@ export class Marks {
     return low;
   }
 
-  /** How many of each type in `number` equal pieces between two times: `number` triples, flat. */
+  /** Counts the marks of each type in `number` equal intervals between two times. Returns a flat array of `number` triples. */
   bins(from, to, number) {
     const found = new Uint32Array(number * TYPES.length);
     const piece = Math.max(1, to - from) / number;
@@ -86,7 +86,7 @@ export class Marks {
   }
 }
 
-/** One path for each type: the bars of the histogram, upon each other, 100 high. Heights are roots, so that few can be seen beside many. */
+/** Returns one path per type: the stacked bars of the histogram, 100 high. Heights are square roots, so that small counts stay visible. */
 export function bars(bins) {
   const number = bins.length / TYPES.length;
   let most = 1;
@@ -111,7 +111,7 @@ export function bars(bins) {
   return paths;
 }
 
-/** The lines of an answer, whether it has one JSON for each line or all in one. */
+/** Parses a response with one JSON value per line, or with a single JSON value. */
 export function read(text) {
   const trimmed = text.trim();
   if (!trimmed) return [];

@@ -1,4 +1,4 @@
-// Small pieces that several views have: phases, ages, countdowns, links, copy buttons, notices.
+// Small components shared by several views: phases, ages, countdowns, links, copy buttons, notices.
 
 import { html, useState } from '../vendor/preact.js';
 import { kindOf, phase, tone } from '../state/kinds.js';
@@ -7,7 +7,7 @@ import { link } from '../route.js';
 import { useSettings, useTick } from './hooks.js';
 import { settings } from './settings.js';
 
-/** `5s`, `3m`, `2h`, `4d`, as kubectl tells it. */
+/** Formats a duration as kubectl does: `5s`, `3m`, `2h`, `4d`. */
 export function span(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (Number.isNaN(seconds)) return '';
@@ -19,7 +19,7 @@ export function span(ms) {
 
 export const age = (text, now = time.now()) => (text ? span(now - Date.parse(text)) : '');
 
-/** The time of day, with the day when it is another. */
+/** Formats the time of day, with the date if it is not today. */
 export function clockOf(at) {
   if (!at) return '';
   const date = new Date(at);
@@ -29,30 +29,30 @@ export function clockOf(at) {
   return day + date.toLocaleTimeString([], { hourCycle: 'h23' });
 }
 
-/** A state: a shape, a colour and its word, or other words for it. */
+/** A state: a symbol, a colour, and the name of the state or `text`. */
 export function Badge({ word, text = word }) {
   return word ? html`<span class="phase" data-tone=${tone(word)}>${text}</span>` : null;
 }
 
-/** Words of the server: what stands between backticks is a command. */
+/** A message of the server. Text between backticks is formatted as code. */
 export const Words = ({ text = '' }) => text.split('`').map((piece, at) => (at % 2 ? html`<code>${piece}</code>` : piece));
 
 export const Phase = ({ object }) => html`<${Badge} word=${phase(object)} />`;
 
-/** How old something is; the exact time is its title. */
+/** An age, with the exact time as its title. */
 export function Age({ at }) {
   useTick();
   return at ? html`<time datetime=${at} title=${at}>${age(at)}</time>` : null;
 }
 
-/** How long until then. It stands still when the connection is down. */
+/** The time that remains until `until`. It stops while the page is disconnected. */
 export function Countdown({ until }) {
   useTick();
   const left = Date.parse(until) - time.now();
   return html`<time class="countdown" datetime=${until} title=${until}>${left > 0 ? `in ${span(left)}` : 'due now'}</time>`;
 }
 
-/** A link to an object, or to what is said to be one. */
+/** A link to an object or an object reference. The object need not exist. */
 export function Ref({ object, resource, children }) {
   const { namespace, name } = object.metadata || object;
   const kind = kindOf(resource || object.__resource || object.resource || object.kind);
@@ -67,7 +67,7 @@ export function Copy({ text, label }) {
     try {
       await navigator.clipboard.writeText(typeof text === 'function' ? text() : text);
     } catch {
-      words = 'The browser does not allow this';
+      words = 'The browser blocked copying';
     }
     tell(words);
     setTimeout(() => tell(''), 1500);
@@ -75,12 +75,12 @@ export function Copy({ text, label }) {
   return html`<button type="button" class="small" onClick=${copy}><span aria-live="polite">${done || label}</span></button>`;
 }
 
-/** A command to copy. */
+/** A command with a copy button. */
 export const Command = ({ text }) => html`<div class="command"><pre tabindex="0">${text}</pre><${Copy} text=${text} label="Copy" /></div>`;
 
 export const Notice = ({ tone: of = '', children }) => html`<div class="notice" data-tone=${of} role=${of === 'bad' ? 'alert' : 'status'}>${children}</div>`;
 
-/** What a view shows instead of what would change things, before that is allowed. */
+/** Renders its children, which make changes, only if changes are allowed; otherwise a notice. */
 export function Allow({ children }) {
   const { readOnly } = useSettings();
   const past = time.mode !== 'live';

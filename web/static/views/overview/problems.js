@@ -1,10 +1,9 @@
-// What needs attention, told from the objects alone. Pure. What may be said here is what the objects show; where the server
-// explains (`why`), its words are taken in place of these.
+// Finds problems from the objects alone. Pure. Where the server provides an explanation (`why`), it replaces the text from this module.
 
 import { kindOf, phase } from '../../state/kinds.js';
 import { countdowns } from '../../parts/countdown.js';
 
-// What is younger may still be on its way.
+// Younger objects, in milliseconds, may still be in progress.
 const YOUNG = 30000;
 const NO_PROVISIONER = 'kubernetes.io/no-provisioner';
 
@@ -15,7 +14,7 @@ const some = (list, most = 3) => {
   return list.slice(0, most).join(', ') + rest;
 };
 
-/** Tables of the objects that the rules below look things up in; made once for each round. */
+/** Builds the lookup tables for the rules below, once per round. */
 export function world(list) {
   const table = (resource) => new Map(list(resource).map((object) => [named(object), object]));
   const found = {
@@ -48,7 +47,7 @@ export function world(list) {
 
 const seen = (event) => event.series?.lastObservedTime || event.lastTimestamp || event.eventTime || event.metadata.creationTimestamp || '';
 
-/** The claims of a pod, those of its ephemeral volumes too. */
+/** Returns the claims of a pod, including those of its ephemeral volumes. */
 function claimsOf({ metadata: { namespace, name }, spec = {} }) {
   return (spec.volumes || []).flatMap((volume) => {
     if (volume.persistentVolumeClaim) return [`${namespace}/${volume.persistentVolumeClaim.claimName}`];
@@ -64,14 +63,14 @@ function claim(object, w, now) {
   switch (phase(object)) {
     case 'Lost': {
       const volume = w.volumes.get(spec.volumeName);
-      if (!volume) return need('LostVolume', 'attention', `Its volume ${spec.volumeName} does not exist.`);
-      return need('LostVolume', 'attention', `Its volume ${spec.volumeName} is bound to another claim, or to an earlier claim of the same name.`);
+      if (!volume) return problem('LostVolume', 'attention', `Its volume ${spec.volumeName} does not exist.`);
+      return problem('LostVolume', 'attention', `Its volume ${spec.volumeName} is bound to another claim, or to an earlier claim of the same name.`);
     }
     case 'Pending':
       return pending(object, w, now);
     case 'Bound': {
       const failed = (object.status?.conditions || []).find((c) => /Error$/.test(c.type) && c.status === 'True');
-      return failed ? need('ResizeFailed', 'attention', failed.message || `${failed.type}.`) : null;
+      return failed ? problem('ResizeFailed', 'attention', failed.message || `${failed.type}.`) : null;
     }
     default:
       return null;
@@ -82,10 +81,10 @@ function pending(object, w, now) {
   const { spec = {} } = object;
   if (spec.volumeName) {
     const volume = w.volumes.get(spec.volumeName);
-    if (!volume) return need('NoSuchVolume', 'attention', `It requests the volume ${spec.volumeName}, which does not exist.`);
+    if (!volume) return problem('NoSuchVolume', 'attention', `It requests the volume ${spec.volumeName}, which does not exist.`);
     const other = volume.spec?.claimRef;
     if (other && (other.name !== object.metadata.name || other.namespace !== object.metadata.namespace)) {
-      return need('VolumeTaken', 'attention', `It requests the volume ${spec.volumeName}, which is reserved for the claim ${other.namespace}/${other.name}.`);
+      return problem('VolumeTaken', 'attention', `It requests the volume ${spec.volumeName}, which is reserved for the claim ${other.namespace}/${other.name}.`);
     }
   }
   const name = spec.storageClassName;
@@ -95,21 +94,21 @@ function pending(object, w, now) {
   const told = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
   if (kind?.volumeBindingMode === 'WaitForFirstConsumer') {
     const pods = users(w, object);
-    if (!pods.length) return need('NoConsumer', 'waiting', `Class ${name} waits for the first pod, and no pod uses this claim.`);
+    if (!pods.length) return problem('NoConsumer', 'waiting', `Class ${name} waits for the first pod, and no pod uses this claim.`);
     const scheduled = object.metadata.annotations?.['volume.kubernetes.io/selected-node'];
-    if (!scheduled) return need('PodNotPlaced', 'attention', `It waits for pod ${some(pods.map(named))} to be scheduled.${told}`);
+    if (!scheduled) return problem('PodNotPlaced', 'attention', `It waits for pod ${some(pods.map(named))} to be scheduled.${told}`);
   }
   if (kind && kind.provisioner && kind.provisioner !== NO_PROVISIONER && !spec.volumeName) {
     const absent = !w.drivers.has(kind.provisioner) && !kind.provisioner.startsWith('kubernetes.io/');
-    if (absent) return need('NoDriver', 'attention', `The driver ${kind.provisioner} of its class ${name} is not registered.${told}`);
-    if (warning) return need('ProvisioningFailed', 'attention', warning.message || warning.note || warning.reason);
-    return now - since(object) < YOUNG ? null : need('Provisioning', 'waiting', `${kind.provisioner} has not provisioned its volume yet.`);
+    if (absent) return problem('NoDriver', 'attention', `The driver ${kind.provisioner} of its class ${name} is not registered.${told}`);
+    if (warning) return problem('ProvisioningFailed', 'attention', warning.message || warning.note || warning.reason);
+    return now - since(object) < YOUNG ? null : problem('Provisioning', 'waiting', `${kind.provisioner} has not provisioned its volume yet.`);
   }
   if (now - since(object) < YOUNG / 10) return null;
   const which = name ? `of class ${name}` : 'without a class';
-  if (name && !kind && !free) return need('NoSuchClass', 'attention', `The class ${name} does not exist, and no available volume has it.`);
-  if (!free) return need('NoVolume', 'attention', `No volume ${which} is available, and no provisioner can create one.`);
-  return need('NoVolumeFits', 'attention', `${free === 1 ? '1 volume' : `${free} volumes`} ${which} ${free === 1 ? 'is' : 'are'} available; none fits.`);
+  if (name && !kind && !free) return problem('NoSuchClass', 'attention', `The class ${name} does not exist, and no available volume belongs to it.`);
+  if (!free) return problem('NoVolume', 'attention', `No volume ${which} is available, and no provisioner can create one.`);
+  return problem('NoVolumeFits', 'attention', `${free === 1 ? '1 volume' : `${free} volumes`} ${which} ${free === 1 ? 'is' : 'are'} available; none fits.`);
 }
 
 function volume(object, w) {
@@ -117,15 +116,15 @@ function volume(object, w) {
   const of = spec.claimRef ? `${spec.claimRef.namespace}/${spec.claimRef.name}` : '';
   switch (phase(object)) {
     case 'Failed':
-      return need('VolumeFailed', 'attention', status.message || 'Reclaiming it failed without a message.');
+      return problem('VolumeFailed', 'attention', status.message || 'Reclaiming failed without a message.');
     case 'Released': {
       if (spec.persistentVolumeReclaimPolicy === 'Retain') {
-        return need('Released', 'attention', `Its claim ${of} was deleted. The volume keeps its data and cannot be bound until it is reclaimed manually.`);
+        return problem('Released', 'attention', `Its claim ${of} was deleted. The volume keeps its data and cannot be bound until it is reclaimed manually.`);
       }
       const warning = w.warnings.get(object.metadata.uid);
       const doing = spec.persistentVolumeReclaimPolicy === 'Recycle' ? 'scrubbed' : 'deleted';
       const told = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
-      return need('Reclaiming', warning ? 'attention' : 'waiting', `Its claim ${of} was deleted; the volume is being ${doing}.${told}`);
+      return problem('Reclaiming', warning ? 'attention' : 'waiting', `Its claim ${of} was deleted; the volume is being ${doing}.${told}`);
     }
     default:
       return null;
@@ -137,11 +136,11 @@ function attachment(object, w, now) {
   const failed = status.attachError || status.detachError;
   const doing = status.detachError ? 'Detaching' : 'Attaching';
   const where = `${spec.source?.persistentVolumeName || 'a volume'} on ${spec.nodeName}`;
-  if (failed) return need('AttachFailed', 'attention', `${doing} ${where} failed: ${failed.message || 'no message'}`);
-  if (!w.nodes.has(spec.nodeName)) return need('NodeGone', 'attention', `Its node ${spec.nodeName} does not exist; ${where} is still reported as attached.`);
+  if (failed) return problem('AttachFailed', 'attention', `${doing} ${where} failed: ${failed.message || 'no message'}`);
+  if (!w.nodes.has(spec.nodeName)) return problem('NodeGone', 'attention', `Its node ${spec.nodeName} does not exist; ${where} is still reported as attached.`);
   const [forced] = countdowns(object, { now });
-  if (forced) return need('DetachWaiting', 'waiting', `No pod uses ${where} any more, and the node has not unmounted it.`);
-  if (!status.attached && now - since(object) > 2 * YOUNG) return need('Attaching', 'waiting', `${spec.attacher} has not attached ${where} yet.`);
+  if (forced) return problem('DetachWaiting', 'waiting', `No pod uses ${where} any more, but the node has not unmounted it.`);
+  if (!status.attached && now - since(object) > 2 * YOUNG) return problem('Attaching', 'waiting', `${spec.attacher} has not attached ${where} yet.`);
   return null;
 }
 
@@ -153,8 +152,8 @@ function pod(object, w) {
   const placed = (object.status?.conditions || []).find((c) => c.type === 'PodScheduled');
   if (!here) {
     const gone = claims.filter((name) => !w.claims.has(name));
-    if (gone.length) return need('NoClaim', 'attention', `Its claim ${some(gone)} does not exist.`);
-    return placed?.status === 'False' && placed.message ? need('NotPlaced', 'attention', placed.message) : null;
+    if (gone.length) return problem('NoClaim', 'attention', `Its claim ${some(gone)} does not exist.`);
+    return placed?.status === 'False' && placed.message ? problem('NotPlaced', 'attention', placed.message) : null;
   }
   for (const name of claims) {
     const held = w.claims.get(name)?.spec?.volumeName;
@@ -163,10 +162,10 @@ function pod(object, w) {
     if (!held || !single || !elsewhere.length) continue;
     const [holder] = (w.users.get(name) || []).filter((p) => p !== object && p.spec?.nodeName === elsewhere[0].spec.nodeName);
     const who = holder ? `, where pod ${named(holder)} uses it` : '';
-    return { ...need('MultiAttach', 'attention', `Volume ${held} is still attached to ${elsewhere[0].spec.nodeName}${who}; it can be attached to one node only.`), about: elsewhere[0] };
+    return { ...problem('MultiAttach', 'attention', `Volume ${held} is still attached to ${elsewhere[0].spec.nodeName}${who}; it can be attached to one node only.`), about: elsewhere[0] };
   }
   const warning = w.warnings.get(object.metadata.uid);
-  return warning ? need('PodWaits', 'attention', warning.message || warning.note || warning.reason) : null;
+  return warning ? problem('PodWaits', 'attention', warning.message || warning.note || warning.reason) : null;
 }
 
 function node(object, w) {
@@ -175,10 +174,10 @@ function node(object, w) {
   for (const one of w.attachments.values()) if (one.spec?.nodeName === object.metadata.name) held += 1;
   const said = (object.status?.conditions || []).find((c) => c.type === 'Ready')?.message;
   const volumes = held === 1 ? '1 volume is' : `${held} volumes are`;
-  return need('NodeNotReady', 'attention', `The node is not ready${said ? ` (${said})` : ''}; ${volumes} attached to it.`);
+  return problem('NodeNotReady', 'attention', `The node is not ready${said ? ` (${said})` : ''}; ${volumes} attached to it.`);
 }
 
-/** Who takes a finalizer away, and what of ours holds it. */
+/** Describes why a finalizer has not been removed. */
 function held(object, finalizer, w) {
   if (finalizer === 'kubernetes.io/pvc-protection') {
     const pods = users(w, object);
@@ -199,16 +198,16 @@ function terminating(object, w, now) {
   const begun = Date.parse(object.metadata.deletionTimestamp);
   if (now - begun < YOUNG) return null;
   const by = (object.metadata.finalizers || []).map((finalizer) => held(object, finalizer, w));
-  return need('Terminating', 'attention', by.length ? `Its deletion waits: ${by.join('; ')}.` : 'Its deletion waits for the node agent.', begun);
+  return problem('Terminating', 'attention', by.length ? `Its deletion is blocked: ${by.join('; ')}.` : 'Its deletion is waiting for the node agent.', begun);
 }
 
-const need = (code, severity, reason, at) => ({ code, severity, reason, at });
+const problem = (code, severity, reason, at) => ({ code, severity, reason, at });
 
 const RULES = {
   persistentvolumeclaims: claim, persistentvolumes: volume, volumeattachments: attachment, pods: pod, nodes: node,
 };
 
-/** The headings of the groups, in their order: where data is in danger first. */
+/** The headings of the groups, in order: problems that endanger data come first. */
 export const CODES = [
   ['LostVolume', 'Claims whose volume is lost'], ['VolumeFailed', 'Failed volumes'], ['NodeNotReady', 'Nodes not ready'],
   ['MultiAttach', 'Volumes needed on two nodes'], ['AttachFailed', 'Attach or detach failed'], ['NodeGone', 'Attachments of deleted nodes'],
@@ -220,8 +219,8 @@ export const CODES = [
   ['Attaching', 'Attaching'], ['Provisioning', 'Provisioning'], ['NoConsumer', 'Claims waiting for a pod'],
 ];
 
-/** Of all objects: `{object, code, severity, reason, at}`; `severity` is `attention` (it does not end by itself) or `waiting`. */
-export function needs(list, now) {
+/** Returns `{object, code, severity, reason, at}` for each problem; `severity` is `attention` (does not resolve itself) or `waiting`. */
+export function problems(list, now) {
   const w = world(list);
   const found = [];
   for (const [resource, rule] of Object.entries(RULES)) {
@@ -234,7 +233,7 @@ export function needs(list, now) {
   return found;
 }
 
-/** An attachment on its way out still has its error and its countdown to tell. */
+/** Also reports the error and the countdown of an attachment that is being deleted. */
 function alsoGone(resource, object, w, now) {
   return resource === 'volumeattachments' ? attachment(object, w, now) : null;
 }
