@@ -62,10 +62,9 @@ impl Projection {
         Projection { splice, kind, text: text.into(), ends: ends.into() }
     }
 
-    /// The value of a label.
-    pub fn label(&self, key: &str) -> Option<&str> {
-        let mut labels = (0..self.first_field()).step_by(2);
-        labels.find(|at| self.part(*at) == key).map(|at| self.part(at + 1))
+    /// The keys and values of the labels.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        (0..self.first_field()).step_by(2).map(|at| (self.part(at), self.part(at + 1)))
     }
 
     /// The value of a selectable field; `None` if the kind does not support the field.
@@ -120,8 +119,8 @@ mod tests {
             "status": {"phase": "Bound"},
         });
         let view = Projection::new(kind, &Object::from_value(value), 3);
-        let labels = ["a", "b", "c/d", "metadata.name", "1", "", "n"].map(|key| view.label(key));
-        assert_eq!(labels, [Some(""), Some("1"), Some("x y"), Some("no"), None, None, None]);
+        let labels: Vec<(&str, &str)> = view.labels().collect();
+        assert_eq!(labels, [("a", ""), ("b", "1"), ("c/d", "x y"), ("metadata.name", "no")]);
         let fields =
             ["spec.claimRef.name", "status.phase", "spec.claimRef.namespace", "spec.storageClassName", "a"];
         assert_eq!(
@@ -130,9 +129,9 @@ mod tests {
         );
 
         let nothing = Projection::default();
-        assert_eq!((nothing.label("a"), nothing.field("metadata.name")), (None, None));
+        assert_eq!((nothing.labels().count(), nothing.field("metadata.name")), (0, None));
         let bare = Projection::new(kind, &Object::default(), 0);
-        assert_eq!((bare.label("a"), bare.field("status.phase")), (None, Some("")));
+        assert_eq!((bare.labels().count(), bare.field("status.phase")), (0, Some("")));
     }
 
     #[test]

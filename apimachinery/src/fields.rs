@@ -2,12 +2,24 @@
 //!
 //! Upstream: apimachinery `pkg/fields`. Each kind defines the fields it supports.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 
 /// A list of terms that must all match. The default selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     terms: Vec<Term>,
+    /// The terms of each field, merged, so that a selector with thousands of terms looks up each field once.
+    rules: BTreeMap<String, FieldRule>,
+}
+
+/// What one field must be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct FieldRule {
+    /// The values that it must equal: more than one never match.
+    equal: BTreeSet<String>,
+    /// The values that it must differ from.
+    differ: BTreeSet<String>,
 }
 
 /// A comparison of one field with a value.
@@ -36,7 +48,17 @@ impl Selector {
             };
             terms.push(Term { field: field.to_owned(), equal, value: unescape(value)? });
         }
-        Ok(Selector { terms })
+        Ok(Selector::new(terms))
+    }
+
+    fn new(terms: Vec<Term>) -> Selector {
+        let mut rules: BTreeMap<String, FieldRule> = BTreeMap::new();
+        for Term { field, equal, value } in &terms {
+            let rule = rules.entry(field.clone()).or_default();
+            let values = if *equal { &mut rule.equal } else { &mut rule.differ };
+            values.insert(value.clone());
+        }
+        Selector { terms, rules }
     }
 
     /// The terms, sorted by their text.
@@ -52,9 +74,10 @@ impl Selector {
     /// Returns whether an object matches; `field` returns the value of a field. A field without a value
     /// counts as empty.
     pub fn matches<V: AsRef<str>>(&self, field: impl Fn(&str) -> Option<V>) -> bool {
-        self.terms.iter().all(|term| {
-            let value = field(&term.field);
-            (value.as_ref().map_or("", AsRef::as_ref) == term.value) == term.equal
+        self.rules.iter().all(|(name, rule)| {
+            let value = field(name);
+            let value = value.as_ref().map_or("", AsRef::as_ref);
+            rule.equal.iter().all(|wanted| wanted == value) && !rule.differ.contains(value)
         })
     }
 
@@ -199,7 +222,7 @@ mod tests {
             terms in prop::collection::vec(("[a-c.]{1,5}", any::<bool>(), "[a-c,=!\\\\ ]{0,4}"), 0..4),
         ) {
             let terms = terms.into_iter().map(|(field, equal, value)| Term { field, equal, value }).collect();
-            let selector = Selector { terms };
+            let selector = Selector::new(terms);
             let again = Selector::parse(&selector.to_string()).unwrap();
             // Parsing sorts the terms, so compare from the second parse on, and compare the meaning.
             prop_assert_eq!(again.terms().len(), selector.terms().len());

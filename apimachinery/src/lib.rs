@@ -14,7 +14,7 @@ pub mod quantity;
 pub mod query;
 pub mod quota;
 pub mod steps;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod thread_time;
 pub mod version;
 

@@ -89,7 +89,7 @@ impl Filter {
     /// Whether the filter matches a record.
     pub(crate) fn matches(&self, record: &Record<Projection>) -> bool {
         if let Some(labels) = &self.labels
-            && !labels.matches(|key| record.view.label(key))
+            && !labels.matches(record.view.labels())
         {
             return false;
         }

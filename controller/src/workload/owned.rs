@@ -50,7 +50,8 @@ pub fn controller_reference<O: Resource<DynamicType = ()>>(owner: &O) -> OwnerRe
 
 /// Whether the selector matches these labels.
 pub fn fits(selector: &Selector, labels: Option<&BTreeMap<String, String>>) -> bool {
-    selector.matches(|key| labels?.get(key).map(String::as_str))
+    let labels = labels.into_iter().flatten();
+    selector.matches(labels.map(|(key, value)| (key.as_str(), value.as_str())))
 }
 
 /// The selector of a workload; `None` if it is invalid, which the server admits only in old objects.

@@ -70,7 +70,8 @@ pub(in crate::registry) fn is_selected(
 
 /// Whether labels, if present, match a selector.
 pub(in crate::registry) fn matches(labels: Option<&Value>, selector: &Selector) -> bool {
-    selector.matches(|key| labels?.get(key)?.as_str())
+    let labels = labels.and_then(Value::as_object).into_iter().flatten();
+    selector.matches(labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))))
 }
 
 /// Validates that the pods of a workload run indefinitely: they restart, and they have no deadline. `kind` is the

@@ -73,10 +73,9 @@ pub(super) fn decide(pod: &Object, budgets: &[Object]) -> EvictionDecision {
 fn selects(budget: &Object, pod: &Object) -> bool {
     let selector = budget.at(&["spec", "selector"]).and_then(|value| LabelSelector::deserialize(value).ok());
     let selector = selector.and_then(|selector| Selector::from_label_selector(&selector).ok());
-    let labels = pod.labels();
-    selector.is_some_and(|selector| {
-        !selector.is_everything() && selector.matches(|key| labels?.get(key)?.as_str())
-    })
+    let labels = pod.labels().into_iter().flatten();
+    let labels = labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
+    selector.is_some_and(|selector| !selector.is_everything() && selector.matches(labels))
 }
 
 fn number(object: &Object, path: &[&str]) -> i64 {
