@@ -19,6 +19,7 @@ use crate::custom::{Kinds, crd_controller};
 use crate::encode::{COMPRESS_ABOVE, LongBody};
 use crate::handler;
 use crate::limits::Limits;
+use crate::limits::compute::{self, Compute};
 use crate::limits::connection::Connections;
 use crate::metrics::Metrics;
 use crate::namespace_locks::NamespaceLocks;
@@ -38,6 +39,9 @@ pub enum ServerError {
     /// The objects of every cluster cannot be written.
     #[error("cannot create the objects that every cluster has: {0}")]
     Bootstrap(String),
+    /// The threads for expensive requests cannot be started.
+    #[error("cannot start threads: {0}; raise the limit of processes (ulimit -u) or stop other processes")]
+    Threads(#[source] std::io::Error),
     /// The signing key of service account tokens is not available.
     #[error("{0}")]
     SigningKey(String),
@@ -85,6 +89,7 @@ impl Server {
         let kubelet_tokens = KubeletTokens::new();
         let kubelet_tokens = kubelet_tokens
             .ok_or_else(|| ServerError::SigningKey("the system gives no random numbers".to_owned()))?;
+        let compute = Compute::start(config.request_timeout).map_err(ServerError::Threads)?;
         let mut config = config;
         config.auth.accounts = Some(accounts.clone());
         let inner = Arc::new(Inner {
@@ -94,6 +99,7 @@ impl Server {
             config,
             metrics,
             limits,
+            compute,
             accounts,
             kubelet_tokens,
             pool: Arc::default(),
@@ -118,10 +124,11 @@ impl Server {
     pub fn router(&self) -> Router {
         let compress =
             CompressionLayer::new().quality(tower_http::CompressionLevel::Fastest).compress_when(LargeLists);
-        let router = routes::router()
+        let router = routes::router(&self.inner)
             .fallback(any(handler::resource))
             .method_not_allowed_fallback(handler::method_not_allowed)
             .layer(compress)
+            .layer(axum::middleware::from_fn_with_state(self.inner.clone(), compute::drive_bodies))
             .with_state(self.inner.clone());
         let limits = self.inner.limits.clone();
         limits.protect(router).layer(axum::middleware::from_fn_with_state(self.inner.clone(), handler::frame))

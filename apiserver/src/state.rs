@@ -14,6 +14,7 @@ use crate::authentication::Auth;
 use crate::clock::Clock;
 use crate::custom::Kinds;
 use crate::explain::Explains;
+use crate::limits::compute::Compute;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::namespace_locks::NamespaceLocks;
@@ -91,6 +92,8 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Arc<Limits>,
+    /// The threads for requests whose cost the client chooses.
+    pub(crate) compute: Compute,
     /// Issues and verifies service account tokens.
     pub(crate) accounts: Arc<Accounts>,
     /// Issues the tokens that authenticate this server to node agents.

@@ -2,6 +2,7 @@
 
 pub(crate) mod long_running;
 mod plan;
+mod weight;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::dispatch::Resource;
 use crate::encode::answer;
 use crate::encode::negotiate::{Media, error_media};
 use crate::exchange::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
+use crate::limits::Client;
 use crate::metrics::{self, Labels};
 use crate::registry::Scope;
 use crate::services::pool::HeldAllocations;
@@ -91,6 +93,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     // Without authentication every request runs as the admin user.
     let user = parts.extensions.remove::<UserInfo>().unwrap_or_else(UserInfo::admin);
     let limit = time_limit(verb, &query, server.config.request_timeout);
+    let client = parts.extensions.remove::<Client>();
     let work = async {
         // Reads ignore the body.
         let body = if verb.is_mutating() { read(body).await? } else { Bytes::new() };
@@ -107,7 +110,10 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             body,
             held: HeldAllocations::default(),
         };
-        serve(verb, &request).await
+        if weight::is_light(verb, &request) {
+            return serve(verb, &request).await;
+        }
+        server.compute.run(client, async move { serve(verb, &request).await }).await
     };
     let result = match limit {
         // The limit includes the time to read the body; otherwise a client that never sends it would keep the

@@ -15,7 +15,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// The client of a request; equal for requests of the same client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Client(pub(super) u64);
+pub(crate) struct Client(pub(super) u64);
 
 /// A waiting request. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

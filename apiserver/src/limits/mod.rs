@@ -2,11 +2,14 @@
 //!
 //! [`fair_queue`] decides which request is served, waits or is rejected; [`inflight`] does the waiting;
 //! [`client`] classifies a request and identifies its client; [`permit_body`] holds a permit until the response
-//! has been sent; [`connection`] is the state of a connection, and [`tracked`] records requests in progress
+//! has been sent; [`compute`] runs expensive requests on threads of their own, and
+//! [`driven_body`] computes long responses there; [`connection`] is the state of a connection, and [`tracked`] records requests in progress
 //! there.
 
 mod client;
+pub(crate) mod compute;
 pub mod connection;
+mod driven_body;
 mod fair_queue;
 mod inflight;
 mod permit_body;
@@ -28,7 +31,8 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registr
 use crate::encode::answer;
 use client::Sort;
 use connection::Connections;
-use fair_queue::{Bounds, Client};
+use fair_queue::Bounds;
+pub(crate) use fair_queue::Client;
 use inflight::{Inflight, LimitRefusal, Permit};
 
 /// Maximum number of waiting requests of one client (upstream: queueLengthLimit).
@@ -158,9 +162,13 @@ enum PermitRequest<'l> {
     Queue(&'l Arc<Inflight>, Client),
 }
 
-async fn admit(State(limits): State<Arc<Limits>>, request: Request, next: Next) -> Response {
+async fn admit(State(limits): State<Arc<Limits>>, mut request: Request, next: Next) -> Response {
     let version = request.version();
-    let permit = match limits.ask(&request) {
+    let asked = limits.ask(&request);
+    if let PermitRequest::Queue(_, client) = &asked {
+        request.extensions_mut().insert(*client);
+    }
+    let permit = match asked {
         PermitRequest::Free => return next.run(request).await,
         PermitRequest::Admitted(permit) => Ok(permit),
         PermitRequest::Refused(refusal) => Err(refusal),

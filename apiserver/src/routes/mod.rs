@@ -21,6 +21,7 @@ use crate::custom::Served;
 use crate::custom::documents::Documents;
 use crate::encode::answer;
 use crate::encode::negotiate::RequestedEncoding;
+use crate::limits::compute;
 use crate::state::Inner;
 
 /// The documents of the kinds that are currently served.
@@ -29,18 +30,19 @@ fn documents(served: &Served) -> &Documents {
 }
 
 /// The router of the non-resource endpoints. Any other path falls through to the resources.
-pub(crate) fn router() -> Router<Arc<Inner>> {
+pub(crate) fn router(server: &Arc<Inner>) -> Router<Arc<Inner>> {
+    let offload = || axum::middleware::from_fn_with_state(server.clone(), compute::offload);
     Router::new()
         .route("/", get(root))
         .merge(discovery::router())
         .merge(health::router())
-        .merge(openapi::router())
+        .merge(openapi::router().route_layer(offload()))
         .merge(openid::router())
-        .merge(crate::insight::router())
+        .merge(crate::insight::router().route_layer(offload()))
         .route("/version", get(version::version))
         .route("/version/", get(version::version))
         .route("/metrics", get(metrics))
-        .route("/orlop/snapshot", get(snapshot::snapshot))
+        .route("/orlop/snapshot", get(snapshot::snapshot).route_layer(offload()))
         .merge(orlop_web::router().with_state(()))
 }
 

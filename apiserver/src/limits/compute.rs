@@ -1,0 +1,167 @@
+//! Threads for requests whose cost a client chooses: large bodies, long lists, large objects.
+//!
+//! The threads that serve connections also serve health checks, Leases and watches, so they never run such a request.
+//! It runs on a runtime of its own, which has a thread for each processor and runs a bounded number of requests at a
+//! time. The clients share these places as they share the permits ([`super::fair_queue`]).
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use futures::FutureExt as _;
+use http::header;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::fair_queue::{Bounds, Client};
+use super::inflight::Inflight;
+use super::{WAITING_PER_CLIENT, WAITING_PER_PERMIT, driven_body};
+use crate::encode::negotiate::error_media;
+use crate::encode::{LongBody, answer};
+use crate::exchange::header_text;
+use crate::insight::live;
+use crate::state::Inner;
+
+/// Requests that run at a time, for each thread: one computes while another waits for the store.
+const PLACES_PER_THREAD: usize = 2;
+
+/// The runtime, and its places.
+pub(crate) struct Compute {
+    /// `None` if the caller's runtime has a single thread for everything, as in tests with paused time: work then runs
+    /// there. Also `None` while it is dropped.
+    runtime: Option<Runtime>,
+    places: Arc<Inflight>,
+}
+
+impl Compute {
+    /// Starts the threads. A request waits at most `patience` for a place.
+    ///
+    /// # Errors
+    /// The system has no threads left.
+    pub(crate) fn start(patience: Duration) -> io::Result<Self> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime = if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+            None
+        } else {
+            let mut builder = Builder::new_multi_thread();
+            Some(builder.worker_threads(threads).thread_name("compute").enable_all().build()?)
+        };
+        let permits = threads * PLACES_PER_THREAD;
+        let waiting = (permits * WAITING_PER_PERMIT).max(WAITING_PER_CLIENT);
+        let bounds = Bounds { permits, per_client: WAITING_PER_CLIENT, waiting };
+        Ok(Compute { runtime, places: Inflight::new(bounds, patience) })
+    }
+
+    /// Runs the work of a client on these threads; `None` is a controller in this process, which needs no place. If the
+    /// caller is dropped, the work ends when it waits next, and keeps its place until then.
+    ///
+    /// # Errors
+    /// The error of the work, or a 429 if no place becomes free.
+    ///
+    /// # Panics
+    /// The work panics.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        client: Option<Client>,
+        work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let busy = |_| ApiError::too_many_requests("Too many requests, please try again later.", 1);
+        let place = match client {
+            Some(client) => Some(self.places.enter(client).await.map_err(busy)?),
+            None => None,
+        };
+        let Some(runtime) = &self.runtime else { return work.await };
+        // Boxed: the future of a verb is large, and a task moves it.
+        let task = runtime.spawn(async move { (work.await, place).0 }.boxed());
+        match AbortOnDropHandle::new(task).await {
+            Ok(result) => result,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(ApiError::unavailable("the server is shutting down")),
+            },
+        }
+    }
+}
+
+/// Runs the requests of a router on these threads.
+pub(crate) async fn offload(State(server): State<Arc<Inner>>, request: Request, next: Next) -> Response {
+    // A stream computes little at a time, and its timers belong to the threads that poll it.
+    if live::is_live(request.method(), request.uri().path(), &Query::parse(request.uri().query())) {
+        return next.run(request).await;
+    }
+    let client = request.extensions().get::<Client>().copied();
+    let accept = header_text(request.headers(), header::ACCEPT);
+    let response = server.compute.run(client, async move { Ok(next.run(request).await) }).await;
+    response.unwrap_or_else(|error| answer::error(&error, error_media(accept.as_deref()), false))
+}
+
+/// Computes the bodies of long and compressed responses on these threads.
+pub(crate) async fn drive_bodies(State(server): State<Arc<Inner>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let is_long = response.extensions().get::<LongBody>().is_some();
+    match &server.compute.runtime {
+        Some(runtime) if is_long || response.headers().contains_key(header::CONTENT_ENCODING) => {
+            response.map(|body| driven_body::drive(runtime.handle(), body))
+        }
+        Some(_) | None => response,
+    }
+}
+
+impl Drop for Compute {
+    fn drop(&mut self) {
+        // A runtime that is dropped waits for its threads, which is not allowed on a thread of another runtime.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn work_runs_on_threads_of_its_own() {
+        let compute = Compute::start(Duration::from_secs(1)).unwrap();
+        let thread = || std::thread::current().name().map(str::to_owned);
+        let there = compute.run(None, async move { Ok(thread()) }).await.unwrap();
+        assert_eq!(there.as_deref(), Some("compute"));
+        assert_ne!(thread(), there);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn request_without_a_place_is_rejected() {
+        let compute = Arc::new(Compute::start(Duration::from_millis(10)).unwrap());
+        // The share of one client.
+        let busy: Vec<_> = (0..64)
+            .map(|_| {
+                let compute = compute.clone();
+                tokio::spawn(async move {
+                    compute.run(Some(Client(1)), std::future::pending::<Result<(), ApiError>>()).await
+                })
+            })
+            .collect();
+        for task in busy {
+            if let Ok(Ok(refused)) = tokio::time::timeout(Duration::from_secs(1), task).await {
+                assert_eq!(refused.unwrap_err().code, 429);
+                return;
+            }
+        }
+        panic!("every request has a place");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    #[should_panic(expected = "broken")]
+    async fn panic_reaches_the_caller() {
+        let compute = Compute::start(Duration::from_secs(1)).unwrap();
+        let _ = compute.run(None, async { if true { panic!("broken") } else { Ok(()) } }).await;
+    }
+}

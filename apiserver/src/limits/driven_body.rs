@@ -1,0 +1,98 @@
+//! Response bodies whose pieces are computed: long lists and compressed responses. A task on the threads of
+//! [`super::compute`] computes them, at most two pieces ahead of the client, so that the threads of connections only
+//! copy bytes.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use bytes::Bytes;
+use http_body::Frame;
+use http_body_util::BodyExt as _;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Pieces that are computed before the client has read the earlier ones.
+const AHEAD: usize = 2;
+
+/// What the task sends.
+enum Piece {
+    Frame(Result<Frame<Bytes>, axum::Error>),
+    /// The body is complete. Without it, the task has ended early and the response is incomplete.
+    End,
+}
+
+/// The client's end of a body that a task computes.
+struct DrivenBody {
+    pieces: mpsc::Receiver<Piece>,
+    ended: bool,
+    /// The task ends with the response.
+    _task: AbortOnDropHandle<()>,
+}
+
+/// Moves the computation of a body to a runtime.
+pub(super) fn drive(runtime: &Handle, mut body: Body) -> Body {
+    let (sender, pieces) = mpsc::channel(AHEAD);
+    let task = runtime.spawn(async move {
+        while let Some(frame) = body.frame().await {
+            if sender.send(Piece::Frame(frame)).await.is_err() {
+                return;
+            }
+        }
+        // An error means that the client has gone.
+        let _ = sender.send(Piece::End).await;
+    });
+    Body::new(DrivenBody { pieces, ended: false, _task: AbortOnDropHandle::new(task) })
+}
+
+impl http_body::Body for DrivenBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        self.pieces.poll_recv(context).map(|piece| match piece {
+            Some(Piece::Frame(frame)) => Some(frame),
+            Some(Piece::End) => {
+                self.ended = true;
+                None
+            }
+            None => {
+                self.ended = true;
+                Some(Err(axum::Error::new(std::io::Error::other("the response could not be completed"))))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use futures::{StreamExt as _, stream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn driven_body_has_the_same_bytes() {
+        let pieces = (0..10).map(|n| Ok::<_, std::convert::Infallible>(Bytes::from(n.to_string())));
+        let body = drive(&Handle::current(), Body::from_stream(stream::iter(pieces)));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "0123456789");
+    }
+
+    #[tokio::test]
+    async fn body_whose_task_panics_ends_with_an_error() {
+        let pieces = stream::iter(0..2).map(|n| {
+            assert!(n == 0, "a fault of the server");
+            Ok::<_, std::convert::Infallible>(Bytes::from("a"))
+        });
+        let body = drive(&Handle::current(), Body::from_stream(pieces));
+        assert!(body.collect().await.is_err());
+    }
+}
