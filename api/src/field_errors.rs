@@ -137,7 +137,8 @@ impl FieldErrors {
         }
     }
 
-    fn is_full(&self) -> bool {
+    /// Whether no more errors are added. Validation of a long list may stop here.
+    pub fn is_full(&self) -> bool {
         self.causes.len() >= MOST || self.text > MOST_TEXT
     }
 

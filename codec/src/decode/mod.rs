@@ -25,6 +25,7 @@ use serde_json::{Map, Value};
 
 pub use body::{conform_patched, decode_named, decode_typed};
 pub use walk::Finding;
+pub(crate) use walk::{MAX_FINDINGS, MAX_FINDINGS_TEXT};
 
 /// How unknown and duplicate fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,9 +17,9 @@ use super::source::{Source, SyntaxError, Token};
 /// must be able to read a stored object back, also inside a list or an event.
 pub(super) const MAX_DEPTH: usize = 100;
 /// Maximum number of findings (upstream: the strict decoder's limit).
-pub(super) const MAX_FINDINGS: usize = 100;
+pub(crate) const MAX_FINDINGS: usize = 100;
 /// Maximum total length of the findings, bytes. Each contains a full path, and keys can be long.
-pub(super) const MAX_FINDINGS_TEXT: usize = 1 << 20;
+pub(crate) const MAX_FINDINGS_TEXT: usize = 1 << 20;
 
 /// A problem in the document that lenient validation tolerates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -8,14 +8,16 @@ use serde_json::{Map, Value};
 use super::fields_v1::step_text;
 use super::set::{Element, Node, Set};
 use super::typed::{Items, Owned, Ty};
+use crate::decode::{MAX_FINDINGS, MAX_FINDINGS_TEXT};
 use crate::patch::go_text::{shown, syntax, type_name};
 
 // === Whether it fits ===
 
 /// Returns the errors of an applied object: unknown fields, values of wrong types, duplicate items. Each line
-/// is a path and upstream's message.
+/// is a path and upstream's message. At most [`MAX_FINDINGS`] errors are returned, and none after
+/// [`MAX_FINDINGS_TEXT`] bytes.
 pub(crate) fn misfits(ty: &StructType, config: &Map<String, Value>) -> Vec<String> {
-    let mut check = Check { path: Vec::new(), found: Vec::new() };
+    let mut check = Check { path: Vec::new(), found: Vec::new(), text: 0 };
     check.fields(ty, config);
     check.found
 }
@@ -23,12 +25,20 @@ pub(crate) fn misfits(ty: &StructType, config: &Map<String, Value>) -> Vec<Strin
 struct Check {
     path: Vec<Element>,
     found: Vec<String>,
+    /// Total length of `found`, bytes.
+    text: usize,
 }
 
 impl Check {
-    fn note(&mut self, why: &str) {
+    /// Records an error. The text is made only if the error is recorded: a key near the root may be as long as the body.
+    fn note(&mut self, why: impl FnOnce() -> String) {
+        if self.found.len() >= MAX_FINDINGS || self.text > MAX_FINDINGS_TEXT {
+            return;
+        }
         let path: String = self.path.iter().map(step_text).collect();
-        self.found.push(if path.is_empty() { why.to_owned() } else { format!("{path}: {why}") });
+        let line = if path.is_empty() { why() } else { format!("{path}: {}", why()) };
+        self.text += line.len();
+        self.found.push(line);
     }
 
     fn below(&mut self, element: Element, check: impl FnOnce(&mut Self)) {
@@ -41,7 +51,9 @@ impl Check {
         for (name, value) in map {
             let Some((shape, merge)) = ty.member(name) else {
                 // Upstream does not check the rest of this struct.
-                return self.below(Element::field(name), |check| check.note("field not declared in schema"));
+                return self.below(Element::field(name), |check| {
+                    check.note(|| "field not declared in schema".to_owned())
+                });
             };
             self.below(Element::field(name), |check| check.value(shape, merge, value));
         }
@@ -62,13 +74,13 @@ impl Check {
             }
             (Shape::Scalar(scalar), value) => {
                 if let Some(why) = misfit(*scalar, value) {
-                    self.note(&why);
+                    self.note(|| why);
                 }
             }
             (Shape::Struct(_) | Shape::Inline(_) | Shape::Map(_), value) => {
-                self.note(&format!("expected map, got &{{{}}}", shown(value)));
+                self.note(|| format!("expected map, got &{{{}}}", shown(value)));
             }
-            (Shape::List(_), value) => self.note(&format!("expected list, got &{{{}}}", shown(value))),
+            (Shape::List(_), value) => self.note(|| format!("expected list, got &{{{}}}", shown(value))),
         }
     }
 
@@ -79,11 +91,11 @@ impl Check {
                 None => Element::Index(i64::try_from(i).unwrap_or(i64::MAX)),
                 Some(Ok(element)) => {
                     if !seen.insert(element.clone()) {
-                        self.note(&format!("duplicate entries for key {}", step_text(&element)));
+                        self.note(|| format!("duplicate entries for key {}", step_text(&element)));
                     }
                     element
                 }
-                Some(Err(why)) => return self.note(&format!("element {i}: {why}")),
+                Some(Err(why)) => return self.note(|| format!("element {i}: {why}")),
             };
             self.below(element, |check| check.value(inner, None, item));
         }

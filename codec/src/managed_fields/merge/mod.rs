@@ -23,7 +23,10 @@ fn members<'t>(
     applied: &Map<String, Value>,
     ty: impl Fn(&str) -> Option<Ty<'t>>,
 ) -> Map<String, Value> {
-    let mut merged = live.clone();
+    // Each live value is copied at most once: copies of applied members at every level would multiply the object.
+    let mut merged: Map<String, Value> = (live.iter().filter(|(name, _)| !applied.contains_key(*name)))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
     for (name, value) in applied {
         let value = match (live.get(name), ty(name)) {
             (Some(live), Some(ty)) => both(ty, live, value),

@@ -174,7 +174,7 @@ pub(super) fn update(
 const MAX_CONFLICTS_TEXT: usize = 1 << 20;
 
 /// A path that has another owner and would change its value.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Conflict {
     pub owner: EntryOwner,
     /// The path as shown in messages.
@@ -210,12 +210,13 @@ pub(super) fn disown(
         false => others.get(theirs).and_then(Option::as_ref),
     };
     if !force {
-        let (mut conflicts, mut text) = (Vec::new(), 0);
+        let (mut conflicts, mut text, mut is_cut) = (Vec::new(), 0, false);
         for entry in entries.0.iter().filter(|entry| !kept(entry)) {
             let Some(changes) = changes_for(&entry.owner.api_version) else { continue };
             let common = entry.fields.intersection(&changes.written);
             common.each_path(&mut |path| {
                 if text > MAX_CONFLICTS_TEXT {
+                    is_cut = true;
                     return;
                 }
                 let elements = path.iter().map(|element| (*element).clone()).collect();
@@ -223,6 +224,12 @@ pub(super) fn disown(
                 text += path.len() + entry.owner.manager.len();
                 conflicts.push(Conflict { owner: entry.owner.clone(), path, elements });
             });
+        }
+        if is_cut && let Some(last) = conflicts.last() {
+            // Its empty path is in no set of fields, so a list that was cut is never forgiven.
+            let rest =
+                Conflict { path: "(and more fields)".to_owned(), elements: Vec::new(), ..last.clone() };
+            conflicts.push(rest);
         }
         if !conflicts.is_empty() {
             conflicts.sort_by(|a, b| identity(&a.owner).cmp(&identity(&b.owner)));

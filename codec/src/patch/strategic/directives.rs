@@ -47,24 +47,28 @@ pub(super) fn set_order<'a, R: Rules<'a>>(
         // An item that the patch names again and again would otherwise copy and sort its lists each time.
         let length = |list: Option<&Value>| list.and_then(Value::as_array).map_or(0, Vec::len);
         rules.take_steps(length(live.get(key)) + wanted.len())?;
-        let old = live.get(key).cloned().map(list_of).transpose()?;
-        let new = patch.get(key).cloned().map(list_of).transpose()?;
+        let old = live.remove(key).map(list_of).transpose()?;
+        let new = patch.remove(key).map(list_of).transpose()?;
         let (below, strategy) = rules.member(key)?;
+        let by = match strategy {
+            // The patch replaces the list, so there is nothing to sort.
+            Strategic::Replace => None,
+            Strategic::MergeSet => Some(None),
+            Strategic::MergeBy(by) => Some(Some(by.as_str())),
+        };
         if let Some(new) = &new {
             check(new, &wanted, strategy)?;
         }
-        let merged = match (old.clone(), new) {
+        let of_live = by.map(|by| order::places(old.as_deref().unwrap_or_default(), by));
+        let merged = match (old, new) {
             (None, None) => continue,
             (Some(old), None) => old,
             (None, Some(new)) => new.into_iter().filter_map(super::plain).collect(),
             (Some(old), Some(new)) => lists::merge(old, new, below, strategy, false)?,
         };
-        patch.remove(key);
-        let sorted = match strategy {
-            // The patch replaced the list, so there is nothing to sort.
-            Strategic::Replace => merged,
-            Strategic::MergeSet => order::arrange(merged, &wanted, &old.unwrap_or_default(), None)?,
-            Strategic::MergeBy(by) => order::arrange(merged, &wanted, &old.unwrap_or_default(), Some(by))?,
+        let sorted = match by.zip(of_live) {
+            None => merged,
+            Some((by, of_live)) => order::arrange(merged, &order::places(&wanted, by)?, &of_live?, by)?,
         };
         live.insert(key.to_owned(), Value::Array(sorted));
     }

@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use orlop_openapi::Strategic;
 use serde_json::{Map, Value};
 
+use super::order::{self, Places};
 use super::rules::Rules;
-use super::{Fault, PATCH, go_text, order};
+use super::{Fault, PATCH, go_text};
 
 /// Merges a list of a patch into the live one. With `deletes`, the patch lists the items to delete.
 pub(super) fn merge<'a, R: Rules<'a>>(
@@ -16,12 +17,12 @@ pub(super) fn merge<'a, R: Rules<'a>>(
     strategy: &Strategic,
     deletes: bool,
 ) -> Result<Vec<Value>, Fault> {
-    rules.take_steps(live.len() + patch.len())?;
     let by = match strategy {
         Strategic::Replace => return Ok(patch),
         Strategic::MergeSet => None,
         Strategic::MergeBy(key) => Some(key.as_str()),
     };
+    rules.take_steps(live.iter().chain(&patch).map(|item| weight(item, by)).sum())?;
     let of_objects = match item_type(&live, &patch)? {
         None => return Ok(live),
         Some(kind) => kind == "map[string]interface {}",
@@ -52,14 +53,21 @@ fn item_type(live: &[Value], patch: &[Value]) -> Result<Option<&'static str>, Fa
 }
 
 fn merge_scalars(live: Vec<Value>, patch: Vec<Value>) -> Result<Vec<Value>, Fault> {
+    let (of_patch, of_live) = (order::places(&patch, None)?, order::places(&live, None)?);
     let mut merged: Vec<Value> = Vec::with_capacity(live.len() + patch.len());
     let mut seen = HashSet::new();
-    for item in live.iter().chain(&patch) {
+    for item in live.into_iter().chain(patch) {
         if seen.insert(item.to_string()) {
-            merged.push(item.clone());
+            merged.push(item);
         }
     }
-    order::arrange(merged, &patch, &live, None)
+    order::arrange(merged, &of_patch, &of_live, None)
+}
+
+/// The steps for one item: one, and one for each 64 bytes of its identity, which is copied.
+fn weight(item: &Value, by: Option<&str>) -> usize {
+    let identity = by.map_or(Some(item), |by| item.get(by));
+    1 + identity.and_then(Value::as_str).map_or(0, |text| text.len() / 64)
 }
 
 fn merge_objects<'a, R: Rules<'a>>(
@@ -68,15 +76,17 @@ fn merge_objects<'a, R: Rules<'a>>(
     rules: R,
     by: &str,
 ) -> Result<Vec<Value>, Fault> {
-    let (live, patch) = carry_out_directives(live, patch, by)?;
-    let mut merged = live.clone();
+    let (mut merged, patch) = carry_out_directives(live, patch, by)?;
     // A map of positions avoids quadratic time for long lists. Live items without the key never match.
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut places: Places = HashMap::new();
     for (at, item) in merged.iter().enumerate() {
         if let Some(identity) = item.get(by) {
             places.entry(identity.to_string()).or_insert(at);
         }
     }
+    let of_live = places.clone();
+    let lacks_key = merged.iter().position(|item| item.get(by).is_none());
+    let keyless = lacks_key.map(|at| order::identity(&merged[at], Some(by)).map(drop));
     for item in &patch {
         let identity = order::identity(item, Some(by))?.to_string();
         match places.get(&identity) {
@@ -93,7 +103,11 @@ fn merge_objects<'a, R: Rules<'a>>(
             }
         }
     }
-    order::arrange(merged, &patch, &live, Some(by))
+    // As in upstream, an item without the key is an error only here.
+    if let Some(fault) = keyless {
+        fault?;
+    }
+    order::arrange(merged, &order::places(&patch, Some(by))?, &of_live, Some(by))
 }
 
 /// Applies the `$patch` directives in items. Returns the live list and the remaining items of the patch.

@@ -16,22 +16,25 @@ pub(super) fn identity<'v>(item: &'v Value, by: Option<&str>) -> Result<&'v Valu
     members.get(by).ok_or_else(|| Fault::NoMergeKey { map: go_text::shown(item), key: by.to_owned() })
 }
 
+/// The position of each identity in a list: of the first item that has it.
+pub(super) type Places = HashMap<String, usize>;
+
+/// The positions of the items of a list.
+pub(super) fn places(list: &[Value], by: Option<&str>) -> Result<Places, Fault> {
+    let mut places = HashMap::with_capacity(list.len());
+    for (at, item) in list.iter().enumerate() {
+        places.entry(identity(item, by)?.to_string()).or_insert(at);
+    }
+    Ok(places)
+}
+
 /// Sorts a merged list by the orders of the patch and the live list.
 pub(super) fn arrange(
     merged: Vec<Value>,
-    patch: &[Value],
-    live: &[Value],
+    patch: &Places,
+    live: &Places,
     by: Option<&str>,
 ) -> Result<Vec<Value>, Fault> {
-    let places = |list: &[Value]| -> Result<HashMap<String, usize>, Fault> {
-        let mut places = HashMap::with_capacity(list.len());
-        for (at, item) in list.iter().enumerate() {
-            places.entry(identity(item, by)?.to_string()).or_insert(at);
-        }
-        Ok(places)
-    };
-    let (patch, live) = (places(patch)?, places(live)?);
-
     // Each item with its position in the patch or, if it is not in the patch, in the live list.
     let (mut named, mut others) = (Vec::new(), Vec::new());
     for item in merged {
