@@ -14,7 +14,9 @@ const LIGHT_OBJECTS: usize = 500;
 /// Whether the cost of a request is bounded by about a millisecond, whatever its client sends. Others run on the threads of
 /// [`crate::limits::compute`].
 pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
-    if request.body.len() > LIGHT_BYTES {
+    // The schema of a definition is compiled, and its parts may multiply.
+    let defines = request.names().plural == "customresourcedefinitions" && verb.is_mutating();
+    if request.body.len() > LIGHT_BYTES || defines {
         return false;
     }
     match verb {

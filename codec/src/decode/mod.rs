@@ -14,6 +14,7 @@ mod scalar;
 mod source;
 mod time;
 mod unstructured;
+pub(crate) mod values;
 mod walk;
 mod yaml;
 

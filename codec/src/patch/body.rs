@@ -1,6 +1,8 @@
 //! Reads the JSON of a patch. Errors have the messages of Go's `encoding/json`.
 
 use serde_json::Value;
+
+use crate::decode::values::check_json;
 use serde_json::error::Category;
 
 /// Parses a patch.
@@ -8,6 +10,7 @@ use serde_json::error::Category;
 /// # Errors
 /// Go's error text.
 pub(super) fn read(patch: &[u8]) -> Result<Value, String> {
+    check_json(patch)?;
     serde_json::from_slice(patch).map_err(|error| go_text(&error, patch))
 }
 

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use orlop_openapi::{Numbered, Scalar, Shape, StructType, TypeId, types};
 use serde_json::{Map, Value, json};
 
+use super::values::{ValueBudget, check_json};
 use super::walk::MAX_DEPTH;
 use super::{scalar, time};
 
@@ -44,7 +45,9 @@ pub(super) fn read(body: &[u8], ty: TypeId) -> Result<Message, String> {
             _ => {}
         }
     }
-    Ok(Message { value: Value::Object(structure(types().get(ty), raw, 0)?), type_meta })
+    let budget = ValueBudget::new();
+    let value = structure(types().get(ty), raw, Place { depth: 0, budget: &budget })?;
+    Ok(Message { value: Value::Object(value), type_meta })
 }
 
 /// The content of a field.
@@ -113,21 +116,35 @@ fn utf8(bytes: &[u8]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Decodes a message at nesting level `depth`. The depth is limited because recursive types have no end.
-fn structure(ty: &'static StructType, message: &[u8], depth: usize) -> Result<Map<String, Value>, String> {
-    if depth > MAX_DEPTH {
+/// Where a message is, and what the document may still contain.
+#[derive(Clone, Copy)]
+struct Place<'b> {
+    depth: usize,
+    budget: &'b ValueBudget,
+}
+
+impl Place<'_> {
+    fn below(self) -> Self {
+        Place { depth: self.depth + 1, ..self }
+    }
+}
+
+/// Decodes a message. The depth is limited because recursive types have no end.
+fn structure(ty: &'static StructType, message: &[u8], at: Place<'_>) -> Result<Map<String, Value>, String> {
+    if at.depth > MAX_DEPTH {
         return Err(format!("proto: messages are nested more than {MAX_DEPTH} levels deep"));
     }
+    at.budget.object()?;
     let mut members = Map::new();
     for part in parts(message) {
         let (number, wire) = part?;
         match (ty.numbers.get(&number), wire) {
-            (Some(Numbered::Field(name)), wire) => member(ty, name, wire, &mut members, depth)?,
+            (Some(Numbered::Field(name)), wire) => member(ty, name, wire, &mut members, at)?,
             (Some(Numbered::Inline(names)), Wire::Bytes(inner)) => {
                 for part in parts(inner) {
                     let (number, wire) = part?;
                     if let Some(name) = names.get(&number) {
-                        member(ty, name, wire, &mut members, depth)?;
+                        member(ty, name, wire, &mut members, at)?;
                     }
                 }
             }
@@ -143,20 +160,20 @@ fn member(
     name: &str,
     wire: Wire<'_>,
     members: &mut Map<String, Value>,
-    depth: usize,
+    at: Place<'_>,
 ) -> Result<(), String> {
     let Some(field) = ty.field(name) else { return Ok(()) };
     match &field.shape {
         Shape::List(inner) => {
             let place = members.entry(name).or_insert_with(|| Value::Array(Vec::new()));
             if let Value::Array(items) = place {
-                push_items(inner, wire, items, depth)?;
+                push_items(inner, wire, items, at)?;
             }
         }
         Shape::Map(inner) => {
             let place = members.entry(name).or_insert_with(|| Value::Object(Map::new()));
             if let (Value::Object(entries), Wire::Bytes(entry)) = (place, wire) {
-                let (key, value) = map_entry(inner, entry, depth)?;
+                let (key, value) = map_entry(inner, entry, at)?;
                 entries.insert(key, value);
             }
         }
@@ -166,7 +183,7 @@ fn member(
         | Shape::Either(_)
         | Shape::Inline(_)
         | Shape::Deduced) => {
-            let value = value(shape, wire, depth)?;
+            let value = value(shape, wire, at)?;
             members.insert(name.to_owned(), value);
         }
     }
@@ -178,51 +195,56 @@ fn push_items(
     shape: &'static Shape,
     wire: Wire<'_>,
     items: &mut Vec<Value>,
-    depth: usize,
+    at: Place<'_>,
 ) -> Result<(), String> {
     let is_number = matches!(shape, Shape::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Bool));
     match wire {
         Wire::Bytes(mut packed) if is_number => {
             while !packed.is_empty() {
+                at.budget.value()?;
                 let number = varint(&mut packed)?;
-                items.push(value(shape, Wire::Number(number), depth)?);
+                items.push(value(shape, Wire::Number(number), at)?);
             }
         }
-        wire @ (Wire::Number(_) | Wire::Bytes(_)) => items.push(value(shape, wire, depth)?),
+        wire @ (Wire::Number(_) | Wire::Bytes(_)) => {
+            at.budget.value()?;
+            items.push(value(shape, wire, at)?);
+        }
     }
     Ok(())
 }
 
-fn map_entry(shape: &'static Shape, entry: &[u8], depth: usize) -> Result<(String, Value), String> {
+fn map_entry(shape: &'static Shape, entry: &[u8], at: Place<'_>) -> Result<(String, Value), String> {
+    at.budget.value()?;
     let mut key = String::new();
     let mut content = None;
     for part in parts(entry) {
         match part? {
             (1, Wire::Bytes(text)) => key = utf8(text)?,
-            (2, wire) => content = Some(value(shape, wire, depth)?),
+            (2, wire) => content = Some(value(shape, wire, at)?),
             _ => {}
         }
     }
     Ok((key, content.unwrap_or_default()))
 }
 
-fn value(shape: &'static Shape, wire: Wire<'_>, depth: usize) -> Result<Value, String> {
+fn value(shape: &'static Shape, wire: Wire<'_>, at: Place<'_>) -> Result<Value, String> {
     Ok(match (shape, wire) {
         (Shape::Struct(id), Wire::Bytes(message)) => {
-            Value::Object(structure(types().get(*id), message, depth + 1)?)
+            Value::Object(structure(types().get(*id), message, at.below())?)
         }
         // A list within a map is wrapped in its own message (ExtraValue).
         (Shape::List(inner), Wire::Bytes(message)) => {
             let mut items = Vec::new();
             for part in parts(message) {
                 if let (1, wire) = part? {
-                    push_items(inner, wire, &mut items, depth)?;
+                    push_items(inner, wire, &mut items, at)?;
                 }
             }
             Value::Array(items)
         }
         (Shape::Json, Wire::Bytes(message)) => free(message)?,
-        (Shape::Either(id), Wire::Bytes(message)) => either(*id, message, depth)?,
+        (Shape::Either(id), Wire::Bytes(message)) => either(*id, message, at)?,
         (Shape::Scalar(scalar), wire) => scalar_value(*scalar, wire)?,
         (Shape::Map(_) | Shape::Inline(_) | Shape::Deduced, _)
         | (Shape::Struct(_) | Shape::List(_) | Shape::Json | Shape::Either(_), Wire::Number(_)) => {
@@ -233,13 +255,13 @@ fn value(shape: &'static Shape, wire: Wire<'_>, depth: usize) -> Result<Value, S
 
 /// Decodes a struct or an alternative to it. In protobuf each is its own message: a flag in field 1 or 2 and
 /// the struct in the other (`JSONSchemaPropsOrBool`), or the struct in field 1 and a list in field 2.
-fn either(id: TypeId, message: &[u8], depth: usize) -> Result<Value, String> {
+fn either(id: TypeId, message: &[u8], at: Place<'_>) -> Result<Value, String> {
     let ty = types().get(id);
     let (mut single, mut list, mut flag) = (None, Vec::new(), false);
     for part in parts(message) {
         match part? {
             (1, Wire::Number(allows)) => flag = allows != 0,
-            (1, Wire::Bytes(inner)) => single = Some(structure(ty, inner, depth + 1)?),
+            (1, Wire::Bytes(inner)) => single = Some(structure(ty, inner, at.below())?),
             (2, Wire::Bytes(inner)) => list.push(inner),
             _ => {}
         }
@@ -247,8 +269,8 @@ fn either(id: TypeId, message: &[u8], depth: usize) -> Result<Value, String> {
     match (single, list.as_slice()) {
         (Some(single), _) => Ok(Value::Object(single)),
         (None, []) => Ok(Value::Bool(flag)),
-        (None, [one]) => Ok(Value::Object(structure(ty, one, depth + 1)?)),
-        (None, many) => many.iter().map(|one| structure(ty, one, depth + 1).map(Value::Object)).collect(),
+        (None, [one]) => Ok(Value::Object(structure(ty, one, at.below())?)),
+        (None, many) => many.iter().map(|one| structure(ty, one, at.below()).map(Value::Object)).collect(),
     }
 }
 
@@ -258,6 +280,7 @@ fn free(message: &[u8]) -> Result<Value, String> {
         if let (1, Wire::Bytes(raw)) = part?
             && !raw.is_empty()
         {
+            check_json(raw)?;
             return serde_json::from_slice(raw).map_err(|error| format!("json: {error}"));
         }
     }

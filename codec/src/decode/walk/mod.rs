@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::scalar::{self, Refused};
 use super::source::{Source, SyntaxError, Token};
+use super::values::ValueBudget;
 
 /// Maximum nesting depth of lists and objects. The server, and clients with JSON parsers that stop at 128 levels,
 /// must be able to read a stored object back, also inside a list or an event.
@@ -65,6 +66,7 @@ pub(super) fn walk<'a, S: Source<'a>>(source: &mut S, ty: TypeId) -> Result<Walk
         findings_text: 0,
         done: Walked::default(),
         refused: None,
+        budget: ValueBudget::new(),
         lifetime: std::marker::PhantomData,
     };
     let token = walker.source.value()?;
@@ -129,12 +131,14 @@ struct Walker<'s, 'a, S> {
     done: Walked,
     /// The first error from a value's own parser; it takes precedence over type errors.
     refused: Option<String>,
+    budget: ValueBudget,
     lifetime: std::marker::PhantomData<&'a ()>,
 }
 
 impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
     /// Reads the members of a struct after its start.
     fn structure(&mut self, ty: &'static StructType) -> Result<Map<String, Value>, SyntaxError> {
+        self.budget.object().map_err(SyntaxError)?;
         let mut members = Map::new();
         // Members omitted because they are empty still count as duplicates when they occur again. Each is recorded once,
         // so the list is at most as long as the type has fields.
@@ -271,10 +275,12 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         ty: &'static StructType,
         inner: &'static Shape,
     ) -> Result<Map<String, Value>, SyntaxError> {
+        self.budget.object().map_err(SyntaxError)?;
         let mut members = Map::new();
         while let Some(key) = self.source.key()? {
+            self.budget.value().map_err(SyntaxError)?;
             let value = match self.source.value()? {
-                Token::Null => zero_value(inner),
+                Token::Null => self.zero_value(inner)?,
                 token => {
                     if matches!(inner, Shape::Struct(_)) {
                         self.path.push(Step::Key(key.clone()));
@@ -299,8 +305,9 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
     fn list(&mut self, ty: &'static StructType, inner: &'static Shape) -> Result<Vec<Value>, SyntaxError> {
         let mut items = Vec::new();
         while self.source.item()? {
+            self.budget.value().map_err(SyntaxError)?;
             let value = match self.source.value()? {
-                Token::Null => zero_value(inner),
+                Token::Null => self.zero_value(inner)?,
                 token => {
                     self.path.push(Step::Index(items.len()));
                     let value = self.value(ty, inner, token)?;
@@ -311,6 +318,15 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
             items.push(value);
         }
         Ok(items)
+    }
+
+    /// The value that replaces a `null` in a list or map.
+    fn zero_value(&self, shape: &Shape) -> Result<Value, SyntaxError> {
+        let value = zero_value(shape);
+        if value.is_object() {
+            self.budget.object().map_err(SyntaxError)?;
+        }
+        Ok(value)
     }
 
     /// Skips a value nested too deeply and records the error.
@@ -333,14 +349,17 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
             Token::Array => {
                 let mut items = Vec::new();
                 while self.source.item()? {
+                    self.budget.value().map_err(SyntaxError)?;
                     let token = self.source.value()?;
                     items.push(self.free(token, depth + 1)?);
                 }
                 Value::Array(items)
             }
             Token::Object => {
+                self.budget.object().map_err(SyntaxError)?;
                 let mut members = Map::new();
                 while let Some(key) = self.source.key()? {
+                    self.budget.value().map_err(SyntaxError)?;
                     let token = self.source.value()?;
                     members.insert(key.into_owned(), self.free(token, depth + 1)?);
                 }

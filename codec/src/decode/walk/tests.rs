@@ -188,3 +188,14 @@ fn later_null_replaces_an_earlier_value() {
     assert_eq!(walked.object["spec"].get("volumeName"), None);
     assert_eq!(walked.findings, [Finding::Duplicate("spec.volumeName".to_owned())]);
 }
+
+#[test]
+fn document_with_too_many_values_is_rejected() {
+    let walked = |text: String| walk(&mut Reader::new(text.as_bytes()), ty("Pod")).map_err(|error| error.0);
+    for item in ["{},", "null,", "{\"name\":\"a\"},"] {
+        let text = |n: usize| format!("{{\"spec\":{{\"containers\":[{}{{}}]}}}}", item.repeat(n));
+        assert!(walked(text(1_000)).is_ok(), "{item}");
+        let error = walked(text(70_000)).expect_err("too many containers");
+        assert!(error.starts_with("the document has too many values"), "{item} {error}");
+    }
+}
