@@ -1,5 +1,7 @@
 //! Validation of `metav1.Condition` (upstream: apimachinery metav1/validation).
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::checks;
@@ -18,9 +20,10 @@ const BAD_REASON: &str = "a condition reason must start with alphabetic characte
 
 /// A list of conditions; each type may occur once.
 pub(super) fn validate(conditions: &[Value], path: &Path, errors: &mut FieldErrors) {
+    let mut seen = HashSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let kind = text(condition, "type");
-        if conditions[..i].iter().any(|earlier| text(earlier, "type") == kind) {
+        if !seen.insert(kind) {
             errors.duplicate(&path.index(i).child("type"), kind);
         }
         one(condition, &path.index(i), errors);

@@ -1,5 +1,7 @@
 //! The status of pods: the initial status, and the fields that updates of `/status` must not remove.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -75,22 +77,16 @@ pub(super) fn keep(pod: &mut Object, old: &Object) {
 /// Conditions without an observed generation retain the stored one. Several conditions may
 /// have the same type; they are paired in order.
 fn keep_condition_generations(pod: &mut Object, old: &Object) {
-    let mut known: Vec<(&str, Option<&Value>)> = old
-        .at(&["status", "conditions"])
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .map(|condition| {
-            (condition["type"].as_str().unwrap_or_default(), condition.get("observedGeneration"))
-        })
-        .collect();
+    let mut known: BTreeMap<&str, VecDeque<Option<&Value>>> = BTreeMap::new();
+    for condition in old.at(&["status", "conditions"]).and_then(Value::as_array).into_iter().flatten() {
+        let kind = condition["type"].as_str().unwrap_or_default();
+        known.entry(kind).or_default().push_back(condition.get("observedGeneration"));
+    }
     let conditions = pod.0.get_mut("status").and_then(|status| status.get_mut("conditions"));
     let conditions = conditions.and_then(Value::as_array_mut).into_iter().flatten();
     for condition in conditions.filter_map(Value::as_object_mut) {
-        let Some(at) = known.iter().position(|(kind, _)| Some(*kind) == type_of(condition)) else {
-            continue;
-        };
-        let (_, generation) = known.remove(at);
+        let earlier = type_of(condition).and_then(|kind| known.get_mut(kind));
+        let Some(generation) = earlier.and_then(VecDeque::pop_front) else { continue };
         let told = condition.get("observedGeneration").and_then(Value::as_i64).unwrap_or_default() != 0;
         if let Some(generation) = generation
             && !told

@@ -112,10 +112,9 @@ fn list(resources: Option<&ResourceRequirements>, side: Side) -> Amounts {
 }
 
 /// Returns the resources of a container; during a resize, the maximum of the current and the desired values.
-fn of_container(container: &Container, statuses: Option<&Vec<ContainerStatus>>, side: Side) -> Amounts {
+fn of_container(container: &Container, statuses: &BTreeMap<&str, &ContainerStatus>, side: Side) -> Amounts {
     let mut wanted = list(container.resources.as_ref(), side);
-    let status = statuses.into_iter().flatten().find(|status| status.name == container.name);
-    if let Some(status) = status {
+    if let Some(status) = statuses.get(container.name.as_str()) {
         amounts::max(&mut wanted, &list(status.resources.as_ref(), side));
         if let (Side::Requests, Some(allocated)) = (side, &status.allocated_resources) {
             amounts::max(&mut wanted, &amounts::parse(allocated));
@@ -124,27 +123,38 @@ fn of_container(container: &Container, statuses: Option<&Vec<ContainerStatus>>, 
     wanted
 }
 
+/// The first status of each container name.
+fn by_name(statuses: Option<&Vec<ContainerStatus>>) -> BTreeMap<&str, &ContainerStatus> {
+    // The last insertion wins, so the list is read backwards.
+    statuses.into_iter().flatten().rev().map(|status| (status.name.as_str(), status)).collect()
+}
+
 /// Containers run together; init containers run one by one beside the sidecars.
 fn of_containers(pod: &Pod, side: Side) -> Amounts {
     let Some(spec) = &pod.spec else { return Amounts::new() };
     let status = pod.status.as_ref();
-    let running = status.and_then(|status| status.container_statuses.as_ref());
-    let first = status.and_then(|status| status.init_container_statuses.as_ref());
+    let running = by_name(status.and_then(|status| status.container_statuses.as_ref()));
+    let first = by_name(status.and_then(|status| status.init_container_statuses.as_ref()));
     let mut total = Amounts::new();
     for container in &spec.containers {
-        amounts::add(&mut total, &of_container(container, running, side));
+        amounts::add(&mut total, &of_container(container, &running, side));
     }
     let (mut staying, mut most) = (Amounts::new(), Amounts::new());
     for container in spec.init_containers.iter().flatten() {
-        let own = of_container(container, first, side);
+        let own = of_container(container, &first, side);
         if container.restart_policy.as_deref() == Some("Always") {
             amounts::add(&mut total, &own);
             amounts::add(&mut staying, &own);
-            amounts::max(&mut most, &staying);
-        } else {
-            let mut beside = own;
-            amounts::add(&mut beside, &staying);
-            amounts::max(&mut most, &beside);
+        }
+        // `most` already has the other resources of the sidecars, so only those of this container can raise it.
+        let is_sidecar = container.restart_policy.as_deref() == Some("Always");
+        for (name, amount) in own {
+            let beside = match (staying.get(&name), is_sidecar) {
+                (Some(staying), true) => staying.clone(),
+                (Some(staying), false) => amount.plus(staying),
+                (None, _) => amount,
+            };
+            amounts::max(&mut most, &Amounts::from([(name, beside)]));
         }
     }
     amounts::max(&mut total, &most);

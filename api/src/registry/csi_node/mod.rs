@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use orlop_apimachinery::names;
@@ -70,8 +70,15 @@ impl Kind for CsiNode {
             driver.as_object_mut().map(|driver| driver.remove("allocatable"));
             driver
         };
+        let mut by_name: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for new in drivers_of(node) {
+            by_name.entry(text(new, "name")).or_default().push(new);
+        }
         for old in drivers_of(old) {
-            for new in drivers_of(node).iter().filter(|new| text(new, "name") == text(old, "name")) {
+            for new in by_name.get(text(old, "name")).into_iter().flatten() {
+                if errors.is_full() {
+                    return;
+                }
                 let new = without_limits(new);
                 if new != without_limits(old) {
                     let shown = CSI_NODE_DRIVER.show(Some(&new));

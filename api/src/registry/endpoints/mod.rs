@@ -133,24 +133,29 @@ fn port(port: &Value, must_have_name: bool, path: &Path, errors: &mut FieldError
 
 /// The first addresses with their ports, and the number of the others.
 fn shown(subsets: &[Value]) -> String {
-    let mut all = Vec::new();
+    let (mut first, mut count): (Vec<String>, usize) = (Vec::new(), 0);
     for subset in subsets {
-        let addresses = items(subset, "addresses").iter().map(|address| text(address, "ip"));
+        let addresses = items(subset, "addresses");
         let ports = items(subset, "ports");
+        // Only the shown ones are formatted: the number of the others is the product of two lists.
+        count = count.saturating_add(addresses.len().saturating_mul(ports.len().max(1)));
+        let addresses = addresses.iter().map(|address| text(address, "ip"));
+        let room = SHOWN - first.len();
         if ports.is_empty() {
-            all.extend(addresses.map(str::to_owned));
+            first.extend(addresses.take(room).map(str::to_owned));
             continue;
         }
-        for port in ports {
+        let all = ports.iter().flat_map(|port| {
             let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();
-            all.extend(addresses.clone().map(|ip| {
+            addresses.clone().map(move |ip| {
                 if ip.contains(':') { format!("[{ip}]:{number}") } else { format!("{ip}:{number}") }
-            }));
-        }
+            })
+        });
+        first.extend(all.take(room));
     }
-    match all.len() {
+    match count {
         0 if subsets.is_empty() => "<none>".to_owned(),
-        count if count > SHOWN => format!("{} + {} more...", all[..SHOWN].join(","), count - SHOWN),
-        _ => all.join(","),
+        count if count > SHOWN => format!("{} + {} more...", first.join(","), count - SHOWN),
+        _ => first.join(","),
     }
 }

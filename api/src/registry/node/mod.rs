@@ -97,14 +97,13 @@ impl Kind for Node {
         let (Some(new), Some(old)) = (object.typed::<api::Node>(), old.typed::<api::Node>()) else {
             return;
         };
-        let mut seen = Vec::new();
+        let mut seen = BTreeSet::new();
         let addresses = new.status.and_then(|status| status.addresses).unwrap_or_default();
         for (i, address) in addresses.iter().enumerate() {
-            if seen.contains(&address) {
+            if !seen.insert((&address.type_, &address.address)) {
                 let shown = NODE_ADDRESS.show(Some(&json!(address)));
                 errors.duplicate_shown(&Path::new("status.addresses").index(i), &shown);
             }
-            seen.push(address);
         }
         let (new, old) = (new.spec.unwrap_or_default(), old.spec.unwrap_or_default());
         let spec = Path::new("spec");
@@ -236,8 +235,9 @@ fn cidrs(cidrs: &[String], errors: &mut FieldErrors) {
     if families.len() != 2 || cidrs.len() > 2 {
         errors.invalid(&path, json!(cidrs), "may specify no more than one CIDR for each IP family");
     }
+    let mut seen = BTreeSet::new();
     for (i, cidr) in cidrs.iter().enumerate() {
-        if cidrs[..i].contains(cidr) {
+        if !seen.insert(cidr) {
             errors.duplicate(&path.index(i), cidr.as_str());
         }
     }

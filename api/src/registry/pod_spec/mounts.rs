@@ -18,6 +18,8 @@ pub(super) fn mounts(
 ) {
     let devices = items(&container.volume_devices);
     let mut points = BTreeSet::new();
+    let device_names: BTreeSet<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+    let device_paths: BTreeSet<&str> = devices.iter().map(|device| device.device_path.as_str()).collect();
     for (i, mount) in items(&container.volume_mounts).iter().enumerate() {
         let path = list.index(i);
         checks::required(errors, &path.child("name"), &mount.name);
@@ -29,11 +31,11 @@ pub(super) fn mounts(
         if !points.insert(&mount.mount_path) {
             errors.invalid(&path.child("mountPath"), mount.mount_path.as_str(), "must be unique");
         }
-        if devices.iter().any(|device| device.name == mount.name) {
+        if device_names.contains(mount.name.as_str()) {
             let text = "must not already exist in volumeDevices";
             errors.invalid(&path.child("name"), mount.name.as_str(), text);
         }
-        if devices.iter().any(|device| device.device_path == mount.mount_path) {
+        if device_paths.contains(mount.mount_path.as_str()) {
             let text = "must not already exist as a path in volumeDevices";
             errors.invalid(&path.child("mountPath"), mount.mount_path.as_str(), text);
         }
@@ -93,6 +95,8 @@ pub(super) fn devices(
     errors: &mut FieldErrors,
 ) {
     let mounts = items(&container.volume_mounts);
+    let mount_names: BTreeSet<&str> = mounts.iter().map(|mount| mount.name.as_str()).collect();
+    let mount_paths: BTreeSet<&str> = mounts.iter().map(|mount| mount.mount_path.as_str()).collect();
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for (i, device) in items(&container.volume_devices).iter().enumerate() {
         let (at_name, at_path) = (list.index(i).child("name"), list.index(i).child("devicePath"));
@@ -119,10 +123,10 @@ pub(super) fn devices(
         } else {
             paths.insert(path);
         }
-        if mounts.iter().any(|mount| mount.name == name) {
+        if mount_names.contains(name) {
             errors.invalid(&at_name, name, "must not already exist in volumeMounts");
         }
-        if mounts.iter().any(|mount| mount.mount_path == path) {
+        if mount_paths.contains(path) {
             errors.invalid(&at_path, path, "must not already exist as a path in volumeMounts");
         }
         if !name.is_empty() {

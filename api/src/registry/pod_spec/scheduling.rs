@@ -1,6 +1,6 @@
 //! Validation of scheduling constraints: tolerations, affinity, topology spread, scheduling gates.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1 as api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -139,6 +139,7 @@ fn label_keys(term: &api::PodAffinityTerm, path: &Path, errors: &mut FieldErrors
     if let Some(selector) = &term.label_selector {
         given_twice(selector, matching, path, errors);
     }
+    let differing: BTreeSet<&String> = differing.iter().collect();
     for (i, key) in matching.iter().enumerate() {
         if differing.contains(key) {
             let text = "exists in both matchLabelKeys and mismatchLabelKeys";
@@ -152,9 +153,13 @@ fn label_keys(term: &api::PodAffinityTerm, path: &Path, errors: &mut FieldErrors
 fn given_twice(selector: &LabelSelector, keys: &[String], path: &Path, errors: &mut FieldErrors) {
     let mut seen: BTreeSet<&str> =
         selector.match_labels.iter().flatten().map(|(key, _)| key.as_str()).collect();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for (i, key) in keys.iter().enumerate() {
+        places.entry(key).or_insert(i);
+    }
     for expression in items(&selector.match_expressions) {
         let again = !seen.insert(&expression.key);
-        if let Some(i) = keys.iter().position(|key| *key == expression.key)
+        if let Some(&i) = places.get(expression.key.as_str())
             && again
         {
             let text = "exists in both matchLabelKeys and labelSelector";
@@ -165,6 +170,12 @@ fn given_twice(selector: &LabelSelector, keys: &[String], path: &Path, errors: &
 
 /// Topology spread constraints.
 pub(super) fn spread(constraints: &[api::TopologySpreadConstraint], path: &Path, errors: &mut FieldErrors) {
+    let pair =
+        |one: &api::TopologySpreadConstraint| (one.topology_key.clone(), one.when_unsatisfiable.clone());
+    let mut last: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for (i, constraint) in constraints.iter().enumerate() {
+        last.insert(pair(constraint), i);
+    }
     for (i, constraint) in constraints.iter().enumerate() {
         let path = path.index(i);
         if constraint.max_skew <= 0 {
@@ -176,10 +187,7 @@ pub(super) fn spread(constraints: &[api::TopologySpreadConstraint], path: &Path,
         let action = constraint.when_unsatisfiable.as_str();
         let actions = ["DoNotSchedule", "ScheduleAnyway"];
         checks::one_of(errors, &path.child("whenUnsatisfiable"), Some(action), &actions);
-        let repeated = constraints[i + 1..]
-            .iter()
-            .any(|later| later.topology_key == constraint.topology_key && later.when_unsatisfiable == action);
-        if repeated {
+        if last.get(&pair(constraint)).is_some_and(|last| *last > i) {
             let pair = format!("{{{}, {action}}}", constraint.topology_key);
             errors.duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), pair);
         }

@@ -2,6 +2,8 @@
 //!
 //! Upstream: pkg/printers/internalversion, `printPod`.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as api;
 use serde_json::{Value, json};
@@ -74,7 +76,10 @@ fn gates(pod: &api::Pod) -> String {
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    let open = gates.iter().filter(|gate| is_true(pod, &gate.condition_type)).count();
+    let is_true = |condition: &&api::PodCondition| condition.status == "True";
+    let true_types: BTreeSet<&str> =
+        conditions(pod).iter().filter(is_true).map(|condition| condition.type_.as_str()).collect();
+    let open = gates.iter().filter(|gate| true_types.contains(gate.condition_type.as_str())).count();
     format!("{open}/{}", gates.len())
 }
 
@@ -93,11 +98,11 @@ fn summarize(pod: &api::Pod) -> Summary {
     let phase = status.phase.as_deref().unwrap_or_default();
     let pod_reason = status.reason.as_deref().unwrap_or_default();
     let init_containers = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
-    let is_sidecar = |name: &str| {
-        init_containers
-            .iter()
-            .any(|container| container.name == name && container.restart_policy.as_deref() == Some("Always"))
-    };
+    let restarting: BTreeSet<&str> = (init_containers.iter())
+        .filter(|container| container.restart_policy.as_deref() == Some("Always"))
+        .map(|container| container.name.as_str())
+        .collect();
+    let is_sidecar = |name: &str| restarting.contains(name);
     let sidecars = init_containers.iter().filter(|container| is_sidecar(&container.name)).count();
     let mut summary = Summary {
         status: cells::or(pod_reason, phase).to_owned(),

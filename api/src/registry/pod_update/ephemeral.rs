@@ -1,6 +1,8 @@
 //! `/ephemeralcontainers`: containers for debugging a running pod. They can be added, but not
 //! removed.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{MIRROR, validate_annotation_changes};
@@ -26,10 +28,14 @@ pub(in crate::registry) fn validate(pod: &Object, old: &Object, errors: &mut Fie
         return;
     }
     let path = Path::new("spec.ephemeralContainers");
+    let mut by_name: BTreeMap<Option<&str>, &Value> = BTreeMap::new();
+    for one in containers(pod) {
+        by_name.entry(one.get("name").and_then(Value::as_str)).or_insert(one);
+    }
     for before in containers(old) {
         let name = before.get("name").and_then(Value::as_str).unwrap_or_default();
         // The order of the list is not significant: patches insert new containers at the front.
-        match containers(pod).find(|one| one.get("name") == before.get("name")) {
+        match by_name.get(&before.get("name").and_then(Value::as_str)).copied() {
             None => {
                 let text = format!("existing ephemeral containers {name:?} may not be removed\n");
                 errors.forbidden(&path, &text);

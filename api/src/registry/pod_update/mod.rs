@@ -8,6 +8,8 @@ mod parts;
 pub(super) mod resize;
 mod status;
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1 as api;
 use serde_json::{Map, Value, json};
 
@@ -155,11 +157,13 @@ fn deadline(new: &api::PodSpec, old: &api::PodSpec, path: &Path, errors: &mut Fi
 /// Tolerations may be added; in existing ones only the seconds may change.
 fn tolerations(new: &api::PodSpec, old: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     let tolerations = new.tolerations.clone().unwrap_or_default();
-    let without_seconds =
-        |toleration: &api::Toleration| api::Toleration { toleration_seconds: None, ..toleration.clone() };
-    let known: Vec<api::Toleration> = tolerations.iter().map(without_seconds).collect();
+    // Everything but the seconds.
+    fn identity(one: &api::Toleration) -> [Option<&str>; 4] {
+        [&one.key, &one.operator, &one.value, &one.effect].map(Option::as_deref)
+    }
+    let known: BTreeSet<[Option<&str>; 4]> = tolerations.iter().map(identity).collect();
     for before in old.tolerations.iter().flatten() {
-        if !known.contains(&without_seconds(before)) {
+        if !known.contains(&identity(before)) {
             let text = "existing toleration can not be modified except its tolerationSeconds";
             errors.forbidden(path, text);
             return;
@@ -170,8 +174,10 @@ fn tolerations(new: &api::PodSpec, old: &api::PodSpec, path: &Path, errors: &mut
 
 /// Scheduling gates may only be removed.
 fn gates(new: &api::PodSpec, old: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
+    let known: BTreeSet<&str> =
+        old.scheduling_gates.iter().flatten().map(|gate| gate.name.as_str()).collect();
     for (i, gate) in new.scheduling_gates.iter().flatten().enumerate() {
-        if !old.scheduling_gates.iter().flatten().any(|before| before.name == gate.name) {
+        if !known.contains(gate.name.as_str()) {
             let text = format!("only deletion is allowed, but found new scheduling gate '{}'", gate.name);
             errors.forbidden(&path.index(i).child("name"), &text);
         }

@@ -38,10 +38,11 @@ pub(in crate::registry) fn validate_status(pod: &Object, old_pod: &Object, error
     checks::immutable(errors, &path.child("qosClass"), class(pod).as_ref(), class(old_pod).as_ref());
 
     let policy = old_spec.restart_policy.as_deref().unwrap_or("Always");
-    let restarts = |name: &str| {
-        let mut init = old_spec.init_containers.iter().flatten();
-        init.any(|container| container.name == name && container.restart_policy.as_deref() == Some("Always"))
-    };
+    let restarting: BTreeSet<&str> = (old_spec.init_containers.iter().flatten())
+        .filter(|container| container.restart_policy.as_deref() == Some("Always"))
+        .map(|container| container.name.as_str())
+        .collect();
+    let restarts = |name: &str| restarting.contains(name);
     for (field, new, old, policy, may_restart) in [
         ("containerStatuses", &status.container_statuses, &old_status.container_statuses, policy, false),
         (
@@ -126,8 +127,9 @@ fn addresses(pod: &Object, field: &str, errors: &mut FieldErrors) {
         let shown = Value::Array(addresses.iter().map(|ip| json!({ "IP": ip })).collect());
         errors.invalid(&path, shown, "may specify no more than one IP for each IP family");
     }
+    let mut seen = BTreeSet::new();
     for (i, address) in addresses.iter().enumerate() {
-        if addresses[..i].contains(address) {
+        if !seen.insert(address) {
             errors.duplicate(&path.index(i), json!({ "IP": address }));
         }
     }

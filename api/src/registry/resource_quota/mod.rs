@@ -169,10 +169,16 @@ fn scopes(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     let scopes: Vec<&str> = items(spec, "scopes").iter().filter_map(Value::as_str).collect();
     let shown = || spec.get("scopes").cloned().unwrap_or_default();
     for scope in &scopes {
+        if errors.is_full() {
+            return;
+        }
         if !SCOPES.contains(scope) {
             errors.invalid(&path, shown(), "unsupported scope");
         }
         for _ in misfits(spec, scope) {
+            if errors.is_full() {
+                return;
+            }
             errors.invalid(&path, shown(), "unsupported scope applied to resource");
         }
     }

@@ -161,10 +161,11 @@ pub fn cluster_ips(service: &Object, errors: &mut FieldErrors) {
         _ => {}
     }
     let families: Vec<&str> = texts(service, "ipFamilies").collect();
+    let mut seen = BTreeSet::new();
     for (i, family) in families.iter().enumerate() {
         let path = spec.child("ipFamilies").index(i);
         checks::one_of(errors, &path, Some(family), &FAMILIES);
-        if families[..i].contains(family) {
+        if !seen.insert(family) {
             errors.duplicate(&path, *family);
         }
     }
@@ -329,6 +330,9 @@ fn set_once(service: &Object, old: &Object, name: &str, errors: &mut FieldErrors
         return errors.invalid(&path.index(0), json!(new), &format!("primary {what} can not be unset"));
     }
     for (i, _) in old.iter().zip(&new).enumerate().filter(|(_, (old, new))| old != new) {
+        if errors.is_full() {
+            return;
+        }
         errors.invalid(&path.index(i), json!(new), SET_ONCE);
     }
     if new.len() < old.len() && service.str_at(&["spec", "ipFamilyPolicy"]) != "SingleStack" {

@@ -154,14 +154,21 @@ fn topologies_of(class: &Object) -> &[Value] {
 fn topologies(terms: &[Value], errors: &mut FieldErrors) {
     // Upstream compares each term with as many empty ones as there are terms, and with the previous
     // ones, so an empty term counts as a duplicate.
-    let mut seen = vec![BTreeMap::new(); terms.len()];
+    let mut seen = BTreeMap::from([(BTreeMap::new(), terms.len())]);
     for (i, term) in terms.iter().enumerate() {
+        if errors.is_full() {
+            return;
+        }
         let path = Path::new("allowedTopologies").index(i).child("matchLabelExpressions");
         let term = topology(items(term, "matchLabelExpressions"), &path, errors);
-        for _ in seen.iter().filter(|other| **other == term) {
+        let count = seen.entry(term).or_default();
+        for _ in 0..(*count).min(terms.len()) {
+            if errors.is_full() {
+                return;
+            }
             errors.duplicate(&path, "");
         }
-        seen.push(term);
+        *count += 1;
     }
 }
 

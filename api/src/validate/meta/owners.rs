@@ -10,7 +10,12 @@ const MEMBERS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "
 /// The owners of an object. As in upstream, paths do not include the index of the owner.
 pub(super) fn validate(owners: &[Value], path: &Path, errors: &mut FieldErrors) {
     let mut controller: Option<String> = None;
+    // Written for the first error: each error shows all owners.
+    let mut all: Option<String> = None;
     for owner in owners {
+        if errors.is_full() {
+            return;
+        }
         validate_one(owner, path, errors);
         if owner.get("controller") != Some(&Value::Bool(true)) {
             continue;
@@ -20,7 +25,9 @@ pub(super) fn validate(owners: &[Value], path: &Path, errors: &mut FieldErrors) 
             None => controller = Some(name),
             Some(first) => errors.invalid_shown(
                 path,
-                &format!("[{}]", owners.iter().map(shown).collect::<Vec<_>>().join(",")),
+                all.get_or_insert_with(|| {
+                    format!("[{}]", owners.iter().map(shown).collect::<Vec<_>>().join(","))
+                }),
                 &format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for \
                      {first} and {name}"
