@@ -9,6 +9,8 @@ mod cluster_role;
 mod conditions;
 mod config_map;
 mod controller_revision;
+#[cfg(test)]
+mod cost_tests;
 mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
