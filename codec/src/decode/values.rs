@@ -6,7 +6,7 @@ use orlop_apimachinery::steps::{OutOfSteps, Steps};
 /// Maximum weight of a document. Objects that a client would write have about 20 bytes for each value, so a body of
 /// 3 MiB weighs less than half of this.
 const MAX_WEIGHT: u64 = 500_000;
-/// The weight of an object; that of any other value is 1.
+/// The weight of an object with members; that of any other value is 1.
 const OBJECT: usize = 8;
 
 /// The weight that a document may still have.
@@ -47,8 +47,9 @@ pub(crate) fn check_json(text: &[u8]) -> Result<(), String> {
         match byte {
             b'"' => in_string = !in_string,
             b'\\' if in_string => drop(bytes.next()),
-            b'{' if !in_string => budget.object()?,
-            b',' | b'[' if !in_string => budget.value()?,
+            // An empty object takes no memory of its own.
+            b'{' if !in_string && bytes.as_slice().first() != Some(&b'}') => budget.object()?,
+            b',' | b'[' | b'{' if !in_string => budget.value()?,
             _ => {}
         }
     }
@@ -66,8 +67,9 @@ mod tests {
         for (case, text, fits) in [
             ("numbers", list("0,", limit - 1), true),
             ("more numbers", list("0,", limit), false),
-            ("objects", list("{},", limit / (OBJECT + 1) - 1), true),
-            ("more objects", list("{},", limit / OBJECT), false),
+            ("objects", list("{\"\":0},", limit / (OBJECT + 1) - 1), true),
+            ("more objects", list("{\"\":0},", limit / OBJECT), false),
+            ("empty objects", list("{},", limit / 2 - 1), true),
             ("text", format!("\"{}\"", ",{".repeat(limit)), true),
             ("text with quotes", format!("\"{}\"", "\\\",".repeat(limit)), true),
         ] {

@@ -275,10 +275,9 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         ty: &'static StructType,
         inner: &'static Shape,
     ) -> Result<Map<String, Value>, SyntaxError> {
-        self.budget.object().map_err(SyntaxError)?;
         let mut members = Map::new();
         while let Some(key) = self.source.key()? {
-            self.budget.value().map_err(SyntaxError)?;
+            self.member_of(&members)?;
             let value = match self.source.value()? {
                 Token::Null => self.zero_value(inner)?,
                 token => {
@@ -320,6 +319,12 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         Ok(items)
     }
 
+    /// Accounts for another member of a map. A map without members takes no memory of its own.
+    fn member_of(&self, members: &Map<String, Value>) -> Result<(), SyntaxError> {
+        let more = if members.is_empty() { self.budget.object() } else { Ok(()) };
+        more.and_then(|()| self.budget.value()).map_err(SyntaxError)
+    }
+
     /// The value that replaces a `null` in a list or map.
     fn zero_value(&self, shape: &Shape) -> Result<Value, SyntaxError> {
         let value = zero_value(shape);
@@ -356,10 +361,9 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
                 Value::Array(items)
             }
             Token::Object => {
-                self.budget.object().map_err(SyntaxError)?;
                 let mut members = Map::new();
                 while let Some(key) = self.source.key()? {
-                    self.budget.value().map_err(SyntaxError)?;
+                    self.member_of(&members)?;
                     let token = self.source.value()?;
                     members.insert(key.into_owned(), self.free(token, depth + 1)?);
                 }
