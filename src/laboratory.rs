@@ -17,7 +17,7 @@ pub(crate) struct Wiring;
 
 impl orlop_lab::Plane for Wiring {
     fn stop_on_signal(&self) -> io::Result<CancellationToken> {
-        shutdown::on_signal()
+        shutdown::on_signal(shutdown::WITHOUT_REQUESTS)
     }
 
     fn serve(

@@ -1,38 +1,77 @@
-//! Handles stop signals.
+//! Handles stop signals, on a thread of its own, so that they work whatever the other threads compute.
 //!
 //! The first SIGINT or SIGTERM shuts the process down cleanly. A second one ends the process immediately, with
-//! the conventional exit code: 128 plus the number of the signal.
+//! the conventional exit code: 128 plus the number of the signal. A shutdown that takes too long ends in the same way.
+//! SIGHUP is ignored: its default action would cut all requests, for example when a terminal is closed.
+
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that the first signal cancels. The second signal ends the process.
-pub(crate) fn on_signal() -> std::io::Result<CancellationToken> {
-    let mut interrupts = signal(SignalKind::interrupt())?;
-    let mut terminations = signal(SignalKind::terminate())?;
+/// How long the parts of a process that serve no requests may take to stop: controllers, node agents, the store.
+pub(crate) const WITHOUT_REQUESTS: Duration = Duration::from_secs(30);
+
+/// Returns a token that the first signal cancels. The second signal ends the process, and so does a shutdown that takes
+/// longer than `limit`.
+///
+/// # Errors
+/// The signals cannot be handled, or the system has no thread left.
+pub(crate) fn on_signal(limit: Duration) -> std::io::Result<CancellationToken> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // Registered here, so that no signal is lost before the thread runs.
+    let context = runtime.enter();
+    let interrupts = signal(SignalKind::interrupt())?;
+    let terminations = signal(SignalKind::terminate())?;
+    let hangups = signal(SignalKind::hangup())?;
+    drop(context);
     let stop = CancellationToken::new();
+    let signals = Signals { interrupts, terminations, hangups };
     let asked = stop.clone();
-    tokio::spawn(async move {
-        let first = next(&mut interrupts, &mut terminations).await;
-        tracing::info!("{} received, stopping; send it again to exit immediately", first.name);
-        asked.cancel();
-        let second = next(&mut interrupts, &mut terminations).await;
-        tracing::warn!("{} received again, exiting immediately", second.name);
-        // Acknowledged writes are on the disk already, so nothing is lost.
-        std::process::exit(second.exit_code);
-    });
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || runtime.block_on(signals.handle(&asked, limit)))?;
     Ok(stop)
 }
 
-/// A received signal.
-struct Came {
+struct Signals {
+    interrupts: Signal,
+    terminations: Signal,
+    hangups: Signal,
+}
+
+/// A signal that stops the process.
+struct StopSignal {
     name: &'static str,
     exit_code: i32,
 }
 
-async fn next(interrupts: &mut Signal, terminations: &mut Signal) -> Came {
-    tokio::select! {
-        _ = interrupts.recv() => Came { name: "SIGINT", exit_code: 130 },
-        _ = terminations.recv() => Came { name: "SIGTERM", exit_code: 143 },
+impl Signals {
+    async fn handle(mut self, stop: &CancellationToken, limit: Duration) {
+        let first = self.next().await;
+        tracing::info!("{} received, stopping; send it again to exit immediately", first.name);
+        stop.cancel();
+        let exit_code = match tokio::time::timeout(limit, self.next()).await {
+            Ok(second) => {
+                tracing::warn!("{} received again, exiting immediately", second.name);
+                second.exit_code
+            }
+            Err(_) => {
+                tracing::warn!("the shutdown takes longer than {} s, exiting immediately", limit.as_secs());
+                first.exit_code
+            }
+        };
+        // Acknowledged writes are on the disk already, so nothing is lost.
+        std::process::exit(exit_code);
+    }
+
+    async fn next(&mut self) -> StopSignal {
+        loop {
+            tokio::select! {
+                _ = self.interrupts.recv() => return StopSignal { name: "SIGINT", exit_code: 130 },
+                _ = self.terminations.recv() => return StopSignal { name: "SIGTERM", exit_code: 143 },
+                _ = self.hangups.recv() => tracing::info!("SIGHUP received and ignored"),
+            }
+        }
     }
 }

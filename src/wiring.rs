@@ -7,6 +7,7 @@
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use orlop_apiserver::authentication::in_process;
 use orlop_apiserver::insight::replay::{HeldClock, ReplayError, replay};
@@ -69,7 +70,14 @@ type Store = Arc<dyn Kv<Projection>>;
 
 /// Runs the parts of a role until a stop signal.
 pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
-    let stop = shutdown::on_signal().map_err(RunError::Signals)?;
+    let requests = match role {
+        Role::Serve(server, ..) | Role::Apiserver(server) => {
+            server.listen.shutdown_delay.saturating_add(server.listen.shutdown_grace)
+        }
+        Role::Node(..) | Role::Controller(..) | Role::CsiHostpath(_) => Duration::ZERO,
+    };
+    let limit = requests.saturating_add(shutdown::WITHOUT_REQUESTS);
+    let stop = shutdown::on_signal(limit).map_err(RunError::Signals)?;
     match role {
         Role::Serve(server, loops, nodes) => serve(server, Some(loops), nodes, stop, |_, _| {}).await,
         Role::Apiserver(server) => serve(server, None, &Nodes::default(), stop, |_, _| {}).await,
@@ -166,7 +174,7 @@ pub(crate) async fn serve(
         let controllers = controllers.finish().await;
         let agents = agents.finish().await;
         explainer.forget();
-        handle.graceful_shutdown(Some(config.api.request_timeout));
+        handle.graceful_shutdown(Some(listen.shutdown_grace));
         server.drain().await;
         let serving = serving.finish().await;
         // Stopped last: a snapshot in progress needs only the store, and no other part waits for it.

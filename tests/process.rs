@@ -76,6 +76,18 @@ async fn second_signal_exits_immediately() {
 }
 
 #[tokio::test]
+async fn hangup_is_ignored() {
+    let mut plane = Plane::of(Layout::ServerAlone).start().await;
+    plane.server().signal(Signal::HUP);
+    crate::harness::wait::until("the log reports the signal", async || {
+        let log = plane.server().log();
+        if log.contains("SIGHUP received and ignored") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    assert_eq!(plane.http().get("/livez").await.code, 200);
+}
+
+#[tokio::test]
 async fn startup_prints_the_address_and_a_kubectl_command() {
     let mut plane = Plane::start().await;
     let url = plane.url();

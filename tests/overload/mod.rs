@@ -10,6 +10,7 @@ mod in_flight;
 mod raw;
 mod slow;
 mod watchers;
+mod worst;
 
 use serde_json::json;
 

@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
@@ -115,6 +116,20 @@ async fn unread_answer_closes_the_connection() {
     let mut slow = Raw::connect(&plane).await;
     slow.get(CONFIG_MAPS).await;
     assert!(slow.answer().await.text.len() > 8 << 20);
+}
+
+/// A list that is requested but not read does not delay the end of the process beyond `--shutdown-grace`.
+#[tokio::test]
+async fn unread_answer_does_not_delay_shutdown() {
+    let mut plane = server(&["--shutdown-grace", "1s"]).await;
+    let http = plane.http();
+    fill(&http, 8).await;
+    let mut client = Raw::narrow(&plane).await;
+    client.get(CONFIG_MAPS).await;
+    until_figure(&http, READS, 1).await;
+    plane.server().signal(Signal::TERM);
+    assert_eq!(plane.server().exit_code().await, 0);
+    drop(client);
 }
 
 #[tokio::test]

@@ -39,6 +39,10 @@ pub(crate) struct ListenArgs {
     /// How long the server still accepts requests after a stop signal, while /readyz fails
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) shutdown_delay_duration: Duration,
+    /// How long requests in progress may take after a stop signal and that delay; the server then closes their
+    /// connections
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::duration)]
+    pub(crate) shutdown_grace: Duration,
     /// Maximum number of concurrent connections, within the limit of open files; 0 is unlimited
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub(crate) max_connections: usize,

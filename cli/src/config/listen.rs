@@ -32,6 +32,8 @@ pub struct ListenConfig {
     pub max_connections: usize,
     /// How long requests are still accepted after a stop signal.
     pub shutdown_delay: Duration,
+    /// How long requests in progress may take after that.
+    pub shutdown_grace: Duration,
 }
 
 /// The server's certificate and its key.
@@ -97,6 +99,7 @@ impl ListenConfig {
             write_timeout: args.write_timeout,
             max_connections: args.max_connections,
             shutdown_delay: args.shutdown_delay_duration,
+            shutdown_grace: args.shutdown_grace,
         })
     }
 

@@ -1,0 +1,185 @@
+//! The worst requests: each is small enough to be read, and would take minutes or gigabytes if its cost grew faster than its
+//! size. While one is processed, health checks and the renewal of a Lease are answered.
+
+use std::time::{Duration, Instant};
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use super::{CONFIG_MAPS, server};
+use crate::harness::http::Http;
+use crate::harness::plane::Plane;
+
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+const VOLUMES: &str = "/api/v1/persistentvolumes";
+
+/// A request.
+struct Worst {
+    name: &'static str,
+    method: Method,
+    path: String,
+    /// Content-Type of the body, or Accept of a request without a body.
+    media: &'static str,
+    body: String,
+    /// The allowed codes of the response.
+    codes: &'static [u16],
+}
+
+fn numbered(count: usize, prefix: &str) -> Vec<String> {
+    (0..count).map(|n| format!("{prefix}{n:06}")).collect()
+}
+
+/// A volume with a member of its spec, many times.
+fn volume(member: &str) -> String {
+    let repeated = member.repeat(140_000);
+    format!(
+        r#"{{"apiVersion":"v1","kind":"PersistentVolume","metadata":{{"name":"v"}},"spec":{{{repeated}
+        "capacity":{{"storage":"1Gi"}},"accessModes":["ReadWriteOnce"],"hostPath":{{"path":"/tmp/v"}}}}}}"#
+    )
+}
+
+/// A patch of the ConfigMap `long`, which has 60,000 finalizers.
+fn patch(name: &'static str, media: &'static str, body: &Value, codes: &'static [u16]) -> Worst {
+    let path = format!("{CONFIG_MAPS}/long?dryRun=All&fieldManager=other&force=true");
+    let path = if media == APPLY { path } else { path.replace("&force=true", "") };
+    Worst { name, method: Method::PATCH, path, media, body: body.to_string(), codes }
+}
+
+fn create(name: &'static str, path: &str, body: String, codes: &'static [u16]) -> Worst {
+    Worst { name, method: Method::POST, path: path.to_owned(), media: "application/json", body, codes }
+}
+
+fn worst_requests() -> Vec<Worst> {
+    let reversed: Vec<String> = numbered(45_000, "a/n").into_iter().rev().collect();
+    let mut at_the_front = vec![json!({"op": "add", "path": "/x", "value": vec![0; 250_000]})];
+    at_the_front.extend(vec![json!({"op": "add", "path": "/x/0", "value": 1}); 9_999]);
+    let owner = |n: usize| json!({"apiVersion": "v1", "kind": "A", "name": "a", "uid": n.to_string(), "controller": true});
+    let owners: Vec<Value> = (0..30_000).map(owner).collect();
+    let containers = "{},".repeat(900_000);
+    let selector = numbered(7_000, "!k").join(",");
+    let long_key = format!("{{\"data\":{{\"{}\":[{}0]}}}}", "k".repeat(1_500_000), "0,".repeat(200_000));
+    vec![
+        create("repeated null source", VOLUMES, volume("\"nfs\":null,"), &[201, 409]),
+        create("repeated null name", VOLUMES, volume("\"volumeMode\":null,"), &[201, 409]),
+        create(
+            "owners",
+            CONFIG_MAPS,
+            json!({"metadata": {"name": "o", "ownerReferences": owners}}).to_string(),
+            &[422],
+        ),
+        create(
+            "empty containers",
+            "/api/v1/namespaces/default/pods",
+            format!("{{\"metadata\":{{\"name\":\"p\"}},\"spec\":{{\"containers\":[{containers}{{}}]}}}}"),
+            &[400],
+        ),
+        create("values below a long key", CONFIG_MAPS, long_key, &[400, 422]),
+        patch(
+            "deletions from a list",
+            STRATEGIC,
+            &json!({"metadata": {"$deleteFromPrimitiveList/finalizers": numbered(72_000, "a/n")}}),
+            &[200],
+        ),
+        patch(
+            "additions to a list",
+            STRATEGIC,
+            &json!({"metadata": {"finalizers": numbered(60_000, "a/m")}}),
+            &[200],
+        ),
+        patch(
+            "reversed list",
+            APPLY,
+            &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "long", "finalizers": reversed}}),
+            &[200],
+        ),
+        patch("insertions at the front", JSON_PATCH, &Value::Array(at_the_front), &[413]),
+        Worst {
+            name: "printer column",
+            method: Method::GET,
+            path: "/apis/example.com/v1/namespaces/default/deeps".to_owned(),
+            media: TABLE,
+            body: String::new(),
+            codes: &[200],
+        },
+        Worst {
+            name: "label selector",
+            method: Method::GET,
+            path: format!("{CONFIG_MAPS}?labelSelector={selector}"),
+            media: "application/json",
+            body: String::new(),
+            codes: &[200],
+        },
+    ]
+}
+
+/// A custom kind whose column takes a number of steps that is exponential in its parts, with one object.
+async fn create_deep_kind(http: &Http) {
+    let definition = json!({"metadata": {"name": "deeps.example.com"}, "spec": {
+        "group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "deeps", "singular": "deep", "kind": "Deep", "listKind": "DeepList"},
+        "versions": [{"name": "v1", "served": true, "storage": true,
+            "additionalPrinterColumns": [{"name": "X", "type": "string", "jsonPath": format!("{}..z", "..a".repeat(10))}],
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    http.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
+    let mut deep = json!({"b": 1});
+    for _ in 0..80 {
+        deep = json!({"a": deep});
+    }
+    let object =
+        json!({"apiVersion": "example.com/v1", "kind": "Deep", "metadata": {"name": "d"}, "deep": deep});
+    let path = "/apis/example.com/v1/namespaces/default/deeps";
+    http.until("/apis/example.com/v1", "served", |found| found["resources"].is_array()).await;
+    http.create(path, &object).await;
+}
+
+/// Renews a Lease and asks for the server's health until the token is cancelled. Returns how often, and the longest time.
+async fn other_clients(http: Http, ended: tokio_util::sync::CancellationToken) -> (usize, Duration) {
+    let (mut count, mut longest) = (0, Duration::ZERO);
+    while !ended.is_cancelled() {
+        let started = Instant::now();
+        assert_eq!(http.get("/livez").await.code, 200);
+        longest = longest.max(started.elapsed());
+        let started = Instant::now();
+        let renewal = json!({"metadata": {"name": "l"}, "spec": {"leaseTransitions": count}});
+        assert!(matches!(http.patch(&format!("{LEASES}/l"), &renewal).await.code, 200 | 201));
+        longest = longest.max(started.elapsed());
+        count += 1;
+    }
+    (count, longest)
+}
+
+async fn attack(plane: &Plane, worst: &Worst) -> Duration {
+    let http = plane.http();
+    let ended = tokio_util::sync::CancellationToken::new();
+    let others = tokio::spawn(other_clients(plane.http(), ended.clone()));
+    let header = if worst.body.is_empty() { "accept" } else { "content-type" };
+    let body = worst.body.clone().into_bytes();
+    let started = Instant::now();
+    let answer = http.send(worst.method.clone(), &worst.path, &[(header, worst.media)], body).await;
+    let took = started.elapsed();
+    ended.cancel();
+    let (count, longest) = others.await.unwrap();
+    println!(
+        "{}: {} after {took:?}; {count} rounds of others, the longest request {longest:?}",
+        worst.name, answer.code
+    );
+    assert!(worst.codes.contains(&answer.code), "{}: {}", worst.name, answer.text());
+    took
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn worst_requests_are_answered_beside_others() {
+    let plane = server(&[]).await;
+    let http = plane.http();
+    http.create(LEASES, &json!({"metadata": {"name": "l"}, "spec": {}})).await;
+    let long = json!({"metadata": {"name": "long", "finalizers": numbered(60_000, "a/n")}});
+    http.create(CONFIG_MAPS, &long).await;
+    create_deep_kind(&http).await;
+    for worst in worst_requests() {
+        attack(&plane, &worst).await;
+    }
+}
