@@ -38,6 +38,7 @@ mod provision;
 mod quota;
 mod recycle;
 mod schedule;
+mod secrets;
 mod snapshot;
 mod snapshots_and_resize;
 mod story;

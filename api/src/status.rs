@@ -244,6 +244,12 @@ impl ApiError {
         Self::new(429, "TooManyRequests", message).with(Details { retry_after_seconds, ..details })
     }
 
+    /// Whether the message describes a failure of the server. The messages of other errors are upstream's and may quote
+    /// the request, so they must not be logged.
+    pub fn is_internal(&self) -> bool {
+        self.code >= 500 && !self.reason.is_empty()
+    }
+
     /// 500 with upstream's prefix and a cause.
     pub fn internal(error: impl std::fmt::Display) -> Self {
         let cause = Cause { reason: "", message: error.to_string(), field: String::new() };

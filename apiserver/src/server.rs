@@ -19,7 +19,7 @@ use crate::custom::{Kinds, crd_controller};
 use crate::encode::{COMPRESS_ABOVE, LongBody};
 use crate::handler;
 use crate::limits::Limits;
-use crate::limits::compute::{self, Compute};
+use crate::limits::compute::Compute;
 use crate::limits::connection::Connections;
 use crate::metrics::Metrics;
 use crate::namespace_locks::NamespaceLocks;
@@ -128,7 +128,7 @@ impl Server {
             .fallback(any(handler::resource))
             .method_not_allowed_fallback(handler::method_not_allowed)
             .layer(compress)
-            .layer(axum::middleware::from_fn_with_state(self.inner.clone(), compute::drive_bodies))
+            .layer(axum::middleware::from_fn_with_state(self.inner.clone(), routes::offload::bodies))
             .with_state(self.inner.clone());
         let limits = self.inner.limits.clone();
         limits.protect(router).layer(axum::middleware::from_fn_with_state(self.inner.clone(), handler::frame))

@@ -34,6 +34,11 @@ pub struct Names {
 }
 
 impl Names {
+    /// Whether these are the names of Secrets, whose values appear in no error and no log.
+    pub fn is_secret(&self) -> bool {
+        self.group.is_empty() && self.plural == "secrets"
+    }
+
     /// `v1`, or `storage.k8s.io/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {

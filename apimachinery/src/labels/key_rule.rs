@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Operator, Requirement};
+use super::requirement::{Operator, Requirement};
 
 /// What the label of one key must be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Parser for label selectors. The error texts are upstream's (apimachinery `pkg/labels`).
 
-use super::{Operator, Requirement};
+use super::requirement::{self, Operator, Requirement};
 
 /// A token of a selector. The text of a keyword may also be a key or a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
         tokens.next();
     }
     let key = word(tokens)?;
-    super::check_key("<nil>", key)?;
+    requirement::check_key("<nil>", key)?;
     if negated {
         return Requirement::new(key, Operator::DoesNotExist, Vec::new());
     }

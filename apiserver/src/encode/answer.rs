@@ -1,5 +1,6 @@
 //! HTTP responses: one object, an error or a Status, with warnings, in the negotiated form.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -147,12 +148,8 @@ const WARNING_CUT: usize = 256;
 
 /// Adds one `Warning` header per distinct text, within upstream's budget.
 pub(crate) fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
-    let mut texts: Vec<&String> = Vec::new();
-    for warning in warnings {
-        if !texts.contains(&warning) {
-            texts.push(warning);
-        }
-    }
+    let mut seen = HashSet::new();
+    let texts: Vec<&String> = warnings.iter().filter(|warning| seen.insert(*warning)).collect();
     let total: usize = texts.iter().map(|text| text.chars().count()).sum();
     let mut left = WARNINGS_BUDGET;
     for text in texts {

@@ -61,7 +61,7 @@ fn patched(data: &[u8], form: PatchKind) {
             bodies::is_settled(kind, &object, size);
         }
         Err(why) => {
-            let error = patch::unfit_result(form, &Value::Null, patch, &why);
+            let error = patch::unfit_result(form, &Value::Null, patch, false, &why);
             allowed::check(&error);
         }
     }

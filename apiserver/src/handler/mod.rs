@@ -132,7 +132,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         }
         Err(error) => {
             if error.code >= 500 {
-                tracing::warn!(path = parts.uri.path(), code = error.code, error = %error, "request failed");
+                log_failure(parts.uri.path(), &error);
             }
             let media = match error_media(accept.as_deref()) {
                 // As upstream, errors of custom resources have no protobuf form either.
@@ -152,6 +152,21 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         None => response,
     }
 }
+
+/// Logs a failed request. Only errors of the server itself have a text in the log: the messages of others are upstream's
+/// and quote the body, which may be a Secret.
+fn log_failure(path: &str, error: &ApiError) {
+    // Quoted, so that a path cannot begin a new line.
+    let path: String = path.chars().take(MAX_LOGGED_PATH).collect();
+    if error.is_internal() {
+        tracing::warn!(?path, code = error.code, error = ?error.to_string(), "request failed");
+    } else {
+        tracing::warn!(?path, code = error.code, "request failed");
+    }
+}
+
+/// Maximum length of a path in a log line, characters.
+const MAX_LOGGED_PATH: usize = 256;
 
 /// Processes a request up to its verb, to test bad paths and parameters.
 #[cfg(any(test, feature = "fuzzing"))]

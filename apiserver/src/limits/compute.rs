@@ -9,12 +9,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
 use axum::response::Response;
 use futures::FutureExt as _;
-use http::header;
-use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio_util::task::AbortOnDropHandle;
@@ -22,11 +18,6 @@ use tokio_util::task::AbortOnDropHandle;
 use super::fair_queue::{Bounds, Client};
 use super::inflight::Inflight;
 use super::{WAITING_PER_CLIENT, WAITING_PER_PERMIT, driven_body};
-use crate::encode::negotiate::error_media;
-use crate::encode::{LongBody, answer};
-use crate::exchange::header_text;
-use crate::insight::live;
-use crate::state::Inner;
 
 /// Requests that run at a time, for each thread: one computes while another waits for the store.
 const PLACES_PER_THREAD: usize = 2;
@@ -89,27 +80,13 @@ impl Compute {
     }
 }
 
-/// Runs the requests of a router on these threads.
-pub(crate) async fn offload(State(server): State<Arc<Inner>>, request: Request, next: Next) -> Response {
-    // A stream computes little at a time, and its timers belong to the threads that poll it.
-    if live::is_live(request.method(), request.uri().path(), &Query::parse(request.uri().query())) {
-        return next.run(request).await;
-    }
-    let client = request.extensions().get::<Client>().copied();
-    let accept = header_text(request.headers(), header::ACCEPT);
-    let response = server.compute.run(client, async move { Ok(next.run(request).await) }).await;
-    response.unwrap_or_else(|error| answer::error(&error, error_media(accept.as_deref()), false))
-}
-
-/// Computes the bodies of long and compressed responses on these threads.
-pub(crate) async fn drive_bodies(State(server): State<Arc<Inner>>, request: Request, next: Next) -> Response {
-    let response = next.run(request).await;
-    let is_long = response.extensions().get::<LongBody>().is_some();
-    match &server.compute.runtime {
-        Some(runtime) if is_long || response.headers().contains_key(header::CONTENT_ENCODING) => {
-            response.map(|body| driven_body::drive(runtime.handle(), body))
+impl Compute {
+    /// Computes the body of a response on these threads, as far as the client reads it.
+    pub(crate) fn drive(&self, response: Response) -> Response {
+        match &self.runtime {
+            Some(runtime) => response.map(|body| driven_body::drive(runtime.handle(), body)),
+            None => response,
         }
-        Some(_) | None => response,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod discovery;
 mod health;
+pub(crate) mod offload;
 mod openapi;
 mod openid;
 mod snapshot;
@@ -21,7 +22,6 @@ use crate::custom::Served;
 use crate::custom::documents::Documents;
 use crate::encode::answer;
 use crate::encode::negotiate::RequestedEncoding;
-use crate::limits::compute;
 use crate::state::Inner;
 
 /// The documents of the kinds that are currently served.
@@ -31,7 +31,7 @@ fn documents(served: &Served) -> &Documents {
 
 /// The router of the non-resource endpoints. Any other path falls through to the resources.
 pub(crate) fn router(server: &Arc<Inner>) -> Router<Arc<Inner>> {
-    let offload = || axum::middleware::from_fn_with_state(server.clone(), compute::offload);
+    let offload = || axum::middleware::from_fn_with_state(server.clone(), offload::requests);
     Router::new()
         .route("/", get(root))
         .merge(discovery::router())

@@ -1,6 +1,10 @@
 //! DELETE on a collection: deletes each selected object.
 
+use std::sync::Arc;
+
 use axum::response::Response;
+use futures::FutureExt as _;
+use orlop_store::Record;
 
 use crate::dispatch::key_names;
 use crate::encode::list;
@@ -15,20 +19,41 @@ use orlop_api::status::ApiError;
 /// object, so the number is limited.
 const SIDE_BY_SIDE: usize = 256;
 
+/// Maximum total size of the objects that are deleted concurrently, bytes. In memory an object takes several times
+/// its size.
+const BYTES_SIDE_BY_SIDE: usize = 4 << 20;
+
+/// Splits records into groups of at most [`SIDE_BY_SIDE`] records and, with more than one record,
+/// [`BYTES_SIDE_BY_SIDE`] bytes.
+fn groups<V>(mut records: &[Arc<Record<V>>]) -> impl Iterator<Item = &[Arc<Record<V>>]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |record: &&Arc<Record<V>>| {
+            bytes += record.value.len();
+            bytes <= BYTES_SIDE_BY_SIDE
+        };
+        let count = records.iter().take(SIDE_BY_SIDE).take_while(fits).count().max(1).min(records.len());
+        let (group, rest) = records.split_at(count);
+        records = rest;
+        (!group.is_empty()).then_some(group)
+    })
+}
+
 /// Deletes the selected objects and returns them as they were before.
 pub(crate) async fn delete_collection(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::List)?;
     let options = DeleteOptions::parse(request)?;
     let listed = select(request).await?;
     // Concurrent deletes share syncs, instead of one sync per object.
-    for group in listed.records.chunks(SIDE_BY_SIDE) {
+    for group in groups(&listed.records) {
         let deletes = group.iter().map(|record| {
             let (_, name) = key_names(request.kind(), record.key.as_str());
-            delete_named(request, name, &options)
+            // Only the result is kept, not the deleted object.
+            delete_named(request, name, &options).map(|result| result.map(drop))
         });
         for result in futures::future::join_all(deletes).await {
             match result {
-                Ok(_) => {}
+                Ok(()) => {}
                 // The object was removed or changed in the meantime: by another delete, or left for the next call.
                 Err(error) if error.code == 404 || error.code == 409 => {}
                 Err(error) => return Err(error),

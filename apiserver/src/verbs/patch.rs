@@ -100,7 +100,7 @@ pub(crate) fn patched(
     let rejected = |why: &str| {
         let again = patch::apply(patch_kind, versioned(names, old), body, ty);
         let result = again.map(|result| result.document).unwrap_or_default();
-        patch::unfit_result(patch_kind, &result, body, why)
+        patch::unfit_result(patch_kind, &result, body, names.is_secret(), why)
     };
     if !result.document.is_object() {
         return Err(rejected("the patch does not leave an object"));

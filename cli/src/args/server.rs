@@ -86,11 +86,10 @@ pub struct StoreArgs {
     /// Minimum time to keep old versions of objects, for watches and history
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = values::duration)]
     pub store_retention_age: Duration,
-    /// Minimum number of revisions to keep
+    /// Minimum number of revisions to keep, whatever their age
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub store_retention_revisions: u64,
-    /// Size in bytes above which old versions are removed before --store-retention-age, down to
-    /// --store-retention-revisions
+    /// Size in bytes above which old versions are removed, whatever their age and number
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     pub store_retention_bytes: u64,
     /// Free bytes on the disk below which the server accepts only deletes and updates that do not grow; below twice

@@ -67,9 +67,11 @@ pub fn apply(kind: PatchKind, document: Value, patch: &[u8], ty: TypeId) -> Resu
 }
 
 /// Returns a 422 for a patch result that does not fit the type or fails strict validation; `why` is the
-/// decoder's error. Like upstream, the message includes the result or, for strategic merge patches, the patch.
-pub fn unfit_result(kind: PatchKind, document: &Value, patch: &[u8], why: &str) -> ApiError {
+/// decoder's error. Like upstream, the message includes the result or, for strategic merge patches, the patch. Unlike
+/// upstream, it does not if the object is a Secret: clients log such messages.
+pub fn unfit_result(kind: PatchKind, document: &Value, patch: &[u8], is_secret: bool, why: &str) -> ApiError {
     let shown = match (kind, body::read(patch)) {
+        _ if is_secret => "(hidden)".to_owned(),
         (PatchKind::Strategic, Ok(patch)) => go_text::shown(&patch),
         (PatchKind::Strategic, Err(_)) => String::new(),
         (PatchKind::Json | PatchKind::Merge | PatchKind::Apply, _) => document.to_string(),
@@ -106,7 +108,7 @@ mod tests {
 
     #[test]
     fn unfit_result_error_shows_the_result_or_strategic_patch() {
-        let error = unfit_result(PatchKind::Merge, &json!({"a": 1}), b"{}", "why");
+        let error = unfit_result(PatchKind::Merge, &json!({"a": 1}), b"{}", false, "why");
         assert_eq!(error.message, " \"\" is invalid: patch: Invalid value: \"{\\\"a\\\":1}\": why");
         assert_eq!(
             error.to_status()["details"],
@@ -115,7 +117,11 @@ mod tests {
                 "message": "Invalid value: \"{\\\"a\\\":1}\": why",
             }]})
         );
-        let error = unfit_result(PatchKind::Strategic, &json!({}), br#"{"bogus":1}"#, "why");
+        for kind in [PatchKind::Merge, PatchKind::Json, PatchKind::Strategic] {
+            let error = unfit_result(kind, &json!({"data": "marker"}), br#"{"data":"marker"}"#, true, "why");
+            assert!(!error.to_status().to_string().contains("marker"), "{kind:?}");
+        }
+        let error = unfit_result(PatchKind::Strategic, &json!({}), br#"{"bogus":1}"#, false, "why");
         assert_eq!(error.message, " \"\" is invalid: patch: Invalid value: \"map[bogus:1]\": why");
     }
 }

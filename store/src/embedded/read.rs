@@ -14,6 +14,12 @@ use crate::watch::{BATCH, Log, Page};
 use crate::{Event, Key, ReadError, Record, Revision, Snapshot, View};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The size of a page from the disk, bytes of values: each reader has its own copy.
+const PAGE_BYTES: usize = 1 << 20;
+/// The number of events that are read for one page, whether they match or not, so that a reader that has gone is
+/// noticed.
+const PAGE_ROWS: usize = 10_000;
+
 /// The events of the served copy from one revision to another, both inclusive, in order.
 pub(crate) fn log(
     served: &Served,
@@ -70,7 +76,8 @@ impl<V: View> Past<V> {
         if wanted < oldest { Err(ReadError::Expired { wanted, oldest }) } else { Ok(()) }
     }
 
-    /// The events below a prefix in `(after, upto]`, at most `limit`.
+    /// The events below a prefix in `(after, upto]`, at most `limit`. A page from the disk also ends after
+    /// [`PAGE_BYTES`] or [`PAGE_ROWS`], possibly without an event.
     pub(crate) fn page(
         &self,
         prefix: &str,
@@ -103,17 +110,22 @@ impl<V: View> Past<V> {
         let upto = upto.min(self.backlog.floor());
         let mut page = Page { events: Vec::new(), scanned: after };
         let mut records = HashMap::new();
+        let (mut bytes, mut rows) = (0, 0);
         for row in log(&served, self.store, after.next(), upto) {
             let row = row.map_err(damaged)?;
             if row.revision != page.scanned.next() {
                 return Err(missing(page.scanned.next()));
             }
             page.scanned = row.revision;
-            if !matches(&row.key) {
-                continue;
+            rows += 1;
+            if matches(&row.key) {
+                let event = self.event(&served, &head, &mut records, row)?;
+                let size =
+                    |record: &Option<Arc<Record<V>>>| record.as_ref().map_or(0, |record| record.value.len());
+                bytes += size(&event.record) + size(&event.prev);
+                page.events.push(event);
             }
-            page.events.push(self.event(&served, &head, &mut records, row)?);
-            if page.events.len() == limit {
+            if page.events.len() == limit || bytes > PAGE_BYTES || rows == PAGE_ROWS {
                 return Ok(page);
             }
         }

@@ -10,9 +10,10 @@ use crate::Revision;
 pub struct Retention {
     /// Younger events are retained.
     pub age: Duration,
-    /// At least this many of the newest events are retained, whatever their age and size.
+    /// At least this many of the newest events are retained, whatever their age.
     pub revisions: u64,
-    /// Above this many bytes of keys and values, older events are compacted before they reach `age`.
+    /// Above this many bytes of keys and values, older events are compacted whatever their age and number: history
+    /// gives way to the size of the store.
     pub bytes: u64,
 }
 
@@ -61,7 +62,7 @@ impl RetentionMarks {
         let forgotten = self.0.iter().take_while(|mark| {
             let spared = mark.last.0.saturating_add(retention.revisions) > newest.last.0;
             let large = newest.total - mark.total >= retention.bytes;
-            !spared && (mark.time_ms < old || large)
+            large || (!spared && mark.time_ms < old)
         });
         forgotten.last().map(|mark| mark.last)
     }
@@ -98,7 +99,7 @@ mod tests {
             ("all old, some spared", 9000, keep(500, 300, u64::MAX), Some(640)),
             ("all old, all spared", 9000, keep(500, 1000, u64::MAX), None),
             ("too large", 1000, keep(10_000, 0, 1000), Some(896)),
-            ("too large, some spared", 1000, keep(10_000, 500, 1000), Some(448)),
+            ("too large, none spared", 1000, keep(10_000, 500, 1000), Some(896)),
         ] {
             assert_eq!(marks.target(now_s * 1000, retention), wanted.map(Revision), "{name}");
         }

@@ -3,7 +3,7 @@
 //!
 //! A claim whose stored request does not change is not checked again: a newer range must not stop the binder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use k8s_openapi::api::core::v1 as api;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
@@ -34,8 +34,7 @@ impl Plugin for LimitRanger {
         }
         let ranges = ranges(request, lookup);
         let Some(pod) = request.object.as_deref_mut() else { return Ok(()) };
-        ranges.iter().for_each(|range| fill(pod, range));
-        Ok(())
+        ranges.iter().try_for_each(|range| fill(pod, range))
     }
 
     fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
@@ -87,8 +86,17 @@ fn items<'a>(range: &'a api::LimitRange, ty: &'a str) -> impl Iterator<Item = &'
 /// A list of a range.
 type List<'a> = Option<&'a BTreeMap<String, Text>>;
 
+/// Maximum number of violations that a response lists.
+const MAX_PROBLEMS: usize = 1000;
+/// Maximum size of the defaults that are added to a pod, bytes of JSON: the number of defaults times the number of
+/// containers could be many times the size of both objects. The largest body has this size.
+const MAX_FILLED: usize = 3 << 20;
+
 /// Sets the defaults of containers, and records them on the pod.
-fn fill(pod: &mut Object, range: &api::LimitRange) {
+///
+/// # Errors
+/// The pod would grow by more than [`MAX_FILLED`] bytes.
+fn fill(pod: &mut Object, range: &api::LimitRange) -> Result<(), ApiError> {
     let (mut requests, mut limits) = (Map::new(), Map::new());
     let add = |list: &mut Map<String, Value>, from: List<'_>| {
         let given = from.into_iter().flatten();
@@ -98,13 +106,14 @@ fn fill(pod: &mut Object, range: &api::LimitRange) {
         add(&mut requests, item.default_request.as_ref());
         add(&mut limits, item.default.as_ref());
     }
+    let mut room = MAX_FILLED;
     let mut notes = Vec::new();
     for (member, word) in [("containers", "container"), ("initContainers", "init container")] {
         let containers = pod.0.get_mut("spec").and_then(|spec| spec.get_mut(member));
         for container in containers.and_then(Value::as_array_mut).into_iter().flatten() {
             let name = container.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
             for (list, defaults, what) in [("requests", &requests, "request"), ("limits", &limits, "limit")] {
-                let filled = fill_list(container, list, defaults);
+                let filled = fill_list(container, list, defaults, &mut room)?;
                 if !filled.is_empty() {
                     notes.push(format!("{} {what} for {word} {name}", filled.join(", ")));
                 }
@@ -115,15 +124,31 @@ fn fill(pod: &mut Object, range: &api::LimitRange) {
         let note = format!("LimitRanger plugin set: {}", notes.join("; "));
         pod.set(&["metadata", "annotations", ANNOTATION], note);
     }
+    Ok(())
 }
 
-/// Adds the missing amounts to a list of a container; returns their names in order.
-fn fill_list(container: &mut Value, list: &str, defaults: &Map<String, Value>) -> Vec<String> {
+/// Adds the missing amounts to a list of a container; returns their names in order. `room` is the number of bytes that
+/// may still be added.
+fn fill_list(
+    container: &mut Value,
+    list: &str,
+    defaults: &Map<String, Value>,
+    room: &mut usize,
+) -> Result<Vec<String>, ApiError> {
     let has = |name: &String| {
         container.pointer(&format!("/resources/{list}")).is_some_and(|l| l.get(name).is_some())
     };
     let missing: Vec<String> = defaults.keys().filter(|name| !has(name)).cloned().collect();
-    let Some(container) = container.as_object_mut().filter(|_| !missing.is_empty()) else { return missing };
+    let size: usize =
+        missing.iter().map(|name| name.len() + defaults[name].as_str().map_or(0, str::len) + 6).sum();
+    *room = room.checked_sub(size).ok_or_else(|| {
+        ApiError::too_large(
+            "the defaults of the LimitRange are too large for a pod with this many containers",
+        )
+    })?;
+    let Some(container) = container.as_object_mut().filter(|_| !missing.is_empty()) else {
+        return Ok(missing);
+    };
     let mut map = container;
     for member in ["resources", list] {
         let entry = map.entry(member).or_insert(Value::Null);
@@ -135,7 +160,7 @@ fn fill_list(container: &mut Value, list: &str, defaults: &Map<String, Value>) -
     for name in &missing {
         map.insert(name.clone(), defaults[name].clone());
     }
-    missing
+    Ok(missing)
 }
 
 /// The amounts of an object that ranges limit.
@@ -192,14 +217,30 @@ impl Measured<'_> {
         most.is_exceeded_by(&limit, &request).then(|| format!("{said}, but provided ratio is {:.6}", ratio()))
     }
 
-    fn problems(&self, item: &api::LimitRangeItem) -> Vec<String> {
-        let min = parsed(item.min.as_ref());
-        let max = parsed(item.max.as_ref());
-        let ratio = parsed(item.max_limit_request_ratio.as_ref());
-        let min = min.iter().filter_map(|(name, amount)| self.min(name, amount));
-        let max = max.iter().filter_map(|(name, amount)| self.max(name, amount));
-        let ratio = ratio.iter().filter_map(|(name, amount)| self.ratio(name, amount));
-        min.chain(max).chain(ratio).collect()
+    /// Adds the violations of an item, up to [`MAX_PROBLEMS`].
+    fn problems(&self, item: &Bounds, problems: &mut Vec<String>) {
+        let min = item.min.iter().filter_map(|(name, amount)| self.min(name, amount));
+        let max = item.max.iter().filter_map(|(name, amount)| self.max(name, amount));
+        let ratio = item.ratio.iter().filter_map(|(name, amount)| self.ratio(name, amount));
+        let room = MAX_PROBLEMS.saturating_sub(problems.len());
+        problems.extend(min.chain(max).chain(ratio).take(room));
+    }
+}
+
+/// The amounts of an item, parsed once for all containers.
+struct Bounds {
+    min: Amounts,
+    max: Amounts,
+    ratio: Amounts,
+}
+
+impl Bounds {
+    fn of(item: &api::LimitRangeItem) -> Self {
+        Self {
+            min: parsed(item.min.as_ref()),
+            max: parsed(item.max.as_ref()),
+            ratio: parsed(item.max_limit_request_ratio.as_ref()),
+        }
     }
 }
 
@@ -212,6 +253,7 @@ fn of_pod(range: &api::LimitRange, pod: &api::Pod) -> Vec<String> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let mut problems = Vec::new();
     for item in range.spec.iter().flat_map(|spec| &spec.limits) {
+        let bounds = Bounds::of(item);
         match item.type_.as_str() {
             "Container" => {
                 for container in spec.containers.iter().chain(spec.init_containers.iter().flatten()) {
@@ -221,12 +263,15 @@ fn of_pod(range: &api::LimitRange, pod: &api::Pod) -> Vec<String> {
                         requests: parsed(resources.and_then(|resources| resources.requests.as_ref())),
                         limits: parsed(resources.and_then(|resources| resources.limits.as_ref())),
                     };
-                    problems.extend(measured.problems(item));
+                    measured.problems(&bounds, &mut problems);
+                    if problems.len() >= MAX_PROBLEMS {
+                        return problems;
+                    }
                 }
             }
             "Pod" => {
                 let (requests, limits) = pods::of_all_containers(pod);
-                problems.extend(Measured { ty: "Pod", requests, limits }.problems(item));
+                Measured { ty: "Pod", requests, limits }.problems(&bounds, &mut problems);
             }
             _ => {}
         }
@@ -262,12 +307,8 @@ fn of_claim(range: &api::LimitRange, claim: &Object, old: Option<&Object>) -> Ve
 
 /// Joins several problems, each once.
 fn together(problems: Vec<String>) -> Option<String> {
-    let mut all: Vec<String> = Vec::new();
-    for problem in problems {
-        if !all.contains(&problem) {
-            all.push(problem);
-        }
-    }
+    let mut seen = HashSet::new();
+    let mut all: Vec<String> = problems.into_iter().filter(|problem| seen.insert(problem.clone())).collect();
     match all.len() {
         0 => None,
         1 => all.pop(),

@@ -1,7 +1,7 @@
 //! Field-by-field differences between two states of an object. Lists of items with keys are compared by key, sets
 //! by item, all other lists as a whole.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use orlop_openapi::{ListType, Merge, Shape, Strategic, StructType};
 use serde::Serialize;
@@ -37,13 +37,27 @@ pub(crate) struct Change {
 }
 
 /// The differences between two states of an object, ordered by name. Excludes the managed fields, the
-/// resourceVersion, kind and apiVersion.
+/// resourceVersion, kind and apiVersion. If the list would be too long, it contains the changed top-level members as a
+/// whole.
 pub(crate) fn changes(kind: KindRef, from: &Value, to: &Value) -> Vec<Change> {
     let ty = kind.struct_type();
     let known = ty.as_deref().map_or(KnownShape::Nothing, KnownShape::Struct);
-    let mut found = ChangeCollector { path: Vec::new(), changes: Vec::new() };
+    let mut found = ChangeCollector::default();
     found.compare(known, None, from, to);
-    found.changes
+    if !found.is_cut {
+        return found.changes;
+    }
+    let mut whole = ChangeCollector::default();
+    let member = |value: &'_ Value, name: &str| value.get(name).cloned();
+    let names: BTreeSet<&String> =
+        [from, to].into_iter().filter_map(Value::as_object).flatten().map(|m| m.0).collect();
+    for name in names.into_iter().filter(|name| !whole.is_left_out(name)).collect::<Vec<_>>() {
+        let (from, to) = (member(from, name), member(to, name));
+        if from != to {
+            whole.below(name.clone(), |found| found.push(from.as_ref(), to.as_ref()));
+        }
+    }
+    whole.changes
 }
 
 /// The known shape of a value.
@@ -104,13 +118,30 @@ fn items(merge: Option<&Merge>) -> Items {
     }
 }
 
+#[derive(Default)]
 struct ChangeCollector {
     path: Vec<String>,
     changes: Vec<Change>,
+    /// The memory of the changes without their values, bytes.
+    text: usize,
+    /// Changes have been left out.
+    is_cut: bool,
 }
+
+/// Maximum memory of the listed changes without their values, bytes: each contains its whole path, and a name near the
+/// root can be as long as the object.
+const MAX_TEXT: usize = 8 << 20;
+/// The memory of a change besides its path and values, bytes.
+const CHANGE_OVERHEAD: usize = 128;
 
 impl ChangeCollector {
     fn push(&mut self, from: Option<&Value>, to: Option<&Value>) {
+        let length: usize = self.path.iter().map(String::len).sum();
+        self.text += length + CHANGE_OVERHEAD;
+        if self.text > MAX_TEXT {
+            self.is_cut = true;
+            return;
+        }
         let op = match (from, to) {
             (None, _) => Op::Add,
             (Some(_), None) => Op::Remove,
@@ -199,10 +230,12 @@ impl ChangeCollector {
 
     fn as_set(&mut self, from: &[Value], to: &[Value]) -> bool {
         let before = self.changes.len();
-        for item in from.iter().filter(|item| !to.contains(item)) {
+        let texts = |list: &[Value]| -> HashSet<String> { list.iter().map(Value::to_string).collect() };
+        let (old, new) = (texts(from), texts(to));
+        for item in from.iter().filter(|item| !new.contains(&item.to_string())) {
             self.below(format!("[={}]", text(item)), |found| found.push(Some(item), None));
         }
-        for item in to.iter().filter(|item| !from.contains(item)) {
+        for item in to.iter().filter(|item| !old.contains(&item.to_string())) {
             self.below(format!("[={}]", text(item)), |found| found.push(None, Some(item)));
         }
         self.changes.len() > before

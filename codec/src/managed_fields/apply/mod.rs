@@ -62,8 +62,15 @@ pub fn apply(
     let shown = shown_name(&config, &kind_text(&version, &kind));
     let misfits = misfits(ty, &config);
     if !misfits.is_empty() {
+        // The values of Secrets are shown nowhere, unlike in upstream.
+        let misfits: Vec<&str> = (misfits.iter())
+            .map(|line| match names.is_secret() {
+                true => line.split(", got ").next().unwrap_or_default(),
+                false => line,
+            })
+            .collect();
         let text = match misfits.as_slice() {
-            [one] => one.clone(),
+            [one] => (*one).to_owned(),
             many => format!("errors:\n  {}", many.join("\n  ")),
         };
         return Err(ApiError::plain_internal(format!(

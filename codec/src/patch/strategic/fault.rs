@@ -3,8 +3,11 @@
 use orlop_api::status::ApiError;
 use serde_json::Value;
 
-use super::STEPS_MAX;
 use crate::patch::go_text;
+
+/// Maximum number of list items that one patch may merge or sort. A patch may name an item again and again, and each
+/// time the lists of the item are merged. Lists that fit in a body have fewer items.
+pub(super) const STEPS_MAX: u64 = 1_000_000;
 
 /// Why a patch cannot be merged. The texts are upstream's, as is the distinction between client errors and 500.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

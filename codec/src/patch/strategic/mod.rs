@@ -19,7 +19,7 @@ use orlop_apimachinery::steps::Steps;
 use orlop_openapi::{TypeId, Types};
 use serde_json::{Map, Value};
 
-use self::fault::Fault;
+use self::fault::{Fault, STEPS_MAX};
 use self::rules::Rules;
 use super::{body, go_text};
 
@@ -27,10 +27,6 @@ const PATCH: &str = "$patch";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 const RETAIN_KEYS: &str = "$retainKeys";
-
-/// Maximum number of list items that one patch may merge or sort. A patch may name an item again and again, and each
-/// time the lists of the item are merged. Lists that fit in a body have fewer items.
-const STEPS_MAX: u64 = 1_000_000;
 
 /// Applies a strategic merge patch to a document of the type `ty`.
 pub(super) fn apply(document: Value, patch: &[u8], types: &Types, ty: TypeId) -> Result<Value, ApiError> {

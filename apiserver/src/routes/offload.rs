@@ -1,0 +1,39 @@
+//! Middleware that moves work from the threads of connections to those for expensive requests.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::header;
+use orlop_api::query::Query;
+
+use crate::encode::negotiate::error_media;
+use crate::encode::{LongBody, answer};
+use crate::exchange::header_text;
+use crate::insight::live;
+use crate::limits::Client;
+use crate::state::Inner;
+
+/// Runs the requests of a router on the threads for expensive requests.
+pub(crate) async fn requests(State(server): State<Arc<Inner>>, request: Request, next: Next) -> Response {
+    // A stream computes little at a time, and its timers belong to the threads that poll it.
+    if live::is_live(request.method(), request.uri().path(), &Query::parse(request.uri().query())) {
+        return next.run(request).await;
+    }
+    let client = request.extensions().get::<Client>().copied();
+    let accept = header_text(request.headers(), header::ACCEPT);
+    let response = server.compute.run(client, async move { Ok(next.run(request).await) }).await;
+    response.unwrap_or_else(|error| answer::error(&error, error_media(accept.as_deref()), false))
+}
+
+/// Computes the bodies of long and compressed responses there.
+pub(crate) async fn bodies(State(server): State<Arc<Inner>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let is_long = response.extensions().get::<LongBody>().is_some();
+    if is_long || response.headers().contains_key(header::CONTENT_ENCODING) {
+        server.compute.drive(response)
+    } else {
+        response
+    }
+}
