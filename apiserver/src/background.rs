@@ -102,7 +102,7 @@ pub(crate) async fn expire_events(server: Arc<Inner>) {
 async fn expire_once(server: &Inner) {
     let Some(kind) = by_resource("", "v1", "events") else { return };
     let ttl = i64::try_from(server.config.event_ttl.as_millis()).unwrap_or(i64::MAX);
-    let before = (server.config.clock)().as_millisecond().saturating_sub(ttl);
+    let before = server.store.now_ms().saturating_sub(ttl);
     let head = server.store.head();
     let expired: Vec<_> =
         head.range(kind.storage_prefix(), None).filter(|record| record.time_ms < before).collect();

@@ -77,6 +77,10 @@ pub trait Kv<V: View>: Send + Sync {
     /// and for [`oldest`](Kv::oldest) when that was a deletion, which is not retained.
     fn time_of(&self, revision: Revision) -> BoxFuture<'_, Result<Option<i64>, ReadError>>;
 
+    /// The current time by the clock that stamps the records, in milliseconds since the epoch. Compare time stamps with
+    /// this time: the system's clock may have been set back.
+    fn now_ms(&self) -> i64;
+
     /// Waits until the head is at least at this revision. Never fails; pair it with a timeout.
     fn reached(&self, revision: Revision) -> BoxFuture<'_, ()>;
 

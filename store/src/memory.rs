@@ -31,7 +31,11 @@ pub struct MemoryOptions {
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        MemoryOptions { max_value: 2 << 20, rings: RingLimits::default(), clock: Arc::new(SystemClock) }
+        MemoryOptions {
+            max_value: 2 << 20,
+            rings: RingLimits::default(),
+            clock: Arc::new(SystemClock::default()),
+        }
     }
 }
 
@@ -205,6 +209,10 @@ impl<V: View> Kv<V> for Memory<V> {
 
     fn poisoned(&self) -> Option<String> {
         None
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.options.clock.now_ms()
     }
 
     fn size_on_disk(&self) -> u64 {

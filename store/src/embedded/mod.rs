@@ -81,8 +81,8 @@ use crate::commit::{self, AppendError, Durable, Head, Published, Queue, Shortage
 use crate::future::BoxFuture;
 use crate::watch::Hub;
 use crate::{
-    CommitError, Committed, Event, Guard, Key, Kv, OpenError, ReadError, Revision, Snapshot, Usage, View,
-    WatchError, Watcher, Write,
+    Clock, CommitError, Committed, Event, Guard, Key, Kv, OpenError, ReadError, Revision, Snapshot, Usage,
+    View, WatchError, Watcher, Write,
 };
 
 pub use self::disk_space::{DiskSpace, FileSystem, Space};
@@ -100,6 +100,7 @@ pub struct Embedded<V: View> {
     queue: Queue<V>,
     write_admission: Arc<WriteAdmission>,
     progress: watch::Receiver<Progress>,
+    clock: Arc<dyn Clock>,
 }
 
 impl<V: View> Embedded<V> {
@@ -141,7 +142,8 @@ impl<V: View> Embedded<V> {
             high_water: Some(high_water),
         };
         let clock = options.clock.clone();
-        let queue = commit::start(published.clone(), pipe, clock, time_ms, options.max_value)
+        clock.continue_from(time_ms);
+        let queue = commit::start(published.clone(), pipe, clock.clone(), time_ms, options.max_value)
             .map_err(io("start a thread for"))?;
         let upkeep = Upkeep {
             past: past.clone(),
@@ -158,7 +160,7 @@ impl<V: View> Embedded<V> {
             lock,
         };
         upkeep.start().map_err(io("start a thread for"))?;
-        Ok(Embedded { dir: dir.to_owned(), published, past, queue, write_admission, progress })
+        Ok(Embedded { dir: dir.to_owned(), published, past, queue, write_admission, progress, clock })
     }
 }
 
@@ -309,6 +311,10 @@ impl<V: View> Kv<V> for Embedded<V> {
 
     fn poisoned(&self) -> Option<String> {
         self.published.poisoned().map(str::to_owned)
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
     }
 
     fn size_on_disk(&self) -> u64 {

@@ -67,7 +67,7 @@ impl Default for Options {
             renew_every: Duration::from_secs(24 * 3600),
             lock_wait: Duration::from_secs(10),
             open_deadline: Duration::from_secs(120),
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(SystemClock::default()),
             files: Arc::new(Disk),
         }
     }

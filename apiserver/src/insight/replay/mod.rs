@@ -34,32 +34,35 @@ const MOST_BYTES: usize = 1 << 20;
 /// A clock for the store: during the replay it stands at the time of the current line, afterwards it follows the
 /// system clock.
 #[derive(Debug)]
-pub struct HeldClock(AtomicI64);
+pub struct HeldClock {
+    held_ms: AtomicI64,
+    system: SystemClock,
+}
 
 /// The value that means the system clock.
 const GOES: i64 = i64::MIN;
 
 impl Default for HeldClock {
     fn default() -> Self {
-        HeldClock(AtomicI64::new(GOES))
+        HeldClock { held_ms: AtomicI64::new(GOES), system: SystemClock::default() }
     }
 }
 
 impl HeldClock {
     fn hold(&self, time_ms: i64) {
-        self.0.store(time_ms, Ordering::SeqCst);
+        self.held_ms.store(time_ms, Ordering::SeqCst);
     }
 
     /// Switches to the system clock.
     pub fn release(&self) {
-        self.0.store(GOES, Ordering::SeqCst);
+        self.held_ms.store(GOES, Ordering::SeqCst);
     }
 }
 
 impl Clock for HeldClock {
     fn now_ms(&self) -> i64 {
-        match self.0.load(Ordering::SeqCst) {
-            GOES => SystemClock.now_ms(),
+        match self.held_ms.load(Ordering::SeqCst) {
+            GOES => self.system.now_ms(),
             time_ms => time_ms,
         }
     }

@@ -77,6 +77,10 @@ impl Kv<Projection> for Racy {
         self.0.poisoned()
     }
 
+    fn now_ms(&self) -> i64 {
+        self.0.now_ms()
+    }
+
     fn size_on_disk(&self) -> u64 {
         self.0.size_on_disk()
     }

@@ -331,7 +331,7 @@ async fn store_recovers_from_a_completely_full_disk() {
         segment_bytes: 256 << 10,
         backlog_bytes: 2 << 20,
         retention: crate::Retention { age: Duration::ZERO, revisions: 100, bytes: 1 << 20 },
-        clock: Arc::new(crate::SystemClock),
+        clock: Arc::new(crate::SystemClock::default()),
         ..small()
     };
     let store = Embedded::<Sum>::open(&dir, options()).unwrap();
