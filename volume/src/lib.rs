@@ -1,11 +1,12 @@
 //! Rules of volumes, claims and their CSI fields that the controllers and the node agent share. Pure, except
-//! [`csi::secrets::read`].
+//! [`csi::secrets::read`] and [`storage_identity::StorageIdentity::resolved`].
 //!
 //! * [`object`], [`class`], [`modes`]: the fields of claims and volumes, and their defaults.
 //! * [`fit`]: whether a volume satisfies a claim. [`affinity`]: whether a node satisfies a node selector.
 //! * [`csi`]: names, secrets and capabilities in calls to a driver. [`attachment`]: names of VolumeAttachments.
 //! * [`resize`]: the stages and conditions of an expansion.
 //! * [`translate`]: in-tree volumes as CSI volumes. [`recycle`]: the pod that scrubs a volume.
+//! * [`storage_identity`]: whether two volumes share storage.
 
 pub mod affinity;
 pub mod attachment;
@@ -16,4 +17,5 @@ pub mod modes;
 pub mod object;
 pub mod recycle;
 pub mod resize;
+pub mod storage_identity;
 pub mod translate;

@@ -3,13 +3,14 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::{Arc, Weak};
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Client;
 
 use super::migration::MigratedDriver;
 use super::plugin::Plugins;
 use super::recycle::PodRunner;
+use super::shared_storage::StorageUsers;
 use super::stores::Stores;
 use crate::context::Context;
 use crate::options::Options;
@@ -35,6 +36,7 @@ pub struct Binder {
     /// Names of volumes to sync.
     pub(super) volumes: WorkQueue<String>,
     pub(super) stores: Mutex<Stores>,
+    pub(super) storage_users: StorageUsers,
     recorder: Recorder,
     pub(super) volume_cache: Informer<PersistentVolume>,
     pub(super) claim_cache: Informer<PersistentVolumeClaim>,
@@ -62,6 +64,7 @@ impl Binder {
             claims: WorkQueue::new(context.options.rate_limit),
             volumes: WorkQueue::new(context.options.rate_limit),
             stores: Mutex::default(),
+            storage_users: StorageUsers::default(),
             recorder,
             volume_cache: informers.volumes(),
             claim_cache: informers.claims(),
@@ -82,6 +85,11 @@ impl Binder {
     }
 
     // === events ===
+
+    /// Records an event about an object that is not at hand.
+    pub(super) fn event_about(&self, object: ObjectReference, type_: EventType, reason: &str, message: &str) {
+        self.recorder.event_for(object, type_, reason, message);
+    }
 
     pub(super) fn volume_event(
         &self,

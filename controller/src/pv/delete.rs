@@ -74,6 +74,9 @@ impl Binder {
             }
         };
         let Some(volume) = self.still_released(&volume).await? else { return Ok(()) };
+        if let Some(message) = self.shared_storage(&volume, reason::VOLUME_FAILED_DELETE).await? {
+            return self.delete_failed(&volume, DeleteError::InUse(message)).await;
+        }
         if let Err(error) = self.delete_asset(plugin.as_ref(), &volume).await {
             return self.delete_failed(&volume, error).await;
         }

@@ -64,6 +64,18 @@ pub enum SyncError {
         /// The server's error.
         source: kube::Error,
     },
+    /// The volumes that may share storage could not be listed.
+    #[error("cannot list the volumes to find those that share storage")]
+    ListVolumes {
+        /// The server's error.
+        source: kube::Error,
+    },
+    /// The volumes could not be compared.
+    #[error("cannot compare the storage of the volumes")]
+    CompareVolumes {
+        /// The error of the thread.
+        source: tokio::task::JoinError,
+    },
     /// A volume object could not be deleted.
     #[error("cannot delete volume {volume}")]
     DeleteVolume {
@@ -152,8 +164,10 @@ impl SyncError {
             | Self::ReadVolume { source, .. }
             | Self::ReadClaim { source, .. }
             | Self::ListPods { source, .. }
+            | Self::ListVolumes { source }
             | Self::DeleteVolume { source, .. } => Some(source),
             Self::Reclaim { .. }
+            | Self::CompareVolumes { .. }
             | Self::Provision { .. }
             | Self::Stolen { .. }
             | Self::BindingMode { .. }

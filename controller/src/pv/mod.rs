@@ -33,6 +33,7 @@ pub mod requeue;
 mod reserve;
 mod resync;
 pub mod resync_skip;
+mod shared_storage;
 pub mod status;
 pub mod stores;
 mod volume_handoff;

@@ -43,6 +43,10 @@ impl Binder {
                 return Ok(());
             }
         }
+        if let Some(message) = self.shared_storage(&volume, reason::VOLUME_FAILED_RECYCLE).await? {
+            self.volume_event(&volume, EventType::Warning, reason::VOLUME_FAILED_RECYCLE, &message);
+            return Ok(());
+        }
         let Ok(plugin) = self.plugins.recyclable(&volume) else {
             let message = "No recycler plugin found for the volume!";
             self.fail_volume(&volume, reason::VOLUME_FAILED_RECYCLE, message).await?;

@@ -173,4 +173,52 @@ pub(super) const CASES: &[Case] = &[
         }],
         ..NO_CASE
     },
+    Case {
+        id: "NEW-SHARED-1",
+        about: "A released volume is not recycled while another volume uses a directory inside its export",
+        given: &[
+            r#"pv pv-1 1Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller src={"nfs":{"path":"/export","server":"nfs.example.test"}}"#,
+            r#"pv pv-2 1Gi RWO Available src={"nfs":{"path":"/export//a/","server":"NFS.example.test"}}"#,
+        ],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-1 1Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller src={"nfs":{"path":"/export","server":"nfs.example.test"}}"#,
+                r#"pv pv-2 1Gi RWO Available src={"nfs":{"path":"/export//a/","server":"NFS.example.test"}}"#,
+            ],
+            events: &[
+                "PersistentVolume pv-1 Warning VolumeFailedRecycle Volume uses the same storage as: pv-2",
+                "PersistentVolume pv-2 Warning VolumeFailedRecycle Volume pv-1 uses the same storage and is not erased because of this volume",
+            ],
+        }],
+        ..NO_CASE
+    },
+    Case {
+        id: "NEW-SHARED-2",
+        about: "The directory of a released volume is not deleted while another volume uses a directory around it",
+        given: &[
+            r#"pv pv-1 1Gi RWO Released policy=Delete ref=default/c-1:uid-old @by-controller src={"hostPath":{"path":"/tmp/pv-cases/shared/a"}}"#,
+            r#"pv pv-2 1Gi RWO Available src={"local":{"path":"/tmp/pv-cases/shared"}}"#,
+        ],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-1 1Gi RWO Released policy=Delete ref=default/c-1:uid-old @by-controller src={"hostPath":{"path":"/tmp/pv-cases/shared/a"}}"#,
+                r#"pv pv-2 1Gi RWO Available src={"local":{"path":"/tmp/pv-cases/shared"}}"#,
+            ],
+            events: &[
+                "PersistentVolume pv-1 Normal VolumeDelete Volume uses the same storage as: pv-2",
+                "PersistentVolume pv-2 Warning VolumeFailedDelete Volume pv-1 uses the same storage and is not erased because of this volume",
+            ],
+        }],
+        ..NO_CASE
+    },
+    Case {
+        id: "NEW-SHARED-3",
+        about: "Two released volumes with the same directory are both deleted",
+        given: &[
+            r#"pv pv-1 1Gi RWO Released policy=Delete ref=default/c-1:uid-old @by-controller src={"hostPath":{"path":"/tmp/pv-cases/shared-3"}}"#,
+            r#"pv pv-2 1Gi RWO Released policy=Delete ref=default/c-2:uid-old @by-controller src={"hostPath":{"path":"/tmp/pv-cases/shared-3"}}"#,
+        ],
+        settled: &[End { objects: &[], events: &[] }],
+        ..NO_CASE
+    },
 ];
