@@ -7,6 +7,8 @@ use orlop_api::registry::ago;
 use orlop_apimachinery::steps::{OutOfSteps, Steps};
 use serde_json::{Value, json};
 
+use crate::definition::MAX_COLUMNS;
+
 /// A column: its path and type.
 #[derive(Debug)]
 pub(crate) struct Column {
@@ -40,7 +42,7 @@ impl Columns {
             json!({"name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0}),
         ];
         let mut columns = Vec::new();
-        for column in &given {
+        for column in given.iter().take(MAX_COLUMNS) {
             let text = |name: &str| column[name].as_str().unwrap_or_default();
             let Ok(path) = JsonPath::parse(text("jsonPath")) else { continue };
             let description = match text("description") {

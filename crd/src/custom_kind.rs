@@ -9,18 +9,23 @@ use orlop_api::registry::{
     ScaleSelector, Scope, StatusSubresource, Subresource, TypeRef, UnknownField,
 };
 use orlop_api::validate::{FieldErrors, Path};
+use orlop_apimachinery::steps::Steps;
 use orlop_openapi::StructType;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::columns::{Columns, simple_path};
-use crate::definition::{condition, is_established};
+use crate::definition::{MAX_NAMES, condition, is_established};
 use crate::names::{intern, intern_list};
 use crate::schema::Schema;
 use crate::{default, prune, rules, validate};
 
 /// The verbs of a custom kind, in discovery's order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
+/// Maximum length of the accepted names, bytes. The validation of definitions ensures it, but clients may write the
+/// status, too.
+const MAX_LABEL: usize = 63;
 
 const SCALE: &[Subresource] = &[Subresource {
     name: "scale",
@@ -86,13 +91,15 @@ impl Definition {
         let accepted = object.at(&["status", "acceptedNames"])?;
         let text = |name: &str| accepted[name].as_str().unwrap_or_default();
         let list = |name: &str| -> &'static [&'static str] {
-            let list = accepted[name].as_array().into_iter().flatten();
-            intern_list(&list.filter_map(Value::as_str).collect::<Vec<_>>())
+            let list = accepted[name].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let list = list.filter(|text| text.len() <= MAX_LABEL).take(MAX_NAMES);
+            intern_list(&list.collect::<Vec<_>>())
         };
-        let plural = intern(text("plural"));
-        if plural.is_empty() {
+        let is_long = |name: &str| text(name).len() > MAX_LABEL;
+        if text("plural").is_empty() || ["plural", "singular", "kind"].into_iter().any(is_long) {
             return None;
         }
+        let plural = intern(text("plural"));
         let mut reversed: Vec<&str> = group.split('.').collect();
         reversed.reverse();
         let versions = object.at(&["spec", "versions"]).and_then(Value::as_array)?;
@@ -258,6 +265,9 @@ impl CustomKind {
         let old = old.map(|old| self.whole(old));
         let before = errors.len();
         let root = Path::default();
+        if !default::fits(self.schema(), &value) {
+            return errors.invalid_unshown(&root, "the object and its defaults are too large");
+        }
         validate::validate(self.schema(), &root, &value, old.as_ref(), errors);
         if !self.schema().rules_inside {
             return;
@@ -324,7 +334,8 @@ impl Kind for CustomKind {
     fn defaults(&self, object: &mut Object) {
         let metadata = object.0.remove("metadata");
         let mut value = Value::Object(std::mem::take(&mut object.0));
-        default::fill(self.schema(), &mut value);
+        // If the defaults are too large, the validation rejects the object, and a stored one is shown without some.
+        let _ = default::fill(self.schema(), &mut value, &Steps::new(default::MAX_WEIGHT));
         object.0 = Object::from_value(value).0;
         // Defaults that a schema declares for metadata are ignored.
         object.0.remove("metadata");

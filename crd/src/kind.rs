@@ -55,8 +55,8 @@ impl Kind for CustomResourceDefinition {
         definition::validate_update(object, old, errors);
     }
 
-    fn validate_status(&self, object: &Object, _old: &Object, errors: &mut FieldErrors) {
-        definition::validate_stored_versions(object, errors);
+    fn validate_status(&self, object: &Object, old: &Object, errors: &mut FieldErrors) {
+        definition::validate_status(object, old, errors);
     }
 
     fn deletion_finalizer(&self) -> Option<&'static str> {

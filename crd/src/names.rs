@@ -6,30 +6,59 @@ use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-static TEXTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
-static LISTS: LazyLock<Mutex<HashSet<&'static [&'static str]>>> = LazyLock::new(Mutex::default);
+static NAMES: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
+
+/// The size of the names after which no definition may add more, bytes. Definitions come and go, their names remain.
+const MAX_SIZE: usize = 16 << 20;
+
+#[derive(Default)]
+struct Table {
+    texts: HashSet<&'static str>,
+    lists: HashSet<&'static [&'static str]>,
+    size: usize,
+}
+
+impl Table {
+    fn text(&mut self, text: &str) -> &'static str {
+        if let Some(known) = self.texts.get(text) {
+            return known;
+        }
+        let kept: &'static str = Box::leak(text.into());
+        self.texts.insert(kept);
+        // With the place in the table.
+        self.size += kept.len() + 2 * size_of::<&str>();
+        kept
+    }
+
+    fn list(&mut self, list: &[&str]) -> &'static [&'static str] {
+        let list: Vec<&'static str> = list.iter().map(|text| self.text(text)).collect();
+        if let Some(known) = self.lists.get(list.as_slice()) {
+            return known;
+        }
+        let kept: &'static [&'static str] = Box::leak(list.into_boxed_slice());
+        self.lists.insert(kept);
+        self.size += (kept.len() + 2) * size_of::<&str>();
+        kept
+    }
+
+    fn has_room(&self) -> bool {
+        self.size < MAX_SIZE
+    }
+}
 
 /// Returns the text as a static reference.
 pub(crate) fn intern(text: &str) -> &'static str {
-    let mut texts = TEXTS.lock();
-    if let Some(known) = texts.get(text) {
-        return known;
-    }
-    let kept: &'static str = Box::leak(text.into());
-    texts.insert(kept);
-    kept
+    NAMES.lock().text(text)
 }
 
 /// Returns the list as a static reference.
 pub(crate) fn intern_list(list: &[&str]) -> &'static [&'static str] {
-    let list: Vec<&'static str> = list.iter().map(|text| intern(text)).collect();
-    let mut lists = LISTS.lock();
-    if let Some(known) = lists.get(list.as_slice()) {
-        return known;
-    }
-    let kept: &'static [&'static str] = Box::leak(list.into_boxed_slice());
-    lists.insert(kept);
-    kept
+    NAMES.lock().list(list)
+}
+
+/// Whether a definition may have new names.
+pub(crate) fn has_room() -> bool {
+    NAMES.lock().has_room()
 }
 
 #[cfg(test)]
@@ -43,5 +72,19 @@ mod tests {
         let (a, b) = (intern_list(&["wd", "w"]), intern_list(&["wd", "w"]));
         assert!(std::ptr::eq(a, b));
         assert_eq!(intern_list(&["w", "wd"]), ["w", "wd"]);
+    }
+
+    #[test]
+    fn names_are_refused_when_the_table_is_full() {
+        let mut table = Table::default();
+        let mut add = |numbers: std::ops::Range<usize>| {
+            for n in numbers {
+                table.text(&format!("{n:010000}"));
+            }
+            table.has_room()
+        };
+        assert!(add(0..1_600));
+        assert!(add(0..1_600), "known names take no room");
+        assert!(!add(1_600..1_700));
     }
 }

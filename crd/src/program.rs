@@ -1,5 +1,6 @@
 //! A compiled CEL expression. `cel` compiles and runs it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use cel::common::ast::IdedExpr;
@@ -19,9 +20,9 @@ impl std::fmt::Debug for Program {
 }
 
 /// Returns the property name for an escaped name in an expression (upstream: the escaping of property names).
-pub(crate) fn unescape(name: &str) -> String {
+pub(crate) fn unescape(name: &str) -> Cow<'_, str> {
     if !name.contains("__") {
-        return name.to_owned();
+        return Cow::Borrowed(name);
     }
     let words = [
         "true",
@@ -47,11 +48,13 @@ pub(crate) fn unescape(name: &str) -> String {
         "while",
     ];
     if let Some(word) = words.iter().find(|word| name == format!("__{word}__")) {
-        return (*word).to_owned();
+        return Cow::Borrowed(word);
     }
-    name.replace("__underscores__", "\u{0}")
+    let text = name
+        .replace("__underscores__", "\u{0}")
         .replace("__dot__", ".")
         .replace("__dash__", "-")
         .replace("__slash__", "/")
-        .replace('\u{0}', "__")
+        .replace('\u{0}', "__");
+    Cow::Owned(text)
 }

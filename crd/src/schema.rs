@@ -3,14 +3,14 @@
 //!
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
+use orlop_apimachinery::steps::{OutOfSteps, Steps};
 use orlop_openapi::{Field, ListType, Merge, Presence, Scalar, Shape, StructType, types};
-use regex::Regex;
 use serde_json::{Map, Value};
 
-use crate::pattern;
+use crate::pattern::{self, Pattern};
 use crate::rule::Rule;
 
 /// The type of a value.
@@ -73,13 +73,15 @@ pub(crate) struct Limits {
     pub(crate) max_length: Option<u64>,
     pub(crate) min_length: Option<u64>,
     /// The compiled pattern and its source.
-    pub(crate) pattern: Option<(Regex, String)>,
+    pub(crate) pattern: Option<(Pattern, String)>,
     pub(crate) max_items: Option<u64>,
     pub(crate) min_items: Option<u64>,
     pub(crate) max_properties: Option<u64>,
     pub(crate) min_properties: Option<u64>,
     pub(crate) multiple_of: Option<f64>,
     pub(crate) allowed: Vec<Value>,
+    /// The allowed values as JSON, if there are many.
+    allowed_texts: HashSet<String>,
     pub(crate) required: Vec<String>,
     pub(crate) format: String,
 }
@@ -101,6 +103,10 @@ pub(crate) struct Schema {
     pub(crate) list: Items,
     pub(crate) atomic_map: bool,
     pub(crate) default: Option<Value>,
+    /// The names of the properties that have a default.
+    pub(crate) defaulted: Vec<String>,
+    /// Whether this schema or a nested one has a default.
+    pub(crate) defaults_inside: bool,
     /// Most values have no limits and share one instance.
     pub(crate) limits: Arc<Limits>,
     pub(crate) all_of: Vec<Schema>,
@@ -148,6 +154,8 @@ impl Schema {
             },
             atomic_map: text("x-kubernetes-map-type") == "atomic",
             default: props.get("default").filter(|value| !value.is_null()).cloned(),
+            defaulted: Vec::new(),
+            defaults_inside: false,
             limits: Limits::shared(props),
             all_of: list("allOf"),
             any_of: list("anyOf"),
@@ -156,6 +164,10 @@ impl Schema {
             rules: compile(&props["x-kubernetes-validations"]),
             rules_inside: false,
         };
+        let has_default = schema.properties.iter().filter(|(_, property)| property.default.is_some());
+        schema.defaulted = has_default.map(|(name, _)| name.clone()).collect();
+        schema.defaults_inside =
+            schema.default.is_some() || schema.children().any(|child| child.defaults_inside);
         schema.rules_inside = !schema.rules.is_empty() || schema.children().any(|child| child.rules_inside);
         schema
     }
@@ -245,7 +257,20 @@ fn add_metadata(ty: &mut StructType) {
     ty.fields.insert("metadata".to_owned(), Field { shape: Shape::Struct(id), ..any.field("metadata") });
 }
 
+/// The most values of an `enum` that are compared one after another.
+const FEW: usize = 16;
+
 impl Limits {
+    /// Whether the value is in the `enum`.
+    pub(crate) fn allows(&self, value: &Value, steps: &Steps) -> Result<bool, OutOfSteps> {
+        if self.allowed.len() <= FEW {
+            return Ok(self.allowed.contains(value));
+        }
+        let text = value.to_string();
+        steps.take(text.len() / 64)?;
+        Ok(self.allowed_texts.contains(&text))
+    }
+
     /// The members of a schema that limits are read from.
     const MEMBERS: [&str; 15] = [
         "maximum",
@@ -289,6 +314,10 @@ impl Limits {
             max_properties: count("maxProperties"),
             min_properties: count("minProperties"),
             multiple_of: props["multipleOf"].as_f64(),
+            allowed_texts: match props["enum"].as_array() {
+                Some(allowed) if allowed.len() > FEW => allowed.iter().map(Value::to_string).collect(),
+                Some(_) | None => HashSet::new(),
+            },
             allowed: props["enum"].as_array().cloned().unwrap_or_default(),
             required: required.filter_map(Value::as_str).map(str::to_owned).collect(),
             format: props["format"].as_str().unwrap_or_default().to_owned(),

@@ -134,9 +134,11 @@ impl Judge<'_> {
         let heard = &self.stream.heard;
         let lo = least.max(self.known.before(self.stream.opened)).max(self.log.begin());
         let hi = self.causes.newest(self.stream.answered).min(self.log.last());
-        // A candidate that would require a bookmark counts only if no other one explains the stream: the events after
-        // the state of a revision may also be a part of the state of a later one.
+        // The events after the state of a revision may also be a part of the state of a later one. A candidate therefore
+        // counts only if no other one explains the stream when it would require a bookmark, or when the events after it
+        // are not in order.
         let mut without = None;
+        let mut unordered = None;
         for at in lo..=hi.max(lo) {
             let state =
                 self.log.below(&self.stream.prefix, at).filter(|state| self.stream.selector.takes(state));
@@ -146,6 +148,11 @@ impl Judge<'_> {
             let next = heard.get(state.len()).and_then(super::history::StreamLine::revision);
             if all && next.is_none_or(|next| next > at) {
                 let begin = (Some(at), state.len().min(heard.len()));
+                let rest = heard.iter().skip(state.len()).filter_map(super::history::StreamLine::revision);
+                if !rest.is_sorted() {
+                    unordered.get_or_insert(begin);
+                    continue;
+                }
                 if next.is_none() || !self.stream.bookmarks {
                     return begin;
                 }
@@ -154,6 +161,9 @@ impl Judge<'_> {
         }
         if let Some((at, begin)) = without {
             faults.add("bookmarkable", format!("no bookmark ended the initial state of {at}"));
+            return begin;
+        }
+        if let Some(begin) = unordered {
             return begin;
         }
         faults.add("atomic", format!("no state of {lo}..={hi} begins with {:?}", heard.first()));

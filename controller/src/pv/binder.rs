@@ -10,7 +10,7 @@ use kube::Client;
 use super::migration::MigratedDriver;
 use super::plugin::Plugins;
 use super::recycle::PodRunner;
-use super::shared_storage::StorageUsers;
+use super::storage_users::StorageUsers;
 use super::stores::Stores;
 use crate::context::Context;
 use crate::options::Options;

@@ -35,6 +35,7 @@ mod resync;
 pub mod resync_skip;
 mod shared_storage;
 pub mod status;
+mod storage_users;
 pub mod stores;
 mod volume_handoff;
 pub mod volume_situation;

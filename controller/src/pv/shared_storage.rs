@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume};
-use kube::Resource as _;
 use kube::api::ListParams;
 use orlop_client::recorder::EventType;
 use orlop_volume::object;
-use orlop_volume::storage_identity::StorageIdentity;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::binder::Binder;
 use super::error::SyncError;
+use super::storage_users::{StorageUser, is_claimed, storage_user};
 
 /// Volumes per request.
 const PAGE: u32 = 500;
@@ -22,42 +20,9 @@ const LIST_AGE: Duration = Duration::from_secs(1);
 /// The number of volumes that an error names.
 const MAX_NAMED: usize = 10;
 
-/// What the check needs of a volume.
-pub(super) struct StorageUser {
-    reference: ObjectReference,
-    identity: StorageIdentity,
-    /// With the symbolic links of this machine resolved.
-    resolved: StorageIdentity,
-}
-
-/// The volumes as they were listed last. Callers that arrive during a list share it.
-#[derive(Default)]
-pub(super) struct StorageUsers(Mutex<Option<(Instant, Arc<Vec<StorageUser>>)>>);
-
-/// Whether a volume is itself about to be erased, so that it does not protect its storage. Otherwise two released volumes
-/// with the same storage would protect each other for ever.
-// Tests: NEW-SHARED-3
-fn is_reclaimed(volume: &PersistentVolume) -> bool {
-    let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
-    let policy = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
-    matches!(phase, Some("Released" | "Failed")) && matches!(policy, Some("Delete" | "Recycle"))
-}
-
-fn storage_user(volume: &PersistentVolume) -> Option<StorageUser> {
-    let identity = StorageIdentity::of(volume.spec.as_ref()?)?;
-    let resolved = identity.resolved();
-    Some(StorageUser { reference: volume.object_ref(&()), identity, resolved })
-}
-
-impl StorageUser {
-    fn shares(&self, other: &StorageUser) -> bool {
-        self.identity.overlaps(&other.identity) || self.resolved.overlaps(&other.resolved)
-    }
-}
-
 impl Binder {
-    /// Why the storage of a volume must not be erased: another volume uses it, or storage inside or around it. `None` if
-    /// none does. The other volumes get an event too. Reads the volumes from the server, because the cache may lack a
+    /// Why the storage of a volume must not be erased: another volume that belongs to a claim uses it, or storage inside or
+    /// around it. `None` if none does. The other volumes get an event too. Reads the volumes from the server, because the cache may lack a
     /// volume that was just created.
     // Tests: NEW-SHARED-1, NEW-SHARED-2
     pub(super) async fn shared_storage(
@@ -96,7 +61,7 @@ impl Binder {
             let page = page.map_err(|source| SyncError::ListVolumes { source })?;
             let items = page.items;
             let found = blocking(move || -> Vec<StorageUser> {
-                items.iter().filter(|volume| !is_reclaimed(volume)).filter_map(storage_user).collect()
+                items.iter().filter(|volume| is_claimed(volume)).filter_map(storage_user).collect()
             });
             users.extend(found.await?);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {

@@ -203,7 +203,7 @@ fn field<'s>(operand: KnownType<'s>, name: &str, _is_test: bool) -> Result<Known
     if let Some(values) = &schema.additional {
         return Ok(KnownType::Schema(values));
     }
-    if let Some(property) = schema.properties.get(&unescape(name)) {
+    if let Some(property) = schema.properties.get(unescape(name).as_ref()) {
         return Ok(KnownType::Schema(property));
     }
     // The fields of every object need no declaration.

@@ -1,7 +1,9 @@
 //! Cost limits of expressions, and the failures of an evaluation.
 
+use super::patterns::Patterns;
+
 /// Maximum cost of one expression, as upstream; a step costs 1.
-const PER_RULE: u64 = 1_000_000;
+pub(super) const PER_RULE: u64 = 1_000_000;
 /// Maximum cost of all expressions for one object.
 const PER_OBJECT: u64 = 10_000_000;
 
@@ -11,6 +13,11 @@ pub(crate) struct Budget(u64);
 impl Budget {
     pub(crate) fn new() -> Self {
         Budget(PER_OBJECT)
+    }
+
+    /// Subtracts the cost of work outside an evaluation. If too little is left, the next evaluation fails.
+    pub(crate) fn take(&mut self, cost: u64) {
+        self.0 = self.0.saturating_sub(cost);
     }
 }
 
@@ -35,16 +42,20 @@ pub(super) fn fail<T>(why: impl Into<String>) -> Result<T> {
 pub(super) struct Meter {
     spent: u64,
     left: u64,
+    /// The part of the cost that was paid for the arguments of a call, and that its function has not used yet.
+    prepaid: u64,
+    /// The patterns that the expression has compiled.
+    pub(super) patterns: Patterns,
 }
 
 impl Meter {
     pub(super) fn new(budget: &Budget) -> Self {
-        Meter { spent: 0, left: budget.0 }
+        Meter { spent: 0, left: budget.0, prepaid: 0, patterns: Patterns::default() }
     }
 
     /// Subtracts the measured cost from the budget of the object.
     pub(super) fn charge(&self, budget: &mut Budget) {
-        budget.0 = budget.0.saturating_sub(self.spent);
+        budget.take(self.spent);
     }
 
     pub(super) fn pay(&mut self, cost: u64) -> Result<()> {
@@ -56,5 +67,24 @@ impl Meter {
             return Err(Failure::ObjectTooCostly);
         }
         Ok(())
+    }
+
+    /// Pays a cost before the work is done.
+    pub(super) fn prepay(&mut self, cost: u64) -> Result<()> {
+        self.pay(cost)?;
+        self.prepaid += cost;
+        Ok(())
+    }
+
+    /// Pays for work, as far as it is not prepaid.
+    pub(super) fn work(&mut self, cost: u64) -> Result<()> {
+        let prepaid = self.prepaid.min(cost);
+        self.prepaid -= prepaid;
+        self.pay(cost - prepaid)
+    }
+
+    /// Ends a call: what was prepaid for it and not used is lost.
+    pub(super) fn end_call(&mut self) {
+        self.prepaid = 0;
     }
 }

@@ -1,10 +1,13 @@
 //! Evaluates the steps of an expression and charges the cost of each.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
+use serde_json::Value;
 
 use super::cost::{Budget, Failure, Meter, Result, fail};
+use super::value::member_schema;
 use super::{Program, Val, extensions, functions};
 
 /// The values of `self` and `oldSelf`.
@@ -15,7 +18,7 @@ pub(crate) struct Input<'v> {
 
 impl Program {
     /// Evaluates the expression.
-    pub(crate) fn run<'v>(&self, input: &Input<'v>, budget: &mut Budget) -> Result<Val<'v>> {
+    pub(crate) fn run<'v>(&'v self, input: &'v Input<'v>, budget: &mut Budget) -> Result<Val<'v>> {
         let mut run = Run { input, bound: Vec::new(), meter: Meter::new(budget) };
         let result = run.expr(&self.expr);
         run.meter.charge(budget);
@@ -23,34 +26,42 @@ impl Program {
     }
 }
 
-struct Run<'r, 'v> {
-    input: &'r Input<'v>,
-    bound: Vec<(String, Val<'v>)>,
+struct Run<'v> {
+    input: &'v Input<'v>,
+    bound: Vec<(&'v str, Val<'v>)>,
     meter: Meter,
 }
 
-impl<'v> Run<'_, 'v> {
-    fn expr(&mut self, expr: &IdedExpr) -> Result<Val<'v>> {
+impl<'v> Run<'v> {
+    fn expr(&mut self, expr: &'v IdedExpr) -> Result<Val<'v>> {
         self.meter.pay(1)?;
         match &expr.expr {
             Expr::Unspecified => fail("an expression is missing"),
-            Expr::Literal(literal) => Ok(self::literal(literal)),
+            Expr::Literal(literal) => {
+                if let LiteralValue::Bytes(bytes) = literal {
+                    self.meter.pay(bytes.inner().len() as u64 / 16)?;
+                }
+                Ok(self::literal(literal))
+            }
             Expr::Ident(name) => self.ident(name),
             Expr::Select(select) => {
                 let operand = self.expr(&select.operand)?;
                 if select.test {
-                    return Ok(Val::Bool(self.member(&operand, &select.field).is_some()));
+                    return Ok(Val::Bool(self.member(&operand, &select.field)?.is_some()));
                 }
                 self.select(&operand, &select.field)
             }
             Expr::List(list) => {
+                let optional: HashSet<&usize> = list.optional_indices.iter().collect();
                 let mut items = Vec::with_capacity(list.elements.len());
                 for (at, element) in list.elements.iter().enumerate() {
-                    match (self.expr(element)?, list.optional_indices.contains(&at)) {
-                        (Val::Optional(None), true) => {}
-                        (Val::Optional(Some(value)), true) => items.push(value.as_ref().clone()),
-                        (value, _) => items.push(value),
-                    }
+                    let value = match (self.expr(element)?, optional.contains(&at)) {
+                        (Val::Optional(None), true) => continue,
+                        (Val::Optional(Some(value)), true) => value.as_ref().clone(),
+                        (value, _) => value,
+                    };
+                    self.meter.pay(value.weight())?;
+                    items.push(value);
                 }
                 Ok(Val::List(Rc::new(items)))
             }
@@ -59,11 +70,14 @@ impl<'v> Run<'_, 'v> {
                 for entry in &map.entries {
                     let EntryExpr::MapEntry(entry) = &entry.expr else { return fail("not a map entry") };
                     let (key, value) = (self.expr(&entry.key)?, self.expr(&entry.value)?);
-                    match (value, entry.optional) {
-                        (Val::Optional(None), true) => {}
-                        (Val::Optional(Some(value)), true) => pairs.push((key, value.as_ref().clone())),
-                        (value, _) => pairs.push((key, value)),
-                    }
+                    let value = match (value, entry.optional) {
+                        (Val::Optional(None), true) => continue,
+                        (Val::Optional(Some(value)), true) => value.as_ref().clone(),
+                        (value, _) => value,
+                    };
+                    self.meter.pay(key.weight())?;
+                    self.meter.pay(value.weight())?;
+                    pairs.push((key, value));
                 }
                 Ok(Val::Map(Rc::new(pairs)))
             }
@@ -74,7 +88,7 @@ impl<'v> Run<'_, 'v> {
     }
 
     fn ident(&self, name: &str) -> Result<Val<'v>> {
-        if let Some((_, value)) = self.bound.iter().rev().find(|(bound, _)| bound == name) {
+        if let Some((_, value)) = self.bound.iter().rev().find(|(bound, _)| *bound == name) {
             return Ok(value.clone());
         }
         match name {
@@ -89,67 +103,64 @@ impl<'v> Run<'_, 'v> {
         }
     }
 
-    fn member(&self, operand: &Val<'v>, name: &str) -> Option<Val<'v>> {
+    fn member(&mut self, operand: &Val<'v>, name: &'v str) -> Result<Option<Val<'v>>> {
         match operand {
-            Val::Optional(inner) => inner.as_ref()?.field(name),
-            operand => operand.field(name),
+            Val::Optional(None) => Ok(None),
+            Val::Optional(Some(inner)) => self.field(inner, name),
+            operand => self.field(operand, name),
         }
     }
 
-    fn select(&mut self, operand: &Val<'v>, name: &str) -> Result<Val<'v>> {
-        if let Val::Optional(inner) = operand {
+    fn field(&mut self, operand: &Val<'v>, name: &'v str) -> Result<Option<Val<'v>>> {
+        self.meter.pay(name.len() as u64 / 16)?;
+        operand.field(name, &mut self.meter)
+    }
+
+    fn select(&mut self, operand: &Val<'v>, name: &'v str) -> Result<Val<'v>> {
+        if let Val::Optional(_) = operand {
             // Selecting a field of an optional returns an optional.
-            let value = inner.as_ref().and_then(|value| value.field(name));
+            let value = self.member(operand, name)?;
             return Ok(Val::Optional(value.map(Rc::new)));
         }
-        match operand.field(name) {
+        match self.field(operand, name)? {
             Some(value) => Ok(value),
-            None if operand.keys().is_some() => fail(format!("no such key: {name}")),
+            None if operand.map_len().is_some() => fail(format!("no such key: {name}")),
             None => fail("no such overload"),
         }
     }
 
-    fn comprehension(&mut self, all: &ComprehensionExpr) -> Result<Val<'v>> {
+    fn comprehension(&mut self, all: &'v ComprehensionExpr) -> Result<Val<'v>> {
         let range = self.expr(&all.iter_range)?;
-        let (items, seconds): (Vec<Val<'v>>, Vec<Val<'v>>) = match (range.items(), range.keys()) {
-            (Some(items), _) if all.iter_var2.is_some() => {
-                let places = 0..i64::try_from(items.len()).unwrap_or(i64::MAX);
-                (places.map(Val::Int).collect(), items)
-            }
-            (Some(items), _) => (items, Vec::new()),
-            (None, Some(keys)) => {
-                let values = keys.iter().map(|key| range.get(key).unwrap_or(Val::Null)).collect();
-                (keys, values)
-            }
-            (None, None) => return fail("no such overload"),
-        };
-        self.meter.pay(items.len() as u64)?;
+        let Some(count) = range.list_len().or(range.map_len()) else { return fail("no such overload") };
+        self.meter.pay(count as u64)?;
+        let range = Range::of(range, all.iter_var2.is_some(), &mut self.meter)?;
         let init = self.expr(&all.accu_init)?;
         let depth = self.bound.len();
-        self.bound.push((all.accu_var.clone(), init));
-        let result = self.run_loop(all, items, &seconds, depth);
+        self.bound.push((&all.accu_var, init));
+        let result = self.run_loop(all, &range, count, depth);
         self.bound.truncate(depth);
         result
     }
 
     fn run_loop(
         &mut self,
-        all: &ComprehensionExpr,
-        items: Vec<Val<'v>>,
-        seconds: &[Val<'v>],
+        all: &'v ComprehensionExpr,
+        range: &Range<'v>,
+        count: usize,
         depth: usize,
     ) -> Result<Val<'v>> {
         let mut failure = None;
-        for (at, item) in items.into_iter().enumerate() {
+        for at in 0..count {
             self.bound.truncate(depth + 1);
             match self.expr(&all.loop_cond) {
                 Ok(Val::Bool(false)) => break,
                 Ok(_) => {}
                 Err(error) => return Err(error),
             }
-            self.bound.push((all.iter_var.clone(), item));
-            if let (Some(name), Some(second)) = (&all.iter_var2, seconds.get(at)) {
-                self.bound.push((name.clone(), second.clone()));
+            let (first, second) = range.at(at, &mut self.meter)?;
+            self.bound.push((&all.iter_var, first));
+            if let (Some(name), Some(second)) = (&all.iter_var2, second) {
+                self.bound.push((name, second));
             }
             match self.expr(&all.loop_step) {
                 Ok(value) => {
@@ -170,7 +181,7 @@ impl<'v> Run<'_, 'v> {
         }
     }
 
-    fn call(&mut self, call: &CallExpr) -> Result<Val<'v>> {
+    fn call(&mut self, call: &'v CallExpr) -> Result<Val<'v>> {
         let name = call.func_name.as_str();
         match (name, call.args.as_slice()) {
             ("_&&_", args) => return self.logical(args, false),
@@ -190,9 +201,12 @@ impl<'v> Run<'_, 'v> {
                 };
             }
             ("_?._", [operand, name]) => {
-                let (operand, name) = (self.expr(operand)?, self.expr(name)?);
-                let Val::Text(name) = name else { return fail("no such overload") };
-                return Ok(Val::Optional(self.member(&operand, &name).map(Rc::new)));
+                let operand = self.expr(operand)?;
+                let Expr::Literal(LiteralValue::String(name)) = &name.expr else {
+                    return fail("no such overload");
+                };
+                self.meter.pay(1)?;
+                return Ok(Val::Optional(self.member(&operand, name.inner())?.map(Rc::new)));
             }
             _ => {}
         }
@@ -212,19 +226,19 @@ impl<'v> Run<'_, 'v> {
         for arg in &call.args {
             args.push(self.expr(arg)?);
         }
-        let weight = args.iter().map(Val::weight).sum();
-        self.meter.pay(weight)?;
-        let name = full_name.as_deref().unwrap_or(name);
-        match functions::call(&mut self.meter, name, &args) {
-            Some(result) => result,
-            None => {
-                extensions::call(&mut self.meter, name, &args).unwrap_or_else(|| fail("no such overload"))
-            }
+        for arg in &args {
+            self.meter.prepay(arg.weight())?;
         }
+        let name = full_name.as_deref().unwrap_or(name);
+        let result = functions::call(&mut self.meter, name, &args)
+            .or_else(|| extensions::call(&mut self.meter, name, &args))
+            .unwrap_or_else(|| fail("no such overload"));
+        self.meter.end_call();
+        result
     }
 
     /// `&&` and `||`: a deciding operand determines the result even if the other operand fails.
-    fn logical(&mut self, args: &[IdedExpr], decisive: bool) -> Result<Val<'v>> {
+    fn logical(&mut self, args: &'v [IdedExpr], decisive: bool) -> Result<Val<'v>> {
         let mut failure = None;
         for arg in args {
             match self.expr(arg) {
@@ -236,6 +250,49 @@ impl<'v> Run<'_, 'v> {
             }
         }
         failure.map_or(Ok(Val::Bool(!decisive)), fail)
+    }
+}
+
+/// What a macro iterates over.
+enum Range<'v> {
+    /// A list, with the positions as first variable if there are two.
+    List(Val<'v>, bool),
+    /// The keys of a map, with its values if there are two variables.
+    Map(Vec<(Val<'v>, Option<Val<'v>>)>),
+}
+
+impl<'v> Range<'v> {
+    fn of(range: Val<'v>, with_second: bool, meter: &mut Meter) -> Result<Self> {
+        Ok(match &range {
+            Val::Map(pairs) => {
+                let pairs = pairs.iter();
+                Range::Map(
+                    pairs.map(|(key, value)| (key.clone(), with_second.then(|| value.clone()))).collect(),
+                )
+            }
+            Val::Json(Value::Object(map), schema) => {
+                let mut pairs = Vec::with_capacity(map.len());
+                for (name, value) in map {
+                    let read = |meter| Val::read(value, member_schema(*schema, name), meter);
+                    let value = if with_second { Some(read(&mut *meter)?) } else { None };
+                    pairs.push((Val::borrowed(name), value));
+                }
+                Range::Map(pairs)
+            }
+            _ => Range::List(range, with_second),
+        })
+    }
+
+    /// Returns the values of the variables.
+    fn at(&self, at: usize, meter: &mut Meter) -> Result<(Val<'v>, Option<Val<'v>>)> {
+        match self {
+            Range::Map(pairs) => Ok(pairs.get(at).cloned().unwrap_or((Val::Null, None))),
+            Range::List(list, with_second) => {
+                let item = list.item(at, meter)?.unwrap_or(Val::Null);
+                let place = || Val::Int(i64::try_from(at).unwrap_or(i64::MAX));
+                Ok(if *with_second { (place(), Some(item)) } else { (item, None) })
+            }
+        }
     }
 }
 
@@ -252,14 +309,14 @@ fn decides(all: &ComprehensionExpr, value: &Val<'_>) -> bool {
     }
 }
 
-fn literal<'v>(literal: &LiteralValue) -> Val<'v> {
+fn literal(literal: &LiteralValue) -> Val<'_> {
     match literal {
         LiteralValue::Null => Val::Null,
         LiteralValue::Boolean(value) => Val::Bool(*value.inner()),
         LiteralValue::Int(value) => Val::Int(*value.inner()),
         LiteralValue::UInt(value) => Val::Uint(*value.inner()),
         LiteralValue::Double(value) => Val::Double(*value.inner()),
-        LiteralValue::String(value) => Val::text(value.inner()),
+        LiteralValue::String(value) => Val::borrowed(value.inner()),
         LiteralValue::Bytes(value) => Val::Bytes(value.inner().into()),
     }
 }

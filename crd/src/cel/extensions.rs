@@ -2,15 +2,14 @@
 //!
 //! Upstream: apiserver `pkg/cel/library`, cel-go `ext/strings.go`.
 
-use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use orlop_apimachinery::quantity::Quantity;
 
-use super::Val;
 use super::cost::{Meter, Result, fail};
-use crate::pattern::compile;
+use super::{Val, lists, patterns};
 
 const KNOWN: &[&str] = &[
     "charAt",
@@ -70,21 +69,17 @@ pub(super) fn is_known(name: &str) -> bool {
 /// Calls a function; `None` if this module does not implement it. The receiver of a method is its first argument.
 pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
     texts(meter, name, args)
-        .or_else(|| lists(name, args))
+        .or_else(|| lists::call(meter, name, args))
         .or_else(|| quantities(name, args))
-        .or_else(|| urls(name, args))
+        .or_else(|| urls(meter, name, args))
         .or_else(|| addresses(name, args))
-}
-
-fn number<'v>(value: usize) -> Val<'v> {
-    Val::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 fn texts<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
     let [Val::Text(text), rest @ ..] = args else {
         return match (name, args) {
-            ("join", [list]) => Some(join(list, "")),
-            ("join", [list, Val::Text(between)]) => Some(join(list, between)),
+            ("join", [list]) => Some(join(meter, list, "")),
+            ("join", [list, Val::Text(between)]) => Some(join(meter, list, between)),
             _ => None,
         };
     };
@@ -120,8 +115,8 @@ fn texts<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<V
         ("replace", [Val::Text(from), Val::Text(to), Val::Int(times)]) => {
             replaced(meter, text, from, to, usize::try_from(*times).unwrap_or(usize::MAX))
         }
-        ("split", [Val::Text(by)]) => Ok(split(text, by, None)),
-        ("split", [Val::Text(by), Val::Int(most)]) => Ok(split(text, by, usize::try_from(*most).ok())),
+        ("split", [Val::Text(by)]) => split(meter, text, by, None),
+        ("split", [Val::Text(by), Val::Int(most)]) => split(meter, text, by, usize::try_from(*most).ok()),
         ("find", [Val::Text(pattern)]) => found(meter, text, pattern, 1)
             .map(|found| found.into_iter().next().unwrap_or_else(|| Val::text(""))),
         ("findAll", [Val::Text(pattern)]) => {
@@ -137,7 +132,7 @@ fn texts<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<V
 
 /// Converts a byte offset to a character offset; -1 for `None`.
 fn place<'v>(text: &str, at: Option<usize>) -> Val<'v> {
-    at.map_or(Val::Int(-1), |at| number(text[..at].chars().count()))
+    at.map_or(Val::Int(-1), |at| lists::number(text[..at].chars().count()))
 }
 
 fn replaced<'v>(meter: &mut Meter, text: &str, from: &str, to: &str, times: usize) -> Result<Val<'v>> {
@@ -147,93 +142,60 @@ fn replaced<'v>(meter: &mut Meter, text: &str, from: &str, to: &str, times: usiz
     Ok(Val::text(&text.replacen(from, to, times)))
 }
 
-fn split<'v>(text: &str, by: &str, most: Option<usize>) -> Val<'v> {
-    let parts: Vec<Val<'v>> = match (by, most) {
-        ("", _) => text.chars().map(|c| Val::text(&c.to_string())).collect(),
-        (by, Some(most)) => text.splitn(most, by).map(Val::text).collect(),
-        (by, None) => text.split(by).map(Val::text).collect(),
-    };
-    Val::List(Rc::new(parts))
-}
-
-fn join<'v>(list: &Val<'v>, between: &str) -> Result<Val<'v>> {
-    let Some(items) = list.items() else { return fail("no such overload") };
-    let mut texts: Vec<Rc<str>> = Vec::with_capacity(items.len());
-    for item in items {
-        match item {
-            Val::Text(text) => texts.push(text),
-            _ => return fail("no such overload"),
+fn split<'v>(meter: &mut Meter, text: &str, by: &str, most: Option<usize>) -> Result<Val<'v>> {
+    let mut whole = Vec::new();
+    match (by, most) {
+        ("", _) => {
+            for (at, c) in text.char_indices() {
+                push_part(meter, &mut whole, &text[at..at + c.len_utf8()])?;
+            }
+        }
+        (by, Some(most)) => {
+            for part in text.splitn(most, by) {
+                push_part(meter, &mut whole, part)?;
+            }
+        }
+        (by, None) => {
+            for part in text.split(by) {
+                push_part(meter, &mut whole, part)?;
+            }
         }
     }
-    Ok(Val::text(&texts.join(between)))
+    Ok(Val::List(Rc::new(whole)))
+}
+
+/// Adds a part of a text to a list, and pays for its memory.
+fn push_part<'v>(meter: &mut Meter, parts: &mut Vec<Val<'v>>, part: &str) -> Result<()> {
+    meter.pay(2 + part.len() as u64 / 16)?;
+    parts.push(Val::text(part));
+    Ok(())
+}
+
+fn join<'v>(meter: &mut Meter, list: &Val<'v>, between: &str) -> Result<Val<'v>> {
+    let Some(items) = list.items() else { return fail("no such overload") };
+    // The text between is there once for each item.
+    meter.pay((items.len() as u64).saturating_mul(between.len() as u64) / 16)?;
+    let mut joined = String::new();
+    for (at, item) in items.iter().enumerate() {
+        let Val::Text(text) = item else { return fail("no such overload") };
+        if at > 0 {
+            joined.push_str(between);
+        }
+        joined.push_str(text);
+    }
+    Ok(Val::text(&joined))
 }
 
 fn found<'v>(meter: &mut Meter, text: &str, pattern: &str, most: usize) -> Result<Vec<Val<'v>>> {
-    meter.pay(200 + (pattern.len() as u64) * (1 + text.len() as u64 / 100))?;
-    match compile(pattern) {
-        Ok(pattern) => {
-            Ok(pattern.find_iter(text).take(most).map(|found| Val::text(found.as_str())).collect())
-        }
-        Err(error) => fail(format!("error parsing regexp: {error}")),
+    let pattern = patterns::compiled(meter, text, pattern)?;
+    let mut parts = Vec::new();
+    for found in pattern.regex.find_iter(text).take(most) {
+        // The search for one match may read all the rest of the text.
+        let rest = (text.len() - found.start()) as u64;
+        meter.pay(rest.saturating_mul(1 + pattern.positions as u64 / 64) / 64)?;
+        push_part(meter, &mut parts, found.as_str())?;
     }
-}
-
-fn lists<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
-    let (list, rest) = args.split_first()?;
-    if !matches!(name, "isSorted" | "sum" | "min" | "max" | "indexOf" | "lastIndexOf") {
-        return None;
-    }
-    let items = list.items()?;
-    let best = |wanted: Ordering| {
-        let mut items = items.iter();
-        let Some(mut best) = items.next() else { return fail(format!("{name} called on empty list")) };
-        for item in items {
-            match item.order(best) {
-                Some(order) if order == wanted => best = item,
-                Some(_) => {}
-                None => return fail("no such overload"),
-            }
-        }
-        Ok(best.clone())
-    };
-    let at = |at: Option<usize>| at.map_or(Val::Int(-1), number);
-    Some(match (name, rest) {
-        ("isSorted", []) => {
-            let pairs = items.windows(2);
-            Ok(Val::Bool(
-                pairs.map(|pair| pair[0].order(&pair[1])).all(|order| order.is_some_and(Ordering::is_le)),
-            ))
-        }
-        ("sum", []) => sum(&items),
-        ("min", []) => best(Ordering::Less),
-        ("max", []) => best(Ordering::Greater),
-        ("indexOf", [value]) => Ok(at(items.iter().position(|item| item.equals(value)))),
-        ("lastIndexOf", [value]) => Ok(at(items.iter().rposition(|item| item.equals(value)))),
-        _ => return None,
-    })
-}
-
-fn sum<'v>(items: &[Val<'v>]) -> Result<Val<'v>> {
-    let mut total = match items.first() {
-        Some(Val::Double(_)) => Val::Double(0.0),
-        Some(Val::Uint(_)) => Val::Uint(0),
-        _ => Val::Int(0),
-    };
-    for item in items {
-        total = match (&total, item) {
-            (Val::Int(a), Val::Int(b)) => match a.checked_add(*b) {
-                Some(sum) => Val::Int(sum),
-                None => return fail("integer overflow"),
-            },
-            (Val::Uint(a), Val::Uint(b)) => match a.checked_add(*b) {
-                Some(sum) => Val::Uint(sum),
-                None => return fail("unsigned integer overflow"),
-            },
-            (Val::Double(a), Val::Double(b)) => Val::Double(a + b),
-            _ => return fail("no such overload"),
-        };
-    }
-    Ok(total)
+    Ok(parts)
 }
 
 fn quantities<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
@@ -272,7 +234,7 @@ fn parse_url(text: &str) -> Option<http::Uri> {
     (uri.scheme().is_some() || text.starts_with('/')).then_some(uri)
 }
 
-fn urls<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
+fn urls<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
     Some(match (name, args) {
         ("isURL", [Val::Text(text)]) => Ok(Val::Bool(parse_url(text).is_some())),
         ("url", [Val::Text(text)]) => match parse_url(text) {
@@ -293,19 +255,25 @@ fn urls<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
             Ok(Val::text(&url.port_u16().map(|port| port.to_string()).unwrap_or_default()))
         }
         ("getEscapedPath", [Val::Url(url)]) => Ok(Val::text(url.path())),
-        ("getQuery", [Val::Url(url)]) => {
-            let mut pairs: Vec<(String, Vec<Val<'v>>)> = Vec::new();
-            for (key, value) in form_urlencoded::parse(url.query().unwrap_or_default().as_bytes()) {
-                match pairs.iter_mut().find(|(known, _)| *known == key) {
-                    Some((_, values)) => values.push(Val::text(&value)),
-                    None => pairs.push((key.into_owned(), vec![Val::text(&value)])),
-                }
-            }
-            let pairs = pairs.into_iter().map(|(key, values)| (Val::text(&key), Val::List(Rc::new(values))));
-            Ok(Val::Map(Rc::new(pairs.collect())))
-        }
+        ("getQuery", [Val::Url(url)]) => query(meter, url),
         _ => return None,
     })
+}
+
+fn query<'v>(meter: &mut Meter, url: &http::Uri) -> Result<Val<'v>> {
+    let mut pairs: Vec<(String, Vec<Val<'v>>)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for (key, value) in form_urlencoded::parse(url.query().unwrap_or_default().as_bytes()) {
+        // The key is there twice.
+        meter.pay(4 + (2 * key.len() + value.len()) as u64 / 16)?;
+        let place = *places.entry(key.clone().into_owned()).or_insert(pairs.len());
+        match pairs.get_mut(place) {
+            Some((_, values)) => values.push(Val::text(&value)),
+            None => pairs.push((key.into_owned(), vec![Val::text(&value)])),
+        }
+    }
+    let pairs = pairs.into_iter().map(|(key, values)| (Val::text(&key), Val::List(Rc::new(values))));
+    Ok(Val::Map(Rc::new(pairs.collect())))
 }
 
 fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {

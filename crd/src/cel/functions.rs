@@ -6,9 +6,8 @@ use std::rc::Rc;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::Val;
-use super::cost::{Meter, Result, fail};
-use crate::pattern::compile;
+use super::cost::{Failure, Meter, Result, fail};
+use super::{Val, lists, patterns};
 
 /// Whether the name is the namespace of functions with dotted names.
 pub(super) fn is_namespace(name: &str) -> bool {
@@ -91,8 +90,8 @@ pub(super) fn type_named(name: &str) -> Option<&'static str> {
 pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
     Some(match (name, args) {
         ("!_", [Val::Bool(value)]) => Ok(Val::Bool(!value)),
-        ("_==_", [a, b]) => Ok(Val::Bool(a.equals(b))),
-        ("_!=_", [a, b]) => Ok(Val::Bool(!a.equals(b))),
+        ("_==_", [a, b]) => a.equals(b, meter).map(Val::Bool),
+        ("_!=_", [a, b]) => a.equals(b, meter).map(|same| Val::Bool(!same)),
         ("_<_", [a, b]) => ordered(a, b, Ordering::is_lt),
         ("_<=_", [a, b]) => ordered(a, b, Ordering::is_le),
         ("_>_", [a, b]) => ordered(a, b, Ordering::is_gt),
@@ -102,16 +101,20 @@ pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Optio
         ("_*_" | "_/_" | "_%_", [a, b]) => arithmetic(name, a, b),
         ("-_", [Val::Int(value)]) => whole(value.checked_neg()),
         ("-_", [Val::Double(value)]) => Ok(Val::Double(-value)),
-        ("_[_]", [range, at]) => index(range, at),
+        ("_[_]", [range, at]) => lists::index(meter, range, at),
         ("_[?_]", [range, at]) => {
             let range = match range {
                 Val::Optional(None) => return Some(Ok(Val::Optional(None))),
                 Val::Optional(Some(inner)) => inner,
                 range => range,
             };
-            Ok(Val::Optional(index(range, at).ok().map(Rc::new)))
+            match lists::index(meter, range, at) {
+                Ok(value) => Ok(Val::Optional(Some(Rc::new(value)))),
+                Err(Failure::Error(_)) => Ok(Val::Optional(None)),
+                Err(too_costly) => Err(too_costly),
+            }
         }
-        ("@in", [value, range]) => is_in(value, range),
+        ("@in", [value, range]) => lists::is_in(meter, value, range),
         ("size", [value]) => match value.size() {
             Some(size) => Ok(Val::Int(i64::try_from(size).unwrap_or(i64::MAX))),
             None => fail("no such overload"),
@@ -166,7 +169,7 @@ pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Optio
         ("or", [value @ Val::Optional(found), other @ Val::Optional(_)]) => {
             Ok(if found.is_some() { value.clone() } else { other.clone() })
         }
-        ("sets.contains" | "sets.equivalent" | "sets.intersects", [a, b]) => sets(meter, name, a, b),
+        ("sets.contains" | "sets.equivalent" | "sets.intersects", [a, b]) => lists::sets(meter, name, a, b),
         ("ip.isCanonical", [Val::Text(text)]) => match text.parse::<std::net::IpAddr>() {
             Ok(address) => Ok(Val::Bool(address.to_string() == **text)),
             Err(_) => fail(format!("IP Address {text:?} parse error during conversion from string")),
@@ -248,40 +251,9 @@ fn arithmetic<'v>(name: &str, a: &Val<'v>, b: &Val<'v>) -> Result<Val<'v>> {
     }
 }
 
-fn index<'v>(range: &Val<'v>, at: &Val<'v>) -> Result<Val<'v>> {
-    if let Some(items) = range.items() {
-        let place = match at {
-            Val::Int(at) => usize::try_from(*at).ok(),
-            Val::Uint(at) => usize::try_from(*at).ok(),
-            _ => return fail("no such overload"),
-        };
-        return match place.and_then(|at| items.get(at)) {
-            Some(item) => Ok(item.clone()),
-            None => fail(format!("index out of bounds: {}", shown(at))),
-        };
-    }
-    match (range.get(at), range.keys()) {
-        (Some(value), _) => Ok(value),
-        (None, Some(_)) => fail(format!("no such key: {}", shown(at))),
-        (None, None) => fail("no such overload"),
-    }
-}
-
-fn is_in<'v>(value: &Val<'v>, range: &Val<'v>) -> Result<Val<'v>> {
-    match (range.items(), range.keys()) {
-        (Some(items), _) => Ok(Val::Bool(items.iter().any(|item| item.equals(value)))),
-        (None, Some(_)) => Ok(Val::Bool(range.get(value).is_some())),
-        (None, None) => fail("no such overload"),
-    }
-}
-
 fn matches<'v>(meter: &mut Meter, text: &str, pattern: &str) -> Result<Val<'v>> {
-    // Patterns are compiled on every call, which costs more than the search.
-    meter.pay(200 + (pattern.len() as u64) * (1 + text.len() as u64 / 100))?;
-    match compile(pattern) {
-        Ok(pattern) => Ok(Val::Bool(pattern.is_match(text))),
-        Err(error) => fail(format!("error parsing regexp: {error}")),
-    }
+    let pattern = patterns::compiled(meter, text, pattern)?;
+    Ok(Val::Bool(pattern.regex.is_match(text)))
 }
 
 /// Formats a value for strings and error messages.
@@ -382,16 +354,4 @@ fn part<'v>(name: &str, time: Timestamp, zone: &str) -> Result<Val<'v>> {
         _ => return fail("no such overload"),
     };
     Ok(Val::Int(value))
-}
-
-fn sets<'v>(meter: &mut Meter, name: &str, a: &Val<'v>, b: &Val<'v>) -> Result<Val<'v>> {
-    let (Some(a), Some(b)) = (a.items(), b.items()) else { return fail("no such overload") };
-    meter.pay((a.len() as u64).saturating_mul(b.len() as u64))?;
-    let has = |list: &[Val<'v>], value: &Val<'v>| list.iter().any(|item| item.equals(value));
-    let contains = |a: &[Val<'v>], b: &[Val<'v>]| b.iter().all(|value| has(a, value));
-    Ok(Val::Bool(match name {
-        "sets.contains" => contains(&a, &b),
-        "sets.equivalent" => contains(&a, &b) && contains(&b, &a),
-        _ => b.iter().any(|value| has(&a, value)),
-    }))
 }

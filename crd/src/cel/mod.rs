@@ -2,14 +2,19 @@
 //! them, because every step must be counted (a rule must not block the server), values are read directly from
 //! JSON and its schema, and Kubernetes adds functions.
 //!
-//! `check` parses expressions and checks their names, `value` defines their values, `eval` evaluates the steps,
-//! `cost` limits their cost, and `functions` and `extensions` implement the functions.
+//! `check` parses expressions and checks their names, `value` defines their values and `equality` compares them,
+//! `eval` evaluates the steps, `cost` limits their cost, and `functions`, `extensions`, `lists` and `patterns`
+//! implement the functions.
 
 mod check;
 mod cost;
+mod equality;
 mod eval;
 mod extensions;
 mod functions;
+mod lists;
+mod patterns;
+mod text;
 mod value;
 
 pub(crate) use crate::program::Program;
@@ -17,5 +22,7 @@ pub(crate) use cost::{Budget, Failure};
 pub(crate) use eval::Input;
 pub(crate) use value::Val;
 
+#[cfg(test)]
+mod cost_tests;
 #[cfg(test)]
 mod tests;

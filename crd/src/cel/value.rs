@@ -8,6 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use orlop_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
+use super::cost::{Meter, PER_RULE, Result};
+use super::text::Text;
 use crate::schema::{Schema, Type};
 
 /// A value. Cheap to clone.
@@ -18,7 +20,7 @@ pub(crate) enum Val<'v> {
     Int(i64),
     Uint(u64),
     Double(f64),
-    Text(Rc<str>),
+    Text(Text<'v>),
     Bytes(Rc<[u8]>),
     List(Rc<Vec<Val<'v>>>),
     /// Pairs in the order of the expression.
@@ -37,7 +39,25 @@ pub(crate) enum Val<'v> {
 
 impl<'v> Val<'v> {
     pub(crate) fn text(text: &str) -> Self {
-        Val::Text(text.into())
+        Val::Text(Text::Computed(text.into()))
+    }
+
+    pub(super) fn borrowed(text: &'v str) -> Self {
+        Val::Text(Text::Borrowed(text))
+    }
+
+    /// Returns the cost of [`Val::of`]: the strings of some formats are decoded.
+    pub(crate) fn reading_cost(value: &Value, schema: Option<&Schema>) -> u64 {
+        match (value, schema) {
+            (Value::String(text), Some(schema)) if !schema.limits.format.is_empty() => text.len() as u64 / 16,
+            _ => 0,
+        }
+    }
+
+    /// Converts a JSON value, and pays for it.
+    pub(super) fn read(value: &'v Value, schema: Option<&'v Schema>, meter: &mut Meter) -> Result<Self> {
+        meter.work(Val::reading_cost(value, schema))?;
+        Ok(Val::of(value, schema))
     }
 
     /// Converts a JSON value to the type that its schema declares.
@@ -59,7 +79,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    fn of_text(text: &str, schema: Option<&Schema>) -> Self {
+    fn of_text(text: &'v str, schema: Option<&Schema>) -> Self {
         use base64::Engine as _;
         use base64::engine::general_purpose::STANDARD;
         let made = match schema.map_or("", |schema| schema.limits.format.as_str()) {
@@ -69,7 +89,7 @@ impl<'v> Val<'v> {
             "byte" => STANDARD.decode(text).ok().map(|bytes| Val::Bytes(bytes.into())),
             _ => None,
         };
-        made.unwrap_or_else(|| Val::text(text))
+        made.unwrap_or_else(|| Val::borrowed(text))
     }
 
     /// Returns the name of the value's type.
@@ -95,7 +115,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    /// Returns the items of a list.
+    /// Returns the items of a list. Its weight must have been paid.
     pub(super) fn items(&self) -> Option<Vec<Val<'v>>> {
         match self {
             Val::List(list) => Some(list.as_ref().clone()),
@@ -107,11 +127,32 @@ impl<'v> Val<'v> {
         }
     }
 
-    /// Returns the keys of a map.
-    pub(super) fn keys(&self) -> Option<Vec<Val<'v>>> {
+    /// Returns the number of items of a list.
+    pub(super) fn list_len(&self) -> Option<usize> {
         match self {
-            Val::Map(pairs) => Some(pairs.iter().map(|(key, _)| key.clone()).collect()),
-            Val::Json(Value::Object(map), _) => Some(map.keys().map(|key| Val::text(key)).collect()),
+            Val::List(list) => Some(list.len()),
+            Val::Json(Value::Array(list), _) => Some(list.len()),
+            _ => None,
+        }
+    }
+
+    /// Returns an item of a list.
+    pub(super) fn item(&self, at: usize, meter: &mut Meter) -> Result<Option<Val<'v>>> {
+        match self {
+            Val::List(list) => Ok(list.get(at).cloned()),
+            Val::Json(Value::Array(list), schema) => {
+                let items = schema.and_then(|schema| schema.items.as_deref());
+                list.get(at).map(|item| Val::read(item, items, meter)).transpose()
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the number of members of a map.
+    pub(super) fn map_len(&self) -> Option<usize> {
+        match self {
+            Val::Map(pairs) => Some(pairs.len()),
+            Val::Json(Value::Object(map), _) => Some(map.len()),
             _ => None,
         }
     }
@@ -130,82 +171,69 @@ impl<'v> Val<'v> {
     }
 
     /// Returns a member of a map by its key.
-    pub(super) fn get(&self, key: &Val<'v>) -> Option<Val<'v>> {
+    pub(super) fn get(&self, key: &Val<'v>, meter: &mut Meter) -> Result<Option<Val<'v>>> {
         match (self, key) {
             (Val::Map(pairs), key) => {
-                pairs.iter().find(|(known, _)| known.equals(key)).map(|(_, value)| value.clone())
+                for (known, value) in pairs.iter() {
+                    if known.equals(key, meter)? {
+                        return Ok(Some(value.clone()));
+                    }
+                }
+                Ok(None)
             }
-            (Val::Json(value @ Value::Object(_), schema), Val::Text(name)) => {
-                let found = value.get(name.as_ref())?;
-                let schema = schema
-                    .and_then(|schema| schema.properties.get(name.as_ref()).or(schema.additional.as_deref()));
-                Some(Val::of(found, schema))
+            (Val::Json(Value::Object(map), schema), Val::Text(name)) => {
+                meter.work(name.len() as u64 / 16)?;
+                let Some(found) = map.get(name.as_ref()) else { return Ok(None) };
+                Val::read(found, member_schema(*schema, name), meter).map(Some)
             }
-            _ => None,
+            _ => Ok(None),
         }
     }
 
     /// Returns a member of an object by its name in expressions.
-    pub(super) fn field(&self, name: &str) -> Option<Val<'v>> {
+    pub(super) fn field(&self, name: &'v str, meter: &mut Meter) -> Result<Option<Val<'v>>> {
         let is_map = match self {
             Val::Json(_, Some(schema)) => schema.additional.is_some(),
             _ => true,
         };
-        let found = if is_map { None } else { self.get(&Val::text(&crate::program::unescape(name))) };
-        found.or_else(|| self.get(&Val::text(name)))
-    }
-
-    /// Returns the approximate size, which is the cost of comparing or copying the value.
-    pub(super) fn weight(&self) -> u64 {
-        match self {
-            Val::Text(text) => 1 + text.len() as u64 / 16,
-            Val::Bytes(bytes) => 1 + bytes.len() as u64 / 16,
-            Val::List(list) => 1 + list.iter().map(Val::weight).sum::<u64>(),
-            Val::Map(pairs) => {
-                1 + pairs.iter().map(|(key, value)| key.weight() + value.weight()).sum::<u64>()
+        let property = crate::program::unescape(name);
+        if !is_map && property != name {
+            let found = self.get(&Val::text(&property), meter)?;
+            if found.is_some() {
+                return Ok(found);
             }
-            Val::Json(value, _) => json_weight(value),
-            Val::Optional(Some(value)) => 1 + value.weight(),
-            _ => 1,
         }
+        self.get(&Val::borrowed(name), meter)
     }
 
-    /// Whether two values are equal. Numbers are compared regardless of their types.
-    pub(super) fn equals(&self, other: &Val<'v>) -> bool {
-        if let Some(order) = self.number_order(other) {
-            return order == Some(Ordering::Equal);
+    /// Returns the approximate size, which is the cost of comparing or copying the value. More than [`PER_RULE`] is
+    /// not counted, because the parts of a computed value may be the same value many times.
+    pub(super) fn weight(&self) -> u64 {
+        let mut weight = 0;
+        self.weigh(&mut weight);
+        weight
+    }
+
+    fn weigh(&self, weight: &mut u64) {
+        if *weight > PER_RULE {
+            return;
         }
-        match (self, other) {
-            (Val::Null, Val::Null) => true,
-            (Val::Bool(a), Val::Bool(b)) => a == b,
-            (Val::Text(a), Val::Text(b)) => a == b,
-            (Val::Bytes(a), Val::Bytes(b)) => a == b,
-            (Val::Time(a), Val::Time(b)) => a == b,
-            (Val::Span(a), Val::Span(b)) => a == b,
-            (Val::Type(a), Val::Type(b)) => a == b,
-            (Val::Quantity(a), Val::Quantity(b)) => a == b,
-            (Val::Url(a), Val::Url(b)) => a == b,
-            (Val::Ip(a), Val::Ip(b)) => a == b,
-            (Val::Cidr(a, n), Val::Cidr(b, m)) => a == b && n == m,
-            (Val::Optional(a), Val::Optional(b)) => match (a, b) {
-                (None, None) => true,
-                (Some(a), Some(b)) => a.equals(b),
-                (None, Some(_)) | (Some(_), None) => false,
-            },
-            (a, b) => match (a.items(), b.items(), a.keys(), b.keys()) {
-                (Some(x), Some(y), _, _) => {
-                    let ordered = |x: &[Val<'v>], y: &[Val<'v>]| x.iter().zip(y).all(|(x, y)| x.equals(y));
-                    x.len() == y.len() && (ordered(&x, &y) || is_set(a, b) && same_set(&x, &y))
-                }
-                (_, _, Some(keys), Some(others)) => {
-                    keys.len() == others.len()
-                        && keys.iter().all(|key| match (a.get(key), b.get(key)) {
-                            (Some(x), Some(y)) => x.equals(&y),
-                            _ => false,
-                        })
-                }
-                _ => false,
-            },
+        *weight += 1;
+        match self {
+            Val::Text(text) => *weight += text.len() as u64 / 16,
+            Val::Bytes(bytes) => *weight += bytes.len() as u64 / 16,
+            Val::Url(url) => *weight += url_len(url) as u64 / 16,
+            Val::List(list) => list.iter().for_each(|item| item.weigh(weight)),
+            Val::Map(pairs) => pairs.iter().for_each(|(key, value)| {
+                key.weigh(weight);
+                value.weigh(weight);
+            }),
+            Val::Json(value, _) => {
+                *weight -= 1;
+                weigh_json(value, weight);
+            }
+            Val::Optional(Some(value)) => value.weigh(weight),
+            _ => {}
         }
     }
 
@@ -226,7 +254,7 @@ impl<'v> Val<'v> {
 
     /// Compares two numbers; `None` if one is not a number. The inner `None` means that they have no order (NaN).
     #[allow(clippy::cast_precision_loss)]
-    fn number_order(&self, other: &Val<'v>) -> Option<Option<Ordering>> {
+    pub(super) fn number_order(&self, other: &Val<'v>) -> Option<Option<Ordering>> {
         let whole = |value: &Val<'_>| match value {
             Val::Int(n) => Some(i128::from(*n)),
             Val::Uint(n) => Some(i128::from(*n)),
@@ -243,22 +271,29 @@ impl<'v> Val<'v> {
     }
 }
 
-/// Whether the schemas of both lists declare sets or maps, which are equal in any order.
-fn is_set(a: &Val<'_>, b: &Val<'_>) -> bool {
-    use crate::schema::Items;
-    let of = |value: &Val<'_>| matches!(value, Val::Json(_, Some(schema)) if schema.list != Items::Atomic);
-    of(a) && of(b)
+/// Returns the schema of a member.
+pub(super) fn member_schema<'v>(schema: Option<&'v Schema>, name: &str) -> Option<&'v Schema> {
+    let schema = schema?;
+    schema.properties.get(name).or(schema.additional.as_deref())
 }
 
-fn same_set(a: &[Val<'_>], b: &[Val<'_>]) -> bool {
-    a.iter().all(|x| b.iter().any(|y| x.equals(y))) && b.iter().all(|x| a.iter().any(|y| x.equals(y)))
+pub(super) fn url_len(url: &http::Uri) -> usize {
+    let authority = url.authority().map_or(0, |authority| authority.as_str().len());
+    authority + url.path_and_query().map_or(0, |path| path.as_str().len())
 }
 
-fn json_weight(value: &Value) -> u64 {
+fn weigh_json(value: &Value, weight: &mut u64) {
+    if *weight > PER_RULE {
+        return;
+    }
+    *weight += 1;
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
-        Value::String(text) => 1 + text.len() as u64 / 16,
-        Value::Array(list) => 1 + list.iter().map(json_weight).sum::<u64>(),
-        Value::Object(map) => 1 + map.values().map(json_weight).sum::<u64>(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => *weight += text.len() as u64 / 16,
+        Value::Array(list) => list.iter().for_each(|item| weigh_json(item, weight)),
+        Value::Object(map) => map.iter().for_each(|(key, value)| {
+            *weight += key.len() as u64 / 16;
+            weigh_json(value, weight);
+        }),
     }
 }

@@ -219,3 +219,79 @@ fn transition_time_changes_only_with_the_status() {
     assert_eq!(object.0["status"]["conditions"][0]["lastTransitionTime"], "3");
     assert_eq!((condition(&object, "A"), condition(&object, "B")), ("False", ""));
 }
+
+#[test]
+fn lists_of_a_definition_are_bounded() {
+    let validated = |object: &Object| {
+        let started = orlop_apimachinery::thread_time::ThreadTime::start();
+        let mut errors = FieldErrors::new();
+        validate(object, None, &mut errors);
+        assert!(started.spent().as_secs() < 2, "{:?}", started.spent());
+        texts(&errors)
+    };
+    let version = |patch: Value| {
+        let mut version = widgets()["spec"]["versions"][0].clone();
+        json_patch::merge(&mut version, &patch);
+        version
+    };
+    let many = |versions: Vec<Value>| changed(json!({"spec": {"versions": versions}}));
+    let numbered = |n: usize| version(json!({"name": format!("v{n}"), "storage": n == 1}));
+    assert_eq!(validated(&many((1..=50).map(numbered).collect())), Vec::<String>::new());
+    let found = validated(&many((1..=20_000).map(numbered).collect()));
+    assert_eq!(found, ["spec.versions: Too many: 20000: must have at most 50 items"]);
+
+    let column = json!({"name": "A", "type": "text", "jsonPath": ".a"});
+    let found = validated(&many(vec![version(json!({"additionalPrinterColumns": vec![column; 1_000]}))]));
+    let want = "spec.versions[0].additionalPrinterColumns: Too many: 1000: must have at most 100 items";
+    assert_eq!((found.len(), found[0].as_str()), (101, want));
+
+    let field = json!({"jsonPath": ".spec.size"});
+    let found = validated(&many(vec![version(json!({"selectableFields": vec![field; 100_000]}))]));
+    assert_eq!(
+        (found.len(), found[0].contains("at most 8 items"), found[1].contains("Duplicate")),
+        (1_000, true, true)
+    );
+
+    let path = format!(".spec.{}", "x".repeat(300));
+    let found = validated(&many(vec![version(json!({"selectableFields": [{"jsonPath": path}]}))]));
+    assert_eq!(
+        found,
+        ["spec.versions[0].selectableFields[0].jsonPath: Too long: may not be more than 256 bytes"]
+    );
+
+    let names: Vec<String> = (0..33).map(|n| format!("n{n}")).collect();
+    let found =
+        validated(&changed(json!({"spec": {"names": {"shortNames": names, "categories": &names[1..]}}})));
+    assert_eq!(found, ["spec.names.shortNames: Too many: 33: must have at most 32 items"]);
+}
+
+#[test]
+fn stored_versions_are_checked_in_linear_time() {
+    let definition = |n: usize| {
+        let versions: Vec<Value> = (0..n).map(|n| json!({"name": format!("v{n}")})).collect();
+        let stored: Vec<String> = (0..n).rev().map(|n| format!("v{n}")).collect();
+        Object::from_value(json!({"spec": {"versions": versions}, "status": {"storedVersions": stored}}))
+    };
+    orlop_apimachinery::thread_time::assert_linear("stored versions", 1_000, definition, |object| {
+        let mut errors = FieldErrors::new();
+        validate_stored_versions(object, &mut errors);
+        assert_eq!(errors.len(), 0);
+    });
+}
+
+#[test]
+fn accepted_names_are_bounded() {
+    let established = |accepted: Value| {
+        let mut object = changed(json!({}));
+        first_status(&mut object);
+        set_condition(&mut object, "Established", "True", "r", "m", &json!("t"));
+        object.set(&["status", "acceptedNames"], accepted);
+        object
+    };
+    let short: Vec<String> = (0..40).map(|n| format!("n{n}")).collect();
+    let names = json!({"plural": "widgets", "kind": "Widget", "shortNames": short});
+    let definition = std::sync::Arc::new(crate::Definition::of(&established(names)).unwrap());
+    assert_eq!(crate::CustomKind::first(&definition).own_names().short.len(), MAX_NAMES);
+    let names = json!({"plural": "widgets", "kind": "W".repeat(64)});
+    assert!(crate::Definition::of(&established(names)).is_none());
+}

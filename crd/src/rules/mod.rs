@@ -3,13 +3,14 @@
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema/cel`.
 
 use orlop_api::validate::{FieldErrors, Path};
+use orlop_apimachinery::steps::{OutOfSteps, Steps};
 use serde_json::Value;
 
 use crate::cel::{Budget, Failure, Input, Program, Val};
 use crate::columns::simple_path;
 use crate::rule::Rule;
 use crate::schema::{Schema, members};
-use crate::validate::Twins;
+use crate::validate::{STEPS, Twins};
 
 /// Reasons that a rule may specify.
 const REASONS: [&str; 4] =
@@ -135,7 +136,7 @@ fn compile(text: &str, schema: &Schema) -> Result<Program, String> {
 
 /// Evaluates every rule of a schema on a value and, if there is one, the old value.
 pub(crate) fn judge(schema: &Schema, value: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let mut judge = Judge { budget: Budget::new(), errors, exhausted: false };
+    let mut judge = Judge { budget: Budget::new(), errors, exhausted: false, steps: Steps::new(STEPS) };
     judge.value(schema, &Path::default(), value, old);
 }
 
@@ -143,11 +144,13 @@ struct Judge<'e> {
     budget: Budget,
     errors: &'e mut FieldErrors,
     exhausted: bool,
+    /// For the keys of lists.
+    steps: Steps,
 }
 
 impl Judge<'_> {
     fn value(&mut self, schema: &Schema, path: &Path, value: &Value, old: Option<&Value>) {
-        if !schema.rules_inside || value.is_null() || self.exhausted {
+        if !schema.rules_inside || value.is_null() || self.exhausted || self.errors.is_full() {
             return;
         }
         let changed = old != Some(value);
@@ -170,27 +173,52 @@ impl Judge<'_> {
             }
             Value::Array(list) => {
                 let Some(items) = &schema.items else { return };
-                let twins = Twins::of(schema, old);
-                for (at, item) in list.iter().enumerate() {
-                    self.value(items, &path.index(at), item, twins.of_item(item));
+                if self.items(items, schema, path, list, old).is_err() {
+                    self.out_of_budget(path, value);
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
+    fn items(
+        &mut self,
+        items: &Schema,
+        schema: &Schema,
+        path: &Path,
+        list: &[Value],
+        old: Option<&Value>,
+    ) -> Result<(), OutOfSteps> {
+        let twins = Twins::of(schema, old, &self.steps)?;
+        for (at, item) in list.iter().enumerate() {
+            let twin = twins.of_item(item, &self.steps)?;
+            self.value(items, &path.index(at), item, twin);
+        }
+        Ok(())
+    }
+
+    fn out_of_budget(&mut self, path: &Path, value: &Value) {
+        let why =
+            "validation failed due to running out of cost budget, no further validation rules will be run";
+        self.wrong(path, value, why);
+        self.exhausted = true;
+    }
+
     fn rule(&mut self, rule: &Rule, schema: &Schema, path: &Path, value: &Value, old: Option<&Value>) {
+        let read = [Some(value), old].into_iter().flatten();
+        read.for_each(|value| self.budget.take(Val::reading_cost(value, Some(schema))));
         let before = old.map(|old| Val::of(old, Some(schema)));
         let old = match rule.old_is_optional {
             true => Some(Val::Optional(before.map(std::rc::Rc::new))),
             false => before,
         };
         let input = Input { own: Val::of(value, Some(schema)), old };
-        let place = rule.field_path.iter().flatten().fold(path.clone(), |path, step| path.child(step));
         match rule.program.run(&input, &mut self.budget) {
             Ok(Val::Bool(true)) => {}
             Ok(Val::Bool(false)) => {
                 let why = self.message(rule, &input);
+                let place =
+                    rule.field_path.iter().flatten().fold(path.clone(), |path, step| path.child(step));
                 self.broken(rule, &place, value, &why);
             }
             Ok(_) => {
@@ -208,16 +236,12 @@ impl Judge<'_> {
                 self.wrong(path, value, &why);
                 self.exhausted = true;
             }
-            Err(Failure::ObjectTooCostly) => {
-                let why = "validation failed due to running out of cost budget, no further validation rules will be run";
-                self.wrong(path, value, why);
-                self.exhausted = true;
-            }
+            Err(Failure::ObjectTooCostly) => self.out_of_budget(path, value),
         }
     }
 
     /// Returns the computed message, or the static one.
-    fn message(&mut self, rule: &Rule, input: &Input<'_>) -> String {
+    fn message<'v>(&mut self, rule: &'v Rule, input: &'v Input<'v>) -> String {
         let Some(program) = &rule.message_program else { return rule.fallback() };
         match program.run(input, &mut self.budget) {
             Ok(Val::Text(text)) if !text.trim().is_empty() && !text.contains('\n') => text.trim().to_owned(),

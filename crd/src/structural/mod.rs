@@ -5,12 +5,16 @@
 //! `pkg/apis/apiextensions/validation`.
 
 use orlop_api::validate::{FieldErrors, Path};
+use orlop_apimachinery::steps::Steps;
 use serde_json::Value;
 
-use crate::pattern::compile;
+use crate::pattern::{compile, compile_effort};
 use crate::rules;
 use crate::schema::{Schema, Type, members};
 use crate::{default, prune, validate as values};
+
+mod lists;
+mod value_validations;
 
 /// Maximum depth of a schema.
 const MAX_DEPTH: usize = 64;
@@ -18,6 +22,12 @@ const MAX_DEPTH: usize = 64;
 const MAX_NODES: usize = 40_000;
 /// Number of parts that a pattern or a rule counts as, because it must be compiled.
 const COMPILED: usize = 20;
+/// Length of a rule that counts as one more part, bytes.
+const BYTES_PER_NODE: usize = 32;
+/// The effort of compiling a pattern that counts as one more part.
+const EFFORT_PER_NODE: usize = 50;
+/// Maximum number of parts of the schemas of all versions.
+const MAX_ALL_NODES: usize = 2 * MAX_NODES;
 
 /// The position of a schema.
 #[derive(Clone, Copy, PartialEq)]
@@ -27,20 +37,46 @@ enum SchemaPosition {
     Item,
 }
 
+/// The work that the schemas of all versions of a definition may cause together.
+pub(crate) struct Work {
+    nodes: usize,
+    /// Steps for the validation of the defaults.
+    steps: Steps,
+    /// Weight of the defaults and their own defaults.
+    weight: Steps,
+}
+
+impl Work {
+    pub(crate) fn new() -> Self {
+        Work { nodes: 0, steps: Steps::new(values::STEPS), weight: Steps::new(default::MAX_WEIGHT) }
+    }
+}
+
 /// Validates the schema of a version.
-pub(crate) fn validate(schema: &Value, path: &Path, errors: &mut FieldErrors) {
+pub(crate) fn validate(schema: &Value, path: &Path, work: &mut Work, errors: &mut FieldErrors) {
     let mut nodes = 0;
     if let Err(why) = measure(schema, 0, &mut nodes) {
         return errors.forbidden(path, &why);
     }
-    let mut check = Check { errors, in_metadata: false, is_traceable: true };
-    check.schema(schema, path, SchemaPosition::Root);
+    work.nodes += nodes;
+    if work.nodes > MAX_ALL_NODES {
+        let why = format!("the schemas of all versions may not have more than {MAX_ALL_NODES} parts");
+        return errors.forbidden(path, &why);
+    }
+    let form = Schema::without_rules(schema);
+    let mut check = Check { errors, work, in_metadata: false, is_traceable: true };
+    check.schema(schema, &form, path, SchemaPosition::Root);
 }
 
 fn measure(schema: &Value, depth: usize, nodes: &mut usize) -> Result<(), String> {
     *nodes += 1;
-    let rules = schema["x-kubernetes-validations"].as_array().map_or(0, Vec::len);
-    *nodes += COMPILED * (rules + usize::from(schema["pattern"].is_string()));
+    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+        let length = |name: &str| rule[name].as_str().map_or(0, str::len);
+        *nodes += COMPILED + (length("rule") + length("messageExpression")) / BYTES_PER_NODE;
+    }
+    if let Some(pattern) = schema["pattern"].as_str() {
+        *nodes += COMPILED + compile_effort(pattern) / EFFORT_PER_NODE;
+    }
     if *nodes > MAX_NODES {
         return Err(format!("the schema may not have more than {MAX_NODES} parts"));
     }
@@ -66,22 +102,28 @@ fn measure(schema: &Value, depth: usize, nodes: &mut usize) -> Result<(), String
 
 struct Check<'e> {
     errors: &'e mut FieldErrors,
+    work: &'e Work,
     in_metadata: bool,
     /// False below items of lists without keys, because these items cannot be matched with their old values.
     is_traceable: bool,
 }
 
 impl Check<'_> {
-    fn schema(&mut self, schema: &Value, path: &Path, place: SchemaPosition) {
-        self.plain(schema, path);
+    /// `form` is the same schema without its rules.
+    fn schema(&mut self, schema: &Value, form: &Schema, path: &Path, place: SchemaPosition) {
+        if self.errors.is_full() {
+            return;
+        }
+        self.plain(schema, form, path);
         self.form(schema, path, place);
         let is_root_like = place == SchemaPosition::Root || schema["x-kubernetes-embedded-resource"] == true;
         for (name, property) in members(&schema["properties"]) {
+            let Some(form) = form.properties.get(name) else { continue };
             let path = path.child("properties").key(name);
             if is_root_like && name == "metadata" {
                 self.metadata(property, &path);
                 let outer = std::mem::replace(&mut self.in_metadata, true);
-                self.schema(property, &path, SchemaPosition::Field);
+                self.schema(property, form, &path, SchemaPosition::Field);
                 self.in_metadata = outer;
                 continue;
             }
@@ -90,31 +132,32 @@ impl Check<'_> {
                 let given = property["type"].as_str().unwrap_or_default();
                 self.errors.invalid(&path.child("type"), given, "must be string");
             }
-            self.schema(property, &path, SchemaPosition::Field);
+            self.schema(property, form, &path, SchemaPosition::Field);
         }
-        if schema["items"].is_object() {
+        if let Some(items) = form.items.as_deref() {
             let traceable = self.is_traceable && schema["x-kubernetes-list-type"] == "map";
             let outer = std::mem::replace(&mut self.is_traceable, traceable);
-            self.schema(&schema["items"], &path.child("items"), SchemaPosition::Item);
+            self.schema(&schema["items"], items, &path.child("items"), SchemaPosition::Item);
             self.is_traceable = outer;
         }
-        if schema["additionalProperties"].is_object() {
+        if let (true, Some(values)) = (schema["additionalProperties"].is_object(), form.additional.as_deref())
+        {
             self.schema(
                 &schema["additionalProperties"],
+                values,
                 &path.child("additionalProperties"),
                 SchemaPosition::Field,
             );
         }
         self.combinations(schema, schema, path);
-        self.default(schema, path);
+        self.default(schema, form, path);
         let rules = schema["x-kubernetes-validations"].as_array().map_or(&[][..], Vec::as_slice);
         if rules.is_empty() {
             return;
         }
-        let form = Schema::without_rules(schema);
         for (at, rule) in rules.iter().enumerate() {
             let path = path.child("x-kubernetes-validations").index(at);
-            rules::validate(rule, &form, self.is_traceable, &path, self.errors);
+            rules::validate(rule, form, self.is_traceable, &path, self.errors);
         }
     }
 
@@ -133,7 +176,7 @@ impl Check<'_> {
     }
 
     /// Checks the rules for every schema, regardless of its position.
-    fn plain(&mut self, schema: &Value, path: &Path) {
+    fn plain(&mut self, schema: &Value, form: &Schema, path: &Path) {
         for name in ["definitions", "dependencies", "patternProperties"] {
             if members(&schema[name]).next().is_some() {
                 self.errors.forbidden(&path.child(name), &format!("{name} is not supported"));
@@ -161,6 +204,7 @@ impl Check<'_> {
             self.errors.forbidden(&path.child("items"), why);
         }
         if let Some(pattern) = schema["pattern"].as_str()
+            && form.limits.pattern.is_none()
             && let Err(error) = compile(pattern)
         {
             let why = format!("must be a valid regular expression, but isn't: {error}");
@@ -172,103 +216,6 @@ impl Check<'_> {
             self.errors.not_supported(&path.child("type"), given, &types);
         }
         self.lists_and_maps(schema, path);
-    }
-
-    fn lists_and_maps(&mut self, schema: &Value, path: &Path) {
-        let given = schema["type"].as_str().unwrap_or_default();
-        let errors = &mut *self.errors;
-        match schema["x-kubernetes-map-type"].as_str() {
-            None => {}
-            Some("atomic" | "granular") if given == "object" => {}
-            Some(kind @ ("atomic" | "granular")) => {
-                let why = format!("must be object if x-kubernetes-map-type is {kind}");
-                wrong_type(errors, path, given, &why);
-            }
-            Some(other) => {
-                errors.not_supported(&path.child("x-kubernetes-map-type"), other, &["atomic", "granular"]);
-            }
-        }
-        let keys = schema["x-kubernetes-list-map-keys"].as_array().map_or(&[][..], Vec::as_slice);
-        let list_type = schema["x-kubernetes-list-type"].as_str();
-        let keys_path = path.child("x-kubernetes-list-map-keys");
-        match list_type {
-            None => {}
-            Some("atomic" | "set" | "map") if given == "array" => {}
-            Some("atomic" | "set" | "map") => {
-                wrong_type(errors, path, given, "must be array if x-kubernetes-list-type is specified");
-            }
-            Some(other) => {
-                let known = ["atomic", "map", "set"];
-                errors.not_supported(&path.child("x-kubernetes-list-type"), other, &known);
-            }
-        }
-        if list_type != Some("map") {
-            if !keys.is_empty() {
-                let place = path.child("x-kubernetes-list-type");
-                let why = "must be map if x-kubernetes-list-map-keys is non-empty";
-                match list_type {
-                    None => errors.required(&place, why),
-                    Some(other) => errors.invalid(&place, other, why),
-                }
-            }
-            let item = &schema["items"];
-            let is_container = item["type"] == "array" && item["x-kubernetes-list-type"] != "atomic"
-                || item["type"] == "object" && item["x-kubernetes-map-type"] != "atomic";
-            if list_type == Some("set") && is_container {
-                let (name, why) = match item["type"] == "array" {
-                    true => (
-                        "x-kubernetes-list-type",
-                        "must be atomic as item of a list with x-kubernetes-list-type=set",
-                    ),
-                    false => (
-                        "x-kubernetes-map-type",
-                        "must be atomic as item of a list with x-kubernetes-list-type=set",
-                    ),
-                };
-                errors.required(&path.child("items").child(name), why);
-            }
-            if list_type == Some("set") && item["nullable"] == true {
-                let why = "cannot be nullable when x-kubernetes-list-type is set";
-                errors.forbidden(&path.child("items").child("nullable"), why);
-            }
-            return;
-        }
-        if keys.is_empty() {
-            errors.required(&keys_path, "must not be empty if x-kubernetes-list-type is map");
-        }
-        let item = &schema["items"];
-        if item["type"] != "object" {
-            let found = item["type"].as_str().unwrap_or_default();
-            let why = "must be object if parent array's x-kubernetes-list-type is map";
-            wrong_type(errors, &path.child("items"), found, why);
-        }
-        for (at, key) in keys.iter().filter_map(Value::as_str).enumerate() {
-            let property = &item["properties"][key];
-            let property_path = path.child("items").child("properties").key(key);
-            if keys[..at].iter().any(|other| other == key) {
-                errors.duplicate(&keys_path.index(at), key);
-            }
-            if !property.is_object() {
-                let why = "entries must all be names of item properties";
-                errors.invalid(&keys_path.index(at), key, why);
-                continue;
-            }
-            let is_required =
-                item["required"].as_array().is_some_and(|required| required.iter().any(|name| name == key));
-            if !is_required && property["default"].is_null() {
-                let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a \
-                           required property";
-                errors.required(&property_path.child("default"), why);
-            }
-            if property["nullable"] == true {
-                let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-                errors.forbidden(&property_path.child("nullable"), why);
-            }
-            if matches!(property["type"].as_str(), Some("object" | "array")) {
-                let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                errors.invalid(&property_path.child("type"), property["type"].clone(), why);
-            }
-        }
     }
 
     /// Checks the fields that define the structure of a value.
@@ -316,72 +263,8 @@ impl Check<'_> {
         }
     }
 
-    /// Checks that `allOf`, `anyOf`, `oneOf` and `not` only validate values and do not define structure.
-    fn combinations(&mut self, schema: &Value, form: &Value, path: &Path) {
-        let either = form["x-kubernetes-int-or-string"] == true;
-        for name in ["allOf", "anyOf", "oneOf"] {
-            for (at, part) in schema[name].as_array().into_iter().flatten().enumerate() {
-                let is_either_list = either && matches!(name, "anyOf" | "allOf");
-                self.judging(part, form, &path.child(name).index(at), is_either_list);
-            }
-        }
-        if schema["not"].is_object() {
-            self.judging(&schema["not"], form, &path.child("not"), false);
-        }
-    }
-
-    fn judging(&mut self, part: &Value, form: &Value, path: &Path, may_have_type: bool) {
-        self.plain_part(part, path, may_have_type);
-        for (name, property) in members(&part["properties"]) {
-            let below = &form["properties"][name];
-            let path = path.child("properties").key(name);
-            let is_open = form["x-kubernetes-preserve-unknown-fields"] == true;
-            if !below.is_object() && !is_open {
-                self.errors
-                    .required(&path, "because it is defined in a value validation, but not in the structure");
-                continue;
-            }
-            self.judging(property, below, &path, false);
-        }
-        if part["items"].is_object() {
-            self.judging(&part["items"], &form["items"], &path.child("items"), false);
-        }
-        self.combinations(part, form, path);
-    }
-
-    fn plain_part(&mut self, part: &Value, path: &Path, may_have_type: bool) {
-        let errors = &mut *self.errors;
-        if !may_have_type && part["type"].as_str().is_some_and(|ty| !ty.is_empty()) {
-            errors.forbidden(&path.child("type"), "must be empty to be structural");
-        }
-        for name in ["default", "additionalProperties", "x-kubernetes-preserve-unknown-fields"] {
-            if !part[name].is_null() {
-                errors.forbidden(&path.child(name), "must be undefined to be structural");
-            }
-        }
-        for name in ["nullable", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"] {
-            if part[name] == true {
-                errors.forbidden(&path.child(name), "must be false to be structural");
-            }
-        }
-        for name in ["title", "description"] {
-            if part[name].as_str().is_some_and(|text| !text.is_empty()) {
-                errors.forbidden(&path.child(name), "must be empty to be structural");
-            }
-        }
-        if part["x-kubernetes-validations"].as_array().is_some_and(|rules| !rules.is_empty()) {
-            errors.forbidden(&path.child("x-kubernetes-validations"), "must be empty to be structural");
-        }
-        if let Some(pattern) = part["pattern"].as_str()
-            && let Err(error) = compile(pattern)
-        {
-            let why = format!("must be a valid regular expression, but isn't: {error}");
-            errors.invalid(&path.child("pattern"), pattern, &why);
-        }
-    }
-
     /// Checks that a default is valid for its schema.
-    fn default(&mut self, schema: &Value, path: &Path) {
+    fn default(&mut self, schema: &Value, form: &Schema, path: &Path) {
         let given = &schema["default"];
         if given.is_null() {
             return;
@@ -390,16 +273,20 @@ impl Check<'_> {
         if self.in_metadata {
             return self.errors.forbidden(&path, "must not be set in metadata");
         }
-        let schema = Schema::without_rules(schema);
+        if default::weigh(given, &self.work.weight).is_err() {
+            return self.errors.forbidden(&path, "the defaults are too large");
+        }
         let (mut value, mut dropped) = (given.clone(), Vec::new());
-        prune::prune(&schema, &mut value, schema.embedded, &mut dropped);
+        prune::prune(form, &mut value, form.embedded, &mut dropped);
         if !dropped.is_empty() {
             let why = "must not have unknown fields";
             return self.errors.invalid(&path, given.clone(), &format!("{why}: {}", dropped.join(", ")));
         }
-        default::fill(&schema, &mut value);
-        values::validate(&schema, &path, &value, None, self.errors);
-        if value.is_null() && !schema.nullable {
+        if default::fill(form, &mut value, &self.work.weight).is_err() {
+            return self.errors.forbidden(&path, "the defaults are too large");
+        }
+        values::validate_within(&self.work.steps, form, &path, &value, None, self.errors);
+        if value.is_null() && !form.nullable {
             self.errors.invalid(&path, given.clone(), "must not be null");
         }
     }

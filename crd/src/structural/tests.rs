@@ -4,7 +4,7 @@ use super::*;
 
 fn texts(schema: &Value) -> Vec<String> {
     let mut errors = FieldErrors::new();
-    validate(schema, &Path::new("s"), &mut errors);
+    validate(schema, &Path::new("s"), &mut Work::new(), &mut errors);
     errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
 }
 
@@ -192,4 +192,71 @@ fn schemas_that_are_too_deep_or_too_large_are_rejected() {
     let many: serde_json::Map<String, Value> =
         (0..MAX_NODES).map(|at| (format!("p{at}"), json!({"type": "string"}))).collect();
     assert!(texts(&of(many.into()))[0].contains("may not have more than"));
+}
+
+#[test]
+fn all_versions_share_the_number_of_parts() {
+    let many = |n: usize| -> serde_json::Map<String, Value> {
+        (0..n).map(|at| (format!("p{at}"), json!({"type": "string"}))).collect()
+    };
+    let schema = of(many(MAX_NODES - 1).into());
+    let (mut work, mut errors) = (Work::new(), FieldErrors::new());
+    for (version, want) in [0, 0, 1].into_iter().enumerate() {
+        validate(&schema, &Path::new("s"), &mut work, &mut errors);
+        assert_eq!(errors.len(), want, "{version}");
+    }
+    let pattern = json!({"type": "string", "pattern": r"(?i)\w\w\w\w\w\w\w\w\w\w"});
+    let patterns: serde_json::Map<String, Value> =
+        (0..200).map(|at| (format!("p{at}"), pattern.clone())).collect();
+    assert!(texts(&of(patterns.into()))[0].contains("may not have more than"));
+}
+
+#[test]
+fn keys_of_lists_are_checked_in_linear_time() {
+    let schema = |n: usize| {
+        let keys: Vec<String> = (0..n).map(|n| format!("k{n}")).collect();
+        let properties: serde_json::Map<String, Value> =
+            keys.iter().map(|key| (key.clone(), json!({"type": "string"}))).collect();
+        of(json!({"l": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys,
+            "items": {"type": "object", "required": keys, "properties": properties}}}))
+    };
+    orlop_apimachinery::thread_time::assert_linear("list keys", 500, schema, |schema| {
+        assert_eq!(texts(schema), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn nested_levels_with_defaults_do_not_compile_patterns_again() {
+    let schema = |levels: usize| {
+        let patterns: serde_json::Map<String, Value> = (0..100)
+            .map(|at| (format!("p{at}"), json!({"type": "string", "pattern": format!("^[a-z]{at}$")})))
+            .collect();
+        let mut schema = of(patterns.into());
+        for _ in 0..levels {
+            schema["default"] = json!({});
+            schema = of(json!({"a": schema}));
+        }
+        schema
+    };
+    let spent = |levels: usize| {
+        let schema = schema(levels);
+        let started = orlop_apimachinery::thread_time::ThreadTime::start();
+        assert_eq!(texts(&schema), Vec::<String>::new());
+        started.spent().as_secs_f64()
+    };
+    let (one, many) = (spent(1), spent(40));
+    assert!(many < 5.0 * one, "1 level {one} s, 40 levels {many} s");
+}
+
+#[test]
+fn nested_defaults_do_not_multiply() {
+    let mut schema = json!({"type": "object"});
+    for _ in 0..12 {
+        let list = json!({"type": "array", "default": vec![json!({}); 10], "items": schema});
+        schema = of(json!({"p": list}));
+    }
+    let started = orlop_apimachinery::thread_time::ThreadTime::start();
+    let found = texts(&schema);
+    assert!(found[0].contains("Forbidden: the defaults are too large"), "{found:?}");
+    assert!(started.spent().as_secs() < 3, "{:?}", started.spent());
 }

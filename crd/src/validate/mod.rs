@@ -4,13 +4,24 @@
 //! Upstream: kube-openapi `pkg/validation/validate`, apiextensions-apiserver
 //! `pkg/apiserver/validation` and `pkg/apiserver/schema/{listtype,objectmeta}`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use orlop_api::validate::{FieldErrors, Path};
-use serde_json::Value;
+use orlop_apimachinery::steps::{OutOfSteps, Steps};
+use serde_json::{Map, Value};
 
 use crate::format;
 use crate::schema::{Items, Schema, Type, members};
+
+mod combinations;
+
+/// The steps of one validation. A step is one value that one schema is applied to, or some text: the time of a
+/// validation is the product of the sizes of the schema and the value, and each may be large.
+pub(crate) const STEPS: u64 = 10_000_000;
+/// How much text counts as one step, bytes.
+const BYTES_PER_STEP: usize = 64;
+/// How much work of a pattern counts as one step: the positions of the pattern times the bytes of the text.
+const MATCHED_PER_STEP: usize = 100;
 
 /// Validates a value against its schema; `old` is the stored value, if there is one.
 pub(crate) fn validate(
@@ -20,38 +31,72 @@ pub(crate) fn validate(
     old: Option<&Value>,
     errors: &mut FieldErrors,
 ) {
+    validate_within(&Steps::new(STEPS), schema, path, value, old, errors);
+}
+
+/// Like [`validate`], with the steps of a larger operation.
+pub(crate) fn validate_within(
+    steps: &Steps,
+    schema: &Schema,
+    path: &Path,
+    value: &Value,
+    old: Option<&Value>,
+    errors: &mut FieldErrors,
+) {
+    let mut found = FieldErrors::new();
+    if check(steps, schema, path, value, old, &mut found).is_err() {
+        found = FieldErrors::new();
+        found.invalid_unshown(path, "the validation takes too many steps");
+    }
+    errors.extend(found);
+}
+
+/// Appends the errors of a value, unless there are enough already.
+fn check(
+    steps: &Steps,
+    schema: &Schema,
+    path: &Path,
+    value: &Value,
+    old: Option<&Value>,
+    errors: &mut FieldErrors,
+) -> Result<(), OutOfSteps> {
+    if errors.is_full() {
+        return Ok(());
+    }
+    steps.take(1)?;
     if old == Some(value) {
-        return;
+        return Ok(());
     }
     if value.is_null() && schema.nullable {
-        return;
+        return Ok(());
     }
     let before = errors.len();
     let fits = check_type(schema, path, value, errors);
-    check_combinations(schema, path, value, errors);
+    combinations::check(steps, schema, path, value, errors)?;
     if fits {
-        check_limits(schema, path, value, errors);
+        check_limits(steps, schema, path, value, errors)?;
     }
-    check_allowed(schema, path, value, errors);
+    check_allowed(steps, schema, path, value, errors)?;
     if !fits {
-        return;
+        return Ok(());
     }
     match value {
-        Value::Object(_) => check_object(schema, path, value, old, errors),
+        Value::Object(_) => check_object(steps, schema, path, value, old, errors)?,
         Value::Array(list) => {
-            let twins = Twins::of(schema, old);
-            for (at, item) in list.iter().enumerate() {
-                if let Some(items) = &schema.items {
-                    validate(items, &path.index(at), item, twins.of_item(item), errors);
+            if let Some(items) = &schema.items {
+                let twins = Twins::of(schema, old, steps)?;
+                for (at, item) in list.iter().enumerate() {
+                    check(steps, items, &path.index(at), item, twins.of_item(item, steps)?, errors)?;
                 }
             }
-            check_list(schema, path, list, errors);
+            check_list(steps, schema, path, list, errors)?;
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
     if schema.embedded && errors.len() == before {
         check_embedded(path, value, errors);
     }
+    Ok(())
 }
 
 /// The stored items of a list by their keys, if the list has keys.
@@ -61,23 +106,29 @@ pub(crate) struct Twins<'v> {
 }
 
 impl<'v> Twins<'v> {
-    pub(crate) fn of(schema: &'v Schema, old: Option<&'v Value>) -> Self {
-        let Items::Map(keys) = &schema.list else { return Twins { keys: &[], by_keys: HashMap::new() } };
+    pub(crate) fn of(schema: &'v Schema, old: Option<&'v Value>, steps: &Steps) -> Result<Self, OutOfSteps> {
+        let Items::Map(keys) = &schema.list else {
+            return Ok(Twins { keys: &[], by_keys: HashMap::new() });
+        };
         let mut twins = Twins { keys, by_keys: HashMap::new() };
         for item in old.and_then(Value::as_array).into_iter().flatten() {
-            let key = twins.key(item);
+            let key = twins.key(item, steps)?;
             twins.by_keys.entry(key).or_insert(item);
         }
-        twins
+        Ok(twins)
     }
 
-    fn key(&self, item: &Value) -> Vec<Option<String>> {
-        self.keys.iter().map(|key| item.get(key).map(Value::to_string)).collect()
+    fn key(&self, item: &Value, steps: &Steps) -> Result<Vec<Option<String>>, OutOfSteps> {
+        steps.take(self.keys.len())?;
+        Ok(self.keys.iter().map(|key| item.get(key).map(Value::to_string)).collect())
     }
 
     /// Returns the stored item with the same keys.
-    pub(crate) fn of_item(&self, item: &Value) -> Option<&'v Value> {
-        if self.by_keys.is_empty() { None } else { self.by_keys.get(&self.key(item)).copied() }
+    pub(crate) fn of_item(&self, item: &Value, steps: &Steps) -> Result<Option<&'v Value>, OutOfSteps> {
+        if self.by_keys.is_empty() {
+            return Ok(None);
+        }
+        Ok(self.by_keys.get(&self.key(item, steps)?).copied())
     }
 }
 
@@ -126,7 +177,13 @@ fn place(path: &Path) -> String {
     if text == "<nil>" { "in body".to_owned() } else { format!("{text} in body") }
 }
 
-fn check_limits(schema: &Schema, path: &Path, value: &Value, errors: &mut FieldErrors) {
+fn check_limits(
+    steps: &Steps,
+    schema: &Schema,
+    path: &Path,
+    value: &Value,
+    errors: &mut FieldErrors,
+) -> Result<(), OutOfSteps> {
     let limits = &schema.limits;
     let mut wrong = |why: String| errors.invalid(path, value.clone(), &format!("{} {why}", place(path)));
     match value {
@@ -157,12 +214,15 @@ fn check_limits(schema: &Schema, path: &Path, value: &Value, errors: &mut FieldE
             }
         }
         Value::String(text) => {
+            steps.take(text.len() / BYTES_PER_STEP)?;
+            let positions = limits.pattern.as_ref().map_or(0, |(pattern, _)| pattern.positions);
+            steps.take(text.len().saturating_mul(positions) / MATCHED_PER_STEP)?;
             let length = text.chars().count() as u64;
             if let Some(min) = limits.min_length.filter(|min| length < *min) {
                 wrong(format!("should be at least {min} chars long"));
             }
             if let Some((pattern, shown)) = &limits.pattern
-                && !pattern.is_match(text)
+                && !pattern.regex.is_match(text)
             {
                 wrong(format!("should match '{shown}'"));
             }
@@ -194,103 +254,82 @@ fn check_limits(schema: &Schema, path: &Path, value: &Value, errors: &mut FieldE
         }
         Value::Null | Value::Bool(_) => {}
     }
+    Ok(())
 }
 
 /// `enum`.
-fn check_allowed(schema: &Schema, path: &Path, value: &Value, errors: &mut FieldErrors) {
+fn check_allowed(
+    steps: &Steps,
+    schema: &Schema,
+    path: &Path,
+    value: &Value,
+    errors: &mut FieldErrors,
+) -> Result<(), OutOfSteps> {
     let allowed = &schema.limits.allowed;
-    if allowed.is_empty() || allowed.contains(value) {
-        return;
+    if allowed.is_empty() || schema.limits.allows(value, steps)? || errors.is_full() {
+        return Ok(());
     }
     let shown: Vec<String> =
         allowed.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned)).collect();
     let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
     errors.not_supported(path, value.clone(), &shown);
+    Ok(())
 }
 
-/// `allOf`, `anyOf`, `oneOf` and `not`.
-fn check_combinations(schema: &Schema, path: &Path, value: &Value, errors: &mut FieldErrors) {
-    let judge = |schema: &Schema| {
-        let mut errors = FieldErrors::new();
-        validate(schema, path, value, None, &mut errors);
-        errors
-    };
-    let root = Path::default();
-    let name = match path.to_string() {
-        name if name == "<nil>" => String::new(),
-        name => name,
-    };
-    let mut wrong = |why: String, best: Option<FieldErrors>| {
-        errors.invalid(&root, "", &format!("{name:?} {why}"));
-        errors.extend(best.unwrap_or_default());
-    };
-    let best = |found: Vec<FieldErrors>| found.into_iter().min_by_key(FieldErrors::len);
-    if !schema.any_of.is_empty() && !schema.int_or_string {
-        let found: Vec<FieldErrors> = schema.any_of.iter().map(judge).collect();
-        if !found.iter().any(FieldErrors::is_empty) {
-            wrong("must validate at least one schema (anyOf)".to_owned(), best(found));
-        }
-    }
-    if !schema.one_of.is_empty() {
-        let found: Vec<FieldErrors> = schema.one_of.iter().map(judge).collect();
-        let fitting = found.iter().filter(|errors| errors.is_empty()).count();
-        if fitting == 0 {
-            let why = "must validate one and only one schema (oneOf). Found none valid";
-            wrong(why.to_owned(), best(found));
-        } else if fitting > 1 {
-            let why =
-                format!("must validate one and only one schema (oneOf). Found {fitting} valid alternatives");
-            wrong(why, None);
-        }
-    }
-    let found: Vec<FieldErrors> = schema.all_of.iter().map(judge).collect();
-    if found.iter().any(|errors| !errors.is_empty()) {
-        let none_fits = found.iter().all(|errors| !errors.is_empty());
-        let more = if none_fits { ". None validated" } else { "" };
-        wrong(format!("must validate all the schemas (allOf){more}"), None);
-        found.into_iter().for_each(|found| errors.extend(found));
-    }
-    if let Some(not) = &schema.not
-        && judge(not).is_empty()
-    {
-        errors.invalid(&root, "", &format!("{name:?} must not validate the schema (not)"));
-    }
-}
-
-fn check_object(schema: &Schema, path: &Path, value: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+fn check_object(
+    steps: &Steps,
+    schema: &Schema,
+    path: &Path,
+    value: &Value,
+    old: Option<&Value>,
+    errors: &mut FieldErrors,
+) -> Result<(), OutOfSteps> {
+    steps.take(schema.limits.required.len())?;
     for name in &schema.limits.required {
         if value.get(name).is_none() {
             errors.required(&path.child(name), "");
         }
     }
+    steps.take(value.as_object().map_or(0, Map::len))?;
     for (name, value) in members(value) {
         let old = old.and_then(|old| old.get(name));
-        match (schema.properties.get(name), &schema.additional) {
-            (Some(schema), _) => validate(schema, &path.child(name), value, old, errors),
-            (None, Some(schema)) => validate(schema, &path.child(name), value, old, errors),
-            (None, None) => {}
+        if let Some(schema) = schema.properties.get(name).or(schema.additional.as_deref()) {
+            check(steps, schema, &path.child(name), value, old, errors)?;
         }
     }
+    Ok(())
 }
 
 /// Checks that the items of sets and maps are unique.
-fn check_list(schema: &Schema, path: &Path, list: &[Value], errors: &mut FieldErrors) {
+fn check_list(
+    steps: &Steps,
+    schema: &Schema,
+    path: &Path,
+    list: &[Value],
+    errors: &mut FieldErrors,
+) -> Result<(), OutOfSteps> {
     let shown = |item: &Value| match &schema.list {
         Items::Map(keys) => {
             keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect()
         }
         Items::Set | Items::Atomic => item.clone(),
     };
-    if schema.list == Items::Atomic {
-        return;
-    }
-    let mut seen = std::collections::HashSet::new();
+    let keys = match &schema.list {
+        Items::Map(keys) => keys.len(),
+        Items::Set => 1,
+        Items::Atomic => return Ok(()),
+    };
+    let mut seen = HashSet::new();
     for (at, item) in list.iter().enumerate() {
+        steps.take(keys)?;
         let keys = shown(item);
-        if !seen.insert(keys.to_string()) {
+        let text = keys.to_string();
+        steps.take(text.len() / BYTES_PER_STEP)?;
+        if !seen.insert(text) {
             errors.duplicate(&path.index(at), keys);
         }
     }
+    Ok(())
 }
 
 /// Checks that an embedded object has an apiVersion and a kind.

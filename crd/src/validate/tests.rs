@@ -173,3 +173,70 @@ fn items_of_long_lists_match_their_old_items_by_key() {
     let took = begun.spent();
     assert!(took.as_secs() < 8, "each item looked at all the others: {took:?}");
 }
+
+/// Validates a value that would take hours if each part of the schema saw each part of the value.
+fn assert_bounded(case: &str, schema: Value, value: Value, want: Option<&str>) {
+    let schema = Schema::of(&spec(schema));
+    let begun = orlop_apimachinery::thread_time::ThreadTime::start();
+    let mut errors = FieldErrors::new();
+    // Fewer steps than usual, because this is a debug build.
+    let steps = Steps::new(STEPS / 20);
+    validate_within(&steps, &schema, &Path::default(), &json!({"spec": value}), None, &mut errors);
+    let found = errors.causes().first().map(|cause| format!("{}: {}", cause.field, cause.message));
+    assert_eq!(found.as_deref(), want, "{case}");
+    let spent = begun.spent().as_secs_f64();
+    assert!(spent < 2.0, "{case}: {spent} s");
+}
+
+const TOO_MANY_STEPS: Option<&str> = Some("<nil>: Invalid value: the validation takes too many steps");
+
+#[test]
+fn long_keys_are_not_copied_for_each_item() {
+    let schema = |items: Value| json!({"m": {"type": "object", "additionalProperties": {"type": "array", "items": items}}});
+    let value = |item: Value| json!({"m": {"k".repeat(1 << 20): vec![item; 100_000]}});
+    assert_bounded("1 valid", schema(json!({"type": "integer"})), value(json!(0)), None);
+    let begun = orlop_apimachinery::thread_time::ThreadTime::start();
+    assert_eq!(
+        errors(&spec(schema(json!({"type": "integer"}))), &json!({"spec": value(json!("x"))}), None).len(),
+        1
+    );
+    assert!(begun.spent().as_secs() < 2, "{:?}", begun.spent());
+    let any = json!({"type": "integer", "anyOf": [{"minimum": 1}, {"maximum": 1}]});
+    assert_bounded("2 a part does not fit", schema(any), value(json!(0)), TOO_MANY_STEPS);
+}
+
+#[test]
+fn products_of_schema_and_value_are_bounded() {
+    let list = |items: Value| json!({"l": {"type": "array", "items": items}});
+    let allowed: Vec<usize> = (0..20_000).collect();
+    let schema = list(json!({"type": "integer", "enum": allowed}));
+    assert_bounded("1 enum", schema, json!({"l": vec![19_999; 20_000]}), None);
+    let names: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
+    let schema = list(json!({"type": "object", "required": names}));
+    assert_bounded(
+        "2 required",
+        schema,
+        json!({"l": vec![json!({}); 20_000]}),
+        Some("spec.l[0].0: Required value"),
+    );
+    let part = json!({"required": ["x"], "properties": {"l": {"items": {"maxLength": 9}}}});
+    let parts = vec![part; 2_000];
+    for name in ["anyOf", "oneOf", "allOf"] {
+        let schema = json!({"o": {"type": "object", name: parts, "properties": {
+            "l": {"type": "array", "items": {"type": "string"}}}}});
+        let value = json!({"o": {"l": vec!["x"; 50_000]}});
+        assert_bounded(name, schema, value, TOO_MANY_STEPS);
+    }
+    let schema = json!({"t": {"type": "string", "pattern": "[ab]*a[ab]{900}c"}});
+    assert_bounded("3 pattern", schema, json!({"t": "ab".repeat(1_000_000)}), TOO_MANY_STEPS);
+}
+
+#[test]
+fn first_fitting_part_of_any_of_ends_the_search() {
+    let parts: Vec<Value> = (0..100).map(|n| json!({"minLength": n})).collect();
+    let schema = Schema::of(&json!({"type": "string", "anyOf": parts}));
+    let (steps, mut errors) = (Steps::new(10), FieldErrors::new());
+    validate_within(&steps, &schema, &Path::default(), &json!("x"), None, &mut errors);
+    assert_eq!(errors.len(), 0);
+    assert!(steps.take(7).is_ok());
+}

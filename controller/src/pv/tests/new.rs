@@ -175,15 +175,17 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "NEW-SHARED-1",
-        about: "A released volume is not recycled while another volume uses a directory inside its export",
+        about: "A released volume is not recycled while the volume of a claim uses a directory inside its export",
         given: &[
             r#"pv pv-1 1Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller src={"nfs":{"path":"/export","server":"nfs.example.test"}}"#,
-            r#"pv pv-2 1Gi RWO Available src={"nfs":{"path":"/export//a/","server":"NFS.example.test"}}"#,
+            r#"pv pv-2 1Gi RWO Bound ref=default/c-2:uid-c-2 src={"nfs":{"path":"/export//a/","server":"NFS.example.test"}}"#,
+            "pvc default/c-2 uid-c-2 1Gi RWO Bound volume=pv-2 has=RWO/1Gi @completed",
         ],
         settled: &[End {
             objects: &[
                 r#"pv pv-1 1Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller src={"nfs":{"path":"/export","server":"nfs.example.test"}}"#,
-                r#"pv pv-2 1Gi RWO Available src={"nfs":{"path":"/export//a/","server":"NFS.example.test"}}"#,
+                r#"pv pv-2 1Gi RWO Bound ref=default/c-2:uid-c-2 src={"nfs":{"path":"/export//a/","server":"NFS.example.test"}}"#,
+                "pvc default/c-2 uid-c-2 1Gi RWO Bound volume=pv-2 has=RWO/1Gi @completed",
             ],
             events: &[
                 "PersistentVolume pv-1 Warning VolumeFailedRecycle Volume uses the same storage as: pv-2",
@@ -194,15 +196,17 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "NEW-SHARED-2",
-        about: "The directory of a released volume is not deleted while another volume uses a directory around it",
+        about: "The directory of a released volume is not deleted while the volume of a claim uses a directory around it",
         given: &[
             r#"pv pv-1 1Gi RWO Released policy=Delete ref=default/c-1:uid-old @by-controller src={"hostPath":{"path":"/tmp/pv-cases/shared/a"}}"#,
-            r#"pv pv-2 1Gi RWO Available src={"local":{"path":"/tmp/pv-cases/shared"}}"#,
+            r#"pv pv-2 1Gi RWO Bound ref=default/c-2:uid-c-2 src={"local":{"path":"/tmp/pv-cases/shared"}}"#,
+            "pvc default/c-2 uid-c-2 1Gi RWO Bound volume=pv-2 has=RWO/1Gi @completed",
         ],
         settled: &[End {
             objects: &[
                 r#"pv pv-1 1Gi RWO Released policy=Delete ref=default/c-1:uid-old @by-controller src={"hostPath":{"path":"/tmp/pv-cases/shared/a"}}"#,
-                r#"pv pv-2 1Gi RWO Available src={"local":{"path":"/tmp/pv-cases/shared"}}"#,
+                r#"pv pv-2 1Gi RWO Bound ref=default/c-2:uid-c-2 src={"local":{"path":"/tmp/pv-cases/shared"}}"#,
+                "pvc default/c-2 uid-c-2 1Gi RWO Bound volume=pv-2 has=RWO/1Gi @completed",
             ],
             events: &[
                 "PersistentVolume pv-1 Normal VolumeDelete Volume uses the same storage as: pv-2",
