@@ -7,7 +7,8 @@ use orlop_api::registry::ago;
 use orlop_apimachinery::steps::{OutOfSteps, Steps};
 use serde_json::{Value, json};
 
-use crate::definition::MAX_COLUMNS;
+/// Maximum number of columns of a version. Upstream has no limit, but each row of a table has them.
+pub(crate) const MAX_COLUMNS: usize = 100;
 
 /// A column: its path and type.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Cost limits of expressions, and the failures of an evaluation.
 
-use super::patterns::Patterns;
+use super::pattern_cache::PatternCache;
 
 /// Maximum cost of one expression, as upstream; a step costs 1.
 pub(super) const PER_RULE: u64 = 1_000_000;
@@ -45,12 +45,12 @@ pub(super) struct Meter {
     /// The part of the cost that was paid for the arguments of a call, and that its function has not used yet.
     prepaid: u64,
     /// The patterns that the expression has compiled.
-    pub(super) patterns: Patterns,
+    pub(super) patterns: PatternCache,
 }
 
 impl Meter {
     pub(super) fn new(budget: &Budget) -> Self {
-        Meter { spent: 0, left: budget.0, prepaid: 0, patterns: Patterns::default() }
+        Meter { spent: 0, left: budget.0, prepaid: 0, patterns: PatternCache::default() }
     }
 
     /// Subtracts the measured cost from the budget of the object.

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::schema::Schema;
 
-/// The cost limits in a debug build; without a limit, each of these takes minutes.
-const SECONDS: f64 = 2.5;
+/// Maximum processor time, seconds: a debug build takes about one; without a limit, each of these takes minutes.
+const SECONDS: f64 = 20.0;
 
 fn run(text: &str, own: &Value, schema: &Schema) -> Result<String, Failure> {
     let program = Program::parse(text).map_err(Failure::Error)?;
     let input = Input { own: Val::of(own, Some(schema)), old: None };
-    program.run(&input, &mut Budget::new()).map(|value| functions::shown(&value))
+    program.run(&input, &mut Budget::new()).map(|value| super::shown::shown(&value))
 }
 
 fn assert_costs(text: &str, own: &Value, schema: &Value, want: Result<&str, Failure>) {
@@ -148,7 +148,7 @@ fn memory_of_computed_values_is_paid() {
 
 #[test]
 fn repetitions_in_patterns_are_paid() {
-    let own = json!({"t": "ab".repeat(500_000), "l": vec!["ab"; 2_000]});
+    let own = json!({"t": "ab".repeat(200_000), "l": vec!["ab"; 2_000]});
     assert_costs("self.t.matches('[ab]*a[ab]{900}c')", &own, &open(), Err(Failure::RuleTooCostly));
     assert_costs("self.t.findAll('.*[^a-z]|[a-z]').size()", &own, &open(), Err(Failure::RuleTooCostly));
     assert_costs("self.l.all(x, x.matches('^[a-z]+$'))", &own, &open(), Ok("true"));

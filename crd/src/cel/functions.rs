@@ -3,10 +3,12 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
 
 use super::cost::{Failure, Meter, Result, fail};
+use super::shown::shown;
+use super::span::span;
 use super::{Val, lists, patterns};
 
 /// Whether the name is the namespace of functions with dotted names.
@@ -256,28 +258,6 @@ fn matches<'v>(meter: &mut Meter, text: &str, pattern: &str) -> Result<Val<'v>> 
     Ok(Val::Bool(pattern.regex.is_match(text)))
 }
 
-/// Formats a value for strings and error messages.
-pub(super) fn shown(value: &Val<'_>) -> String {
-    match value {
-        Val::Null => "null".to_owned(),
-        Val::Bool(value) => value.to_string(),
-        Val::Int(value) => value.to_string(),
-        Val::Uint(value) => value.to_string(),
-        Val::Double(value) => value.to_string(),
-        Val::Text(text) => text.to_string(),
-        Val::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Val::Time(time) => time.to_string(),
-        Val::Span(span) => format!("{}s", span.as_secs_f64()),
-        Val::Quantity(quantity) => quantity.to_string(),
-        Val::Url(url) => url.to_string(),
-        Val::Ip(address) => address.to_string(),
-        Val::Cidr(address, bits) => format!("{address}/{bits}"),
-        Val::Json(value, _) => value.to_string(),
-        Val::Type(name) => (*name).to_owned(),
-        Val::List(_) | Val::Map(_) | Val::Optional(_) => value.type_name().to_owned(),
-    }
-}
-
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 fn convert<'v>(name: &str, value: &Val<'v>) -> Result<Val<'v>> {
     const TOP: f64 = 9_223_372_036_854_775_808.0;
@@ -328,13 +308,6 @@ fn convert<'v>(name: &str, value: &Val<'v>) -> Result<Val<'v>> {
         ) => Ok(Val::text(&shown(value))),
         _ => fail("no such overload"),
     }
-}
-
-/// Parses a duration in Go's format: `-1h30m`.
-pub(super) fn span(text: &str) -> Option<SignedDuration> {
-    let (rest, negative) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
-    let span = SignedDuration::try_from(orlop_apimachinery::duration::parse(rest).ok()?).ok()?;
-    Some(if negative { -span } else { span })
 }
 
 fn part<'v>(name: &str, time: Timestamp, zone: &str) -> Result<Val<'v>> {

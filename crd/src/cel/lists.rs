@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::Val;
 use super::cost::{Meter, Result, fail};
-use super::functions::shown;
+use super::shown::shown;
 
 /// Converts a number of items or characters.
 pub(super) fn number<'v>(value: usize) -> Val<'v> {

@@ -13,7 +13,10 @@ mod eval;
 mod extensions;
 mod functions;
 mod lists;
+mod pattern_cache;
 mod patterns;
+mod shown;
+mod span;
 mod text;
 mod value;
 

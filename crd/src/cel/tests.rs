@@ -7,7 +7,7 @@ fn run(text: &str, own: &Value, schema: &Schema) -> Result<String, String> {
     let program = Program::parse(text)?;
     let input = Input { own: Val::of(own, Some(schema)), old: None };
     match program.run(&input, &mut Budget::new()) {
-        Ok(value) => Ok(functions::shown(&value)),
+        Ok(value) => Ok(super::shown::shown(&value)),
         Err(Failure::Error(why)) => Err(why),
         Err(other) => Err(format!("{other:?}")),
     }

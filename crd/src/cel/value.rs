@@ -85,7 +85,7 @@ impl<'v> Val<'v> {
         let made = match schema.map_or("", |schema| schema.limits.format.as_str()) {
             "date-time" => text.parse().ok().map(Val::Time),
             "date" => format!("{text}T00:00:00Z").parse().ok().map(Val::Time),
-            "duration" => super::functions::span(text).map(Val::Span),
+            "duration" => super::span::span(text).map(Val::Span),
             "byte" => STANDARD.decode(text).ok().map(|bytes| Val::Bytes(bytes.into())),
             _ => None,
         };

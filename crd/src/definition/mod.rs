@@ -12,7 +12,6 @@ mod name;
 mod version;
 
 pub(crate) use name::MAX_NAMES;
-pub(crate) use version::MAX_COLUMNS;
 
 /// Upstream's message about names of groups.
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \

@@ -15,8 +15,6 @@ const MAX_SELECTABLE: usize = 8;
 const MAX_SELECTABLE_PATH: usize = 256;
 /// Maximum number of versions. Upstream has no limit, but each has a schema to compile.
 const MAX_VERSIONS: usize = 50;
-/// Maximum number of columns of a version. Upstream has no limit, but each row of a table has them.
-pub(crate) const MAX_COLUMNS: usize = 100;
 
 /// Validates all versions.
 pub(super) fn validate_all(object: &Object, old: Option<&Object>, path: &Path, errors: &mut FieldErrors) {
@@ -103,10 +101,10 @@ fn validate_version(
     let list = |name: &str| version[name].as_array().map_or(&[][..], Vec::as_slice);
     let columns = list("additionalPrinterColumns");
     let columns_path = path.child("additionalPrinterColumns");
-    if columns.len() > MAX_COLUMNS {
-        errors.too_many(&columns_path, columns.len(), MAX_COLUMNS);
+    if columns.len() > columns::MAX_COLUMNS {
+        errors.too_many(&columns_path, columns.len(), columns::MAX_COLUMNS);
     }
-    for (at, column) in columns.iter().take(MAX_COLUMNS).enumerate() {
+    for (at, column) in columns.iter().take(columns::MAX_COLUMNS).enumerate() {
         validate_column(column, &columns_path.index(at), errors);
     }
     let selectable = list("selectableFields");
