@@ -18,13 +18,11 @@ struct Borne {
 }
 
 /// This list may only shrink.
-const BORNE: &[Borne] = &[
-    Borne {
-        folder: "test_support/src",
-        files: &["fake_api.rs", "http_side.rs"],
-        reason: "the fake server holds a client of itself",
-    },
-];
+const BORNE: &[Borne] = &[Borne {
+    folder: "test_support/src",
+    files: &["fake_api.rs", "http_side.rs"],
+    reason: "the fake server holds a client of itself",
+}];
 
 /// The files of cycles that are still to be removed, one path per line. A new file in a cycle fails the test, and
 /// so does a line whose file is in no cycle.
