@@ -7,17 +7,18 @@
 //! object added as it arrives: all objects are never in memory in decoded form.
 
 mod change;
+mod list;
 mod store;
 #[cfg(test)]
 mod tests;
 
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -30,8 +31,9 @@ use crate::worker::panic_text;
 use orlop_apimachinery::clock::Backoff;
 
 pub use change::Change;
+use list::Listed;
 pub use store::IndexFn;
-use store::Store;
+use store::{Store, contained};
 
 type Handler<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
 
@@ -122,7 +124,9 @@ impl<K: Object> Informer<K> {
         let mut handlers = self.handlers();
         let handler: Handler<K> = Arc::new(handler);
         for kept in self.kept() {
-            deliver(&handler, &Change::added(&kept, kept.get()));
+            if let Some(object) = decoded(&kept) {
+                deliver(&handler, &Change::added(&kept, object));
+            }
         }
         handlers.next += 1;
         let id = handlers.next;
@@ -168,6 +172,16 @@ impl<K: Object> Informer<K> {
             keys.filter_map(|key| store.objects.get(key)).map(|slot| slot.kept.clone()).collect()
         };
         found.iter().map(PackedObject::get).collect()
+    }
+
+    /// The keys of the objects with this value in the index `name` that begin with `prefix`, in order. Decodes nothing.
+    pub fn indexed_keys(&self, name: &str, value: &str, prefix: &str) -> Vec<Arc<str>> {
+        self.read().keys_below(name, value, prefix).cloned().collect()
+    }
+
+    /// The values in the index `name`, in order. Decodes nothing.
+    pub fn indexed_values(&self, name: &str) -> BTreeSet<String> {
+        self.read().values(name).map(str::to_owned).collect()
     }
 
     /// Whether an object with this value exists in the index `name`.
@@ -219,39 +233,8 @@ impl<K: Object> Informer<K> {
         for object in list {
             self.collect(&mut listed, object);
         }
-        self.complete(listed);
-    }
-
-    /// Adds one object of a list that is being read. A first list is applied immediately; the new objects of later lists are stored
-    /// packed until the end, because missed deletions come first.
-    fn collect(&self, listed: &mut Listed<K>, object: K) {
-        let kept = self.keep(object);
-        let known = self.get_kept(kept.key());
-        if known.as_ref().is_some_and(|known| known.is_same(&kept)) {
-            listed.same.insert(Arc::clone(kept.key()));
-            return;
-        }
-        if known.is_none() && !self.has_synced() {
-            listed.same.insert(Arc::clone(kept.key()));
-            let object = kept.get();
-            return self.apply_kept(kept, object);
-        }
-        kept.pack();
-        listed.changed.insert(Arc::clone(kept.key()), kept);
-    }
-
-    /// Completes a list: delivers the deletions, then the packed changes, and marks the informer as synced.
-    fn complete(&self, listed: Listed<K>) {
-        let is_listed = |key: &Arc<str>| listed.same.contains(key) || listed.changed.contains_key(key);
-        let gone: Vec<Arc<str>> = self.read().objects.keys().filter(|key| !is_listed(key)).cloned().collect();
-        for key in gone {
-            let handlers = self.handlers();
-            let change = self.write().take(&key, None);
-            change.iter().for_each(|change| deliver_all(&handlers, change));
-        }
-        for kept in listed.changed.into_values() {
-            let object = kept.get();
-            self.apply_kept(kept, object);
+        for change in self.changes(listed) {
+            self.settle(change);
         }
         self.shared.synced.send_replace(true);
     }
@@ -290,10 +273,16 @@ impl<K: Object> Informer<K> {
     pub async fn run_selected(&self, api: Api<K>, selection: Selection, shutdown: CancellationToken) {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
         loop {
-            let delay = tokio::select! {
+            let followed = tokio::select! {
                 () = shutdown.cancelled() => return,
-                delay = self.follow(&api, &selection, &mut backoff) => delay,
+                followed = AssertUnwindSafe(self.follow(&api, &selection, &mut backoff)).catch_unwind() => followed,
             };
+            // A cache that ended silently would be out of date for the life of the process.
+            let delay = followed.unwrap_or_else(|panic| {
+                let panic = panic_text(panic.as_ref());
+                tracing::error!(url = api.resource_url(), panic, "the watch panicked, listing again");
+                backoff.advance()
+            });
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = tokio::time::sleep(delay) => {}
@@ -312,15 +301,15 @@ impl<K: Object> Informer<K> {
                 Ok(Event::InitApply(object)) => self.collect(&mut listed, object),
                 Ok(Event::InitDone) => {
                     backoff.reset();
-                    self.complete(std::mem::take(&mut listed));
+                    self.complete(std::mem::take(&mut listed)).await;
                 }
                 Ok(Event::Apply(object)) => {
                     backoff.reset();
-                    self.apply(object);
+                    contained("change", &key_of(&object), || self.apply(object));
                 }
                 Ok(Event::Delete(object)) => {
                     backoff.reset();
-                    self.remove(object);
+                    contained("deletion", &key_of(&object), || self.remove(object));
                 }
                 Err(error) if error.is_expired() => {
                     tracing::debug!(
@@ -347,20 +336,6 @@ impl<K: Object> Informer<K> {
     }
 }
 
-/// The objects of a list that is being read.
-struct Listed<K> {
-    /// Keys of the objects that are cached in the listed version.
-    same: HashSet<Arc<str>>,
-    /// New or changed objects.
-    changed: BTreeMap<Arc<str>, PackedObject<K>>,
-}
-
-impl<K> Default for Listed<K> {
-    fn default() -> Self {
-        Self { same: HashSet::new(), changed: BTreeMap::new() }
-    }
-}
-
 fn deliver_all<K>(handlers: &Handlers<K>, change: &Change<K>) {
     for (_, handler) in &handlers.list {
         deliver(handler, change);
@@ -370,7 +345,10 @@ fn deliver_all<K>(handlers: &Handlers<K>, change: &Change<K>) {
 /// Delivers a change. A handler that panics loses this change; the informer and the other handlers continue
 /// (I12).
 fn deliver<K>(handler: &Handler<K>, change: &Change<K>) {
-    if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| handler(change))) {
-        tracing::error!(panic = panic_text(panic.as_ref()), "a change handler panicked");
-    }
+    contained("change handler", change.key(), || handler(change));
+}
+
+/// The object; `None` if it cannot be decoded.
+fn decoded<K: Object>(kept: &PackedObject<K>) -> Option<Arc<K>> {
+    contained("decoding", kept.key(), || kept.get())
 }

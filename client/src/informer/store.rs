@@ -1,12 +1,15 @@
 //! The objects of one kind and their indexes. Recently changed objects are stored as they are, the others packed.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ops::Bound;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use super::change::Change;
 use crate::api::Object;
 use crate::packed_object::PackedObject;
 use crate::small_set::Few;
+use crate::worker::panic_text;
 
 /// Index values of an object.
 pub type IndexFn<K> = fn(&K) -> Vec<String>;
@@ -63,6 +66,25 @@ impl<K: Object> Store<K> {
             .flatten()
     }
 
+    /// The keys with this value that begin with `prefix`, in order.
+    pub(super) fn keys_below<'a>(
+        &'a self,
+        index: &str,
+        value: &str,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<str>> {
+        let found = self.indexes.iter().find(|known| known.name == index);
+        let keys = found.and_then(|index| index.keys.get(value)).into_iter();
+        let below = keys.flat_map(move |keys| keys.range::<str>(Bound::Included(prefix)));
+        below.take_while(move |key| key.starts_with(prefix))
+    }
+
+    /// All values in an index.
+    pub(super) fn values(&self, index: &str) -> impl Iterator<Item = &str> {
+        let found = self.indexes.iter().find(|known| known.name == index).into_iter();
+        found.flat_map(|index| index.keys.keys()).map(AsRef::as_ref)
+    }
+
     pub(super) fn put(&mut self, kept: PackedObject<K>, object: Arc<K>) -> Change<K> {
         let key = Arc::clone(kept.key());
         let values = self.enter(&key, &object);
@@ -97,7 +119,7 @@ impl<K: Object> Store<K> {
     fn enter(&mut self, key: &Arc<str>, object: &K) -> Box<[(usize, Box<str>)]> {
         let mut entered = Vec::new();
         for (position, index) in self.indexes.iter_mut().enumerate() {
-            for value in (index.values)(object) {
+            for value in contained(index.name, key, || (index.values)(object)).unwrap_or_default() {
                 let value: Box<str> = value.into();
                 index.keys.entry(value.clone()).or_default().insert(Arc::clone(key));
                 entered.push((position, value));
@@ -122,11 +144,29 @@ impl<K: Object> Store<K> {
     /// The change for an object whose slot was replaced: compares the old index entries with the current object of the key.
     fn left(&mut self, key: &Arc<str>, old: Slot<K>) -> Change<K> {
         let now: &[(usize, Box<str>)] = self.objects.get(key).map_or(&[], |slot| &slot.values);
-        let gone: Vec<_> = old.values.iter().filter(|value| !now.contains(value)).cloned().collect();
+        // Nearly all changes leave all values as they are. An object may have very many.
+        let gone: Vec<_> = if *old.values == *now {
+            Vec::new()
+        } else {
+            let now: HashSet<&(usize, Box<str>)> = now.iter().collect();
+            old.values.iter().filter(|value| !now.contains(value)).cloned().collect()
+        };
         self.leave(key, &gone);
         let mut change = Change::of(Arc::clone(key), Some(old.kept));
         change.left =
             gone.into_iter().map(|(position, value)| (self.indexes[position].name, value)).collect();
         change
     }
+}
+
+/// Runs work for one object. A panic is logged with the object's key and costs only this work, not the cache of all objects of
+/// the kind (I12).
+pub(super) fn contained<T>(what: &str, key: &str, work: impl FnOnce() -> T) -> Option<T> {
+    let done = std::panic::catch_unwind(AssertUnwindSafe(work));
+    let panic = match done {
+        Ok(done) => return Some(done),
+        Err(panic) => panic,
+    };
+    tracing::error!(what, key, panic = panic_text(panic.as_ref()), "work for a cached object panicked");
+    None
 }

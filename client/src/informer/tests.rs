@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
+use super::list::TURN;
 use super::store::RECENT;
 use super::*;
 use orlop_test_support::{FakeApi, Fault, FaultKind};
@@ -147,6 +148,85 @@ async fn panicking_handler_does_not_affect_the_others() {
     assert_eq!(*count.lock(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn panics_for_one_object_leave_the_others_current() {
+    let api = FakeApi::new();
+    api.seed(map("a", "1"));
+    api.seed(map("bad", "1"));
+    let f = started(&api);
+    f.informer.add_index("label", |o| {
+        assert!(o.metadata.name.as_deref() != Some("bad"), "on purpose");
+        vec![label(o)]
+    });
+    f.informer.synced().await;
+    assert_eq!(f.take(), ["->ns/a:1", "->ns/bad:1"]);
+    api.patch("configmaps", "ns/bad", "", json!({"metadata": {"labels": {"l": "2"}}}));
+    api.patch("configmaps", "ns/a", "", json!({"metadata": {"labels": {"l": "2"}}}));
+    api.settle().await;
+    assert_eq!(f.take(), ["ns/bad:1>ns/bad:2", "ns/a:1>ns/a:2"]);
+    let found: Vec<String> = f.informer.by_index("label", "2").iter().map(|o| key_of(o.as_ref())).collect();
+    assert_eq!(found, ["ns/a"]);
+}
+
+/// An object that cannot be cached keeps its last state; the watch and later lists go on.
+#[tokio::test(start_paused = true)]
+async fn panicking_trim_costs_one_object() {
+    let api = FakeApi::new();
+    api.seed(map("a", "1"));
+    api.seed(map("b", "1"));
+    let informer = Informer::<ConfigMap>::trimmed(|o| assert!(label(o) != "bad", "on purpose"));
+    let stop = CancellationToken::new();
+    let _stop = stop.clone().drop_guard();
+    let (running, client) = (informer.clone(), Api::all(api.client()));
+    let run = tokio::spawn(async move { running.run(client, stop).await });
+    informer.synced().await;
+    let labels = |informer: &Informer<ConfigMap>| -> Vec<String> {
+        informer.list().iter().map(|o| label(o)).collect()
+    };
+    api.patch("configmaps", "ns/a", "", json!({"metadata": {"labels": {"l": "bad"}}}));
+    api.patch("configmaps", "ns/b", "", json!({"metadata": {"labels": {"l": "2"}}}));
+    api.settle().await;
+    assert_eq!(labels(&informer), ["1", "2"]);
+    api.set_away(true);
+    api.settle().await;
+    api.patch("configmaps", "ns/b", "", json!({"metadata": {"labels": {"l": "3"}}}));
+    api.disconnect(true);
+    api.set_away(false);
+    api.settle().await;
+    assert_eq!(labels(&informer), ["1", "3"]);
+    assert!(!run.is_finished());
+}
+
+#[tokio::test]
+async fn other_tasks_run_while_a_large_list_is_applied() {
+    let informer = Informer::<ConfigMap>::new();
+    informer.replace(Vec::new());
+    let mut listed = Listed::default();
+    for n in 0..=TURN {
+        informer.collect(&mut listed, serde_json::from_value(map(&n.to_string(), "")).unwrap());
+    }
+    let seen: Arc<Mutex<usize>> = Arc::default();
+    let (notes, other) = (Arc::clone(&seen), informer.clone());
+    tokio::spawn(async move { *notes.lock() = other.len() });
+    informer.complete(listed).await;
+    assert_eq!((*seen.lock(), informer.len()), (TURN - 1, TURN + 1));
+}
+
+#[test]
+fn update_of_an_object_with_many_index_values_is_linear() {
+    let many = |count: usize| -> [ConfigMap; 2] {
+        ["", "-other"].map(|end| {
+            let values: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+            serde_json::from_value(map("a", &(values.join("-") + end))).unwrap()
+        })
+    };
+    let informer = Informer::<ConfigMap>::new();
+    informer.add_index("label", |o| label(o).split('-').map(str::to_owned).collect());
+    orlop_apimachinery::thread_time::assert_linear("index values", 2_000, many, |versions| {
+        versions.iter().for_each(|object| informer.apply(object.clone()));
+    });
+}
+
 /// More objects than stay decoded: deliveries and lookups are the same as without packing.
 #[tokio::test(start_paused = true)]
 async fn packing_is_invisible_to_handlers_and_readers() {
@@ -202,8 +282,8 @@ async fn change_has_the_former_index_values() {
 }
 
 /// The first list is applied as it arrives; one that breaks off and restarts leaves nothing behind.
-#[test]
-fn interrupted_first_list_leaves_nothing_behind() {
+#[tokio::test]
+async fn interrupted_first_list_leaves_nothing_behind() {
     let informer = Informer::<ConfigMap>::new();
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = Arc::clone(&seen);
@@ -222,7 +302,7 @@ fn interrupted_first_list_leaves_nothing_behind() {
     let mut again = Listed::default();
     informer.collect(&mut again, object("b", 1));
     informer.collect(&mut again, object("c", 2));
-    informer.complete(again);
+    informer.complete(again).await;
     assert!(informer.has_synced());
     assert_eq!(*seen.lock(), ["+ns/a", "+ns/b", "+ns/c", "-ns/a"]);
 }

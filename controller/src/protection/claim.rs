@@ -5,7 +5,7 @@
 //! syncs the batch of one namespace at a time.
 
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use futures::future::{BoxFuture, join};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -20,6 +20,9 @@ use orlop_client::names::{FINALIZER_PVC_PROTECTION, controller};
 use orlop_client::pods;
 use orlop_client::queue::WorkQueue;
 use orlop_client::worker;
+
+/// Pods per page.
+const PAGE: u32 = 500;
 
 /// Whether the pod prevents the removal of the claim. Only pods with a node count, in any phase (Tests:
 /// PROT-PVC-5). An ephemeral claim is protected only by its owner (Tests: PROT-PVC-11, PROT-PVC-12), until the
@@ -55,6 +58,40 @@ fn freed(change: &Change<Pod>) -> Vec<String> {
         keys.extend(pods::claim_keys(old));
     }
     keys
+}
+
+/// The claims that the pods of a namespace use, as [`uses`] decides it, of all pods at once.
+#[derive(Debug, Default)]
+pub struct Users {
+    direct: HashSet<String>,
+    /// Claims of ephemeral volumes, with the UID of the pod.
+    ephemeral: HashSet<(String, String)>,
+}
+
+impl Users {
+    /// Adds the claims of a pod of the namespace.
+    pub fn add(&mut self, pod: &Pod) {
+        if pods::node_name(pod).is_none() {
+            return;
+        }
+        let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        let direct = volumes.iter().filter_map(|volume| volume.persistent_volume_claim.as_ref());
+        self.direct.extend(direct.map(|claim| claim.claim_name.clone()));
+        let Some(uid) = pod.metadata.uid.as_ref().filter(|_| !pods::is_shut_down(pod)) else { return };
+        let ephemeral = volumes.iter().filter(|volume| volume.ephemeral.is_some());
+        let names = ephemeral.map(|volume| pods::ephemeral_claim_name(pod, &volume.name));
+        self.ephemeral.extend(names.map(|name| (name, uid.clone())));
+    }
+
+    /// Whether one of the pods prevents the removal of a claim of the namespace.
+    pub fn use_claim(&self, claim: &PersistentVolumeClaim) -> bool {
+        let name = claim.metadata.name.as_deref().unwrap_or_default();
+        if self.direct.contains(name) {
+            return true;
+        }
+        let owner = claim.metadata.owner_references.iter().flatten().find(|o| o.controller == Some(true));
+        owner.is_some_and(|owner| self.ephemeral.contains(&(name.to_owned(), owner.uid.clone())))
+    }
 }
 
 struct Protection {
@@ -137,7 +174,7 @@ impl Protection {
         Ok(())
     }
 
-    async fn sync(&self, key: &str, live: &mut Option<Vec<Pod>>) -> Result<(), ProtectionError> {
+    async fn sync(&self, key: &str, live: &mut Option<Users>) -> Result<(), ProtectionError> {
         let Some(claim) = self.claims.get(key) else { return Ok(()) };
         let api = Api::namespaced(self.client.clone(), split_key(key).0);
         match need(claim.as_ref(), FINALIZER_PVC_PROTECTION) {
@@ -156,17 +193,33 @@ impl Protection {
         &self,
         key: &str,
         claim: &PersistentVolumeClaim,
-        live: &mut Option<Vec<Pod>>,
+        live: &mut Option<Users>,
     ) -> Result<bool, ProtectionError> {
         if self.pods.by_index(pods::INDEX_CLAIM, key).iter().any(|pod| uses(pod, claim)) {
             return Ok(true);
         }
-        if live.is_none() {
-            let api: Api<Pod> = Api::namespaced(self.client.clone(), split_key(key).0);
-            let listed = api.list(&ListParams::default()).await;
-            let listed = listed.map_err(|cause| ProtectionError::Pods { key: key.to_owned(), cause })?;
-            *live = Some(listed.items);
+        let users = match live {
+            Some(users) => users,
+            None => {
+                let listed = self.users(split_key(key).0).await;
+                live.insert(listed.map_err(|cause| ProtectionError::Pods { key: key.to_owned(), cause })?)
+            }
+        };
+        Ok(users.use_claim(claim))
+    }
+
+    /// Lists the pods of a namespace page by page. All pages are from the same revision.
+    async fn users(&self, namespace: &str) -> kube::Result<Users> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let mut users = Users::default();
+        let mut parameters = ListParams::default().limit(PAGE);
+        loop {
+            let list = api.list(&parameters).await?;
+            list.items.iter().for_each(|pod| users.add(pod));
+            match list.metadata.continue_ {
+                Some(token) if !token.is_empty() => parameters = parameters.continue_token(&token),
+                Some(_) | None => return Ok(users),
+            }
         }
-        Ok(live.iter().flatten().any(|pod| uses(pod, claim)))
     }
 }

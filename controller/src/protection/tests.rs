@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use orlop_apimachinery::thread_time::assert_linear;
 use serde_json::{Value, json};
 
 use super::*;
@@ -110,7 +111,33 @@ fn claim_is_in_use_by_its_pods_with_a_node_in_any_phase() {
         let (p, c): (Pod, PersistentVolumeClaim) =
             (serde_json::from_value(p).unwrap(), serde_json::from_value(c).unwrap());
         assert_eq!(claim::uses(&p, &c), wanted, "{name}");
+        if p.metadata.namespace == c.metadata.namespace {
+            let mut users = claim::Users::default();
+            users.add(&p);
+            assert_eq!(users.use_claim(&c), wanted, "{name}, among all pods");
+        }
     }
+}
+
+#[test]
+fn claims_of_a_batch_and_volumes_of_its_pods_are_linear() {
+    let input = |count: usize| -> (Vec<PersistentVolumeClaim>, Pod) {
+        let claims = (0..count).map(|n| serde_json::from_value(pvc(&format!("unused{n}"), &[])).unwrap());
+        let volumes: Vec<Value> = (0..count)
+            .map(
+                |n| json!({"name": format!("v{n}"), "persistentVolumeClaim": {"claimName": format!("c{n}")}}),
+            )
+            .collect();
+        (
+            claims.collect(),
+            serde_json::from_value(pod("default", "p", "Running", "n", json!(volumes))).unwrap(),
+        )
+    };
+    assert_linear("claims of a batch", 500, input, |(claims, pod)| {
+        let mut users = claim::Users::default();
+        users.add(pod);
+        claims.iter().filter(|claim| users.use_claim(claim)).count()
+    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,6 +10,8 @@ use orlop_client::api::Api;
 use crate::gc::discovery::{Served, discover};
 use orlop_client::client::{is_not_found, message_of, status_of};
 
+/// Objects per page.
+const PAGE: u32 = 500;
 /// Seconds until objects with finalizers are checked again. Upstream: finalizerEstimateSeconds.
 const FINALIZER_ESTIMATE: u64 = 15;
 
@@ -63,44 +65,70 @@ pub async fn delete_all(client: &Client, namespace: &str) -> Outcome {
 async fn delete(client: &Client, namespace: &str, served: &Served, outcome: &mut Outcome) {
     let name = format!("{}.{}", served.resource.plural, served.resource.group);
     match try_delete(client, namespace, served).await {
-        Ok(left) if left.is_empty() => {}
-        Ok(left) => outcome.note(name, &left),
+        Ok(left) if left.count == 0 => {}
+        Ok(left) => outcome.note(name, left),
         Err(error) => outcome.content_failures.push(format!("{name}: {}", message_of(&error))),
     }
 }
 
 impl Outcome {
-    fn note(&mut self, resource: String, left: &[PartialObjectMeta<DynamicObject>]) {
-        let mut held = false;
-        for finalizer in left.iter().flat_map(|object| object.finalizers()) {
-            held = true;
-            *self.finalizers.entry(finalizer.clone()).or_default() += 1;
+    fn note(&mut self, resource: String, left: Left) {
+        let held = !left.finalizers.is_empty();
+        for (finalizer, count) in left.finalizers {
+            *self.finalizers.entry(finalizer).or_default() += count;
         }
         // A terminating pod may use its whole grace period.
-        let grace = left.iter().filter_map(|o| o.metadata.deletion_grace_period_seconds).max().unwrap_or(0);
-        let grace = u64::try_from(grace).unwrap_or(0);
+        let grace = u64::try_from(left.grace).unwrap_or(0);
         let seconds = if grace == 0 && held { FINALIZER_ESTIMATE } else { grace };
         if seconds == 0 {
             self.content_failures.push(format!("unexpected items still remain in namespace: {resource}"));
         }
         self.seconds = self.seconds.max(seconds);
-        self.remaining.insert(resource, left.len());
+        self.remaining.insert(resource, left.count);
     }
 }
 
+type ObjectMetadata = PartialObjectMeta<DynamicObject>;
+
+/// What is left of one resource. Only counted: a namespace may contain any number of objects.
+#[derive(Debug, Default)]
+struct Left {
+    count: usize,
+    finalizers: BTreeMap<String, usize>,
+    /// The longest grace period in seconds.
+    grace: i64,
+}
+
+impl Left {
+    fn add(&mut self, object: &ObjectMetadata) {
+        self.count += 1;
+        for finalizer in object.finalizers() {
+            *self.finalizers.entry(finalizer.clone()).or_default() += 1;
+        }
+        self.grace = self.grace.max(object.metadata.deletion_grace_period_seconds.unwrap_or(0));
+    }
+}
+
+/// One page of a list; `token` continues an earlier one. Returns the token of the next page, if there is one.
+async fn page(
+    api: &Api<ObjectMetadata>,
+    token: Option<&str>,
+) -> kube::Result<(Vec<ObjectMetadata>, Option<String>)> {
+    let parameters = ListParams::default().limit(PAGE);
+    let parameters = token.map_or(parameters.clone(), |token| parameters.continue_token(token));
+    let list = api.list(&parameters).await?;
+    Ok((list.items, list.metadata.continue_.filter(|token| !token.is_empty())))
+}
+
 /// Deletes the collection, or its objects one by one if the resource does not support `deletecollection`, and
-/// lists the remaining objects.
-async fn try_delete(
-    client: &Client,
-    namespace: &str,
-    served: &Served,
-) -> kube::Result<Vec<PartialObjectMeta<DynamicObject>>> {
+/// counts the remaining objects.
+async fn try_delete(client: &Client, namespace: &str, served: &Served) -> kube::Result<Left> {
     let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &served.resource);
-    let listing: Api<PartialObjectMeta<DynamicObject>> =
-        Api::namespaced_with(client.clone(), namespace, &served.resource);
-    let listed = listing.list(&ListParams::default()).await?.items;
+    let listing: Api<ObjectMetadata> = Api::namespaced_with(client.clone(), namespace, &served.resource);
+    let (mut listed, mut next) = page(&listing, None).await?;
+    let mut left = Left::default();
     if listed.is_empty() {
-        return Ok(listed);
+        return Ok(left);
     }
     let parameters = DeleteParams::background();
     let all_at_once = match served.can("deletecollection") {
@@ -112,13 +140,80 @@ async fn try_delete(
         },
     };
     if !all_at_once {
-        for object in &listed {
-            match objects.delete(&object.name_any(), &parameters).await {
-                Ok(_) => {}
-                Err(error) if is_not_found(&error) => {}
-                Err(error) => return Err(error),
+        loop {
+            for object in &listed {
+                match objects.delete(&object.name_any(), &parameters).await {
+                    Ok(_) => {}
+                    Err(error) if is_not_found(&error) => {}
+                    Err(error) => return Err(error),
+                }
             }
+            let Some(token) = next else { break };
+            (listed, next) = page(&listing, Some(&token)).await?;
         }
     }
-    Ok(listing.list(&ListParams::default()).await?.items)
+    drop(listed);
+    let mut next = None;
+    loop {
+        let (listed, token) = page(&listing, next.as_deref()).await?;
+        listed.iter().for_each(|object| left.add(object));
+        next = token;
+        if next.is_none() {
+            return Ok(left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use http::Method;
+    use kube::client::Body;
+    use kube::core::ApiResource;
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// One page of three; each object has a finalizer and a grace period.
+    fn answer(request: &http::Request<Body>) -> Value {
+        let query = request.uri().query().unwrap_or_default();
+        let number = ["continue=1", "continue=2"].iter().position(|token| query.contains(token));
+        let number = number.map_or(0, |at| at + 1);
+        let object = |name: &str| {
+            json!({"metadata": {"namespace": "ns", "name": format!("{name}{number}"), "deletionGracePeriodSeconds": number,
+                "finalizers": ["example.test/hold"]}})
+        };
+        let next = if number < 2 { (number + 1).to_string() } else { String::new() };
+        json!({"apiVersion": "v1", "kind": "List", "metadata": {"continue": next}, "items": [object("a"), object("b")]})
+    }
+
+    #[tokio::test]
+    async fn remaining_objects_are_counted_page_by_page() {
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let notes = Arc::clone(&seen);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            notes.lock().push(format!("{} {}", request.method(), request.uri()));
+            let body = match *request.method() {
+                Method::GET => answer(&request),
+                _ => json!({"kind": "Status", "status": "Success"}),
+            };
+            async move { Ok::<_, tower::BoxError>(http::Response::new(Body::from(body.to_string().into_bytes()))) }
+        });
+        let client = Client::new(service, "default");
+        let resource = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+        let served =
+            Served { resource, namespaced: true, verbs: vec!["delete".to_owned(), "list".to_owned()] };
+        let left = try_delete(&client, "ns", &served).await.unwrap();
+        assert_eq!((left.count, left.grace), (6, 2));
+        assert_eq!(left.finalizers, BTreeMap::from([("example.test/hold".to_owned(), 6)]));
+        let seen = seen.lock();
+        let of = |method: &str| seen.iter().filter(|request| request.starts_with(method)).count();
+        assert_eq!((of("DELETE"), of("GET")), (6, 6), "{seen:?}");
+        assert!(
+            seen.iter().filter(|request| request.starts_with("GET")).all(|one| one.contains("limit=500"))
+        );
+    }
 }

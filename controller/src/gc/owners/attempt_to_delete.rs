@@ -2,7 +2,7 @@
 //! write is conditional on the version that was read; after a failed write, the object is read and judged again.
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -116,8 +116,29 @@ pub struct Collector {
     graph: Arc<Mutex<Graph>>,
     queue: WorkQueue<Work>,
     recorder: Recorder,
-    /// `apiVersion kind namespace name uid` of owners that do not exist. UIDs are never reused.
-    absent: Mutex<VecDeque<String>>,
+    absent: Mutex<Absent>,
+}
+
+/// `apiVersion kind namespace name uid` of owners that do not exist. UIDs are never reused.
+#[derive(Default)]
+struct Absent {
+    known: HashSet<Arc<str>>,
+    /// Oldest first.
+    order: VecDeque<Arc<str>>,
+}
+
+impl Absent {
+    fn insert(&mut self, entry: Arc<str>) {
+        if !self.known.insert(Arc::clone(&entry)) {
+            return;
+        }
+        self.order.push_back(entry);
+        if self.order.len() > ABSENT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
 }
 
 impl Collector {
@@ -154,8 +175,12 @@ impl Collector {
             return Ok(());
         }
         let owners = self.classify(&node, live.owner_references()).await?;
-        let dependents: Vec<Node> = self.graph().dependents(uid).cloned().collect();
-        match judge(&owners, !dependents.is_empty()) {
+        let (has_dependents, is_cycle) = {
+            let graph = self.graph();
+            let mut dependents = graph.dependents(uid).peekable();
+            (dependents.peek().is_some(), dependents.any(|dependent| dependent.state().foreground))
+        };
+        match judge(&owners, has_dependents) {
             OwnerVerdict::Keep => Ok(()),
             OwnerVerdict::Loosen => {
                 let patch = json!({"ownerReferences": owners.solid});
@@ -163,7 +188,7 @@ impl Collector {
             }
             OwnerVerdict::Foreground => {
                 let mut version = live.metadata.resource_version.clone();
-                if dependents.iter().any(|d| d.state().foreground) {
+                if is_cycle {
                     // A cycle: each object would wait for the other. This one stops blocking its owners.
                     version = self.unblock(&node, &live).await?;
                 }
@@ -184,12 +209,18 @@ impl Collector {
 
     /// Continues a foreground deletion: finishes it when no dependent blocks it any more, else queues the dependents.
     async fn finish_foreground(&self, node: &Node, live: &Meta) -> Result<(), CollectError> {
-        let blocking: Vec<Node> = self.graph().blocking(&node.uid).cloned().collect();
-        if blocking.is_empty() {
+        let (is_blocked, waiting) = {
+            let graph = self.graph();
+            let mut blocking = graph.blocking(&node.uid).peekable();
+            let is_blocked = blocking.peek().is_some();
+            let waiting = blocking.filter(|dependent| !dependent.state().foreground);
+            (is_blocked, waiting.map(|dependent| dependent.uid.clone()).collect::<Vec<Uid>>())
+        };
+        if !is_blocked {
             return self.drop_finalizer(node, live, FINALIZER_FOREGROUND).await;
         }
-        for dependent in blocking.into_iter().filter(|d| !d.state().foreground) {
-            self.queue.add(Work::Delete(dependent.uid));
+        for uid in waiting {
+            self.queue.add(Work::Delete(uid));
         }
         Ok(())
     }
@@ -241,7 +272,7 @@ impl Collector {
         };
         let namespace = if served.namespaced { node.namespace() } else { "" };
         let entry = format!("{api_version} {kind} {namespace} {name} {uid}");
-        if self.absent().contains(&entry) {
+        if self.absent().known.contains(entry.as_str()) {
             return Ok(None);
         }
         // A cluster-scoped object cannot have a namespaced owner.
@@ -264,11 +295,7 @@ impl Collector {
         if impossible || elsewhere {
             self.report_wrong_namespace(node, reference);
         }
-        let mut absent = self.absent();
-        absent.push_back(entry);
-        if absent.len() > ABSENT {
-            absent.pop_front();
-        }
+        self.absent().insert(entry.into());
         Ok(None)
     }
 
@@ -361,7 +388,7 @@ impl Collector {
         self.graph.lock()
     }
 
-    fn absent(&self) -> MutexGuard<'_, VecDeque<String>> {
+    fn absent(&self) -> MutexGuard<'_, Absent> {
         self.absent.lock()
     }
 }

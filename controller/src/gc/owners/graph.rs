@@ -113,9 +113,26 @@ impl Node {
         self.state().owners.iter().find(|o| o.uid == uid)
     }
 
+    /// Its owners by UID. An object may have very many.
+    fn owners(&self) -> HashMap<&str, Ownership> {
+        let mut owners: HashMap<&str, Ownership> = HashMap::new();
+        for reference in &self.state().owners {
+            let known = owners.entry(reference.uid.as_str()).or_default();
+            known.blocks |= reference.block_owner_deletion == Some(true);
+        }
+        owners
+    }
+
     fn blocks(&self, owner: &str) -> bool {
         self.state().owners.iter().any(|o| o.uid == owner && o.block_owner_deletion == Some(true))
     }
+}
+
+/// All references of an object to one owner.
+#[derive(Debug, Default)]
+struct Ownership {
+    /// One of them blocks the foreground deletion of the owner.
+    blocks: bool,
 }
 
 /// Splits an apiVersion into group and version.
@@ -153,8 +170,8 @@ impl Graph {
         let uid = node.uid.clone();
         let old = self.nodes.insert(uid.clone(), node.clone());
         let mut work = Vec::new();
-        let known = |owner: &str| old.as_ref().and_then(|o| o.owner(owner));
-        for reference in node.state().owners.iter().filter(|o| known(&o.uid).is_none()) {
+        let (before, now) = (old.as_ref().map(Node::owners).unwrap_or_default(), node.owners());
+        for reference in node.state().owners.iter().filter(|o| !before.contains_key(o.uid.as_str())) {
             let owner = Uid::from(reference.uid.as_str());
             let doubtful = match self.nodes.get(&owner) {
                 None => true,
@@ -167,10 +184,12 @@ impl Graph {
         }
         for reference in old.iter().flat_map(|o| &o.state().owners) {
             let owner = Uid::from(reference.uid.as_str());
-            if node.owner(&reference.uid).is_none() {
+            let left = now.get(reference.uid.as_str());
+            if left.is_none() {
                 self.unlink(&owner, &uid);
             }
-            let unblocked = reference.block_owner_deletion == Some(true) && !node.blocks(&reference.uid);
+            let unblocked =
+                reference.block_owner_deletion == Some(true) && !left.is_some_and(|left| left.blocks);
             if unblocked && self.nodes.contains_key(&owner) {
                 work.push(Work::Delete(owner));
             }

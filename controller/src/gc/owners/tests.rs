@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use orlop_apimachinery::thread_time::assert_linear;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
@@ -57,6 +58,23 @@ fn verdict_follows_from_owner_states_and_dependents() {
     for (owners, has_dependents, wanted) in table {
         assert_eq!(judge(&owners, has_dependents), wanted, "{owners:?}, dependents {has_dependents}");
     }
+}
+
+#[test]
+fn update_of_an_object_with_many_owners_is_linear() {
+    let resource = kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+    let kind = Arc::new(Served { resource, namespaced: true, verbs: Vec::new() });
+    let versions = |owners: usize| {
+        [true, false].map(|block| {
+            let owners: Vec<Value> = (0..owners).map(|n| owner(&n.to_string(), block)).collect();
+            let object: Meta = serde_json::from_value(map("a", &owners)).unwrap();
+            Node::of(&kind, &"ns/a".into(), &object).unwrap()
+        })
+    };
+    assert_linear("owners of an object", 1_000, versions, |versions| {
+        let mut graph = Graph::default();
+        versions.iter().map(|node| graph.observe(node.clone()).len()).sum::<usize>()
+    });
 }
 
 #[tokio::test(start_paused = true)]

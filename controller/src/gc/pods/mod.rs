@@ -4,7 +4,6 @@
 //! events.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join};
@@ -28,6 +27,8 @@ use orlop_client::queue::WorkQueue;
 
 /// Time between two rounds.
 const PERIOD: Duration = Duration::from_secs(20);
+/// The number of pods after which a round yields to other tasks.
+const TURN: usize = 256;
 /// How long a node must be missing before its pods count as orphaned.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
@@ -52,19 +53,49 @@ pub enum PodGcError {
     },
 }
 
+/// A pod that a step may remove. Decoded only for its removal: very many pods may have finished.
+#[derive(Debug)]
+pub struct Candidate {
+    kept: PackedObject<Pod>,
+    node: Option<String>,
+    is_living: bool,
+    is_terminating: bool,
+    is_evicted: bool,
+    created: Option<Timestamp>,
+}
+
+impl Candidate {
+    /// The candidate for a cached pod and its decoded form.
+    pub fn of(kept: PackedObject<Pod>, pod: &Pod) -> Self {
+        let reason = pod.status.as_ref().and_then(|status| status.reason.as_deref());
+        Self {
+            kept,
+            node: node_name(pod).map(str::to_owned),
+            is_living: is_living(pod),
+            is_terminating: is_terminating(pod),
+            is_evicted: phase(pod) == "Failed" && reason == Some("Evicted"),
+            created: created(pod),
+        }
+    }
+
+    /// `namespace/name`
+    pub fn key(&self) -> &str {
+        self.kept.key()
+    }
+}
+
 /// Finished pods above the threshold: evicted pods first, then the oldest. A threshold of 0 or less disables the
 /// limit.
-pub fn surplus(pods: &[impl AsRef<Pod>], threshold: i32) -> Vec<&Pod> {
+pub fn surplus(pods: &[Candidate], threshold: i32) -> Vec<&Candidate> {
     let Ok(keep) = usize::try_from(threshold) else { return Vec::new() };
     if keep == 0 {
         return Vec::new();
     }
-    let mut finished: Vec<&Pod> = pods.iter().map(AsRef::as_ref).filter(|p| !is_living(p)).collect();
-    let evicted = |pod: &Pod| {
-        let status = pod.status.as_ref();
-        phase(pod) == "Failed" && status.and_then(|s| s.reason.as_deref()) == Some("Evicted")
-    };
-    finished.sort_by_key(|pod| (!evicted(pod), created(pod), key_of(*pod)));
+    let mut finished: Vec<&Candidate> = pods.iter().filter(|pod| !pod.is_living).collect();
+    finished.sort_by(|a, b| {
+        let place = |pod: &Candidate| (!pod.is_evicted, pod.created);
+        place(a).cmp(&place(b)).then_with(|| a.key().cmp(b.key()))
+    });
     finished.truncate(finished.len().saturating_sub(keep));
     finished
 }
@@ -85,8 +116,8 @@ pub fn is_stuck(pod: &Pod, node: Option<&Node>) -> bool {
 }
 
 /// Whether a terminating pod was never assigned to a node, so that no kubelet will end it.
-pub fn never_scheduled(pod: &Pod) -> bool {
-    is_terminating(pod) && node_name(pod).is_none()
+pub fn never_scheduled(pod: &Candidate) -> bool {
+    pod.is_terminating && pod.node.is_none()
 }
 
 fn created(pod: &Pod) -> Option<Timestamp> {
@@ -132,24 +163,33 @@ struct PodGc {
 
 impl PodGc {
     async fn round(&self) {
-        let kept = self.pods.kept();
-        let pods: Vec<Arc<Pod>> = kept.iter().map(PackedObject::get).filter(|pod| self.may_go(pod)).collect();
-        drop(kept);
-        for pod in surplus(&pods, self.threshold) {
-            self.remove(pod, None).await;
-        }
-        for pod in &pods {
-            let node = node_name(pod).and_then(|name| self.nodes.get(name));
-            if is_stuck(pod, node.as_deref()) {
-                self.remove(pod, None).await;
+        let mut pods = Vec::new();
+        for (number, kept) in self.pods.kept().into_iter().enumerate() {
+            if number % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+            let pod = kept.get();
+            if self.may_go(&pod) {
+                pods.push(Candidate::of(kept, &pod));
             }
         }
+        for pod in surplus(&pods, self.threshold) {
+            self.remove(&pod.kept.get(), None).await;
+        }
+        for candidate in pods.iter().filter(|pod| pod.is_terminating) {
+            let node = candidate.node.as_deref().and_then(|name| self.nodes.get(name));
+            let pod = candidate.kept.get();
+            if is_stuck(&pod, node.as_deref()) {
+                self.remove(&pod, None).await;
+            }
+            tokio::task::consume_budget().await;
+        }
         let gone = self.gone_nodes(&pods).await;
-        for pod in pods.iter().filter(|pod| node_name(pod).is_some_and(|name| gone.contains(name))) {
-            self.remove(pod, Some(self.orphaned())).await;
+        for pod in pods.iter().filter(|pod| pod.node.as_ref().is_some_and(|name| gone.contains(name))) {
+            self.remove(&pod.kept.get(), Some(self.orphaned())).await;
         }
         for pod in pods.iter().filter(|pod| never_scheduled(pod)) {
-            self.remove(pod, None).await;
+            self.remove(&pod.kept.get(), None).await;
         }
     }
 
@@ -161,9 +201,9 @@ impl PodGc {
 
     /// Nodes that pods refer to, that were missing for the whole quarantine, and that the server does not know
     /// either.
-    async fn gone_nodes(&self, pods: &[Arc<Pod>]) -> BTreeSet<String> {
-        let unknown = |name: &&str| self.nodes.get(name).is_none();
-        for name in pods.iter().filter_map(|pod| node_name(pod)).filter(unknown) {
+    async fn gone_nodes(&self, pods: &[Candidate]) -> BTreeSet<String> {
+        let named: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.node.as_deref()).collect();
+        for name in named.into_iter().filter(|name| self.nodes.get_kept(name).is_none()) {
             self.missing.add_after(name.to_owned(), QUARANTINE);
         }
         let api: Api<Node> = Api::all(self.client.clone());

@@ -36,11 +36,12 @@ fn names(api: &FakeApi) -> Vec<String> {
 
 #[test]
 fn surplus_selects_evicted_pods_first_then_the_oldest() {
-    let at = |name: &str, phase: &str, time: &str, reason: &str| -> Arc<Pod> {
+    let at = |name: &str, phase: &str, time: &str, reason: &str| -> Candidate {
         let mut p = pod(name, phase, "n");
         p["metadata"]["creationTimestamp"] = json!(time);
         p["status"]["reason"] = json!(reason);
-        Arc::new(serde_json::from_value(p).unwrap())
+        let pod: Arc<Pod> = Arc::new(serde_json::from_value(p).unwrap());
+        Candidate::of(PackedObject::new(Arc::clone(&pod)), &pod)
     };
     let pods = [
         at("new", "Succeeded", "2026-01-03T00:00:00Z", ""),
@@ -49,10 +50,9 @@ fn surplus_selects_evicted_pods_first_then_the_oldest() {
         at("runs", "Running", "2025-01-01T00:00:00Z", ""),
     ];
     for (threshold, wanted) in
-        [(3, vec![]), (2, vec!["evicted"]), (1, vec!["evicted", "old"]), (0, vec![]), (-1, vec![])]
+        [(3, vec![]), (2, vec!["ns/evicted"]), (1, vec!["ns/evicted", "ns/old"]), (0, vec![]), (-1, vec![])]
     {
-        let chosen: Vec<&str> =
-            surplus(&pods, threshold).iter().map(|p| p.metadata.name.as_deref().unwrap()).collect();
+        let chosen: Vec<&str> = surplus(&pods, threshold).iter().map(|pod| pod.key()).collect();
         assert_eq!(chosen, wanted, "threshold {threshold}");
     }
 }

@@ -1,0 +1,101 @@
+//! Applies a list to the cache: additions as they arrive, deletions and changes when the list is complete.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use super::store::contained;
+use super::{Informer, deliver_all, key_of};
+use crate::api::Object;
+use crate::packed_object::PackedObject;
+
+/// The number of changes of a list after which the informer yields to other tasks.
+pub(super) const TURN: usize = 256;
+
+/// A change that a list shows.
+pub(super) enum ListedChange<K> {
+    /// No longer there.
+    Gone(Arc<str>),
+    /// New, or another version.
+    Changed(PackedObject<K>),
+}
+
+/// The objects of a list that is being read.
+pub(super) struct Listed<K> {
+    /// Keys of the objects that are cached in the listed version.
+    same: HashSet<Arc<str>>,
+    /// New or changed objects.
+    changed: BTreeMap<Arc<str>, PackedObject<K>>,
+}
+
+impl<K> Default for Listed<K> {
+    fn default() -> Self {
+        Self { same: HashSet::new(), changed: BTreeMap::new() }
+    }
+}
+
+impl<K: Object> Informer<K> {
+    /// Adds one object of a list that is being read. A first list is applied immediately; the new objects of later lists are stored
+    /// packed until the end, because missed deletions come first.
+    pub(super) fn collect(&self, listed: &mut Listed<K>, object: K) {
+        let key: Arc<str> = key_of(&object).into();
+        let collected = contained("list", &key, || self.collect_one(listed, object));
+        // The last known state stays: the object exists.
+        if collected.is_none() {
+            listed.same.insert(key);
+        }
+    }
+
+    fn collect_one(&self, listed: &mut Listed<K>, object: K) {
+        let kept = self.keep(object);
+        let known = self.get_kept(kept.key());
+        if known.as_ref().is_some_and(|known| known.is_same(&kept)) {
+            listed.same.insert(Arc::clone(kept.key()));
+            return;
+        }
+        if known.is_none() && !self.has_synced() {
+            listed.same.insert(Arc::clone(kept.key()));
+            let object = kept.get();
+            return self.apply_kept(kept, object);
+        }
+        kept.pack();
+        listed.changed.insert(Arc::clone(kept.key()), kept);
+    }
+
+    /// Completes a list: delivers the deletions, then the packed changes, and marks the informer as synced. Yields in between,
+    /// because all objects may have changed.
+    pub(super) async fn complete(&self, listed: Listed<K>) {
+        for (number, change) in self.changes(listed).enumerate() {
+            if number % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+            self.settle(change);
+        }
+        self.shared.synced.send_replace(true);
+    }
+
+    /// What a list has changed: the deletions first.
+    pub(super) fn changes(&self, listed: Listed<K>) -> impl Iterator<Item = ListedChange<K>> + use<K> {
+        let is_listed = |key: &Arc<str>| listed.same.contains(key) || listed.changed.contains_key(key);
+        let gone: Vec<Arc<str>> = self.read().objects.keys().filter(|key| !is_listed(key)).cloned().collect();
+        let changed = listed.changed.into_values().map(ListedChange::Changed);
+        gone.into_iter().map(ListedChange::Gone).chain(changed)
+    }
+
+    /// Applies and delivers one change of a list.
+    pub(super) fn settle(&self, change: ListedChange<K>) {
+        match change {
+            ListedChange::Gone(key) => contained("deletion", &key, || {
+                let handlers = self.handlers();
+                let change = self.write().take(&key, None);
+                change.iter().for_each(|change| deliver_all(&handlers, change));
+            }),
+            ListedChange::Changed(kept) => {
+                let key = Arc::clone(kept.key());
+                contained("change", &key, || {
+                    let object = kept.get();
+                    self.apply_kept(kept, object);
+                })
+            }
+        };
+    }
+}
