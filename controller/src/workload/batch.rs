@@ -2,6 +2,19 @@
 //! fail (a quota, a broken template), the rest are not sent. Upstream: slowStartBatch.
 
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use orlop_client::api::Json as _;
+
+/// The limit of concurrent requests.
+const AT_ONCE: usize = 32;
+/// The limit of the bytes of templates in concurrent requests.
+const BYTES_AT_ONCE: usize = 16 << 20;
+
+/// How many pods may be created from a template concurrently: each request holds several copies of it.
+pub fn at_once(template: &PodTemplateSpec) -> usize {
+    let bytes = template.encode().map_or(BYTES_AT_ONCE, |json| json.len());
+    (BYTES_AT_ONCE / bytes.max(1)).clamp(1, AT_ONCE)
+}
 
 /// The outcome of a batch.
 #[derive(Debug)]
@@ -12,8 +25,8 @@ pub struct Outcome<E> {
     pub failure: Option<E>,
 }
 
-/// Runs `count` requests in growing groups. `request` receives the index of the request, from 0.
-pub async fn slow_start<E, Fut>(count: usize, request: impl Fn(usize) -> Fut) -> Outcome<E>
+/// Runs `count` requests in growing groups of at most `at_once`. `request` receives the index of the request, from 0.
+pub async fn slow_start<E, Fut>(count: usize, at_once: usize, request: impl Fn(usize) -> Fut) -> Outcome<E>
 where
     Fut: Future<Output = Result<(), E>>,
 {
@@ -22,7 +35,7 @@ where
         let group = size.min(count - begun);
         let results = join_all((begun..begun + group).map(&request)).await;
         begun += group;
-        size *= 2;
+        size = size.saturating_mul(2).min(at_once.max(1));
         done += results.iter().filter(|result| result.is_ok()).count();
         if let Some(failure) = results.into_iter().find_map(Result::err) {
             return Outcome { done, failure: Some(failure) };
@@ -33,9 +46,34 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     use super::*;
+
+    #[tokio::test]
+    async fn groups_have_a_limit() {
+        let (running, most) = (Cell::new(0_usize), Cell::new(0_usize));
+        let outcome: Outcome<()> = slow_start(500, 8, |_| async {
+            running.set(running.get() + 1);
+            most.set(most.get().max(running.get()));
+            tokio::task::yield_now().await;
+            running.set(running.get() - 1);
+            Ok(())
+        })
+        .await;
+        assert_eq!((outcome.done, most.get()), (500, 8));
+    }
+
+    #[test]
+    fn large_templates_are_sent_in_small_groups() {
+        let mut template = PodTemplateSpec::default();
+        assert_eq!(at_once(&template), AT_ONCE);
+        let text = "x".repeat(BYTES_AT_ONCE / 4);
+        template.metadata.get_or_insert_default().name = Some(text);
+        assert_eq!(at_once(&template), 3);
+        template.metadata.get_or_insert_default().namespace = Some("x".repeat(BYTES_AT_ONCE));
+        assert_eq!(at_once(&template), 1);
+    }
 
     #[tokio::test]
     async fn groups_double_and_stop_after_the_first_failure() {
@@ -50,7 +88,7 @@ mod tests {
         ];
         for (count, fails, begun, done) in table {
             let seen = RefCell::new(Vec::new());
-            let outcome = slow_start(count, |nth| {
+            let outcome = slow_start(count, 8, |nth| {
                 seen.borrow_mut().push(nth);
                 async move { if Some(nth) == fails { Err("no") } else { Ok(()) } }
             })

@@ -13,7 +13,7 @@ use orlop_client::api::Api;
 
 use super::amounts::{Strategy, strategy};
 use super::plan::{DeploymentInput, Plan, plan};
-use super::sets::{ANN_REVISION, replicas};
+use super::sets::{ANN_REVISION, find_new, replicas};
 use super::status;
 use crate::context::{Context, ControllerError};
 use crate::workload::adopt::{claim, named};
@@ -121,10 +121,13 @@ impl Deployer {
         let found = candidates(&self.sets, namespace, uid, &spec.selector);
         let sets = claim(&self.client, deployment.as_ref(), &selector, found, |_| true).await?;
         let sets: Vec<ReplicaSet> = sets.into_iter().map(Arc::unwrap_or_clone).collect();
-        let has_pods =
-            |uid: &str| self.pods.by_index(INDEX_CONTROLLER, uid).iter().any(|pod| !is_finished(pod));
         let now = self.clock.now();
-        let plan = plan(&DeploymentInput { deployment: &deployment, sets: &sets, has_pods: &has_pods, now });
+        let new = find_new(&deployment, &sets).await;
+        let plan = {
+            let has_pods =
+                |uid: &str| self.pods.by_index(INDEX_CONTROLLER, uid).iter().any(|pod| !is_finished(pod));
+            plan(&DeploymentInput { deployment: &deployment, sets: &sets, new, has_pods: &has_pods, now })
+        };
         self.act(&deployment, &sets, &plan).await?;
         if let Some(delay) = plan.look_again {
             self.queue.add_after(key, delay);

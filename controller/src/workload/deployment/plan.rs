@@ -9,7 +9,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
 
 use super::amounts::{Strategy, strategy};
 use super::rollout::{end_old, grow_new, shrink_old, size_of_new};
-use super::sets::{ANN_REVISION, actual, annotate, find_new, new_set, replicas, resize, revision};
+use super::sets::{ANN_REVISION, actual, annotate, new_set, replicas, resize, revision};
 use super::{scale, status};
 use orlop_client::meta::{annotation, is_terminating};
 
@@ -19,6 +19,8 @@ pub struct DeploymentInput<'a> {
     pub deployment: &'a Deployment,
     /// Its ReplicaSets.
     pub sets: &'a [ReplicaSet],
+    /// Index of the ReplicaSet with the Deployment's template.
+    pub new: Option<usize>,
     /// Whether the ReplicaSet with this UID has pods that are not finished, regardless of its status. Called only
     /// for Recreate.
     pub has_pods: &'a dyn Fn(&str) -> bool,
@@ -48,13 +50,7 @@ pub fn plan(seen: &DeploymentInput<'_>) -> Plan {
     let DeploymentInput { deployment, now, .. } = *seen;
     let spec = deployment.spec.as_ref();
     let known = deployment.status.clone().unwrap_or_default();
-    let mut work = Work {
-        seen,
-        sets: seen.sets.to_vec(),
-        new: find_new(deployment, seen.sets),
-        plan: Plan::default(),
-        known,
-    };
+    let mut work = Work { seen, sets: seen.sets.to_vec(), new: seen.new, plan: Plan::default(), known };
     if is_terminating(deployment) {
         work.revise(false);
         return work.end(StatusDetail::Counts);

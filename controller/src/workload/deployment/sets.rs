@@ -9,7 +9,7 @@ use kube::core::ObjectMeta;
 use super::amounts::{max_surge, wanted};
 use crate::workload::hash;
 use crate::workload::owned::controller_reference;
-use crate::workload::template::{LABEL_TEMPLATE_HASH, is_same};
+use crate::workload::template::{LABEL_TEMPLATE_HASH, Plain};
 use orlop_client::meta::annotation;
 
 /// Annotation of Deployments and ReplicaSets: the revision number.
@@ -68,13 +68,21 @@ pub fn age(set: &ReplicaSet) -> (Option<jiff::Timestamp>, String) {
     (created, set.metadata.name.clone().unwrap_or_default())
 }
 
-/// The index of the ReplicaSet with the Deployment's template; the oldest if there are several.
-pub fn find_new(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<usize> {
+/// The index of the ReplicaSet with the Deployment's template; the oldest if there are several. Yields between the ReplicaSets,
+/// because the history and its templates may be large.
+pub async fn find_new(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<usize> {
     let template = &deployment.spec.as_ref()?.template;
-    let has_it = |set: &ReplicaSet| {
-        set.spec.as_ref().and_then(|spec| spec.template.as_ref()).is_some_and(|own| is_same(own, template))
-    };
-    (0..sets.len()).filter(|at| has_it(&sets[*at])).min_by_key(|at| age(&sets[*at]))
+    let plain = Plain::of(template);
+    let mut ages: Vec<_> = sets.iter().map(age).enumerate().collect();
+    ages.sort_by(|(_, a), (_, b)| a.cmp(b));
+    for (at, _) in ages {
+        let own = sets[at].spec.as_ref().and_then(|spec| spec.template.as_ref());
+        if own.is_some_and(|own| plain.is(own)) {
+            return Some(at);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
 }
 
 fn annotations(set: &mut ReplicaSet) -> &mut BTreeMap<String, String> {
@@ -124,12 +132,14 @@ pub fn annotate(set: &mut ReplicaSet, deployment: &Deployment, revision: i64) {
 fn with_history(history: &str, revision: &str) -> String {
     let mut list: Vec<&str> = history.split(',').filter(|one| !one.is_empty()).collect();
     list.push(revision);
-    let mut text = list.join(",");
-    while text.len() > MAX_HISTORY && list.len() > 1 {
-        list.remove(0);
-        text = list.join(",");
-    }
-    text
+    // From the newest, each with its comma.
+    let mut length = revision.len();
+    let older = list.iter().rev().skip(1).take_while(|one| {
+        length += one.len() + 1;
+        length <= MAX_HISTORY
+    });
+    let kept = older.count() + 1;
+    list[list.len() - kept..].join(",")
 }
 
 /// A new ReplicaSet with the Deployment's template and 0 replicas.
@@ -167,9 +177,17 @@ pub fn new_set(deployment: &Deployment, revision: i64) -> ReplicaSet {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use orlop_apimachinery::thread_time::assert_linear;
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn history_of_many_revisions_is_linear() {
+        let history = |count: usize| vec!["1"; count].join(",");
+        assert_linear("revision history", 20_000, history, |history| with_history(history, "2"));
+        assert_eq!(with_history(&history(5_000), "22").len(), MAX_HISTORY);
+    }
 
     #[test]
     fn revision_never_decreases_and_its_history_is_recorded() {

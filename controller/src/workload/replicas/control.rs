@@ -15,7 +15,7 @@ use super::decide::{Act, decide, is_same_status, status, wanted};
 use super::kind::Replicated;
 use crate::context::{Context, ControllerError};
 use crate::workload::adopt::{claim, named};
-use crate::workload::batch::slow_start;
+use crate::workload::batch::{at_once, slow_start};
 use crate::workload::error::WorkloadError;
 use crate::workload::expectations::Expectations;
 use crate::workload::owned::{
@@ -201,7 +201,7 @@ impl<K: Replicated> Manager<K> {
         let pod = pod_from(&template, namespace, controller_reference(object));
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         self.expectations.creations(key, count);
-        let outcome = slow_start(count, |_| async {
+        let outcome = slow_start(count, at_once(&template), |_| async {
             match api.create(&PostParams::default(), &pod.clone()).await {
                 Ok(made) => {
                     let message = format!("Created pod: {}", made.name_any());

@@ -1,8 +1,8 @@
 //! Ranks pods for deletion: the pod that costs least to delete is first. Upstream: controller_utils.go,
 //! ActivePodsWithRanks.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -25,57 +25,57 @@ pub fn first_to_go(pods: &[Arc<Pod>], related: &[Arc<Pod>], count: usize, now: T
             *crowds.entry(node).or_default() += 1;
         }
         let crowd = |pod: &Pod| node_name(pod).and_then(|node| crowds.get(node)).copied().unwrap_or(0);
-        pods.sort_by(|a, b| compare((a, crowd(a)), (b, crowd(b)), now));
+        pods.sort_by_cached_key(|pod| Rank::of(pod, crowd(pod), now));
         pods.truncate(count);
     }
     pods
 }
 
-/// The smaller pod is deleted first. The second element of each pair is the number of related pods on the pod's
-/// node.
-pub fn compare((a, crowd_a): (&Pod, usize), (b, crowd_b): (&Pod, usize), now: Timestamp) -> Ordering {
-    let both_ready = is_ready(a) && is_ready(b);
-    let by_readiness = || if both_ready { older(ready_since(a), ready_since(b), now) } else { None };
-    let steps: [&dyn Fn() -> Ordering; 5] = [
-        // Unassigned pods first, then pending, then unknown, then running.
-        &|| node_name(a).is_some().cmp(&node_name(b).is_some()),
-        &|| phase_rank(a).cmp(&phase_rank(b)),
-        &|| is_ready(a).cmp(&is_ready(b)),
-        &|| deletion_cost(a).cmp(&deletion_cost(b)),
-        &|| Reverse(crowd_a).cmp(&Reverse(crowd_b)),
-    ];
-    if let Some(order) = steps.iter().map(|step| step()).find(|order| order.is_ne()) {
-        return order;
-    }
-    // The pod ready for the shorter time first. Similar times are ordered by UID, which is effectively random.
-    if let Some(order) = by_readiness() {
-        return order.then_with(|| a.metadata.uid.cmp(&b.metadata.uid));
-    }
-    // The pod with more restarts first, then the younger one.
-    if let order @ (Ordering::Less | Ordering::Greater) = Reverse(restarts(a)).cmp(&Reverse(restarts(b))) {
-        return order;
-    }
-    let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    match older(created(a), created(b), now) {
-        Some(order) => order.then_with(|| a.metadata.uid.cmp(&b.metadata.uid)),
-        None => Ordering::Equal,
+/// The place of a pod in the order of deletion: the smaller one is deleted first. Each pod has its place regardless of the
+/// others, because a sort may panic if the comparisons of several pods contradict each other. Upstream compares pairs: the
+/// restarts count only if both pods became ready in the same second, and pods of about the same age are ordered by UID. Here
+/// they stay in the order of their names, which are as random.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    /// Unassigned pods first, then pending, then unknown, then running.
+    is_assigned: bool,
+    phase: u8,
+    is_ready: bool,
+    cost: i32,
+    /// The number of related pods on the pod's node.
+    crowd: Reverse<usize>,
+    /// The pod that has been ready for the shorter time first. `None` if it is not ready.
+    ready: Option<Age>,
+    restarts: Reverse<(i32, i32)>,
+    /// The younger pod first.
+    created: Option<Age>,
+}
+
+impl Rank {
+    /// The rank of a pod with this number of related pods on its node.
+    pub fn of(pod: &Pod, crowd: usize, now: Timestamp) -> Self {
+        let is_ready = is_ready(pod);
+        let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        Self {
+            is_assigned: node_name(pod).is_some(),
+            phase: phase_rank(pod),
+            is_ready,
+            cost: deletion_cost(pod),
+            crowd: Reverse(crowd),
+            ready: ready_since(pod).filter(|_| is_ready).map(|since| age(since, now)),
+            restarts: Reverse(restarts(pod)),
+            created: created.map(|created| age(created, now)),
+        }
     }
 }
 
-/// Compares by age; `None` if both times are equal. Ages are compared by their power of two, so that the choice
-/// among many pods of about the same age is even.
-fn older(a: Option<Timestamp>, b: Option<Timestamp>, now: Timestamp) -> Option<Ordering> {
-    let magnitude = |at: Timestamp| {
-        let age = now.as_nanosecond().saturating_sub(at.as_nanosecond());
-        u128::try_from(age).ok().and_then(u128::checked_ilog2)
-    };
-    match (a, b) {
-        (None, None) => None,
-        (None, Some(_)) => Some(Ordering::Less),
-        (Some(_), None) => Some(Ordering::Greater),
-        (Some(a), Some(b)) if a == b => None,
-        (Some(a), Some(b)) => Some(magnitude(a).cmp(&magnitude(b))),
-    }
+/// An age by its power of two, so that the choice among many pods of about the same age is even. `None` for a time that is
+/// not in the past.
+type Age = Option<u32>;
+
+fn age(at: Timestamp, now: Timestamp) -> Age {
+    let age = now.as_nanosecond().saturating_sub(at.as_nanosecond());
+    u128::try_from(age).ok().and_then(u128::checked_ilog2)
 }
 
 fn phase_rank(pod: &Pod) -> u8 {
@@ -96,13 +96,13 @@ fn deletion_cost(pod: &Pod) -> i32 {
 fn restarts(pod: &Pod) -> (i32, i32) {
     let Some(status) = &pod.status else { return (0, 0) };
     let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let sidecars: Vec<&str> = init
+    let sidecars: HashSet<&str> = init
         .filter(|container| container.restart_policy.as_deref() == Some("Always"))
         .map(|container| container.name.as_str())
         .collect();
     let containers = status.container_statuses.iter().flatten().map(|container| container.restart_count);
     let beside = status.init_container_statuses.iter().flatten();
-    let beside = beside.filter(|container| sidecars.contains(&container.name.as_str()));
+    let beside = beside.filter(|container| sidecars.contains(container.name.as_str()));
     (containers.max().unwrap_or(0), beside.map(|container| container.restart_count).max().unwrap_or(0))
 }
 
@@ -179,16 +179,34 @@ mod tests {
         let now: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
         for (name, first, stays) in table {
             let (first, stays) = (pod("z", first), pod("a", stays));
-            assert_eq!(compare((&first, 0), (&stays, 0), now), Ordering::Less, "{name}");
-            assert_eq!(
-                compare((&stays, 0), (&first, 0), now),
-                Ordering::Greater,
-                "{name}, the other way round"
-            );
+            assert!(Rank::of(&first, 0, now) < Rank::of(&stays, 0, now), "{name}");
         }
         let (a, b) = (pod("a", json!({})), pod("b", json!({})));
-        assert_eq!(compare((&a, 1), (&b, 2), now), Ordering::Greater, "on a crowded node");
-        assert_eq!(compare((&a, 1), (&a, 1), now), Ordering::Equal);
+        assert!(Rank::of(&a, 1, now) > Rank::of(&b, 2, now), "on a crowded node");
+        assert_eq!(Rank::of(&a, 1, now), Rank::of(&a, 1, now));
+    }
+
+    /// Pods that became ready in two following seconds, with different restarts: compared in pairs, some of them form circles.
+    #[test]
+    fn pods_of_a_batch_have_one_order() {
+        let now: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
+        let pods: Vec<Arc<Pod>> = (0..200)
+            .map(|n: i32| {
+                let ready = format!("2026-01-01T00:01:{:02}Z", n % 2);
+                let containers =
+                    json!([{"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": n * 7 % 5}]);
+                let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": ready}]);
+                let status = json!({"containerStatuses": containers, "conditions": conditions});
+                pod(&format!("p{}", n * 37 % 200), json!({"status": status}))
+            })
+            .collect();
+        let ranks =
+            |pods: &[Arc<Pod>]| -> Vec<Rank> { pods.iter().map(|pod| Rank::of(pod, 0, now)).collect() };
+        let gone = ranks(&first_to_go(&pods, &[], 100, now));
+        assert_eq!(gone.len(), 100);
+        assert!(gone.is_sorted());
+        let others: Vec<Arc<Pod>> = pods.iter().rev().cloned().collect();
+        assert_eq!(ranks(&first_to_go(&others, &[], 100, now)), gone, "whatever the order of the input");
     }
 
     #[test]

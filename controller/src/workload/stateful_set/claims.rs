@@ -54,29 +54,26 @@ pub fn may_belong(set: &StatefulSet, claim: &str) -> bool {
     })
 }
 
-/// The claims to create for the pod with this ordinal.
-pub fn new_claims(set: &StatefulSet, ordinal: i32) -> Vec<PersistentVolumeClaim> {
+/// The claim to create from a template for the pod with this ordinal. Each has all labels of the selector, so the claims of a
+/// pod are made one at a time.
+pub fn new_claim(set: &StatefulSet, template: &PersistentVolumeClaim, ordinal: i32) -> PersistentVolumeClaim {
     let selector = set.spec.as_ref().and_then(|spec| spec.selector.match_labels.clone()).unwrap_or_default();
-    let owners = retention(set).delete_with_set.then(|| vec![controller_reference(set)]);
-    let claim = |template: &PersistentVolumeClaim| {
-        let from = template.metadata.clone();
-        let mut labels = from.labels.unwrap_or_default();
-        labels.extend(selector.clone());
-        PersistentVolumeClaim {
-            metadata: ObjectMeta {
-                name: Some(claim_name(set, template, ordinal)),
-                namespace: set.metadata.namespace.clone(),
-                labels: Some(labels),
-                annotations: from.annotations,
-                finalizers: from.finalizers,
-                owner_references: owners.clone(),
-                ..ObjectMeta::default()
-            },
-            spec: template.spec.clone(),
-            status: None,
-        }
-    };
-    templates(set).iter().map(claim).collect()
+    let from = template.metadata.clone();
+    let mut labels = from.labels.unwrap_or_default();
+    labels.extend(selector);
+    PersistentVolumeClaim {
+        metadata: ObjectMeta {
+            name: Some(claim_name(set, template, ordinal)),
+            namespace: set.metadata.namespace.clone(),
+            labels: Some(labels),
+            annotations: from.annotations,
+            finalizers: from.finalizers,
+            owner_references: retention(set).delete_with_set.then(|| vec![controller_reference(set)]),
+            ..ObjectMeta::default()
+        },
+        spec: template.spec.clone(),
+        status: None,
+    }
 }
 
 /// The desired owners of a claim. `is_wanted`: the pod is within the set's replicas, not removed by a
@@ -203,6 +200,9 @@ mod tests {
 
     #[test]
     fn new_claim_has_its_name_labels_and_owner_from_the_set() {
+        let new_claims = |set: &StatefulSet, ordinal: i32| -> Vec<PersistentVolumeClaim> {
+            templates(set).iter().map(|template| new_claim(set, template, ordinal)).collect()
+        };
         let claims = new_claims(&set("Delete", "Retain"), 3);
         assert_eq!(
             serde_json::to_value(&claims[0]).unwrap(),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, join4};
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus};
@@ -12,14 +13,14 @@ use kube::{Client, ResourceExt};
 use orlop_client::api::Api;
 use serde_json::json;
 
-use super::claims::{claim_names, has_owners, may_belong, new_claims, owners};
-use super::decide::{Plan, SetInput, Step, decide, is_same_status};
+use super::claims::{claim_name, claim_names, has_owners, may_belong, new_claim, owners, templates};
+use super::decide::{Plan, SetInput, Step, decide, is_same_status, versioned};
 use super::identity::{LABEL_POD_INDEX, LABEL_POD_NAME, is_member, revision_of};
 use super::revisions::{Revision, Today, new_revision, sort, surplus, today};
 use super::spec::{name, ordinals};
 use crate::context::{Context, ControllerError};
 use crate::workload::adopt::{claim as claim_objects, named};
-use crate::workload::batch::slow_start;
+use crate::workload::batch::{at_once, slow_start};
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
     INDEX_NAMESPACE, Namespaced, candidates, former_owners, index_by_controller, index_owners, owner_key,
@@ -34,6 +35,11 @@ use orlop_client::names::{COMPONENT_STATEFUL_SET, controller, reason};
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
+
+/// The number of taken names of a new revision that one sync tries.
+const COLLISIONS: i32 = 10;
+/// How long a set waits that has more steps than one turn performs, so that the cache shows the previous ones.
+const NEXT_TURN: Duration = Duration::from_secs(1);
 
 /// Runs the StatefulSet controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
@@ -145,22 +151,20 @@ impl RevisionKeeper {
 
         let claim = |name: &str| self.claims.get(&format!("{namespace}/{name}"));
         let now = self.clock.now();
-        let plan = decide(&SetInput {
-            set: &set,
-            current: &current,
-            update: &update,
-            pods: &pods,
-            claim: &claim,
-            now,
-        });
-        let failure = self.act(&set, &plan).await.err();
+        let seen =
+            SetInput { set: &set, current: &current, update: &update, pods: &pods, claim: &claim, now };
+        let plan = decide(&seen);
+        let failure = self.act(&seen, &plan).await.err();
         let mut status = plan.status;
         status.collision_count = Some(collisions);
         self.write_status(&set, status).await?;
         if let Some(delay) =
             next_available(pods.iter().map(Arc::as_ref), spec.min_ready_seconds.unwrap_or(0), now)
         {
-            self.queue.add_after(key, delay);
+            self.queue.add_after(key.clone(), delay);
+        }
+        if plan.is_partial {
+            self.queue.add_after(key, NEXT_TURN);
         }
         if let Some(failure) = failure {
             return Err(failure);
@@ -193,41 +197,51 @@ impl RevisionKeeper {
             }
             Today::New(number) => number,
         };
+        let first = collisions;
         loop {
             let revision = new_revision(set, number, collisions);
             let (name, object) = (revision.name_any(), named(&revision));
             match api.create(&PostParams::default(), &revision.clone()).await {
                 Ok(made) => return Ok((made, collisions)),
                 Err(error) if is_already_exists(&error) => {
-                    let live = api.get(&name).await.map_err(WorkloadError::api("read", object))?;
+                    let live = api.get(&name).await.map_err(WorkloadError::api("read", object.clone()))?;
                     // The same revision, not yet in the cache.
                     if live.data == revision.data {
                         return Ok((live, collisions));
                     }
                     collisions = collisions.saturating_add(1);
+                    // Any client can take the names. The next sync continues where this one stops.
+                    if collisions.saturating_sub(first) >= COLLISIONS {
+                        let mut status = set.status.clone().unwrap_or_default();
+                        status.collision_count = Some(collisions);
+                        self.write_status(set, status).await?;
+                        return Err(WorkloadError::Api { what: "create", object, cause: error });
+                    }
                 }
                 Err(cause) => return Err(WorkloadError::Api { what: "create", object, cause }),
             }
         }
     }
 
-    async fn act(&self, set: &StatefulSet, plan: &Plan) -> Result<(), WorkloadError> {
+    async fn act(&self, seen: &SetInput<'_>, plan: &Plan) -> Result<(), WorkloadError> {
         for group in &plan.groups {
             if plan.is_parallel {
-                let outcome = slow_start(group.len(), |at| self.step(set, &group[at])).await;
+                let at_once = at_once(&seen.update.template).min(at_once(&seen.current.template));
+                let outcome = slow_start(group.len(), at_once, |at| self.step(seen, &group[at])).await;
                 outcome.failure.map_or(Ok(()), Err)?;
                 continue;
             }
             for step in group {
-                self.step(set, step).await?;
+                self.step(seen, step).await?;
             }
         }
         Ok(())
     }
 
-    async fn step(&self, set: &StatefulSet, step: &Step) -> Result<(), WorkloadError> {
+    async fn step(&self, seen: &SetInput<'_>, step: &Step) -> Result<(), WorkloadError> {
+        let set = seen.set;
         match step {
-            Step::Create(pod, ordinal) => self.create(set, pod, *ordinal).await,
+            Step::Create(ordinal) => self.create(set, &versioned(seen, *ordinal), *ordinal).await,
             Step::MakeClaims(pod, ordinal) => self.make_claims(set, &pod.name_any(), *ordinal).await,
             Step::Fix(pod, ordinal) => {
                 self.fix_labels(pod, *ordinal).await?;
@@ -266,15 +280,18 @@ impl RevisionKeeper {
 
     async fn make_claims(&self, set: &StatefulSet, pod: &str, ordinal: i32) -> Result<(), WorkloadError> {
         let api: Api<PersistentVolumeClaim> = self.api(set);
-        for claim in new_claims(set, ordinal) {
-            match self.claims.get(&key_of(&claim)) {
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        for template in templates(set) {
+            let claim_name = claim_name(set, template, ordinal);
+            match self.claims.get(&format!("{namespace}/{claim_name}")) {
                 Some(there) if is_terminating(there.as_ref()) => {
-                    return Err(WorkloadError::ClaimTerminating { claim: claim.name_any() });
+                    return Err(WorkloadError::ClaimTerminating { claim: claim_name });
                 }
                 Some(_) => continue,
                 None => {}
             }
-            let (claim_name, object) = (claim.name_any(), named(&claim));
+            let claim = new_claim(set, template, ordinal);
+            let object = named(&claim);
             let set_name = name(set);
             match api.create(&PostParams::default(), &claim).await {
                 Ok(_) => {

@@ -3,6 +3,7 @@
 //! With the policy OrderedReady, one pod is created or deleted at a time, and only while all pods before it are
 //! available. With Parallel, only the limit of a rolling update applies.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -18,6 +19,9 @@ use crate::workload::ready::{is_available, is_running_and_ready};
 use orlop_client::meta::is_terminating;
 use orlop_client::pods::{is_finished, phase};
 
+/// The limit of the steps of one turn, as for ReplicaSets.
+pub const BURST: usize = 500;
+
 /// The input of a sync.
 pub struct SetInput<'a> {
     /// The set.
@@ -29,7 +33,7 @@ pub struct SetInput<'a> {
     /// The pods of the set.
     pub pods: &'a [Arc<Pod>],
     /// Looks up a claim in the set's namespace by name.
-    pub claim: &'a dyn Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
+    pub claim: &'a (dyn Fn(&str) -> Option<Arc<PersistentVolumeClaim>> + Sync),
     /// The current time.
     pub now: Timestamp,
 }
@@ -37,8 +41,9 @@ pub struct SetInput<'a> {
 /// One step.
 #[derive(Debug, PartialEq)]
 pub enum Step {
-    /// Create the pod's missing claims, then the pod.
-    Create(Box<Pod>, i32),
+    /// Create the missing claims of the pod with this ordinal, then the pod. It is made when it is created: a plan would hold
+    /// many copies of the template.
+    Create(i32),
     /// Create the missing claims of a pending pod.
     MakeClaims(Arc<Pod>, i32),
     /// Correct the labels of the pod and the owners of its claims.
@@ -57,6 +62,8 @@ pub struct Plan {
     pub groups: Vec<Vec<Step>>,
     /// Whether the steps of a group may run concurrently.
     pub is_parallel: bool,
+    /// Whether there are more steps than one turn performs.
+    pub is_partial: bool,
     /// The status.
     pub status: StatefulSetStatus,
 }
@@ -99,44 +106,65 @@ pub fn decide(seen: &SetInput<'_>) -> Plan {
     let set = seen.set;
     let is_parallel = is_parallel(set);
     let mut status = status(seen);
-    let mut groups = Vec::new();
+    let mut turn = Turn::default();
     if !is_terminating(set) {
         let (replicas, condemned) = sorted(seen);
         let (steps, may_go_on) = keep(seen, &replicas, is_parallel);
-        groups.push(steps);
+        turn.push(steps);
         if may_go_on {
-            groups.push(fix_claims(seen, &condemned));
+            turn.push(fix_claims(seen, &condemned));
             let (steps, may_go_on) = remove(seen, &condemned, is_parallel);
-            groups.push(steps);
+            turn.push(steps);
             if may_go_on {
-                let steps = update(seen, &replicas);
-                let fewer = i32::try_from(steps.len()).unwrap_or(i32::MAX);
+                let fewer = i32::try_from(turn.push(update(seen, &replicas))).unwrap_or(i32::MAX);
                 status.current_replicas = Some((status.current_replicas.unwrap_or(0) - fewer).max(0));
-                groups.push(steps);
             }
         }
     }
     complete(set, &mut status);
-    groups.retain(|group| !group.is_empty());
-    Plan { groups, is_parallel, status }
+    Plan { groups: turn.groups, is_parallel, is_partial: turn.is_partial, status }
 }
 
-/// The pod at an index, if it exists.
-type PodSlot = Option<Arc<Pod>>;
+/// The steps of one turn, at most [`BURST`].
+#[derive(Default)]
+struct Turn {
+    groups: Vec<Vec<Step>>,
+    count: usize,
+    is_partial: bool,
+}
+
+impl Turn {
+    /// Adds as many steps as there is room for, and returns their number.
+    fn push(&mut self, mut steps: Vec<Step>) -> usize {
+        let room = BURST - self.count;
+        self.is_partial |= steps.len() > room;
+        steps.truncate(room);
+        let added = steps.len();
+        self.count += added;
+        if added > 0 {
+            self.groups.push(steps);
+        }
+        added
+    }
+}
+
+/// Pods by ordinal.
+type Pods = BTreeMap<i32, Arc<Pod>>;
 /// A pod with its ordinal.
 type Numbered = (i32, Arc<Pod>);
 
-/// The pods within the set's replicas, with `None` for missing ones; and the remaining pods, highest ordinal
-/// first.
-fn sorted(seen: &SetInput<'_>) -> (Vec<PodSlot>, Vec<Numbered>) {
+/// The existing pods within the set's replicas; and the remaining pods, highest ordinal first. The number of replicas may be
+/// anything, so only the pods cost memory.
+fn sorted(seen: &SetInput<'_>) -> (Pods, Vec<Numbered>) {
     let range = ordinals(seen.set);
-    let mut replicas: Vec<PodSlot> = vec![None; range.len()];
+    let mut replicas = Pods::new();
     let mut condemned = Vec::new();
     for pod in seen.pods {
         let Some(ordinal) = ordinal(seen.set, pod) else { continue };
-        match usize::try_from(ordinal - range.start).ok().and_then(|at| replicas.get_mut(at)) {
-            Some(place) if range.contains(&ordinal) => *place = Some(Arc::clone(pod)),
-            Some(_) | None => condemned.push((ordinal, Arc::clone(pod))),
+        if range.contains(&ordinal) {
+            replicas.insert(ordinal, Arc::clone(pod));
+        } else {
+            condemned.push((ordinal, Arc::clone(pod)));
         }
     }
     condemned.sort_by_key(|(ordinal, _)| std::cmp::Reverse(*ordinal));
@@ -147,14 +175,17 @@ fn is_running_and_available(seen: &SetInput<'_>, pod: &Pod) -> bool {
     is_running_and_ready(pod) && is_available(pod, min_ready(seen.set), seen.now)
 }
 
-/// Steps for the pods within the set's replicas. Returns false if later groups have to wait.
-fn keep(seen: &SetInput<'_>, replicas: &[PodSlot], is_parallel: bool) -> (Vec<Step>, bool) {
+/// Steps for the pods within the set's replicas. Returns false if later groups have to wait. Ends when there are more steps
+/// than one turn performs.
+fn keep(seen: &SetInput<'_>, replicas: &Pods, is_parallel: bool) -> (Vec<Step>, bool) {
     let mut steps = Vec::new();
-    let start = ordinals(seen.set).start;
-    for (ordinal, pod) in (start..).zip(replicas) {
-        let Some(pod) = pod else {
+    for ordinal in ordinals(seen.set) {
+        if steps.len() > BURST {
+            return (steps, false);
+        }
+        let Some(pod) = replicas.get(&ordinal) else {
             if !waits_for_claims(seen, ordinal) {
-                steps.push(Step::Create(Box::new(versioned(seen, ordinal)), ordinal));
+                steps.push(Step::Create(ordinal));
             }
             if is_parallel {
                 continue;
@@ -202,7 +233,7 @@ fn owners_are_right(seen: &SetInput<'_>, pod: &Pod, ordinal: i32) -> bool {
 
 /// The missing pod at the revision it should have: the current revision if the rollout has not reached its
 /// ordinal, otherwise the update revision.
-fn versioned(seen: &SetInput<'_>, ordinal: i32) -> Pod {
+pub fn versioned(seen: &SetInput<'_>, ordinal: i32) -> Pod {
     let at = ordinal - ordinals(seen.set).start;
     let old = seen.set.status.as_ref().and_then(|status| status.current_replicas).unwrap_or(0);
     let is_before = rolling(seen.set).is_some_and(|rolling| match rolling.is_default {
@@ -235,13 +266,14 @@ fn remove(seen: &SetInput<'_>, condemned: &[Numbered], is_parallel: bool) -> (Ve
 }
 
 /// Deletions of pods at other revisions: all unavailable ones, then as many others as may be unavailable.
-fn update(seen: &SetInput<'_>, replicas: &[PodSlot]) -> Vec<Step> {
+fn update(seen: &SetInput<'_>, replicas: &Pods) -> Vec<Step> {
     let Some(rolling) = rolling(seen.set) else { return Vec::new() };
     let works = |pod: &Arc<Pod>| !is_terminating(pod.as_ref()) && is_running_and_available(seen, pod);
-    let missing = replicas.iter().filter(|pod| !pod.as_ref().is_some_and(works)).count();
+    let range = ordinals(seen.set);
+    let missing = range.len() - replicas.values().filter(|pod| works(pod)).count();
     let mut budget = usize::try_from(rolling.unavailable).unwrap_or(0).saturating_sub(missing);
-    let partition = usize::try_from(rolling.partition).unwrap_or(0);
-    let from_the_end = replicas.iter().skip(partition).rev().flatten();
+    let first = range.start.saturating_add(rolling.partition.max(0));
+    let from_the_end = replicas.range(first..).rev().map(|(_, pod)| pod);
     let old: Vec<&Arc<Pod>> = from_the_end
         .filter(|pod| {
             revision_of(pod) != seen.update.name && !is_terminating(pod.as_ref()) && !is_finished(pod)

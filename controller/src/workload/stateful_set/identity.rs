@@ -1,5 +1,7 @@
 //! The identity of the n-th pod of a set: its name, host name, labels and volumes. Pure functions.
 
+use std::collections::HashSet;
+
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume};
 
@@ -60,7 +62,7 @@ pub fn new_pod(set: &StatefulSet, template: &PodTemplateSpec, revision: &str, or
     let mut volumes: Vec<Volume> =
         templates(set).iter().map(|template| volume(set, template, ordinal)).collect();
     let others = spec.volumes.take().unwrap_or_default();
-    let taken: Vec<String> = volumes.iter().map(|volume| volume.name.clone()).collect();
+    let taken: HashSet<String> = volumes.iter().map(|volume| volume.name.clone()).collect();
     volumes.extend(others.into_iter().filter(|volume| !taken.contains(&volume.name)));
     spec.volumes = (!volumes.is_empty()).then_some(volumes);
     pod
@@ -83,6 +85,7 @@ fn volume(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use orlop_apimachinery::thread_time::assert_linear;
     use serde_json::json;
 
     use super::*;
@@ -94,6 +97,23 @@ mod tests {
                 {"name": "www", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}]}},
             "volumeClaimTemplates": [{"metadata": {"name": "www"}, "spec": {}}]}}))
         .unwrap()
+    }
+
+    #[test]
+    fn volumes_of_a_new_pod_are_linear() {
+        let many = |count: usize| {
+            let mut set = set();
+            let spec = set.spec.as_mut().unwrap();
+            let claim = |n| json!({"metadata": {"name": format!("claim{n}")}, "spec": {}});
+            let claims: Vec<_> = (0..count).map(claim).collect();
+            spec.volume_claim_templates = serde_json::from_value(json!(claims)).unwrap();
+            let volumes: Vec<_> = (0..count).map(|n| json!({"name": format!("v{n}")})).collect();
+            spec.template.spec.as_mut().unwrap().volumes = serde_json::from_value(json!(volumes)).unwrap();
+            set
+        };
+        assert_linear("volumes of a pod", 500, many, |set| {
+            new_pod(set, &set.spec.as_ref().unwrap().template, "r", 0)
+        });
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::spec::name;
 use crate::workload::error::WorkloadError;
 use crate::workload::hash;
 use crate::workload::owned::controller_reference;
-use crate::workload::template::is_same;
+use crate::workload::template::Plain;
 
 /// Label of a revision: the hash in its name.
 pub const LABEL_HASH: &str = "controller.kubernetes.io/hash";
@@ -103,8 +103,8 @@ pub enum Today {
 pub fn today(set: &StatefulSet, sorted: &[ControllerRevision]) -> Today {
     let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
     let next = sorted.last().map_or(1, |last| last.revision + 1);
-    let is_it =
-        |at: &usize| Revision::of(&sorted[*at]).is_ok_and(|revision| is_same(&revision.template, &template));
+    let plain = Plain::of(&template);
+    let is_it = |at: &usize| Revision::of(&sorted[*at]).is_ok_and(|revision| plain.is(&revision.template));
     match (0..sorted.len()).rev().find(is_it) {
         None => Today::New(next),
         Some(at) if at + 1 == sorted.len() => Today::Last(at),

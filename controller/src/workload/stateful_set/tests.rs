@@ -1,9 +1,13 @@
 //! Tests of StatefulSets on the fake API server, with the garbage collector and claim protection where needed.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
 use serde_json::{Value, json};
 
 use super::identity::LABEL_REVISION;
+use super::revisions::Revision;
 use super::run;
 use crate::context::Run;
 use crate::gc;
@@ -105,6 +109,61 @@ async fn pods_start_in_order_each_with_its_claim_and_stop_in_reverse_order() {
     api.settle().await;
     assert_eq!(keys(&api, "pods"), ["ns/web-0"]);
     assert_eq!(keys(&api, "persistentvolumeclaims").len(), 3);
+}
+
+/// The number of replicas costs neither memory nor steps, and each turn is limited.
+#[test]
+fn steps_of_a_turn_are_limited_whatever_the_number_of_replicas() {
+    use super::decide::{BURST, SetInput, Step, decide};
+    let spec = json!({"podManagementPolicy": "Parallel", "volumeClaimTemplates": []});
+    let set: StatefulSet = serde_json::from_value(with(set(i32::MAX), spec)).unwrap();
+    let template = set.spec.as_ref().unwrap().template.clone();
+    let revision = Revision { name: "web-1".to_owned(), template };
+    let pod =
+        |name: &str| serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": name}})).unwrap();
+    let pods = [Arc::new(pod("web-1")), Arc::new(pod("web-2147483646"))];
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let seen =
+        SetInput { set: &set, current: &revision, update: &revision, pods: &pods, claim: &|_| None, now };
+    let plan = decide(&seen);
+    assert!(plan.is_partial);
+    assert_eq!(plan.groups.iter().map(Vec::len).sum::<usize>(), BURST);
+    assert_eq!(plan.groups[0][..2], [Step::Create(0), Step::Fix(Arc::clone(&pods[0]), 1)]);
+    let huge = with(json!(set), json!({"podManagementPolicy": "OrderedReady"}));
+    let huge: StatefulSet = serde_json::from_value(huge).unwrap();
+    let plan = decide(&SetInput { set: &huge, ..seen });
+    assert_eq!((plan.groups, plan.is_partial), (vec![vec![Step::Create(0)]], false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn parallel_set_continues_after_a_full_turn() {
+    let api = FakeApi::new();
+    let count = super::decide::BURST + 20;
+    let spec = json!({"podManagementPolicy": "Parallel", "volumeClaimTemplates": null});
+    api.seed(with(set(i32::try_from(count).unwrap()), spec));
+    let _running = api.start(&[run], Options::default());
+    api.settle().await;
+    assert_eq!(keys(&api, "pods").len(), count);
+}
+
+#[tokio::test(start_paused = true)]
+async fn taken_revision_names_are_tried_in_limited_steps() {
+    let api = FakeApi::new();
+    let typed: StatefulSet = serde_json::from_value(set(1)).unwrap();
+    for collisions in 0..25 {
+        let taken = super::revisions::new_revision(&typed, 1, collisions);
+        let metadata = json!({"namespace": "ns", "name": taken.metadata.name});
+        api.seed(json!({"kind": "ControllerRevision", "metadata": metadata, "revision": 1, "data": {}}));
+    }
+    api.seed(set(1));
+    let _running = api.start(&[run], Options::default());
+    api.settle().await;
+    assert_eq!(keys(&api, "pods"), ["ns/web-0"]);
+    assert_eq!(status(&api)["collisionCount"], 25);
+    let requests = api.requests();
+    let first_turn = requests.iter().take_while(|request| !request.ends_with("/statefulsets/web/status"));
+    let created = first_turn.filter(|request| request.starts_with("POST") && request.ends_with("revisions"));
+    assert_eq!(created.count(), 10);
 }
 
 #[tokio::test(start_paused = true)]
