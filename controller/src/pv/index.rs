@@ -13,15 +13,20 @@
 //!   sizes) the order here is fixed: reserved first, then smallest, then by name.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use orlop_apimachinery::quantity::Quantity;
 
+mod node;
+
+pub use node::{NodeChoices, NodeSearch};
+
 use super::resync_skip::SyncOutcome;
 use orlop_client::packed_object::PackedObject;
 use orlop_client::small_set::Few;
-use orlop_volume::affinity::{self, Reach, accepts_node};
+use orlop_volume::affinity::{self, Reach};
 use orlop_volume::class;
 use orlop_volume::fit::{self, RequiredLabels};
 use orlop_volume::modes::ModeSet;
@@ -37,6 +42,9 @@ struct Shelf {
 
 /// The volumes of one shelf: by access-mode set, then by size, then by name.
 type Groups = BTreeMap<ModeSet, BTreeMap<Quantity, Few<Arc<str>>>>;
+
+/// The place of a volume in the order of a group.
+type Position<'a> = (&'a Quantity, &'a Arc<str>);
 
 /// Volumes by name and by the claim they refer to, and free volumes by shelf.
 #[derive(Debug, Default)]
@@ -127,14 +135,6 @@ impl Search {
             labels: RequiredLabels::of(claim),
         })
     }
-}
-
-/// A search that is evaluated for many nodes.
-#[derive(Debug)]
-pub struct NodeSearch {
-    search: Search,
-    /// The volumes that refer to the claim.
-    reserved: Vec<Arc<PersistentVolume>>,
 }
 
 /// The position of a volume among the free ones, if it is free.
@@ -324,37 +324,10 @@ impl VolumeIndex {
                 return None;
             }
             let free = self.free.get(&search.shelf)?;
-            self.smallest_free(&search, free.all(), ModeSet::supersets(search.modes, count), &may_take)
-                .map(PackedObject::get)
-        })
-    }
-
-    /// A search for a claim, to be evaluated for nodes; `None` if no volume can ever fit.
-    pub fn search(&self, claim: &PersistentVolumeClaim) -> Option<NodeSearch> {
-        Some(NodeSearch { search: Search::new(claim)?, reserved: self.reserved(claim) })
-    }
-
-    /// The volume to use for a claim on a node with these labels; the scheduler calls it. `may_take` rejects volumes
-    /// that were already chosen for other claims of the same pod. If a volume refers to the claim and does not accept
-    /// the node, the result is `None`: the claim can use no other volume.
-    // Tests: FN-NODE-1, FN-NODE-2, FN-NODE-6, FN-NODE-7, FN-NODE-9, FN-NODE-10, FN-NODE-11, FN-NODE-12
-    // Tests: NEW-NODE-EXCLUDED, NEW-NODE-PENDING
-    pub fn find_for_node(
-        &self,
-        NodeSearch { search, reserved }: &NodeSearch,
-        node_labels: &BTreeMap<String, String>,
-        may_take: impl Fn(&str) -> bool,
-    ) -> Option<&PackedObject<PersistentVolume>> {
-        let ours = |volume: &&Arc<PersistentVolume>| may_take(object::name(&volume.metadata));
-        if let Some(volume) = reserved.iter().find(ours) {
-            let kept = self.get_kept(object::name(&volume.metadata));
-            return kept.filter(|_| accepts_node(volume, node_labels));
-        }
-        let free = self.free.get(&search.shelf)?;
-        let sets = (0..=4).flat_map(|count| ModeSet::supersets(search.modes, count));
-        self.smallest_free(search, free.on(node_labels), sets, |name| {
-            let accepts = |stored: &Stored| stored.accepts || accepts_node(&stored.kept.get(), node_labels);
-            may_take(name) && self.by_name.get(name).is_some_and(accepts)
+            let sets = ModeSet::supersets(search.modes, count);
+            let fits = |name: &str, stored: &Stored| stored.has_labels(&search.labels) && may_take(name);
+            let (_, name) = self.smallest_free(&search, free.all(), sets, None, fits)?;
+            self.get_kept(name).map(PackedObject::get)
         })
     }
 
@@ -372,25 +345,29 @@ impl VolumeIndex {
         pointing.filter(usable).collect()
     }
 
+    /// The smallest free volume, of those after a position if one is given.
     fn smallest_free<'a>(
         &'a self,
         search: &Search,
         places: impl Iterator<Item = &'a Groups>,
         sets: impl Iterator<Item = ModeSet>,
-        may_take: impl Fn(&str) -> bool,
-    ) -> Option<&'a PackedObject<PersistentVolume>> {
-        let fits = |name: &str| {
-            self.by_name.get(name).is_some_and(|stored| stored.has_labels(&search.labels)) && may_take(name)
-        };
+        after: Option<Position<'_>>,
+        fits: impl Fn(&str, &'a Stored) -> bool,
+    ) -> Option<Position<'a>> {
+        let fits = |name: &str| self.by_name.get(name).is_some_and(|stored| fits(name, stored));
         let sets: Vec<ModeSet> = sets.collect();
+        let from = after.map_or(&search.size, |(size, _)| size.max(&search.size));
+        let names = |size: &Quantity, names: &'a Few<Arc<str>>| match after {
+            Some((last, name)) if last == size => names.range::<str>(Bound::Excluded(name)),
+            Some(_) | None => names.iter(),
+        };
         let first = |by_size: &'a BTreeMap<Quantity, Few<Arc<str>>>| {
-            let by_size = by_size.range(&search.size..);
+            let by_size = by_size.range(from..);
             by_size
-                .flat_map(|(size, names)| names.iter().map(move |name| (size, name)))
+                .flat_map(|(size, of_size)| names(size, of_size).map(move |name| (size, name)))
                 .find(|(_, name)| fits(name))
         };
         let groups = places.flat_map(|groups| sets.iter().filter_map(|set| groups.get(set)));
-        let (_, name) = groups.filter_map(first).min()?;
-        self.get_kept(name)
+        groups.filter_map(first).min()
     }
 }

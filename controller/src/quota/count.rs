@@ -1,6 +1,6 @@
 //! Determines the resources that a quota counts, and its next status. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
 use orlop_apimachinery::quota::Resource;
@@ -19,7 +19,7 @@ fn status(quota: &ResourceQuota) -> (Amounts, Amounts) {
 }
 
 /// The names of the quota's limits.
-pub fn names(quota: &ResourceQuota) -> impl Iterator<Item = &str> {
+fn names(quota: &ResourceQuota) -> impl Iterator<Item = &str> {
     quota
         .spec
         .as_ref()
@@ -29,10 +29,15 @@ pub fn names(quota: &ResourceQuota) -> impl Iterator<Item = &str> {
         .map(|(name, _)| name.as_str())
 }
 
-/// The resources with objects that a quota counts.
-pub fn resources(quota: &ResourceQuota) -> BTreeSet<(&str, &str)> {
-    let all = names(quota).flat_map(Resource::all_of).filter(|resource| !resource.is_ignored());
-    all.map(|resource| (resource.group, resource.plural)).collect()
+/// The resources with objects that a quota counts, as group and plural, each with the names of its limits.
+pub fn resources(quota: &ResourceQuota) -> BTreeMap<(&str, &str), Vec<&str>> {
+    let mut all: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for name in names(quota) {
+        for resource in Resource::all_of(name).into_iter().filter(|resource| !resource.is_ignored()) {
+            all.entry((resource.group, resource.plural)).or_default().push(name);
+        }
+    }
+    all
 }
 
 /// Whether the status has other limits than the spec, or usage without a limit in the spec.

@@ -71,7 +71,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     Box::pin(async move {
         let queue = WorkQueue::new(context.options.rate_limit);
         let quotas: Informer<ResourceQuota> = context.informers.of();
-        watches::index_by_namespace(&quotas);
+        watches::index(&quotas);
         let changed = Arc::new(Notify::new());
         let _quotas = quotas.add_handler({
             let (queue, changed) = (queue.clone(), Arc::clone(&changed));

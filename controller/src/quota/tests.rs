@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 
+use orlop_apimachinery::thread_time::assert_linear;
+
 use super::count::{is_stale, next_status, resources};
 use super::*;
 use crate::options::Options;
@@ -45,6 +47,37 @@ async fn existing_objects_are_counted_and_deleted_ones_released() {
     api.settle().await;
     let left = json!({"requests.storage": "0", "persistentvolumeclaims": "0", "count/configmaps": "0", "services.nodeports": "0"});
     assert_eq!(used(&api, "q"), left);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_kinds_cost_one_discovery_and_a_step_each() {
+    let api = FakeApi::new();
+    let mut hard: serde_json::Map<String, Value> =
+        (0..2_000).map(|n| (format!("count/a{n}.example.com"), json!("1"))).collect();
+    hard.insert("count/configmaps".to_owned(), json!("3"));
+    api.seed(json!({"kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "m"}}));
+    api.seed(quota("q", json!(hard)));
+    let _running = api.start(&[run], Options::default());
+    api.settle().await;
+    assert_eq!(used(&api, "q"), json!({"count/configmaps": "1"}));
+    let discoveries = |api: &FakeApi| api.requests().iter().filter(|request| *request == "GET /apis").count();
+    // At the start, one for the count and one for the watches; later, one for the watches every 30 seconds.
+    let before = discoveries(&api);
+    assert!(before <= 5, "{before}");
+    api.delete("configmaps", "ns/m");
+    api.settle().await;
+    assert_eq!(used(&api, "q"), json!({"count/configmaps": "0"}));
+    assert!(discoveries(&api) <= before + 4, "{}", discoveries(&api));
+}
+
+#[test]
+fn resources_of_many_names_are_linear() {
+    let quota = |names: usize| {
+        let hard: serde_json::Map<String, Value> =
+            (0..names).map(|n| (format!("count/a{n}.b"), json!("1"))).collect();
+        typed(json!({"hard": hard}), json!({}))
+    };
+    assert_linear("resources of a quota", 2_000, quota, |quota| resources(quota).len());
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,7 +230,7 @@ fn quota_counts_only_the_kinds_of_its_limits() {
             "count/events": "1", "secrets": "1", "beans": "1"}}),
         json!({}),
     );
-    let found: Vec<(&str, &str)> = resources(&quota).into_iter().collect();
+    let found: Vec<(&str, &str)> = resources(&quota).into_keys().collect();
     assert_eq!(
         found,
         [("", "persistentvolumeclaims"), ("", "pods"), ("", "secrets"), ("apps", "deployments")]

@@ -13,7 +13,7 @@ use orlop_client::api::Api;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::listing::Listing;
+use super::listing::{Listing, Looked};
 use super::{GATHER, count};
 use crate::context::Context;
 use crate::gc::owners::Meta;
@@ -25,10 +25,21 @@ use orlop_client::queue::WorkQueue;
 /// How long to wait before another discovery of kinds that are not served.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "namespace";
+const RESOURCE: &str = "resource";
+/// The number of kinds after which an arrangement yields to other tasks.
+const TURN: usize = 256;
 
-/// Indexes quotas by namespace.
-pub fn index_by_namespace(quotas: &Informer<ResourceQuota>) {
+/// Indexes quotas by namespace, and by the resources that they count.
+pub fn index(quotas: &Informer<ResourceQuota>) {
     quotas.add_index(NAMESPACE, |quota| quota.metadata.namespace.clone().into_iter().collect());
+    quotas.add_index(RESOURCE, |quota| {
+        count::resources(quota).into_keys().map(|(group, plural)| indexed(group, plural)).collect()
+    });
+}
+
+/// The value of a resource in the index. No group contains a slash.
+fn indexed(group: &str, plural: &str) -> String {
+    format!("{group}/{plural}")
 }
 
 /// Whether an update of a pod releases usage, or adds usage that was not charged.
@@ -69,18 +80,21 @@ struct Asker {
 impl Asker {
     /// Queues the quotas of a namespace that count a resource.
     fn ask(&self, namespace: &str, resource: &Name) {
-        for quota in self.quotas.by_index(NAMESPACE, namespace) {
-            if counts(&quota, resource) {
-                self.queue.add_after(orlop_client::informer::key_of(quota.as_ref()), GATHER);
-            }
+        for key in self.counting(resource, &format!("{namespace}/")) {
+            self.queue.add_after(key.to_string(), GATHER);
         }
     }
 
     /// Queues all quotas that count a resource.
     fn ask_all(&self, resource: &Name) {
-        for quota in self.quotas.list().iter().filter(|quota| counts(quota, resource)) {
-            self.queue.add(orlop_client::informer::key_of(quota.as_ref()));
+        for key in self.counting(resource, "") {
+            self.queue.add(key.to_string());
         }
+    }
+
+    /// The keys, with this prefix, of the quotas that count a resource.
+    fn counting(&self, (group, plural): &Name, prefix: &str) -> Vec<Arc<str>> {
+        self.quotas.indexed_keys(RESOURCE, &indexed(group, plural), prefix)
     }
 
     /// Whether a namespace has any quotas.
@@ -112,10 +126,6 @@ impl Asker {
     }
 }
 
-fn counts(quota: &ResourceQuota, resource: &Name) -> bool {
-    count::resources(quota).contains(&(resource.0.as_str(), resource.1.as_str()))
-}
-
 impl Watches {
     /// Creates an instance without watches.
     pub fn new(context: &Context, quotas: Informer<ResourceQuota>, queue: WorkQueue<String>) -> Self {
@@ -137,17 +147,20 @@ impl Watches {
     /// Starts missing watches and ends unneeded ones. Returns false if a quota counts a kind that the server does not
     /// serve.
     async fn arrange(&mut self, listing: &Listing) -> bool {
-        let quotas = self.asker.quotas.list();
-        let owned = |(group, plural): (&str, &str)| (group.to_owned(), plural.to_owned());
-        let wanted: BTreeSet<Name> =
-            quotas.iter().flat_map(|quota| count::resources(quota).into_iter().map(owned)).collect();
+        let values = self.asker.quotas.indexed_values(RESOURCE);
+        let name = |value: &String| {
+            value.split_once('/').map(|(group, plural)| (group.to_owned(), plural.to_owned()))
+        };
+        let wanted: BTreeSet<Name> = values.iter().filter_map(name).collect();
         self.running.retain(|name, _| wanted.contains(name));
         let mut complete = true;
-        for name in wanted {
-            if self.running.contains_key(&name) {
-                continue;
+        let mut looked = Looked::default();
+        let missing: Vec<Name> = wanted.into_iter().filter(|name| !self.running.contains_key(name)).collect();
+        for (number, name) in missing.into_iter().enumerate() {
+            if number % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
             }
-            match self.start(&name, listing).await {
+            match self.start(&name, listing, &mut looked).await {
                 Some(watch) => drop(self.running.insert(name, watch)),
                 None => complete = false,
             }
@@ -155,7 +168,7 @@ impl Watches {
         complete
     }
 
-    async fn start(&self, name: &Name, listing: &Listing) -> Option<Watch> {
+    async fn start(&self, name: &Name, listing: &Listing, looked: &mut Looked) -> Option<Watch> {
         let resource = Resource::new(&name.0, &name.1);
         let end = self.context.shutdown.child_token();
         let informers: &Informers = &self.context.informers;
@@ -167,7 +180,7 @@ impl Watches {
             ),
             Rule::Claims => self.attach(informers.claims(), self.asker.handler(name, claim_matters)),
             Rule::Services | Rule::Count => {
-                let kind = listing.served(resource).await?;
+                let kind = listing.served(resource, looked).await?;
                 let informer = Informer::<Meta>::trimmed(trim);
                 let api = Api::all_with(self.context.client.clone(), &kind.resource);
                 let (running, until) = (informer.clone(), end.clone());

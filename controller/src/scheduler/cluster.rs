@@ -9,6 +9,8 @@ use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 
 use super::amounts::Amounts;
 use super::disks::Disks;
+use super::host_ports::HostPorts;
+use super::inline_disks::InlineDisks;
 use super::pod::PodFacts;
 use super::terms::Labels;
 use super::volumes::Volumes;
@@ -51,6 +53,27 @@ pub struct NodeState {
     pub pods: BTreeMap<Arc<str>, Arc<PodFacts>>,
     /// The sum of their requests.
     pub used: Amounts,
+    /// Their host ports.
+    pub ports: HostPorts,
+    /// Their inline disks.
+    pub inline_disks: InlineDisks,
+}
+
+impl NodeState {
+    /// Adds a pod that is not there.
+    pub fn insert(&mut self, pod: Arc<PodFacts>) {
+        self.used.add(&pod.requests);
+        self.ports.add(&pod.ports);
+        self.inline_disks.add(&pod.disks);
+        self.pods.insert(Arc::clone(&pod.key), pod);
+    }
+
+    fn remove(&mut self, key: &str) {
+        let Some(pod) = self.pods.remove(key) else { return };
+        self.used.take(&pod.requests);
+        self.ports.take(&pod.ports);
+        self.inline_disks.take(&pod.disks);
+    }
 }
 
 /// The node of a pod.
@@ -100,10 +123,8 @@ impl Cluster {
             }
             None => {
                 let mut state = NodeState::default();
-                for (key, pod) in self.strays.remove(&facts.name).unwrap_or_default() {
-                    state.used.add(&pod.requests);
-                    state.pods.insert(key, pod);
-                }
+                let strays = self.strays.remove(&facts.name).unwrap_or_default();
+                strays.into_values().for_each(|pod| state.insert(pod));
                 let name = facts.name.clone();
                 state.facts = Arc::new(facts);
                 self.nodes.insert(name, state);
@@ -158,9 +179,7 @@ impl Cluster {
     pub fn remove_pod(&mut self, key: &str) -> bool {
         let Some(Placed { node, facts, .. }) = self.pods.remove(key) else { return false };
         if let Some(state) = self.nodes.get_mut(&node) {
-            if state.pods.remove(key).is_some() {
-                state.used.take(&facts.requests);
-            }
+            state.remove(key);
         } else if let Some(strays) = self.strays.get_mut(&node) {
             strays.remove(key);
             if strays.is_empty() {
@@ -186,10 +205,7 @@ impl Cluster {
         self.remove_pod(&facts.key);
         let key = Arc::clone(&facts.key);
         match self.nodes.get_mut(node) {
-            Some(state) => {
-                state.used.add(&facts.requests);
-                state.pods.insert(Arc::clone(&key), Arc::clone(&facts));
-            }
+            Some(state) => state.insert(Arc::clone(&facts)),
             None => {
                 let strays = self.strays.entry(node.to_owned()).or_default();
                 strays.insert(Arc::clone(&key), Arc::clone(&facts));

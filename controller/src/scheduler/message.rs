@@ -1,5 +1,6 @@
 //! Upstream's message about an unschedulable pod. Pure.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Upstream's message when there are no nodes.
@@ -10,6 +11,17 @@ pub const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
 pub const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 /// There are, but this scheduler does not preempt.
 pub const NO_PREEMPTION: &str = "Preemption would help, but this scheduler evicts no pods";
+
+/// The longest message in bytes: reasons that name a node's resources may differ from node to node.
+const LONGEST: usize = 8 * 1024;
+
+/// The message, cut to a length that a condition and an event can hold.
+pub fn bounded(message: &str) -> Cow<'_, str> {
+    match message.len() > LONGEST {
+        true => format!("{} ...", &message[..message.floor_char_boundary(LONGEST)]).into(),
+        false => message.into(),
+    }
+}
 
 /// The message: the reasons with the number of nodes for each, or the problem of the pod itself, and whether preemption would
 /// help.
@@ -55,6 +67,14 @@ fn histogram<'a>(reasons: impl Iterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_message_is_cut() {
+        let long = "ä".repeat(LONGEST);
+        assert_eq!(bounded(&long), format!("{} ...", "ä".repeat(LONGEST / 2)));
+        let short = "a".repeat(LONGEST);
+        assert_eq!(bounded(&short), short);
+    }
 
     #[test]
     fn message_matches_upstream() {

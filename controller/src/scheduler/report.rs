@@ -6,6 +6,7 @@ use kube::api::{Patch, PatchParams};
 use orlop_client::api::Api;
 use serde_json::json;
 
+use super::message;
 use super::state::Scheduler;
 use orlop_client::informer::{key_of, split_key};
 use orlop_client::names::{condition, reason};
@@ -56,6 +57,7 @@ fn new_condition(pod: &Pod, why: Why, message: &str, now: Time) -> Option<PodCon
 impl Scheduler {
     /// Reports that a pod was not scheduled. A failed write is repeated with the next attempt.
     pub(super) async fn report(&self, pod: &Pod, why: Why, message: &str) {
+        let message = &*message::bounded(message);
         self.recorder.event(pod, EventType::Warning, reason::FAILED_SCHEDULING, message);
         let Some(condition) = new_condition(pod, why, message, Time(self.clock.now())) else { return };
         let key = key_of(pod);

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::amounts::Amounts;
 use super::cluster::NodeState;
+use super::filter::taints::Tolerations;
 use super::filter::{node_affinity, taints};
 
 /// Upstream's weights of the three scores.
@@ -15,11 +16,16 @@ const TAINTS: i64 = 3;
 const BEST: i64 = 100;
 
 /// The best of some nodes; among equals the one with fewer pods, then the first.
-pub fn best<'a>(pod: &Pod, requests: &Amounts, nodes: &[&'a NodeState]) -> Option<&'a NodeState> {
+pub fn best<'a>(
+    pod: &Pod,
+    tolerations: &Tolerations<'_>,
+    requests: &Amounts,
+    nodes: &[&'a NodeState],
+) -> Option<&'a NodeState> {
     let wishes: Vec<i64> = nodes.iter().map(|node| node_affinity::preference(pod, &node.facts)).collect();
     let minded: Vec<i64> = nodes
         .iter()
-        .map(|node| i64::try_from(taints::unwelcome(pod, &node.facts)).unwrap_or(i64::MAX))
+        .map(|node| i64::try_from(taints::unwelcome(tolerations, &node.facts)).unwrap_or(i64::MAX))
         .collect();
     let most = |list: &[i64]| list.iter().copied().max().unwrap_or(0);
     let (most_wishes, most_minded) = (most(&wishes), most(&minded));
@@ -97,7 +103,7 @@ mod tests {
             }
             let pod = pod("p", spec);
             let nodes: Vec<_> = cluster.nodes().collect();
-            let best = best(&pod, &PodFacts::of(&pod).requests, &nodes).unwrap();
+            let best = best(&pod, &Tolerations::of(&pod), &PodFacts::of(&pod).requests, &nodes).unwrap();
             assert_eq!(best.facts.name, wanted, "{name}");
         }
     }

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::cluster::{Cluster, NodeState};
 use super::disks::Disks;
+use super::filter::taints::Tolerations;
 use super::filter::volume_binding::{self, NotNow, Plan, PodClaims, PodVolumes};
 use super::filter::{
     Broken, Misfit, Rule, Rules, limits, node_affinity, pod_affinity, ports, resources, restrictions, spread,
@@ -16,6 +17,8 @@ use super::filter::{
 use super::pod::PodFacts;
 use super::volumes::Volumes;
 use super::{message, score};
+use orlop_apimachinery::quantity::Quantity;
+use orlop_apimachinery::steps::Steps;
 use orlop_volume::object;
 
 /// The result of a decision.
@@ -73,7 +76,7 @@ pub fn decide(
         }
     }
     let nodes: Vec<&NodeState> = fits.values().map(|(node, _)| *node).collect();
-    match score::best(pod, &facts.requests, &nodes) {
+    match score::best(pod, &question.tolerations, &facts.requests, &nodes) {
         Some(node) => {
             let volumes =
                 fits.remove(node.facts.name.as_str()).map(|(_, found)| found.read()).unwrap_or_default();
@@ -119,6 +122,8 @@ enum PodRefusal {
 struct Question<'a> {
     pod: &'a Pod,
     facts: &'a PodFacts,
+    tolerations: Tolerations<'a>,
+    requests: Vec<(&'a str, &'a Quantity)>,
     named: Option<BTreeSet<String>>,
     claims: PodClaims,
     claim_in_use: bool,
@@ -126,6 +131,7 @@ struct Question<'a> {
     disks: &'a Disks,
     spread: Vec<spread::Counted>,
     places: pod_affinity::AffinityDomains,
+    visits: Steps,
 }
 
 impl<'a> Question<'a> {
@@ -160,6 +166,8 @@ impl<'a> Question<'a> {
         Ok(Self {
             pod,
             facts,
+            tolerations: Tolerations::of(pod),
+            requests: resources::wanted(&facts.requests),
             named,
             claim_in_use: in_use,
             brought,
@@ -167,6 +175,7 @@ impl<'a> Question<'a> {
             claims,
             spread: spread::count(pod, facts, cluster),
             places: pod_affinity::places(facts, cluster),
+            visits: volume_binding::visits(cluster.nodes().len(), volumes.index().names().len()),
         })
     }
 
@@ -175,7 +184,7 @@ impl<'a> Question<'a> {
         if let Err(misfit) = self.before_volumes(node) {
             return Ok(Err(misfit));
         }
-        let found = match volume_binding::check(&self.claims, volumes, &node.facts)? {
+        let found = match volume_binding::check(&self.claims, volumes, &node.facts, &self.visits)? {
             Ok(found) => found,
             Err(misfit) => return Ok(Err(misfit)),
         };
@@ -187,11 +196,11 @@ impl<'a> Question<'a> {
         if self.named.as_ref().is_some_and(|named| !named.contains(&facts.name)) {
             return Err(Misfit::fixed(Rule::NodeAffinity, node_affinity::NOT_NAMED));
         }
-        unschedulable::check(self.pod, facts)?;
-        taints::check(self.pod, facts)?;
+        unschedulable::check(&self.tolerations, facts)?;
+        taints::check(&self.tolerations, facts)?;
         node_affinity::check(self.pod, facts)?;
         ports::check(&self.facts.ports, node)?;
-        resources::check(&self.facts.requests, node)?;
+        resources::check(&self.requests, node)?;
         restrictions::check(&self.facts.disks, self.claim_in_use, node)?;
         match self.brought.is_empty() {
             true => Ok(()),
@@ -210,8 +219,9 @@ impl<'a> Question<'a> {
 
 /// Whether a new or changed node may be feasible for this pod: applies the rules that read only the node.
 pub fn may_suit(pod: &Pod, node: &super::cluster::NodeFacts) -> bool {
-    unschedulable::check(pod, node).is_ok()
-        && taints::check(pod, node).is_ok()
+    let tolerations = Tolerations::of(pod);
+    unschedulable::check(&tolerations, node).is_ok()
+        && taints::check(&tolerations, node).is_ok()
         && node_affinity::check(pod, node).is_ok()
 }
 

@@ -6,18 +6,32 @@ use super::super::amounts::{Amounts, PODS};
 use super::super::cluster::NodeState;
 use super::{Misfit, Rule};
 
+/// Resources listed per node. A pod can request tens of thousands, and the reasons of all nodes are kept.
+const LISTED: usize = 16;
+/// The reason when there are more.
+const MORE: &str = "Insufficient other resources";
+
+/// The requests that a node has to have room for.
+pub fn wanted(requests: &Amounts) -> Vec<(&str, &Quantity)> {
+    requests.iter().filter(|(name, amount)| *name != PODS && !amount.is_zero()).collect()
+}
+
 /// The rule. Resources used by other pods may be freed; a request above the node's allocatable can never be met.
-pub fn check(requests: &Amounts, node: &NodeState) -> Result<(), Misfit> {
+pub fn check(wanted: &[(&str, &Quantity)], node: &NodeState) -> Result<(), Misfit> {
     let allocatable = &node.facts.allocatable;
     let mut misfit = Misfit { reasons: Vec::new(), resolvable: true, rule: Rule::Resources };
     if Quantity::from_integer(i64::try_from(node.pods.len()).unwrap_or(i64::MAX)) >= allocatable.of(PODS) {
         misfit.reasons.push("Too many pods".to_owned());
     }
-    for (name, amount) in requests.iter().filter(|(name, amount)| *name != PODS && !amount.is_zero()) {
+    for (name, amount) in wanted {
         let has = allocatable.of(name);
         if node.used.of(name).plus(amount) > has {
+            if misfit.reasons.len() >= LISTED {
+                misfit.reasons.push(MORE.to_owned());
+                return Err(misfit);
+            }
             misfit.reasons.push(format!("Insufficient {name}"));
-            misfit.resolvable &= *amount <= has;
+            misfit.resolvable &= **amount <= has;
         }
     }
     if misfit.reasons.is_empty() { Ok(()) } else { Err(misfit) }
@@ -83,12 +97,25 @@ mod tests {
                     rule: Rule::Resources,
                 }),
             };
-            assert_eq!(check(&requests, &node), wanted, "{name}");
+            assert_eq!(check(&super::wanted(&requests), &node), wanted, "{name}");
         }
         let full = NodeState {
             facts: Arc::new(NodeFacts { allocatable: amounts(&[("pods", "1")]), ..NodeFacts::default() }),
             ..node
         };
-        assert_eq!(check(&Amounts::default(), &full), Err(Misfit::passing(Rule::Resources, "Too many pods")));
+        assert_eq!(check(&[], &full), Err(Misfit::passing(Rule::Resources, "Too many pods")));
+    }
+
+    #[test]
+    fn reasons_of_a_node_are_few() {
+        let names: Vec<String> = (0..10_000).map(|n| format!("a.b/{n}")).collect();
+        let requests = amounts(&names.iter().map(|name| (name.as_str(), "1")).collect::<Vec<_>>());
+        let node = NodeState {
+            facts: Arc::new(NodeFacts { allocatable: amounts(&[("pods", "1")]), ..NodeFacts::default() }),
+            ..NodeState::default()
+        };
+        let reasons =
+            check(&wanted(&requests), &node).map_err(|misfit| misfit.reasons).err().unwrap_or_default();
+        assert_eq!((reasons.len(), reasons.last().map(String::as_str)), (LISTED + 1, Some(MORE)));
     }
 }

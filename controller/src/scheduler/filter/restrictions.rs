@@ -1,16 +1,15 @@
 //! The rule for disks that the pods of a node cannot share, and claims that only one pod may use.
 
 use super::super::cluster::NodeState;
-use super::super::pod::Disk;
+use super::super::inline_disks::InlineDisks;
 use super::{Misfit, Rule};
 
 const DISK: &str = "node(s) had no available disk";
 const ONE_POD: &str = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
 
 /// The rule. `claim_in_use`: an existing pod uses a ReadWriteOncePod claim of this pod.
-pub fn check(disks: &[Disk], claim_in_use: bool, node: &NodeState) -> Result<(), Misfit> {
-    let used = |disk: &Disk| node.pods.values().flat_map(|pod| &pod.disks).any(|other| other.conflicts(disk));
-    if disks.iter().any(used) {
+pub fn check(disks: &InlineDisks, claim_in_use: bool, node: &NodeState) -> Result<(), Misfit> {
+    if node.inline_disks.conflicts(disks) {
         return Err(Misfit::passing(Rule::Restrictions, DISK));
     }
     if claim_in_use { Err(Misfit::passing(Rule::Restrictions, ONE_POD)) } else { Ok(()) }
@@ -55,16 +54,57 @@ mod tests {
         for (name, there, new, fits) in table {
             let there = Arc::new(pod(there));
             let mut node = NodeState::default();
-            node.pods.insert(Arc::clone(&there.key), there);
+            node.insert(there);
             let wanted = if fits { Ok(()) } else { Err(Misfit::passing(Rule::Restrictions, DISK)) };
             assert_eq!(check(&pod(new).disks, false, &node), wanted, "{name}");
         }
     }
 
     #[test]
+    fn many_monitors_and_disks_are_compared_in_linear_time() {
+        let monitors = |count: usize, prefix: &str| {
+            let monitors: Vec<String> = (0..count).map(|n| format!("{prefix}{n}")).collect();
+            pod(json!({"rbd": {"monitors": monitors, "image": "i"}}))
+        };
+        let disks = |count: usize, prefix: &str| {
+            let disk =
+                |n: usize| json!({"name": "v", "gcePersistentDisk": {"pdName": format!("{prefix}{n}")}});
+            let volumes: Vec<Value> = (0..count).map(disk).collect();
+            let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [], "volumes": volumes}});
+            PodFacts::of(&serde_json::from_value(pod).unwrap())
+        };
+        let work = |(node, new): &(NodeState, PodFacts)| assert_eq!(check(&new.disks, false, node), Ok(()));
+        let input = |there: PodFacts, new: PodFacts| {
+            let mut node = NodeState::default();
+            node.insert(Arc::new(there));
+            (node, new)
+        };
+        let of_monitors = |count: usize| input(monitors(count, "a"), monitors(count, "b"));
+        orlop_apimachinery::thread_time::assert_linear("monitors", 1_000, of_monitors, work);
+        let of_disks = |count: usize| input(disks(count, "a"), disks(count, "b"));
+        orlop_apimachinery::thread_time::assert_linear("disks", 1_000, of_disks, work);
+    }
+
+    #[test]
+    fn disk_is_free_when_all_its_pods_have_left() {
+        let disk = |reads: bool| pod(json!({"gcePersistentDisk": {"pdName": "d", "readOnly": reads}})).disks;
+        let mut node = NodeState::default();
+        [true, true, false].into_iter().for_each(|reads| node.inline_disks.add(&disk(reads)));
+        assert!(check(&disk(true), false, &node).is_err(), "one writes");
+        node.inline_disks.take(&disk(false));
+        assert_eq!(check(&disk(true), false, &node), Ok(()));
+        assert!(check(&disk(false), false, &node).is_err(), "two read");
+        [true, true].into_iter().for_each(|reads| node.inline_disks.take(&disk(reads)));
+        assert_eq!((check(&disk(false), false, &node), node.inline_disks), (Ok(()), InlineDisks::default()));
+    }
+
+    #[test]
     fn read_write_once_pod_claim_is_exclusive() {
         let node = NodeState::default();
-        assert_eq!(check(&[], true, &node), Err(Misfit::passing(Rule::Restrictions, ONE_POD)));
-        assert_eq!(check(&[], false, &node), Ok(()));
+        assert_eq!(
+            check(&InlineDisks::default(), true, &node),
+            Err(Misfit::passing(Rule::Restrictions, ONE_POD))
+        );
+        assert_eq!(check(&InlineDisks::default(), false, &node), Ok(()));
     }
 }

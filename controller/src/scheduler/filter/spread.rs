@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::super::cluster::{Cluster, NodeFacts};
 use super::super::pod::PodFacts;
 use super::super::terms::Spread;
+use super::taints::Tolerations;
 use super::{Misfit, Rule, taints};
 use orlop_volume::affinity::pod_accepts_node;
 
@@ -28,13 +29,13 @@ pub fn count(pod: &Pod, facts: &PodFacts, cluster: &Cluster) -> Vec<Counted> {
     let constraints = pod.spec.iter().flat_map(|spec| spec.topology_spread_constraints.iter().flatten());
     let constraints: Vec<Spread> =
         constraints.filter_map(|constraint| Spread::read(constraint, &facts.labels)).collect();
+    let tolerations = Tolerations::of(pod);
+    let counts = |constraint, node| counts(constraint, pod, &tolerations, node);
     let keys: Vec<&str> = constraints.iter().map(|constraint| constraint.topology_key.as_str()).collect();
     let has_all = |node: &NodeFacts| keys.iter().all(|key| node.labels.contains_key(*key));
     let counted = constraints.iter().map(|constraint| {
         let mut pods = BTreeMap::new();
-        for node in
-            cluster.nodes().filter(|node| has_all(&node.facts) && counts(constraint, pod, &node.facts))
-        {
+        for node in cluster.nodes().filter(|node| has_all(&node.facts) && counts(constraint, &node.facts)) {
             let Some(domain) = node.facts.labels.get(&constraint.topology_key) else { continue };
             let matching = node.pods.values().filter(|other| {
                 !other.terminating
@@ -49,9 +50,9 @@ pub fn count(pod: &Pod, facts: &PodFacts, cluster: &Cluster) -> Vec<Counted> {
     counted.collect()
 }
 
-fn counts(constraint: &Spread, pod: &Pod, node: &NodeFacts) -> bool {
+fn counts(constraint: &Spread, pod: &Pod, tolerations: &Tolerations<'_>, node: &NodeFacts) -> bool {
     (!constraint.honors_affinity || pod_accepts_node(pod, &node.labels, &node.name))
-        && (!constraint.honors_taints || taints::check(pod, node).is_ok())
+        && (!constraint.honors_taints || taints::check(tolerations, node).is_ok())
 }
 
 /// The rule.

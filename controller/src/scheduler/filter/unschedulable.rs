@@ -1,15 +1,15 @@
 //! The rule for cordoned nodes, which accept only pods with the toleration.
 
-use k8s_openapi::api::core::v1::{Pod, Taint};
+use k8s_openapi::api::core::v1::Taint;
 
 use super::super::cluster::NodeFacts;
-use super::taints::tolerates;
+use super::taints::Tolerations;
 use super::{Misfit, Rule};
 
 const REASON: &str = "node(s) were unschedulable";
 
 /// The rule.
-pub fn check(pod: &Pod, node: &NodeFacts) -> Result<(), Misfit> {
+pub fn check(tolerations: &Tolerations<'_>, node: &NodeFacts) -> Result<(), Misfit> {
     if !node.unschedulable {
         return Ok(());
     }
@@ -18,7 +18,7 @@ pub fn check(pod: &Pod, node: &NodeFacts) -> Result<(), Misfit> {
         effect: "NoSchedule".to_owned(),
         ..Taint::default()
     };
-    if tolerates(pod, &closed) { Ok(()) } else { Err(Misfit::fixed(Rule::Unschedulable, REASON)) }
+    if tolerations.cover(&closed) { Ok(()) } else { Err(Misfit::fixed(Rule::Unschedulable, REASON)) }
 }
 
 #[cfg(test)]
@@ -49,7 +49,7 @@ mod tests {
             );
             let node = NodeFacts { unschedulable, ..NodeFacts::default() };
             let wanted = if fits { Ok(()) } else { Err(Misfit::fixed(Rule::Unschedulable, REASON)) };
-            assert_eq!(check(&pod.unwrap(), &node), wanted, "{name}");
+            assert_eq!(check(&Tolerations::of(&pod.unwrap()), &node), wanted, "{name}");
         }
     }
 }

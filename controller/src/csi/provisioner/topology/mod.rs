@@ -51,7 +51,15 @@ pub(super) enum TopologyError {
     NoneAvailable,
     #[error("topology {term:?} from selected node {node:?} is not in requisite: {requisite:?}")]
     NotInRequisite { node: String, term: Term, requisite: Vec<Term> },
+    /// Not upstream's: it has no limit.
+    #[error("the allowed topologies of the storage class have more than {MAX_TERMS} combinations of values")]
+    TooMany,
 }
+
+/// The limit of the terms that the allowed topologies of a class may stand for. Each expression multiplies them.
+const MAX_TERMS: usize = 1_000;
+/// The limit of the labels in all of these terms.
+const MAX_LABELS: usize = 20_000;
 
 /// The input for one claim.
 pub(super) struct Question<'a> {
@@ -92,12 +100,11 @@ pub(super) fn requirement(
     question: &Question<'_>,
     cluster: &impl Cluster,
 ) -> Result<Option<Requirement>, TopologyError> {
-    let allowed = flatten(question.allowed);
-    let selected = question.selected.map(|(node, csi_node)| selected(question, node, csi_node, &allowed));
+    let selected = question.selected.map(|(node, csi_node)| selected(question, node, csi_node));
     let selected = selected.transpose()?;
     let terms: BTreeSet<Term> = match &selected {
         Some(selected) if question.strict => [selected.term.clone()].into(),
-        Some(_) | None if !question.allowed.is_empty() => allowed.into_iter().collect(),
+        Some(_) | None if !question.allowed.is_empty() => flatten(question.allowed)?.into_iter().collect(),
         Some(selected) => cluster.terms(&selected.keys),
         None if !question.immediate => return Ok(None),
         None => cluster.keys().map(|keys| cluster.terms(&keys)).unwrap_or_default(),
@@ -130,12 +137,7 @@ struct Selected {
     term: Term,
 }
 
-fn selected(
-    question: &Question<'_>,
-    node: &Node,
-    csi_node: &CSINode,
-    allowed: &[Term],
-) -> Result<Selected, TopologyError> {
+fn selected(question: &Question<'_>, node: &Node, csi_node: &CSINode) -> Result<Selected, TopologyError> {
     let name = node.metadata.name.clone().unwrap_or_default();
     let keys = keys_of(csi_node, question.driver);
     if keys.is_empty() {
@@ -147,8 +149,11 @@ fn selected(
             keys,
         });
     };
-    if question.strict && !question.allowed.is_empty() && !allowed.iter().any(|one| is_part(one, &term)) {
-        return Err(TopologyError::NotAllowed { node: name, term, allowed: allowed.to_vec() });
+    let allowed = question.allowed;
+    if question.strict && !allowed.is_empty() && !allowed.iter().any(|selector| allows(selector, &term)) {
+        // The terms are only for the text, which goes without them when they are too many.
+        let allowed = flatten(allowed).unwrap_or_default();
+        return Err(TopologyError::NotAllowed { node: name, term, allowed });
     }
     Ok(Selected { name, keys, term })
 }
@@ -158,25 +163,44 @@ fn is_part(part: &Term, whole: &Term) -> bool {
     part.iter().all(|(key, value)| whole.get(key) == Some(value))
 }
 
+/// Whether one of the terms that `selector` stands for is part of `term`.
+fn allows(selector: &TopologySelectorTerm, term: &Term) -> bool {
+    let expressions = selector.match_label_expressions.as_deref().unwrap_or_default();
+    let holds = |key: &String, values: &[String]| term.get(key).is_some_and(|value| values.contains(value));
+    !expressions.is_empty() && expressions.iter().all(|one| holds(&one.key, &one.values))
+}
+
 /// Expands allowed topologies into terms: terms are ORed, expressions are ANDed, values are ORed.
-fn flatten(allowed: &[TopologySelectorTerm]) -> Vec<Term> {
+///
+/// # Errors
+/// The terms are too many. They are counted before the first one is made.
+fn flatten(allowed: &[TopologySelectorTerm]) -> Result<Vec<Term>, TopologyError> {
     let mut all = Vec::new();
+    let mut labels = 0_usize;
     for selector in allowed {
-        let mut terms: Vec<Term> = Vec::new();
-        for (index, expression) in selector.match_label_expressions.iter().flatten().enumerate() {
-            let before = if index == 0 { vec![Term::new()] } else { terms };
-            terms = Vec::new();
-            for value in &expression.values {
-                for term in &before {
-                    let mut term = term.clone();
-                    term.insert(expression.key.clone(), value.clone());
-                    terms.push(term);
-                }
-            }
+        let expressions = selector.match_label_expressions.as_deref().unwrap_or_default();
+        if expressions.is_empty() || expressions.iter().any(|expression| expression.values.is_empty()) {
+            continue;
         }
-        all.extend(terms);
+        let count = expressions.iter().try_fold(1_usize, |count, one| count.checked_mul(one.values.len()));
+        let count = count.filter(|count| all.len().saturating_add(*count) <= MAX_TERMS);
+        let count = count.ok_or(TopologyError::TooMany)?;
+        labels = labels.saturating_add(count.saturating_mul(expressions.len()));
+        if labels > MAX_LABELS {
+            return Err(TopologyError::TooMany);
+        }
+        // The digits of the number, with the lengths of the lists as bases, select the values.
+        all.extend((0..count).map(|number| {
+            let mut rest = number;
+            let labels = expressions.iter().map(|expression| {
+                let value = expression.values[rest % expression.values.len()].clone();
+                rest /= expression.values.len();
+                (expression.key.clone(), value)
+            });
+            labels.collect::<Term>()
+        }));
     }
-    all
+    Ok(all)
 }
 
 /// The index, among `count` terms, of the first one for a claim without a node. The replicas of a StatefulSet spread over the

@@ -59,7 +59,46 @@ fn values_are_ored_and_expressions_are_anded() {
         {"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}, {"key": "rack", "values": ["1", "2"]}]},
         {"matchLabelExpressions": [{"key": "zone", "values": ["c"]}]}]));
     let both = |zone, rack| term(&[("zone", zone), ("rack", rack)]);
-    assert_eq!(flatten(&given), [both("a", "1"), both("b", "1"), both("a", "2"), both("b", "2"), zone("c")]);
+    assert_eq!(
+        flatten(&given).unwrap(),
+        [both("a", "1"), both("b", "1"), both("a", "2"), both("b", "2"), zone("c")]
+    );
+}
+
+/// 10^12 combinations of values.
+fn huge() -> Vec<TopologySelectorTerm> {
+    let values: Vec<String> = (0..10).map(|n| n.to_string()).collect();
+    let keys = ["zone".to_owned()].into_iter().chain((1..12).map(|n| format!("k{n}")));
+    let expressions: Vec<Value> = keys.map(|key| json!({"key": key, "values": values})).collect();
+    allowed(json!([{"matchLabelExpressions": expressions}]))
+}
+
+#[test]
+fn too_many_combinations_are_an_error_before_they_are_made() {
+    let given = huge();
+    assert_eq!(requirement(&question(&given, None, false), &zones(&["1"])), Err(TopologyError::TooMany));
+    let labels: Vec<Value> =
+        (0..=MAX_LABELS).map(|n| json!({"key": format!("k{n}"), "values": ["v"]})).collect();
+    let given = allowed(json!([{"matchLabelExpressions": labels}]));
+    assert_eq!(flatten(&given), Err(TopologyError::TooMany), "one term with too many labels");
+    let single = json!({"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]});
+    assert!(flatten(&allowed(json!(vec![single.clone(); MAX_TERMS]))).is_ok());
+    assert_eq!(flatten(&allowed(json!(vec![single; MAX_TERMS + 1]))), Err(TopologyError::TooMany));
+}
+
+#[test]
+fn strict_topology_needs_no_combinations() {
+    let given = huge();
+    let mut labels: serde_json::Map<String, Value> = (1..12).map(|n| (format!("k{n}"), json!("3"))).collect();
+    labels.insert("zone".to_owned(), json!("7"));
+    let keys: Vec<&str> = labels.keys().map(String::as_str).collect();
+    let (known, csi_node) = (node(json!(labels)), csi_node(&keys));
+    let found =
+        requirement(&question(&given, Some((&known, &csi_node)), true), &zones(&[])).unwrap().unwrap();
+    assert_eq!(found.requisite, [term_of(&known, &keys_of(&csi_node, "d")).unwrap()]);
+    let other = node(json!(labels.iter().map(|(key, _)| (key.clone(), json!("x"))).collect::<Value>()));
+    let error = requirement(&question(&given, Some((&other, &csi_node)), true), &zones(&[]));
+    assert!(matches!(error, Err(TopologyError::NotAllowed { .. })), "{error:?}");
 }
 
 #[test]

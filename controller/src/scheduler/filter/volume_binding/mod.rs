@@ -6,12 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use orlop_apimachinery::quantity::Quantity;
+use orlop_apimachinery::steps::Steps;
 
 use super::super::cluster::NodeFacts;
 use super::super::terms::Labels;
 use super::super::volumes::Volumes;
 use super::{Broken, Misfit, Rule};
-use crate::pv::index::NodeSearch;
+use crate::pv::index::{NodeChoices, NodeSearch};
 use orlop_client::names;
 use orlop_client::packed_object::PackedObject;
 use orlop_client::pods;
@@ -24,6 +25,18 @@ const NOTHING_TO_BIND: &str = "node(s) didn't find available persistent volumes 
 const NO_ROOM: &str = "node(s) did not have enough free storage";
 const VOLUME_GONE: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
 const IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";
+
+const TOO_MANY: &str =
+    "the pod has too many unbound claims to compare each with all free volumes on each node";
+/// Volumes that every decision may visit.
+const VISITS: usize = 2_000_000;
+/// So many claims may each visit all volumes on each node.
+const CLAIMS: usize = 4;
+
+/// The volumes that a decision about a pod may visit, in a cluster of this size.
+pub fn visits(nodes: usize, volumes: usize) -> Steps {
+    Steps::new(VISITS.max(nodes.saturating_mul(volumes).saturating_mul(CLAIMS)) as u64)
+}
 
 /// The claims of a schedulable pod.
 #[derive(Debug, Default)]
@@ -185,6 +198,7 @@ pub fn check(
     claims: &PodClaims,
     volumes: &Volumes,
     node: &NodeFacts,
+    steps: &Steps,
 ) -> Result<Result<Plan, Misfit>, Broken> {
     let mut reasons = Vec::new();
     let mut no = |reason: &str| reasons.push(reason.to_owned());
@@ -207,7 +221,7 @@ pub fn check(
     if claims.delayed.iter().any(elsewhere) {
         no(NOTHING_TO_BIND);
     } else {
-        match find(claims, volumes, node, &mut found)? {
+        match find(claims, volumes, node, steps, &mut found)? {
             Provision::Yes => {}
             Provision::No => no(NOTHING_TO_BIND),
             Provision::NoRoom => no(NO_ROOM),
@@ -233,18 +247,23 @@ fn find(
     claims: &PodClaims,
     volumes: &Volumes,
     node: &NodeFacts,
+    steps: &Steps,
     found: &mut Plan,
 ) -> Result<Provision, Broken> {
     let mut to_make = Vec::new();
+    let mut choices = NodeChoices::new(volumes.index(), &node.labels);
     for delayed in &claims.delayed {
         let claim = &delayed.claim;
         let volume = match &delayed.search {
             // A provisioner is already requested to create its volume here.
             _ if selected_node(claim).is_some() => None,
             None => None,
-            Some(search) => volumes.index().find_for_node(search, &node.labels, |name| {
-                found.bind.iter().all(|(chosen, _)| chosen.key().as_ref() != name)
-            }),
+            Some(search) => {
+                let before = choices.visits();
+                let volume = choices.choose(search);
+                steps.take(choices.visits() - before).map_err(|_| Broken(TOO_MANY.to_owned()))?;
+                volume
+            }
         };
         match volume {
             Some(volume) => found.bind.push((volume.clone(), Arc::clone(claim))),

@@ -59,7 +59,10 @@ impl World {
         let claims = claims_of(&pod(claims), &self.volumes).unwrap();
         let labels = [("zone".to_owned(), zone.to_owned())].into_iter().collect();
         let node = NodeFacts { name: format!("node-{zone}"), labels, ..NodeFacts::default() };
-        check(&claims, &self.volumes, &node).unwrap().map(Plan::read).map_err(|misfit| misfit.reasons)
+        check(&claims, &self.volumes, &node, &visits(1, 1))
+            .unwrap()
+            .map(Plan::read)
+            .map_err(|misfit| misfit.reasons)
     }
 }
 
