@@ -1,11 +1,13 @@
 //! Bodies and headers of requests and responses.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt, Limited};
+use orlop_store::{MemoryBudget, OutOfMemory, ReservedMemory};
 
 use crate::metrics::OpenWatch;
 use orlop_api::query::Query;
@@ -52,17 +54,34 @@ pub(crate) fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     ["curl/", "Wget/", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person.as_bytes()))
 }
 
-/// Reads the body of a write request.
+/// 429: the request needs more memory than is free.
+pub(crate) fn out_of_memory(error: OutOfMemory) -> ApiError {
+    tracing::debug!(%error, "a request was rejected because the memory limit is reached");
+    ApiError::too_many_requests("The server is out of memory for requests, please try again later.", 1)
+}
+
+/// Reads the body of a write request, and reserves its memory.
 ///
 /// # Errors
-/// 413 if the body is too large, 400 if it cannot be read.
-pub(crate) async fn read(mut body: axum::body::Body) -> Result<Bytes, ApiError> {
+/// 413 if the body is too large, 400 if it cannot be read, 429 if there is no memory for it.
+pub(crate) async fn read(
+    mut body: axum::body::Body,
+    memory: &Arc<MemoryBudget>,
+) -> Result<(Bytes, ReservedMemory), ApiError> {
     let too_large = || ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}"));
-    if http_body::Body::size_hint(&body).lower() > DISCARD_LIMIT {
+    let hint = http_body::Body::size_hint(&body);
+    if hint.lower() > DISCARD_LIMIT {
         return Err(too_large());
     }
+    let most = hint.upper().unwrap_or(u64::MAX).min(BODY_LIMIT as u64);
+    let mut reserved = memory.reserve(most).map_err(out_of_memory)?;
     match Limited::new(&mut body, BODY_LIMIT).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
+        Ok(body) => {
+            let body = body.to_bytes();
+            // Never more than before.
+            reserved.resize(body.len() as u64).map_err(out_of_memory)?;
+            Ok((body, reserved))
+        }
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             discard(body).await;
             Err(too_large())

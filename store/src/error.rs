@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{Key, Record, Revision};
+use crate::{Key, OutOfMemory, Record, Revision};
 
 /// A commit failed.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +67,9 @@ pub enum ReadError {
         /// The newest revision.
         head: Revision,
     },
+    /// The memory for the state at an old revision is not available now.
+    #[error("the state at an old revision cannot be read now: {0}")]
+    OutOfMemory(#[from] OutOfMemory),
     /// The log could not be read.
     #[error("the log of the store could not be read: {0}")]
     Damaged(String),

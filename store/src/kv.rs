@@ -50,7 +50,8 @@ pub trait Kv<V: View>: Send + Sync {
     /// watcher stays silent until then.
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watcher<V>, WatchError>;
 
-    /// The retained events of one key, newest first, at most `limit`.
+    /// The retained events of one key, newest first: at most `limit`, and possibly fewer than there are if their values are
+    /// large. Empty only when there is no earlier one.
     fn history<'a>(
         &'a self,
         key: &'a Key,
@@ -108,6 +109,14 @@ pub trait Kv<V: View>: Send + Sync {
 
     /// Ends the watches, drains the committer, and writes everything to disk. Idempotent.
     fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+impl<V> Event<V> {
+    /// The size of the key and of both values in bytes.
+    pub fn size(&self) -> usize {
+        let of = |record: &Option<Arc<Record<V>>>| record.as_ref().map_or(0, |record| record.size());
+        self.key.as_str().len() + of(&self.record) + of(&self.prev)
+    }
 }
 
 impl<V> Record<V> {

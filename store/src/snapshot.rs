@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use crate::{Key, Record, Revision};
+use crate::{Key, Record, ReservedMemory, Revision};
 
 /// The ordered map of current records. Cloning it is cheap, and writers never affect a clone.
 pub type Index<V> = OrdMap<Key, Arc<Record<V>>>;
@@ -18,19 +18,32 @@ pub struct Snapshot<V> {
     revision: Revision,
     index: Index<V>,
     /// The records at `revision` of the keys that changed after it.
-    overlay: BTreeMap<Key, Option<Arc<Record<V>>>>,
+    overlay: Arc<BTreeMap<Key, Option<Arc<Record<V>>>>>,
+    /// The memory of the overlay.
+    reserved: Option<Arc<ReservedMemory>>,
 }
 
 impl<V> Clone for Snapshot<V> {
     fn clone(&self) -> Self {
-        Snapshot { revision: self.revision, index: self.index.clone(), overlay: self.overlay.clone() }
+        Snapshot {
+            revision: self.revision,
+            index: self.index.clone(),
+            overlay: self.overlay.clone(),
+            reserved: self.reserved.clone(),
+        }
     }
 }
 
 impl<V> Snapshot<V> {
     /// Creates a snapshot from the index at a revision; `overlay` contains the keys that differ.
     pub fn new(revision: Revision, index: Index<V>, overlay: BTreeMap<Key, Option<Arc<Record<V>>>>) -> Self {
-        Snapshot { revision, index, overlay }
+        Snapshot { revision, index, overlay: Arc::new(overlay), reserved: None }
+    }
+
+    /// Holds the memory of the overlay as long as the snapshot or a clone exists.
+    pub(crate) fn with_reserved(mut self, reserved: ReservedMemory) -> Self {
+        self.reserved = Some(Arc::new(reserved));
+        self
     }
 
     /// The revision of the snapshot.

@@ -1,4 +1,7 @@
 //! Responses with lists of objects.
+//!
+//! JSON lists are written in pieces, so that the memory of a list does not depend on its length. YAML and protobuf lists are in
+//! memory as a whole, which is reserved.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,21 +12,24 @@ use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use http::{HeaderValue, header};
 use jiff::Timestamp;
-use orlop_store::{Record, Revision};
+use orlop_codec::encode::pretty::Indenter;
+use orlop_store::{MemoryBudget, Record, Snapshot};
 use serde_json::{Map, Value, json};
 
 use crate::encode::negotiate::{Media, RequestedEncoding, Transform};
 use crate::encode::table::{IncludeObject, Table};
-use crate::encode::{COMPRESS_ABOVE, LongBody, answer, shape, stored};
+use crate::encode::{COMPRESS_ABOVE, HeldMemory, LongBody, answer, protobuf, shape, stored};
+use crate::exchange::out_of_memory;
 use crate::projection::Projection;
-use crate::registry::{Kind, KindRef};
+use crate::registry::KindRef;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
 /// The records and the metadata of a list.
 pub(crate) struct Listed {
     pub(crate) records: Vec<Arc<Record<Projection>>>,
-    pub(crate) revision: Revision,
+    /// The state that the records belong to. It holds the memory of old records.
+    pub(crate) snapshot: Snapshot<Projection>,
     pub(crate) continue_token: Option<String>,
     pub(crate) remaining: Option<u64>,
 }
@@ -31,7 +37,7 @@ pub(crate) struct Listed {
 impl Listed {
     fn metadata(&self) -> Map<String, Value> {
         let mut metadata = Map::new();
-        metadata.insert("resourceVersion".to_owned(), self.revision.to_string().into());
+        metadata.insert("resourceVersion".to_owned(), self.snapshot.revision().to_string().into());
         if let Some(token) = &self.continue_token {
             metadata.insert("continue".to_owned(), token.clone().into());
         }
@@ -40,10 +46,19 @@ impl Listed {
         }
         metadata
     }
+
+    /// The approximate length of the list as text, bytes.
+    fn size(&self) -> usize {
+        self.records.iter().map(|record| record.value.len() + 40).sum()
+    }
 }
 
-/// Bodies above this size are sent in pieces, so that a long list is never in memory twice.
+/// Lists above this size are sent in pieces of this size, bytes.
 const PIECE: usize = 64 * 1024;
+/// The memory of a byte of a stored object as a value, bytes.
+const AS_VALUE: usize = 12;
+/// The memory of a byte of a stored object in protobuf, which is copied once, bytes.
+const AS_PROTOBUF: usize = 2;
 
 /// Returns the response to a list request.
 pub(crate) fn answer(
@@ -52,106 +67,175 @@ pub(crate) fn answer(
     wanted: RequestedEncoding,
     query: &Query,
     now: Timestamp,
+    memory: &Arc<MemoryBudget>,
 ) -> Result<Response, ApiError> {
-    let value = match (wanted.transform, wanted.media) {
-        (Transform::Object, Media::Json) => return Ok(copied(kind, listed, wanted)),
-        (Transform::Object, Media::Yaml | Media::Protobuf) => {
-            let names = kind.names();
-            let items: Vec<Value> = listed.records.iter().map(|record| item(&**kind, record)).collect();
-            json!({
-                "kind": kind.list_kind(), "apiVersion": names.api_version(),
-                "metadata": listed.metadata(), "items": items,
-            })
-        }
-        (Transform::Metadata(_), _) => return Err(shape::is_a_list(&**kind)),
-        (Transform::MetadataList(version), _) => {
-            let items: Vec<Value> = listed
-                .records
-                .iter()
-                .map(|record| shape::metadata_only(version, &stored::decode_as(&**kind, record)))
-                .collect();
-            json!({
-                "kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
-                "metadata": listed.metadata(), "items": items,
-            })
-        }
-        (Transform::Table(version), _) => {
-            let table = Table::new(kind.clone(), version, IncludeObject::parse(query)?, now);
-            if wanted.media == Media::Json {
-                let records = listed.records.iter().map(|record| stored::at(record, record.mod_revision));
-                return Ok(answer::json_bytes(200, wanted, table.bytes(listed.metadata(), records, true)));
-            }
-            let objects = listed.records.iter().map(|record| stored::decode_as(&**kind, record)).collect();
-            table.build(listed.metadata(), objects, true)
+    let form = match wanted.transform {
+        Transform::Object => ListForm::Objects,
+        Transform::Metadata(_) => return Err(shape::is_a_list(&**kind)),
+        Transform::MetadataList(version) => ListForm::Metadata(version),
+        Transform::Table(version) => {
+            ListForm::Table(Table::new(kind.clone(), version, IncludeObject::parse(query)?, now))
         }
     };
-    answer::value_answer(200, wanted, &value)
+    let list = List { kind: kind.clone(), listed, form };
+    let per_byte = match wanted.media {
+        Media::Json => return Ok(list.into_json(wanted)),
+        Media::Yaml => AS_VALUE,
+        Media::Protobuf => AS_PROTOBUF,
+    };
+    let needed = (list.listed.size() * per_byte) as u64;
+    let mut reserved = memory.reserve(needed).map_err(|error| match error.is_permanent() {
+        true => {
+            ApiError::bad_request("the list is too large for this format; use limit= or application/json")
+        }
+        false => out_of_memory(error),
+    })?;
+    let mut response = list.into_whole(wanted)?;
+    // Smaller than before, except for an indented one.
+    let _ = reserved.resize(http_body::Body::size_hint(response.body()).lower().min(needed));
+    response.extensions_mut().insert(HeldMemory(Arc::new(reserved)));
+    Ok(response)
 }
 
-/// Returns an item that is not a copy of stored bytes. Items of custom kinds include kind and apiVersion.
-fn item(kind: &dyn Kind, record: &Record<Projection>) -> Value {
-    let object = stored::decode_as(kind, record);
-    if kind.is_custom() { shape::with_kind(kind, object) } else { object.into_value() }
+/// The form of the items.
+enum ListForm {
+    /// The objects themselves.
+    Objects,
+    /// Their metadata, in a version of meta.k8s.io.
+    Metadata(&'static str),
+    /// The rows of a table.
+    Table(Table),
 }
 
-/// Returns the list as copies of stored bytes.
-fn copied(kind: &KindRef, listed: Listed, wanted: RequestedEncoding) -> Response {
-    let names = kind.names();
-    let mut head = Vec::with_capacity(PIECE);
-    let metadata = Value::Object(listed.metadata());
-    let _ = write!(
-        head,
-        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-        kind.list_kind(),
-        names.api_version()
-    );
-    let size: usize = listed.records.iter().map(|record| record.value.len() + 40).sum();
-    if size <= PIECE || wanted.pretty {
-        for (at, record) in listed.records.iter().enumerate() {
-            if at > 0 {
-                head.push(b',');
+/// A list to be written.
+struct List {
+    kind: KindRef,
+    listed: Listed,
+    form: ListForm,
+}
+
+impl List {
+    /// The kind and the API version of the list.
+    fn names(&self) -> (String, String) {
+        match &self.form {
+            ListForm::Objects => {
+                (self.kind.list_kind().to_owned(), self.kind.names().api_version().to_owned())
             }
-            stored::write_item(&mut head, &**kind, record);
+            ListForm::Metadata(version) => {
+                ("PartialObjectMetadataList".to_owned(), format!("meta.k8s.io/{version}"))
+            }
+            ListForm::Table(_) => ("Table".to_owned(), String::new()),
         }
-        head.extend_from_slice(b"]}");
-        return answer::json_bytes(200, wanted, head);
     }
-    let records = listed.records;
-    let kind = kind.clone();
-    let pieces = stream::unfold((Some(head), 0usize), move |(piece, at)| {
-        let piece = piece.map(|out| fill(&*kind, &records, out, at));
-        std::future::ready(piece.map(|(out, next)| {
-            let rest = (next <= records.len()).then(|| Vec::with_capacity(PIECE));
-            (Ok::<_, std::convert::Infallible>(Bytes::from(out)), (rest, next))
-        }))
-    });
-    // Fused, because the compression polls the stream once more after its end.
-    let mut response = Response::new(Body::from_stream(pieces.fuse()));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if size > COMPRESS_ABOVE {
-        response.extensions_mut().insert(LongBody);
-    }
-    response
-}
 
-/// Appends items from `at` on until the piece is full. After the last item, the list is closed, and the next
-/// position is past the end.
-fn fill(
-    kind: &dyn Kind,
-    records: &[Arc<Record<Projection>>],
-    mut out: Vec<u8>,
-    mut at: usize,
-) -> (Vec<u8>, usize) {
-    while let Some(record) = records.get(at) {
-        if at > 0 {
-            out.push(b',');
+    /// The response in JSON: whole if it is short, otherwise in pieces.
+    fn into_json(self, wanted: RequestedEncoding) -> Response {
+        let records = &self.listed.records;
+        if let (ListForm::Table(table), true) = (&self.form, records.is_empty()) {
+            return answer::json_bytes(200, wanted, table.bytes(self.listed.metadata(), [], true));
         }
-        stored::write_item(&mut out, kind, record);
-        at += 1;
-        if out.len() >= PIECE {
-            return (out, at);
+        let size = self.listed.size();
+        let mut head = self.head();
+        if size <= PIECE {
+            let all = self.fill(&mut head, 0, usize::MAX);
+            debug_assert!(all > records.len(), "the list is closed");
+            return answer::json_bytes(200, wanted, head);
         }
+        let mut indenter = wanted.pretty.then(Indenter::default);
+        let pieces =
+            stream::unfold((Some(head), 0), move |(piece, at)| {
+                let piece = piece.map(|mut out| {
+                    let next = self.fill(&mut out, at, PIECE);
+                    let is_last = next > self.listed.records.len();
+                    match &mut indenter {
+                        Some(indenter) => {
+                            let mut indented = Vec::with_capacity(out.len() * 2);
+                            indenter.push(&out, &mut indented);
+                            out = indented;
+                        }
+                        None if is_last => out.push(b'\n'),
+                        None => {}
+                    }
+                    (out, (!is_last).then(|| Vec::with_capacity(PIECE)), next)
+                });
+                std::future::ready(piece.map(|(out, rest, next)| {
+                    (Ok::<_, std::convert::Infallible>(Bytes::from(out)), (rest, next))
+                }))
+            });
+        // Fused, because the compression polls the stream once more after its end.
+        let mut response = Response::new(Body::from_stream(pieces.fuse()));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if size > COMPRESS_ABOVE {
+            response.extensions_mut().insert(LongBody);
+        }
+        response
     }
-    out.extend_from_slice(b"]}\n");
-    (out, records.len() + 1)
+
+    /// The text before the first item.
+    fn head(&self) -> Vec<u8> {
+        if let ListForm::Table(table) = &self.form {
+            return table.head(self.listed.metadata());
+        }
+        let (kind, api_version) = self.names();
+        let metadata = Value::Object(self.listed.metadata());
+        let mut head = Vec::with_capacity(PIECE);
+        // Writing into memory cannot fail.
+        let _ = write!(
+            head,
+            "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
+        );
+        head
+    }
+
+    /// Appends items from `at` on until the text has `most` bytes. After the last item, the list is closed, and the next
+    /// position is past the end.
+    fn fill(&self, out: &mut Vec<u8>, mut at: usize, most: usize) -> usize {
+        while let Some(record) = self.listed.records.get(at) {
+            if at > 0 {
+                out.push(b',');
+            }
+            match &self.form {
+                ListForm::Objects => stored::write_item(out, &*self.kind, record),
+                ListForm::Metadata(version) => {
+                    let item = shape::metadata_only(version, &stored::decode_as(&*self.kind, record));
+                    // Writing into memory cannot fail.
+                    let _ = serde_json::to_writer(&mut *out, &item);
+                }
+                ListForm::Table(table) => table.write_row(out, stored::at(record, record.mod_revision)),
+            }
+            at += 1;
+            if out.len() >= most {
+                return at;
+            }
+        }
+        out.extend_from_slice(b"]}");
+        self.listed.records.len() + 1
+    }
+
+    /// The response in YAML or protobuf.
+    fn into_whole(self, wanted: RequestedEncoding) -> Result<Response, ApiError> {
+        let (kind, api_version) = self.names();
+        let (records, metadata) = (&self.listed.records, self.listed.metadata());
+        let objects = records.iter().map(|record| stored::decode_as(&*self.kind, record));
+        let items: Box<dyn Iterator<Item = Value>> = match &self.form {
+            // Items of custom kinds include kind and apiVersion.
+            ListForm::Objects if self.kind.is_custom() => {
+                Box::new(objects.map(|object| shape::with_kind(&*self.kind, object)))
+            }
+            ListForm::Objects => Box::new(objects.map(|object| object.into_value())),
+            ListForm::Metadata(version) => {
+                Box::new(objects.map(|object| shape::metadata_only(version, &object)))
+            }
+            ListForm::Table(table) => {
+                return answer::value_answer(200, wanted, &table.build(metadata, objects.collect(), true));
+            }
+        };
+        if wanted.media == Media::Protobuf {
+            let bytes = protobuf::encode_list(&api_version, &kind, &metadata, items);
+            return Ok(answer::body(200, wanted.content_type(), bytes.map_err(ApiError::not_acceptable)?));
+        }
+        let items: Vec<Value> = items.collect();
+        let list = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items});
+        answer::value_answer(200, wanted, &list)
+    }
 }

@@ -1,5 +1,9 @@
 //! HTTP responses with objects: bodies, and records of the store. The encodings are in `orlop-codec`.
 
+use std::sync::Arc;
+
+use orlop_store::ReservedMemory;
+
 pub(crate) mod answer;
 pub(crate) mod list;
 pub(crate) mod stored;
@@ -8,6 +12,12 @@ pub(crate) use orlop_codec::encode::{negotiate, pretty, protobuf, shape, table};
 
 /// Bodies above this size are compressed, bytes.
 pub(crate) const COMPRESS_ABOVE: usize = 128 * 1024;
+
+/// The memory of a response, in its extensions. It is held until the response has been sent.
+#[derive(Clone)]
+pub(crate) struct HeldMemory(
+    #[allow(dead_code, reason = "dropping it returns the memory")] pub(crate) Arc<ReservedMemory>,
+);
 
 /// Marks a response that is long although its length is not known yet.
 #[derive(Clone, Copy)]

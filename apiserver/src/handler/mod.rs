@@ -14,16 +14,20 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{HeaderName, HeaderValue, header};
+use http_body::Body as _;
 
 use orlop_apimachinery::duration;
+use orlop_store::ReservedMemory;
 use tokio::time::Instant;
 
 use orlop_auth::UserInfo;
 
 use crate::dispatch::Resource;
-use crate::encode::answer;
 use crate::encode::negotiate::{Media, error_media};
-use crate::exchange::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
+use crate::encode::{HeldMemory, answer};
+use crate::exchange::{
+    WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, out_of_memory, read, wants_pretty,
+};
 use crate::limits::Client;
 use crate::metrics::{self, Labels};
 use crate::registry::Scope;
@@ -96,7 +100,10 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     let client = parts.extensions.remove::<Client>();
     let work = async {
         // Reads ignore the body.
-        let body = if verb.is_mutating() { read(body).await? } else { Bytes::new() };
+        let (body, mut memory) = match verb.is_mutating() {
+            true => read(body, &server.limits.memory).await?,
+            false => (Bytes::new(), server.limits.memory.reserve(0).map_err(out_of_memory)?),
+        };
         let request = Request {
             server: server.clone(),
             resource,
@@ -105,15 +112,22 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             content_type,
             user,
             user_agent: header_text(&parts.headers, header::USER_AGENT).unwrap_or_default(),
+            connection: parts.extensions.remove(),
             upgrade: parts.headers.contains_key(header::UPGRADE),
             pretty,
             body,
             held: HeldAllocations::default(),
         };
         if weight::is_light(verb, &request) {
-            return serve(verb, &request).await;
+            let response = serve(verb, &request).await?;
+            return Ok(hold_memory(response, memory));
         }
-        server.compute.run(client, async move { serve(verb, &request).await }).await
+        memory.resize(weight::memory(verb, &request)).map_err(out_of_memory)?;
+        let work = async move {
+            let response = serve(verb, &request).await?;
+            Ok(hold_memory(response, memory))
+        };
+        server.compute.run(client, work).await
     };
     let result = match limit {
         // The limit includes the time to read the body; otherwise a client that never sends it would keep the
@@ -151,6 +165,17 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         Some(open_watch) => hold(response, open_watch),
         None => response,
     }
+}
+
+/// Holds the memory of a request for its response until the response has been sent.
+fn hold_memory(mut response: Response, mut memory: ReservedMemory) -> Response {
+    let size = response.body().size_hint().exact().unwrap_or(0);
+    // A response that does not fit is sent all the same: the write has happened.
+    let _ = memory.resize(size);
+    if size > 0 && response.extensions().get::<HeldMemory>().is_none() {
+        response.extensions_mut().insert(HeldMemory(Arc::new(memory)));
+    }
+    response
 }
 
 /// Logs a failed request. Only errors of the server itself have a text in the log: the messages of others are upstream's

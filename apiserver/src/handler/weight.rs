@@ -38,6 +38,28 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
     }
 }
 
+/// The memory of a byte of JSON after decoding, bytes: small members of an object need the most.
+const DECODED: usize = 12;
+
+/// The memory that a request needs which is not light, bytes. A list reserves its own.
+pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
+    let object = match verb {
+        Verb::Watch | Verb::Connect | Verb::RequestToken | Verb::List | Verb::DeleteCollection => 0,
+        Verb::Get
+        | Verb::Create
+        | Verb::Update(_)
+        | Verb::Patch(_)
+        | Verb::Delete
+        | Verb::Bind
+        | Verb::Finalize
+        | Verb::Evict
+        | Verb::GetScale
+        | Verb::UpdateScale
+        | Verb::PatchScale => object_size(request),
+    };
+    ((request.body.len() + object) * DECODED) as u64
+}
+
 /// The size of the stored object that the request names, bytes.
 fn object_size(request: &Request) -> usize {
     let key = request.resource.key(&request.resource.name);

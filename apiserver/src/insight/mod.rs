@@ -206,7 +206,7 @@ async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request
             InsightRequest::Impact(target) => shown(&accept, pretty, &plan::impact(&server, &target).await?),
             InsightRequest::Verb(verb, target) => {
                 let is_dry = dry_run(&query)?;
-                let options = options(&read(body).await?)?;
+                let options = options(&read(body, &server.limits.memory).await?.0)?;
                 let plan = plan::perform(&server, &user, &target, verb, options, is_dry).await?;
                 shown(&accept, pretty, &plan)
             }

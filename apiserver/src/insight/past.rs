@@ -8,6 +8,7 @@ use orlop_store::{Key, ReadError, Record, Revision, revision_at};
 use super::bad_parameter;
 use super::key_resolver::KeyResolver;
 use super::target::find;
+use crate::exchange::out_of_memory;
 use crate::projection::Projection;
 use crate::state::Inner;
 use crate::verbs::revision::wait_for;
@@ -27,6 +28,7 @@ pub(crate) fn read_error(error: ReadError) -> ApiError {
     match error {
         ReadError::Expired { wanted, oldest } => expired(format_args!("revision {wanted}"), oldest),
         ReadError::Future { wanted, head } => ApiError::too_large_revision(wanted.0, head.0),
+        ReadError::OutOfMemory(error) => out_of_memory(error),
         ReadError::Damaged(why) => ApiError::internal(why),
     }
 }

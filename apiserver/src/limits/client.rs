@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::sync::LazyLock;
 
 use axum::extract::Request;
-use http::{Method, header};
+use http::Method;
 
 use super::connection::Connection;
 use super::fair_queue::Client;
@@ -67,7 +67,7 @@ pub(super) fn sort(kinds: &Kinds, request: &Request) -> Sort {
 }
 
 /// The client of a request: the user if requests are authenticated, otherwise the IP address. On loopback, where
-/// all clients share one address, the user agent as well.
+/// all clients share one address, the port as well, so each connection is a client.
 pub(super) fn client(request: &Request) -> Client {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let mut hasher = KEYS.build_hasher();
@@ -77,11 +77,11 @@ pub(super) fn client(request: &Request) -> Client {
         (0, user).hash(&mut hasher);
         return Client(hasher.finish());
     }
-    let peer =
-        request.extensions().get::<Connection>().map(|connection| connection.peer().ip().to_canonical());
-    peer.hash(&mut hasher);
-    if peer.is_none_or(|peer| peer.is_loopback()) {
-        request.headers().get(header::USER_AGENT).map(|agent| agent.as_bytes()).hash(&mut hasher);
+    let peer = request.extensions().get::<Connection>().map(Connection::peer);
+    let address = peer.map(|peer| peer.ip().to_canonical());
+    address.hash(&mut hasher);
+    if address.is_some_and(|address| address.is_loopback()) {
+        peer.map(|peer| peer.port()).hash(&mut hasher);
     }
     Client(hasher.finish())
 }
@@ -157,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_told_apart_by_user_address_or_agent() {
-        let of = |user: &str, peer: &str, agent: &str| {
+    fn clients_are_distinguished_by_user_address_or_connection() {
+        let of = |user: &str, peer: &str| {
             let mut request = request("GET", "/api");
             if !user.is_empty() {
                 request.extensions_mut().insert(UserInfo::new(user, []));
@@ -167,30 +167,21 @@ mod tests {
                 let connection = Connections::new(0).open(peer.parse().unwrap()).unwrap();
                 request.extensions_mut().insert(connection);
             }
-            if !agent.is_empty() {
-                request.headers_mut().insert(header::USER_AGENT, agent.parse().unwrap());
-            }
             client(&request)
         };
         let admin = UserInfo::ADMIN;
         for (case, one, other, same) in [
-            ("1 a user", ("ann", "10.0.0.1:1", "x"), ("ann", "10.0.0.2:2", "y"), true),
-            ("2 two users", ("ann", "10.0.0.1:1", "x"), ("bob", "10.0.0.1:1", "x"), false),
-            ("3 an address", (admin, "10.0.0.1:1", "x"), (admin, "10.0.0.1:2", "y"), true),
-            ("4 two addresses", (admin, "10.0.0.1:1", "x"), (admin, "10.0.0.2:1", "x"), false),
-            ("5 a program", (admin, "127.0.0.1:1", "x"), (admin, "127.0.0.1:2", "x"), true),
-            ("6 two programs", (admin, "127.0.0.1:1", "x"), (admin, "127.0.0.1:1", "y"), false),
-            ("7 no address", ("", "", "x"), ("", "", "x"), true),
-            ("8 no address, two programs", ("", "", "x"), ("", "", "y"), false),
-            ("9 a program called like a user", ("ann", "", ""), ("", "", "ann"), false),
-            (
-                "10 an address written otherwise",
-                (admin, "[::ffff:10.0.0.1]:1", ""),
-                (admin, "10.0.0.1:1", ""),
-                true,
-            ),
+            ("1 a user", ("ann", "10.0.0.1:1"), ("ann", "10.0.0.2:2"), true),
+            ("2 two users", ("ann", "10.0.0.1:1"), ("bob", "10.0.0.1:1"), false),
+            ("3 an address", (admin, "10.0.0.1:1"), (admin, "10.0.0.1:2"), true),
+            ("4 two addresses", (admin, "10.0.0.1:1"), (admin, "10.0.0.2:1"), false),
+            ("5 a connection over loopback", (admin, "127.0.0.1:1"), (admin, "127.0.0.1:1"), true),
+            ("6 two connections over loopback", (admin, "127.0.0.1:1"), (admin, "127.0.0.1:2"), false),
+            ("7 a user over loopback", ("ann", "127.0.0.1:1"), ("ann", "127.0.0.1:2"), true),
+            ("8 no address", ("", ""), ("", ""), true),
+            ("9 IPv4 mapped to IPv6", (admin, "[::ffff:10.0.0.1]:1"), (admin, "10.0.0.1:1"), true),
         ] {
-            let equal = of(one.0, one.1, one.2) == of(other.0, other.1, other.2);
+            let equal = of(one.0, one.1) == of(other.0, other.1);
             assert_eq!(equal, same, "{case}");
         }
     }

@@ -14,6 +14,7 @@ mod fair_queue;
 mod inflight;
 mod permit_body;
 pub mod tracked;
+pub(crate) mod unread;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,19 +27,25 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use http::HeaderValue;
 use http::header::RETRY_AFTER;
+use http_body::Body as _;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-use crate::encode::answer;
+use crate::encode::{HeldMemory, answer};
 use client::Sort;
 use connection::Connections;
 use fair_queue::Bounds;
 pub(crate) use fair_queue::Client;
 use inflight::{Inflight, LimitRefusal, Permit};
+use orlop_store::MemoryBudget;
+use unread::UnreadData;
 
 /// Maximum number of waiting requests of one client (upstream: queueLengthLimit).
 const WAITING_PER_CLIENT: usize = 50;
 /// Maximum number of waiting requests per permit.
 const WAITING_PER_PERMIT: usize = 4;
+
+/// Responses up to this size are part of the memory of a connection, bytes.
+const UNCOUNTED: u64 = 4 << 10;
 
 /// The limits of a server. 0 means no limit.
 #[derive(Clone, Debug)]
@@ -53,6 +60,8 @@ pub struct LimitsConfig {
     pub watches: usize,
     /// Maximum number of open connections. The owner of the socket checks each connection with [`Connections`].
     pub connections: usize,
+    /// The memory that is held for clients.
+    pub memory: Arc<MemoryBudget>,
 }
 
 impl Default for LimitsConfig {
@@ -63,6 +72,7 @@ impl Default for LimitsConfig {
             wait: Duration::from_secs(2),
             watches: 20_000,
             connections: 20_000,
+            memory: MemoryBudget::new(0),
         }
     }
 }
@@ -76,6 +86,9 @@ pub(crate) struct Limits {
     own_reads: Arc<Inflight>,
     own_writes: Arc<Inflight>,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) memory: Arc<MemoryBudget>,
+    /// The data that watches have not sent yet.
+    pub(crate) unread: Arc<UnreadData>,
     /// Whether a request is a watch depends on the kinds that are served.
     kinds: Arc<Kinds>,
     metrics: LimitMetrics,
@@ -105,6 +118,8 @@ impl Limits {
             own_reads: plain(0),
             own_writes: plain(0),
             connections: Connections::new(config.connections),
+            memory: config.memory.clone(),
+            unread: UnreadData::new(config.memory.clone()),
             metrics: LimitMetrics::new(registry)?,
         }))
     }
@@ -126,11 +141,14 @@ impl Limits {
             put(&self.metrics.inflight, admitted + own.count().0);
             put(&self.metrics.inqueue, waiting);
         }
+        let size = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.metrics.memory_limit.set(self.memory.limit().map_or(0, size));
+        self.metrics.memory.set(size(self.memory.used()));
+        set_counter(&self.metrics.memory_rejected, self.memory.refused());
+        set_counter(&self.metrics.unread_closed, self.unread.closed());
         let (open, refused) = self.connections.count();
         self.metrics.connections.set(i64::try_from(open).unwrap_or(i64::MAX));
-        // Reports may run concurrently: the second one adds only what the first did not count.
-        let reported = self.metrics.reported_refused.fetch_max(refused, Ordering::AcqRel);
-        self.metrics.refused_connections.inc_by(refused.saturating_sub(reported));
+        set_counter(&self.metrics.refused_connections, refused);
     }
 
     /// Determines the permit that a request needs, without waiting.
@@ -168,6 +186,7 @@ async fn admit(State(limits): State<Arc<Limits>>, mut request: Request, next: Ne
     if let PermitRequest::Queue(_, client) = &asked {
         request.extensions_mut().insert(*client);
     }
+    let queued = matches!(asked, PermitRequest::Queue(..));
     let permit = match asked {
         PermitRequest::Free => return next.run(request).await,
         PermitRequest::Admitted(permit) => Ok(permit),
@@ -183,12 +202,54 @@ async fn admit(State(limits): State<Arc<Limits>>, mut request: Request, next: Ne
             return response;
         }
     };
-    let response = next.run(request).await;
-    if permit_body::is_handed_over(version, response.body()) {
-        response
-    } else {
-        permit_body::hold(response, permit, None)
+    let mut response = next.run(request).await;
+    let memory = response.extensions_mut().remove::<HeldMemory>();
+    if response.body().is_end_stream() {
+        return response;
     }
+    if !queued {
+        return permit_body::hold(response, (permit, memory), None);
+    }
+    let Some(size) = response.body().size_hint().exact() else {
+        return permit_body::hold_seat(response, permit, limits.memory.clone());
+    };
+    // The response is computed: it needs memory, and no permit.
+    let memory = match memory {
+        Some(memory) => Some(memory),
+        None if size <= UNCOUNTED => None,
+        None => match limits.memory.reserve(size) {
+            Ok(memory) => Some(HeldMemory(Arc::new(memory))),
+            Err(_) => return permit_body::hold(response, permit, None),
+        },
+    };
+    drop(permit);
+    match memory {
+        Some(memory) if !permit_body::is_handed_over(version, response.body()) => {
+            permit_body::hold(response, memory, None)
+        }
+        Some(_) | None => response,
+    }
+}
+
+/// A counter whose value is counted elsewhere.
+struct ReportedCounter {
+    counter: IntCounter,
+    /// The count that has been added to `counter`.
+    reported: AtomicU64,
+}
+
+impl ReportedCounter {
+    fn new(registry: &Registry, name: &str, help: &str) -> Result<Self, prometheus::Error> {
+        let counter = IntCounter::new(name, help)?;
+        registry.register(Box::new(counter.clone()))?;
+        Ok(ReportedCounter { counter, reported: AtomicU64::new(0) })
+    }
+}
+
+fn set_counter(counter: &ReportedCounter, count: u64) {
+    // Reports may run concurrently: the second one adds only what the first did not count.
+    let reported = counter.reported.fetch_max(count, Ordering::AcqRel);
+    counter.counter.inc_by(count.saturating_sub(reported));
 }
 
 /// The metrics of the limits.
@@ -197,9 +258,11 @@ struct LimitMetrics {
     inqueue: IntGaugeVec,
     rejected: IntCounterVec,
     connections: IntGauge,
-    refused_connections: IntCounter,
-    /// The count that has been added to `refused_connections`.
-    reported_refused: AtomicU64,
+    refused_connections: ReportedCounter,
+    memory: IntGauge,
+    memory_limit: IntGauge,
+    memory_rejected: ReportedCounter,
+    unread_closed: ReportedCounter,
 }
 
 impl LimitMetrics {
@@ -219,17 +282,36 @@ impl LimitMetrics {
                 &["flow_schema", "priority_level", "reason"],
             )?,
             connections: IntGauge::new("orlop_open_connections", "Connections that are open.")?,
-            refused_connections: IntCounter::new(
+            refused_connections: ReportedCounter::new(
+                registry,
                 "orlop_refused_connections_total",
                 "Connections closed because the limit was reached.",
             )?,
-            reported_refused: AtomicU64::new(0),
+            memory: IntGauge::new(
+                "orlop_client_memory_bytes",
+                "Memory reserved for clients: bodies, decoded objects, responses, log pages and unread watch events.",
+            )?,
+            memory_limit: IntGauge::new(
+                "orlop_client_memory_limit_bytes",
+                "The limit of that memory; 0 if there is none.",
+            )?,
+            memory_rejected: ReportedCounter::new(
+                registry,
+                "orlop_client_memory_rejected_total",
+                "Reservations of that memory that exceeded the limit.",
+            )?,
+            unread_closed: ReportedCounter::new(
+                registry,
+                "orlop_unread_watches_closed_total",
+                "Connections closed because a watch was not read while the memory limit was reached.",
+            )?,
         };
         registry.register(Box::new(metrics.inflight.clone()))?;
         registry.register(Box::new(metrics.inqueue.clone()))?;
         registry.register(Box::new(metrics.rejected.clone()))?;
         registry.register(Box::new(metrics.connections.clone()))?;
-        registry.register(Box::new(metrics.refused_connections.clone()))?;
+        registry.register(Box::new(metrics.memory.clone()))?;
+        registry.register(Box::new(metrics.memory_limit.clone()))?;
         Ok(metrics)
     }
 

@@ -17,10 +17,13 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::Version;
 use http_body::{Body as _, Frame, SizeHint};
+use orlop_store::{MemoryBudget, ReservedMemory};
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::connection::Connection;
+use super::inflight::Permit;
 
 /// HTTP/1 responses of up to this many bytes fit in the connection's buffer.
 const AT_ONCE: u64 = 64 * 1024;
@@ -40,9 +43,47 @@ pub(super) fn hold<T: Send + Unpin + 'static>(
     what: T,
     clock: Option<(&Connection, Duration)>,
 ) -> Response {
-    let clock = clock.map(|(connection, patience)| Ticking::start(connection.clone(), patience));
-    response.map(|inner| Body::new(PermitBody { inner, rest: Bytes::new(), what: Some(what), clock }))
+    let clock = clock.map(|(connection, patience)| {
+        let connection = connection.clone();
+        Ticking::start(patience, move || {
+            tracing::debug!(peer = %connection.peer(), "a response is not read; its connection is closed");
+            connection.stall();
+        })
+    });
+    let slices = clock.is_some();
+    response.map(|inner| Body::new(PermitBody { inner, rest: Bytes::new(), what: Some(what), clock, slices }))
 }
+
+/// Holds a permit until the connection has accepted the whole response, or until the client has read nothing for
+/// [`SEAT_PATIENCE`]: a client that does not read needs memory, not a permit. The memory is reserved then; if there is none,
+/// the permit stays.
+pub(super) fn hold_seat(response: Response, permit: Permit, memory: Arc<MemoryBudget>) -> Response {
+    let seat = Arc::new(Mutex::new(Seat::Permit(permit)));
+    let given_back = Arc::downgrade(&seat);
+    let clock = Ticking::start(SEAT_PATIENCE, move || {
+        if let (Some(seat), Ok(memory)) = (given_back.upgrade(), memory.reserve(STALLED_STREAM)) {
+            // Dropped outside of the lock, because the next request gets the permit.
+            let permit = std::mem::replace(&mut *seat.lock(), Seat::Memory(memory));
+            drop(permit);
+        }
+    });
+    response.map(|inner| {
+        let rest = Bytes::new();
+        Body::new(PermitBody { inner, rest, what: Some(seat), clock: Some(clock), slices: false })
+    })
+}
+
+/// What a response holds that is computed while it is sent.
+enum Seat {
+    Permit(#[allow(dead_code, reason = "dropping it passes the permit on")] Permit),
+    Memory(#[allow(dead_code, reason = "dropping it returns the memory")] ReservedMemory),
+}
+
+/// How long a client may read nothing before its response loses its permit.
+const SEAT_PATIENCE: Duration = Duration::from_secs(1);
+/// The memory of a stream that its client does not read, bytes: the pieces that are computed ahead, and those in the buffers of
+/// the connection.
+const STALLED_STREAM: u64 = 256 << 10;
 
 struct PermitBody<T> {
     inner: Body,
@@ -50,6 +91,8 @@ struct PermitBody<T> {
     rest: Bytes,
     what: Option<T>,
     clock: Option<Ticking>,
+    /// Frames are split into slices.
+    slices: bool,
 }
 
 impl<T: Unpin + Send + 'static> http_body::Body for PermitBody<T> {
@@ -72,6 +115,9 @@ impl<T: Unpin + Send + 'static> http_body::Body for PermitBody<T> {
         }
         let Some(clock) = &this.clock else { return polled };
         clock.set(matches!(polled, Poll::Ready(Some(_))));
+        if !this.slices {
+            return polled;
+        }
         let Poll::Ready(Some(Ok(frame))) = polled else { return polled };
         Poll::Ready(Some(Ok(match frame.into_data() {
             Ok(mut data) => {
@@ -114,10 +160,10 @@ struct Ticking {
 }
 
 impl Ticking {
-    fn start(connection: Connection, patience: Duration) -> Self {
+    fn start(patience: Duration, on_stall: impl FnOnce() + Send + 'static) -> Self {
         // A new response waits for its client immediately.
         let clock = Arc::new(StallClock { start: Instant::now(), since: AtomicU64::new(1) });
-        let task = tokio::spawn(StallClock::run(Arc::downgrade(&clock), connection, patience)).abort_handle();
+        let task = tokio::spawn(StallClock::run(Arc::downgrade(&clock), patience, on_stall)).abort_handle();
         Ticking { clock, task }
     }
 
@@ -144,7 +190,7 @@ impl StallClock {
         (since > 0).then(|| self.start + Duration::from_millis(since) + patience)
     }
 
-    async fn run(clock: Weak<Self>, connection: Connection, patience: Duration) {
+    async fn run(clock: Weak<Self>, patience: Duration, on_stall: impl FnOnce()) {
         loop {
             // The response has been dropped, and its clock with it.
             let Some(found) = clock.upgrade() else { return };
@@ -152,9 +198,7 @@ impl StallClock {
             let deadline = found.deadline(patience).unwrap_or(now + patience);
             drop(found);
             if deadline <= now {
-                tracing::debug!(peer = %connection.peer(), "an answer is not read; its connection is closed");
-                connection.stall();
-                return;
+                return on_stall();
             }
             tokio::time::sleep_until(deadline).await;
         }

@@ -4,6 +4,7 @@
 
 use axum::body::Body;
 use axum::routing::any;
+use futures::StreamExt as _;
 use http_body_util::BodyExt as _;
 use tokio::sync::Notify;
 use tower::ServiceExt as _;
@@ -39,7 +40,15 @@ impl Slow {
             wait.notified().await;
         });
         let large = any(|| async { vec![0_u8; 1 << 20] });
-        let router = Router::new().route("/slow", slow).route("/large", large).fallback(any(|| async {}));
+        let piece = || async { Ok::<_, std::convert::Infallible>("piece") };
+        let stream = any(move || async move {
+            Body::from_stream(futures::stream::repeat_with(piece).then(|piece| piece))
+        });
+        let router = Router::new()
+            .route("/slow", slow)
+            .route("/large", large)
+            .route("/stream", stream)
+            .fallback(any(|| async {}));
         Slow { router: limits.clone().protect(router), limits, gate, entered }
     }
 
@@ -106,15 +115,38 @@ async fn waiting_request_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_response_holds_its_permit_until_it_is_read() {
-    let slow = Slow::new(limits(1, 1, 1));
-    let response = slow.router.clone().oneshot(request("GET", "/large")).await.unwrap();
-    assert_eq!(slow.limits.reads.count(), (1, 0));
+async fn computed_response_needs_memory_and_no_permit() {
+    let memory = MemoryBudget::new(3 << 19);
+    let config = LimitsConfig { requests: 1, memory: memory.clone(), ..LimitsConfig::default() };
+    let slow = Slow::new(Limits::new(&config, &Registry::new(), Default::default()).unwrap());
+    let first = slow.router.clone().oneshot(request("GET", "/large")).await.unwrap();
+    assert_eq!((slow.limits.reads.count(), memory.used()), ((0, 0), 1 << 20));
+    // There is no memory for another: it keeps the permit.
+    let second = slow.router.clone().oneshot(request("GET", "/large")).await.unwrap();
+    assert_eq!((slow.limits.reads.count(), memory.used()), ((1, 0), 1 << 20));
     assert_eq!(slow.code("GET", "/").await, 429);
-    response.into_body().collect().await.unwrap();
+    first.into_body().collect().await.unwrap();
+    drop(second);
+    assert_eq!((slow.limits.reads.count(), memory.used()), ((0, 0), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn stream_holds_its_permit_unless_the_client_does_not_read() {
+    let memory = MemoryBudget::new(1 << 20);
+    let config = LimitsConfig { requests: 1, memory: memory.clone(), ..LimitsConfig::default() };
+    let slow = Slow::new(Limits::new(&config, &Registry::new(), Default::default()).unwrap());
+    let mut body = slow.router.clone().oneshot(request("GET", "/stream")).await.unwrap().into_body();
+    for _ in 0..10 {
+        body.frame().await.unwrap().unwrap();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!((slow.limits.reads.count(), memory.used()), ((1, 0), 0), "it reads");
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(slow.limits.reads.count(), (0, 0));
-    drop(slow.router.clone().oneshot(request("GET", "/large")).await.unwrap());
-    assert_eq!(slow.limits.reads.count(), (0, 0), "nor does an unread response");
+    assert!(memory.used() > 0);
+    body.frame().await.unwrap().unwrap();
+    drop(body);
+    assert_eq!(memory.used(), 0);
 }
 
 #[tokio::test(start_paused = true)]

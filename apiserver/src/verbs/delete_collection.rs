@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use futures::FutureExt as _;
-use orlop_store::Record;
+use orlop_store::{MemoryBudget, Record};
 
 use crate::dispatch::key_names;
 use crate::encode::list;
@@ -60,5 +60,7 @@ pub(crate) async fn delete_collection(request: &Request) -> Result<Response, Api
             }
         }
     }
-    list::answer(request.kind_ref(), listed, wanted, &request.query, request.now())
+    // The objects are deleted: a lack of memory must not hide that.
+    let memory = MemoryBudget::new(0);
+    list::answer(request.kind_ref(), listed, wanted, &request.query, request.now(), &memory)
 }

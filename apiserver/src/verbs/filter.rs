@@ -73,6 +73,16 @@ impl Filter {
         prefix: &'a str,
         from: Option<&'a str>,
     ) -> impl Iterator<Item = &'a Arc<Record<Projection>>> {
+        self.candidates(snapshot, prefix, from).filter(|record| self.matches(record))
+    }
+
+    /// The records that [`select`](Self::select) examines.
+    pub(crate) fn candidates<'a>(
+        &'a self,
+        snapshot: &'a Snapshot<Projection>,
+        prefix: &'a str,
+        from: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Arc<Record<Projection>>> {
         // The keys of a collection across all namespaces contain the namespace between prefix and name.
         let whole = self.kind.scope() == Scope::Namespaced && prefix == self.kind.storage_prefix();
         let (one, many) = match self.name() {
@@ -83,7 +93,7 @@ impl Filter {
             }
             Some(_) | None => (None, Some(snapshot.range(prefix, from))),
         };
-        one.into_iter().chain(many.into_iter().flatten()).filter(|record| self.matches(record))
+        one.into_iter().chain(many.into_iter().flatten())
     }
 
     /// Whether the filter matches a record.
@@ -101,7 +111,9 @@ impl Filter {
             return false;
         }
         let Some(fields) = &self.fields else { return true };
-        if self.kind.reads_through() {
+        let needs_object =
+            |term: &fields::Term| term.field != "metadata.name" && term.field != "metadata.namespace";
+        if self.kind.reads_through() && fields.terms().iter().any(needs_object) {
             // A view has its own selectable fields, which the stored projection does not contain.
             let object = stored::decode_as(&*self.kind, record);
             return fields.matches(|field| match field {

@@ -29,7 +29,8 @@ const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to di
 pub(crate) async fn list(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::List)?;
     let listed = select(request).await?;
-    list::answer(request.kind_ref(), listed, wanted, &request.query, request.now())
+    let memory = &request.server.limits.memory;
+    list::answer(request.kind_ref(), listed, wanted, &request.query, request.now(), memory)
 }
 
 /// Selects the records of a list or deletecollection.
@@ -136,7 +137,7 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
 fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
     let mut listed = Listed {
         records: Vec::new(),
-        revision: page.snapshot.revision(),
+        snapshot: page.snapshot.clone(),
         continue_token: None,
         remaining: None,
     };
@@ -151,7 +152,8 @@ fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
         let remaining = if all { selected.count() } else { usize::from(selected.next().is_some()) };
         if remaining > 0 {
             let last = &record.key.as_str()[prefix.len()..];
-            let token = ContinueToken { revision: Some(listed.revision), start: format!("{last}\0") };
+            let token =
+                ContinueToken { revision: Some(page.snapshot.revision()), start: format!("{last}\0") };
             listed.continue_token = Some(token.encode());
             listed.remaining = all.then_some(remaining as u64);
         }

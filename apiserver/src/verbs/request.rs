@@ -9,6 +9,7 @@ use crate::admission;
 use crate::dispatch::{self, Resource};
 use crate::encode::negotiate::{Endpoint, RequestedEncoding, negotiate};
 use crate::encode::stored;
+use crate::limits::connection::Connection;
 use crate::projection::Projection;
 use crate::registry::{Kind, KindRef, Names};
 use crate::services::pool::HeldAllocations;
@@ -32,6 +33,8 @@ pub(crate) struct Request {
     pub(crate) user: UserInfo,
     /// The user agent of the client; `""` if it sends none.
     pub(crate) user_agent: String,
+    /// The connection of the client; `None` for a controller in this process.
+    pub(crate) connection: Option<Connection>,
     /// The client requests a protocol upgrade.
     pub(crate) upgrade: bool,
     /// Indent the response for human readers.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use orlop_store::{Kv, ReadError, Revision, Snapshot};
 
+use crate::exchange::out_of_memory;
 use crate::projection::Projection;
 use orlop_api::status::ApiError;
 
@@ -46,6 +47,8 @@ pub(crate) async fn exactly(
     store.at(revision, prefix).await.map_err(|error| match error {
         ReadError::Expired { .. } => ExactError::Expired,
         ReadError::Future { wanted, head } => ExactError::Api(ApiError::too_large_revision(wanted.0, head.0)),
+        ReadError::OutOfMemory(error) if error.is_permanent() => ExactError::Expired,
+        ReadError::OutOfMemory(error) => ExactError::Api(out_of_memory(error)),
         ReadError::Damaged(why) => ExactError::Api(ApiError::internal(why)),
     })
 }

@@ -1,56 +1,63 @@
 //! Indents JSON text without parsing it into values, which preserves the order of members.
 
+/// Deeper levels are indented like this one, so that the spaces stay in proportion to the text.
+const DEEPEST: usize = 32;
+
 /// Formats JSON text with two spaces of indentation per level.
 pub fn indent(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 3 / 2);
-    let mut depth = 0usize;
-    let mut in_text = false;
-    let mut escaped = false;
-    let mut bytes = json.iter().copied().peekable();
-    while let Some(byte) = bytes.next() {
-        if in_text {
-            out.push(byte);
-            in_text = byte != b'"' || escaped;
-            escaped = byte == b'\\' && !escaped;
-            continue;
-        }
-        match byte {
-            b'"' => {
-                in_text = true;
-                escaped = false;
-                out.push(byte);
-            }
-            b'{' | b'[' => {
-                out.push(byte);
-                let close = if byte == b'{' { b'}' } else { b']' };
-                if bytes.peek() == Some(&close) {
-                    bytes.next();
-                    out.push(close);
-                } else {
-                    depth += 1;
-                    new_line(&mut out, depth);
-                }
-            }
-            b'}' | b']' => {
-                depth = depth.saturating_sub(1);
-                new_line(&mut out, depth);
-                out.push(byte);
-            }
-            b',' => {
-                out.push(byte);
-                new_line(&mut out, depth);
-            }
-            b':' => out.extend_from_slice(b": "),
-            b' ' | b'\n' | b'\t' | b'\r' => {}
-            _ => out.push(byte),
-        }
-    }
+    Indenter::default().push(json, &mut out);
     out
 }
 
-fn new_line(out: &mut Vec<u8>, depth: usize) {
-    out.push(b'\n');
-    out.resize(out.len() + depth * 2, b' ');
+/// Formats JSON text that arrives in pieces.
+#[derive(Debug, Default)]
+pub struct Indenter {
+    depth: usize,
+    in_text: bool,
+    escaped: bool,
+    /// A bracket was opened, and it is not known yet whether it is empty.
+    opened: bool,
+}
+
+impl Indenter {
+    /// Formats the next piece.
+    pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
+        for byte in piece.iter().copied() {
+            if self.in_text {
+                out.push(byte);
+                self.in_text = byte != b'"' || self.escaped;
+                self.escaped = byte == b'\\' && !self.escaped;
+                continue;
+            }
+            if matches!(byte, b' ' | b'\n' | b'\t' | b'\r') {
+                continue;
+            }
+            let closes = matches!(byte, b'}' | b']');
+            let is_empty = std::mem::replace(&mut self.opened, false);
+            if is_empty && !closes {
+                self.depth += 1;
+                self.new_line(out);
+            }
+            if closes && !is_empty {
+                self.depth = self.depth.saturating_sub(1);
+                self.new_line(out);
+            }
+            out.push(byte);
+            match byte {
+                b'"' => self.in_text = true,
+                b'{' | b'[' => self.opened = true,
+                b',' => self.new_line(out),
+                b':' => out.push(b' '),
+                _ => {}
+            }
+        }
+    }
+
+    fn new_line(&self, out: &mut Vec<u8>) {
+        out.push(b'\n');
+        out.resize(out.len() + self.depth.min(DEEPEST) * 2, b' ');
+    }
 }
 
 #[cfg(test)]
@@ -64,5 +71,18 @@ mod tests {
         let back: serde_json::Value = serde_json::from_slice(&indented).expect("is JSON");
         assert_eq!(back, serde_json::from_slice::<serde_json::Value>(text).expect("is JSON"));
         assert!(indented.starts_with(b"{\n  \"kind\": \"A\",\n  \"b\": [\n    1,\n"));
+        assert!(indented.ends_with(b"\n    },\n    [],\n    {}\n  ],\n  \"a\": null\n}"));
+        for at in 0..text.len() {
+            let (mut indenter, mut pieces) = (Indenter::default(), Vec::new());
+            indenter.push(&text[..at], &mut pieces);
+            indenter.push(&text[at..], &mut pieces);
+            assert_eq!(pieces, indented, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn spaces_stay_in_proportion_to_the_text() {
+        let deep = [vec![b'['; 100], b"0,".repeat(1_000), b"0".to_vec(), vec![b']'; 100]].concat();
+        assert!(indent(&deep).len() < deep.len() * (DEEPEST * 2 + 2));
     }
 }

@@ -16,15 +16,41 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 pub fn encode(value: &Value) -> Result<Vec<u8>, String> {
     let kind = text(value, "kind");
     let api_version = text(value, "apiVersion");
+    Ok(envelope(api_version, kind, &message(api_version, kind, value)?))
+}
+
+/// Encodes a list from its metadata and its items, which are made one at a time.
+pub fn encode_list(
+    api_version: &str,
+    kind: &str,
+    metadata: &Map<String, Value>,
+    items: impl Iterator<Item = Value>,
+) -> Result<Vec<u8>, String> {
+    let item_kind = kind.strip_suffix("List").unwrap_or(kind);
+    let mut out = Vec::new();
+    put_metadata(&mut out, "ListMeta", Some(metadata));
+    for item in items {
+        put_bytes(&mut out, 2, &message(api_version, item_kind, &item)?);
+    }
+    Ok(envelope(api_version, kind, &out))
+}
+
+fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let mut type_meta = Vec::new();
     put_bytes(&mut type_meta, 1, api_version.as_bytes());
     put_bytes(&mut type_meta, 2, kind.as_bytes());
     let mut out = MAGIC.to_vec();
     put_bytes(&mut out, 1, &type_meta);
-    put_bytes(&mut out, 2, &message(api_version, kind, value)?);
+    put_bytes(&mut out, 2, message);
     put_bytes(&mut out, 3, b"");
     put_bytes(&mut out, 4, b"");
-    Ok(out)
+    out
+}
+
+fn put_metadata(out: &mut Vec<u8>, ty: &str, metadata: Option<&Map<String, Value>>) {
+    if let (Some(ty), Some(metadata)) = (named(&format!("{META}{ty}")), metadata) {
+        put_bytes(out, 1, &structure(ty, metadata));
+    }
 }
 
 /// Encodes a watch event as a frame: its length in four bytes, then the event.
@@ -56,10 +82,7 @@ fn message(api_version: &str, kind: &str, value: &Value) -> Result<Vec<u8>, Stri
         _ => return Err(format!("{kind} of {api_version} has no protobuf form")),
     };
     let mut out = Vec::new();
-    let metadata_type = named(&format!("{META}{metadata_type}"));
-    if let (Some(ty), Some(metadata)) = (metadata_type, value.get("metadata").and_then(Value::as_object)) {
-        put_bytes(&mut out, 1, &structure(ty, metadata));
-    }
+    put_metadata(&mut out, metadata_type, value.get("metadata").and_then(Value::as_object));
     let item_kind = kind.strip_suffix("List").unwrap_or(kind);
     for item in items.and_then(Value::as_array).into_iter().flatten() {
         put_bytes(&mut out, 2, &message(api_version, item_kind, item)?);

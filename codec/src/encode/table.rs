@@ -86,7 +86,24 @@ impl Table {
         records: impl IntoIterator<Item = StoredObject<'r>>,
         columns: bool,
     ) -> Vec<u8> {
-        let frame = self.build(metadata, Vec::new(), columns);
+        let (mut out, none) = self.open(metadata, columns);
+        let mut separator = b'[';
+        for record in records {
+            out.push(separator);
+            separator = b',';
+            self.write_row(&mut out, record);
+        }
+        match separator {
+            b'[' => write_json(&mut out, &none),
+            _ => out.push(b']'),
+        }
+        out.push(b'}');
+        out
+    }
+
+    /// The text up to the rows, and the rows of an empty table.
+    fn open(&self, metadata: Map<String, Value>, columns: bool) -> (Vec<u8>, Value) {
+        let mut frame = self.build(metadata, Vec::new(), columns);
         let mut out = Vec::with_capacity(4096);
         for (lead, member) in [
             (&b"{\"kind\":"[..], "kind"),
@@ -98,21 +115,19 @@ impl Table {
             write_json(&mut out, &frame[member]);
         }
         out.extend_from_slice(b",\"rows\":");
-        let mut separator = b'[';
-        for record in records {
-            out.push(separator);
-            separator = b',';
-            self.write_row(&mut out, record);
-        }
-        match separator {
-            b'[' => write_json(&mut out, &frame["rows"]),
-            _ => out.push(b']'),
-        }
-        out.push(b'}');
+        (out, frame["rows"].take())
+    }
+
+    /// The text of a table up to its first row, `[` included. The rows are separated by commas; `]}` ends the table. For tables
+    /// that are written in pieces and have rows.
+    pub fn head(&self, metadata: Map<String, Value>) -> Vec<u8> {
+        let (mut out, _) = self.open(metadata, true);
+        out.push(b'[');
         out
     }
 
-    fn write_row(&self, out: &mut Vec<u8>, record: StoredObject<'_>) {
+    /// Appends a row as JSON text.
+    pub fn write_row(&self, out: &mut Vec<u8>, record: StoredObject<'_>) {
         let kind = &*self.kind;
         // Custom objects must be fully decoded to be complete.
         let needs_all = kind.is_view() || kind.is_custom() || self.include == IncludeObject::Object;

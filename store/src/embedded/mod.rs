@@ -66,13 +66,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use self::backlog::Backlog;
 use self::high_water::HighWater;
 use self::journal::{Journal, Refused};
 use self::lock::Lock;
-use self::read::{Past, PastLog, blocking};
+use self::read::{LOG_READS, Past, PastLog, blocking, log_read};
 use self::recover::{Recovered, recover};
 use self::slot::Slot;
 use self::upkeep::{Progress, Upkeep};
@@ -129,6 +129,8 @@ impl<V: View> Embedded<V> {
             served: Slot::new(feeder.served().clone()),
             store,
             oldest: AtomicU64::new(oldest.0),
+            memory: options.memory.clone(),
+            log_reads: Arc::new(Semaphore::new(LOG_READS)),
         });
         let (sender, progress) = watch::channel(Progress { swept: feeder.swept, ..Progress::default() });
         let segments = journal.segments();
@@ -255,7 +257,7 @@ impl<V: View> Kv<V> for Embedded<V> {
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<Snapshot<V>, ReadError>> {
         let (past, prefix) = (self.past.clone(), prefix.to_owned());
-        Box::pin(blocking(move || past.at(revision, &prefix)))
+        Box::pin(log_read(past, move |past, cancelled| past.at(revision, &prefix, cancelled)))
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watcher<V>, WatchError> {
@@ -270,12 +272,12 @@ impl<V: View> Kv<V> for Embedded<V> {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Arc<Event<V>>>, ReadError>> {
         let (past, key) = (self.past.clone(), key.clone());
-        Box::pin(blocking(move || past.history(&key, before, limit)))
+        Box::pin(log_read(past, move |past, _| past.history(&key, before, limit)))
     }
 
     fn events(&self, after: Revision, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Event<V>>>, ReadError>> {
         let past = self.past.clone();
-        Box::pin(blocking(move || past.events(after, limit)))
+        Box::pin(log_read(past, move |past, _| past.events(after, limit)))
     }
 
     fn time_of(&self, revision: Revision) -> BoxFuture<'_, Result<Option<i64>, ReadError>> {

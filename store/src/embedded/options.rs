@@ -7,7 +7,7 @@ use super::disk_space::{DiskSpace, FileSystem};
 use super::files::{Disk, Files};
 use super::retention::Retention;
 use crate::watch::RingLimits;
-use crate::{Clock, SystemClock};
+use crate::{Clock, MemoryBudget, SystemClock};
 
 /// Options of a store.
 #[derive(Clone)]
@@ -44,6 +44,8 @@ pub struct Options {
     pub lock_wait: Duration,
     /// How long sled may take to open (a large copy gets more time).
     pub open_deadline: Duration,
+    /// The memory for reads of old revisions.
+    pub memory: Arc<MemoryBudget>,
     /// The clock that stamps the records.
     pub clock: Arc<dyn Clock>,
     /// The file system for journal and snapshots.
@@ -67,6 +69,7 @@ impl Default for Options {
             renew_every: Duration::from_secs(24 * 3600),
             lock_wait: Duration::from_secs(10),
             open_deadline: Duration::from_secs(120),
+            memory: MemoryBudget::new(0),
             clock: Arc::new(SystemClock::default()),
             files: Arc::new(Disk),
         }

@@ -1,5 +1,6 @@
 //! Reading the log: the backlog and the served copy as one sequence of events.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -10,15 +11,20 @@ use super::sled::{Served, ServedError};
 use super::slot::Slot;
 use crate::commit::{Head, Published};
 use crate::future::BoxFuture;
-use crate::watch::{BATCH, Log, Page};
-use crate::{Event, Key, ReadError, Record, Revision, Snapshot, View};
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::watch::{BATCH, BATCH_BYTES, Log, Page};
+use crate::{Event, Key, MemoryBudget, ReadError, Record, ReservedMemory, Revision, Snapshot, View};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::sync::Semaphore;
 
-/// The size of a page from the disk, bytes of values: each reader has its own copy.
-const PAGE_BYTES: usize = 1 << 20;
 /// The number of events that are read for one page, whether they match or not, so that a reader that has gone is
 /// noticed.
 const PAGE_ROWS: usize = 10_000;
+/// The bytes of values after which a part of a key's history ends.
+const HISTORY_BYTES: usize = 8 << 20;
+/// The number of concurrent reads of the log from the disk.
+pub(crate) const LOG_READS: usize = 4;
+/// The memory of an entry of an overlay besides its key and value, bytes.
+const OVERLAY_ENTRY: usize = 256;
 
 /// The events of the served copy from one revision to another, both inclusive, in order.
 pub(crate) fn log(
@@ -60,6 +66,9 @@ pub(crate) struct Past<V> {
     pub(crate) served: Slot,
     pub(crate) store: StoreId,
     pub(crate) oldest: AtomicU64,
+    pub(crate) memory: Arc<MemoryBudget>,
+    /// One permit for each concurrent read of the log.
+    pub(crate) log_reads: Arc<Semaphore>,
 }
 
 impl<V: View> Past<V> {
@@ -77,7 +86,7 @@ impl<V: View> Past<V> {
     }
 
     /// The events below a prefix in `(after, upto]`, at most `limit`. A page from the disk also ends after
-    /// [`PAGE_BYTES`] or [`PAGE_ROWS`], possibly without an event.
+    /// [`BATCH_BYTES`] or [`PAGE_ROWS`], possibly without an event.
     pub(crate) fn page(
         &self,
         prefix: &str,
@@ -120,12 +129,10 @@ impl<V: View> Past<V> {
             rows += 1;
             if matches(&row.key) {
                 let event = self.event(&served, &head, &mut records, row)?;
-                let size =
-                    |record: &Option<Arc<Record<V>>>| record.as_ref().map_or(0, |record| record.value.len());
-                bytes += size(&event.record) + size(&event.prev);
+                bytes += values(&event);
                 page.events.push(event);
             }
-            if page.events.len() == limit || bytes > PAGE_BYTES || rows == PAGE_ROWS {
+            if page.events.len() == limit || bytes > BATCH_BYTES || rows == PAGE_ROWS {
                 return Ok(page);
             }
         }
@@ -143,16 +150,9 @@ impl<V: View> Past<V> {
         records: &mut HashMap<Key, Arc<Record<V>>>,
         row: LogRow,
     ) -> Result<Arc<Event<V>>, ReadError> {
-        let prev = match row.replaced() {
-            None => None,
-            Some(prior) => match records.get(&row.key) {
-                Some(record) if record.mod_revision == prior => Some(record.clone()),
-                Some(_) | None => {
-                    let found = log_row(served, self.store, prior).map_err(damaged)?;
-                    let found = found.ok_or_else(|| missing(prior))?;
-                    Some(record(head, found).ok_or_else(|| missing(prior))?)
-                }
-            },
+        let prev = match records.get(&row.key) {
+            Some(record) if row.replaced() == Some(record.mod_revision) => Some(record.clone()),
+            Some(_) | None => self.replaced(served, head, &row)?,
         };
         let (revision, key, time_ms) = (row.revision, row.key.clone(), row.time_ms);
         let record = record(head, row);
@@ -163,31 +163,80 @@ impl<V: View> Past<V> {
         Ok(Arc::new(Event { revision, key, time_ms, record, prev }))
     }
 
-    /// The state below a prefix at a revision: the head, overlaid with the changes since.
-    pub(crate) fn at(&self, revision: Revision, prefix: &str) -> Result<Snapshot<V>, ReadError> {
+    /// The state below a prefix at a revision: the head, overlaid with the changes since. Ends early when it is cancelled,
+    /// because the result is not needed any more.
+    pub(crate) fn at(
+        &self,
+        revision: Revision,
+        prefix: &str,
+        cancelled: &AtomicBool,
+    ) -> Result<Snapshot<V>, ReadError> {
         let head = self.published.current();
         if revision > head.revision {
             return Err(ReadError::Future { wanted: revision, head: head.revision });
         }
         self.check(revision)?;
-        let mut overlay = BTreeMap::new();
-        let mut add = |events: Vec<Arc<Event<V>>>| {
-            for event in events.iter().filter(|event| event.revision <= head.revision) {
-                // The first change after the revision contains the record as it was.
-                overlay.entry(event.key.clone()).or_insert_with(|| event.prev.clone());
-            }
-        };
+        let mut overlay = Overlay { records: BTreeMap::new(), reserved: self.memory.reserve(0)? };
         if let Some(events) = self.published.hub.recent(prefix, revision, head.revision) {
-            add(events);
+            for event in events {
+                overlay.insert(&event.key, || Ok(event.prev.clone()))?;
+            }
         } else {
             let mut after = revision;
-            while after < head.revision {
-                let page = self.page(prefix, after, head.revision, 1000)?;
-                add(page.events);
-                after = page.scanned;
+            while after < head.revision && !cancelled.load(Ordering::Relaxed) {
+                after = self.overlay(&mut overlay, prefix, after, &head)?;
+                // The events are complete only if no compaction ran meanwhile.
+                self.check(revision)?;
             }
         }
-        Ok(Snapshot::new(revision, head.index.clone(), overlay))
+        Ok(Snapshot::new(revision, head.index.clone(), overlay.records).with_reserved(overlay.reserved))
+    }
+
+    /// Adds a part of the changes after a revision, and returns the revision up to which they are complete. Reads no value
+    /// that the overlay does not need.
+    fn overlay(
+        &self,
+        overlay: &mut Overlay<V>,
+        prefix: &str,
+        after: Revision,
+        head: &Head<V>,
+    ) -> Result<Revision, ReadError> {
+        let matches = |key: &Key| key.as_str().starts_with(prefix);
+        if let Some(events) = self.backlog.since(after, head.revision, BATCH, matches) {
+            let cut = events.last().filter(|_| events.len() == BATCH);
+            let scanned = cut.map_or(head.revision, |last| last.revision);
+            for event in events {
+                overlay.insert(&event.key, || Ok(event.prev.clone()))?;
+            }
+            return Ok(scanned);
+        }
+        let served = self.served()?;
+        let upto = head.revision.min(self.backlog.floor());
+        let mut scanned = after;
+        for row in log(&served, self.store, after.next(), upto).take(PAGE_ROWS) {
+            let row = row.map_err(damaged)?;
+            if row.revision != scanned.next() {
+                return Err(missing(scanned.next()));
+            }
+            scanned = row.revision;
+            if matches(&row.key) {
+                overlay.insert(&row.key, || self.replaced(&served, head, &row))?;
+            }
+        }
+        if scanned == after { Err(missing(after.next())) } else { Ok(scanned) }
+    }
+
+    /// The record that an event of the served copy replaced or deleted.
+    fn replaced(
+        &self,
+        served: &Served,
+        head: &Head<V>,
+        row: &LogRow,
+    ) -> Result<Option<Arc<Record<V>>>, ReadError> {
+        let Some(prior) = row.replaced() else { return Ok(None) };
+        let found = log_row(served, self.store, prior).map_err(damaged)?;
+        let found = found.ok_or_else(|| missing(prior))?;
+        record(head, found).ok_or_else(|| missing(prior)).map(Some)
     }
 
     /// The events of all keys after a revision: at most `limit`, and never more than a batch.
@@ -240,7 +289,7 @@ impl<V: View> Past<V> {
         }
     }
 
-    /// The retained events of a key before a revision, newest first.
+    /// The retained events of a key before a revision, newest first. Ends early after [`HISTORY_BYTES`], with at least one event.
     pub(crate) fn history(
         &self,
         key: &Key,
@@ -267,10 +316,12 @@ impl<V: View> Past<V> {
         let head = self.published.current();
         let (recent, floor) = self.backlog.of_key(key, head.revision);
         let mut events = Vec::new();
+        let mut bytes = 0;
         for event in recent.into_iter().rev().filter(|event| event.revision < before) {
             let more = event.revision > oldest;
+            bytes += values(&event);
             push_known(&mut events, event, oldest);
-            if !more || events.len() >= limit {
+            if !more || events.len() >= limit || bytes > HISTORY_BYTES {
                 events.truncate(limit);
                 return Ok(events);
             }
@@ -283,7 +334,7 @@ impl<V: View> Past<V> {
             }
             None => Revision::ZERO,
         };
-        while at > Revision::ZERO && events.len() < limit {
+        while at > Revision::ZERO && events.len() < limit && bytes <= HISTORY_BYTES {
             let Some(row) = log_row(&served, self.store, at).map_err(damaged)? else {
                 // Compacted deletes are not stored.
                 return if at <= oldest { Ok(events) } else { Err(missing(at)) };
@@ -297,6 +348,7 @@ impl<V: View> Past<V> {
                     let (revision, key, time_ms) = (row.revision, row.key.clone(), row.time_ms);
                     Arc::new(Event { revision, key, time_ms, record: record(&head, row), prev: None })
                 };
+                bytes += values(&event);
                 push_known(&mut events, event, oldest);
             }
             if at <= oldest {
@@ -305,6 +357,33 @@ impl<V: View> Past<V> {
             at = prior;
         }
         Ok(events)
+    }
+}
+
+/// The bytes of an event's values.
+fn values<V>(event: &Event<V>) -> usize {
+    [&event.record, &event.prev].into_iter().flatten().map(|record| record.value.len()).sum()
+}
+
+/// The records at an old revision of the keys that have changed since.
+struct Overlay<V> {
+    records: BTreeMap<Key, Option<Arc<Record<V>>>>,
+    reserved: ReservedMemory,
+}
+
+impl<V> Overlay<V> {
+    /// Adds a changed key. Only its first change after the revision tells the record as it was.
+    fn insert(
+        &mut self,
+        key: &Key,
+        record: impl FnOnce() -> Result<Option<Arc<Record<V>>>, ReadError>,
+    ) -> Result<(), ReadError> {
+        let Entry::Vacant(vacant) = self.records.entry(key.clone()) else { return Ok(()) };
+        let record = record()?;
+        let bytes = OVERLAY_ENTRY + record.as_ref().map_or(key.as_str().len(), |record| record.size());
+        self.reserved.grow(bytes as u64)?;
+        vacant.insert(record);
+        Ok(())
     }
 }
 
@@ -354,11 +433,37 @@ impl<V: View> Log<V> for PastLog<V> {
         limit: usize,
     ) -> BoxFuture<'a, Result<Page<V>, ReadError>> {
         let (past, prefix) = (self.0.clone(), prefix.to_owned());
-        Box::pin(blocking(move || past.page(&prefix, after, upto, limit)))
+        Box::pin(log_read(past, move |past, _| past.page(&prefix, after, upto, limit)))
     }
 
     fn oldest(&self) -> Revision {
         self.0.oldest()
+    }
+}
+
+/// Reads the log on a blocking thread, at most [`LOG_READS`] at a time: a read of old revisions takes long. The flag tells the
+/// read that its caller has gone.
+pub(crate) async fn log_read<V: View, T: Send + 'static>(
+    past: Arc<Past<V>>,
+    read: impl FnOnce(&Past<V>, &AtomicBool) -> Result<T, ReadError> + Send + 'static,
+) -> Result<T, ReadError> {
+    // The semaphore is never closed.
+    let permit = past.log_reads.clone().acquire_owned().await.ok();
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let _guard = CancelOnDrop(cancelled.clone());
+    blocking(move || {
+        let _permit = permit;
+        read(&past, &cancelled)
+    })
+    .await
+}
+
+/// Sets the flag when the caller of a read has gone.
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

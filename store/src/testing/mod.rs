@@ -60,7 +60,7 @@ impl Default for Setup {
 impl Setup {
     /// Limits the rings to this many events.
     pub fn rings(events: usize) -> Self {
-        Setup { rings: RingLimits { events, bytes: 1 << 20 }, ..Setup::default() }
+        Setup { rings: RingLimits { events, bytes: 1 << 20, ..RingLimits::default() }, ..Setup::default() }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::hub::{Hub, Topic};
-use super::{BATCH, Log, Scan};
+use super::{BATCH, BATCH_BYTES, Log, Scan};
 use crate::{Event, ReadError, Revision, View, WatchError};
 
 /// Watches the events below one prefix. Dropping it ends the watch.
@@ -56,7 +56,7 @@ impl<V: View> Watcher<V> {
             grown.as_mut().enable();
             let closed = self.hub.is_closed();
             let head = self.hub.published();
-            match topic.scan(&self.prefix, self.cursor(), BATCH) {
+            match topic.scan(&self.prefix, self.cursor(), BATCH, BATCH_BYTES) {
                 Scan::Behind if closed => return Err(WatchError::Closed),
                 Scan::Behind => {
                     let page = self.log.page(&self.prefix, self.cursor(), head, BATCH).await;
@@ -85,7 +85,7 @@ impl<V: View> Watcher<V> {
     /// below the prefix changes. A watcher started at a future revision returns that revision until it is reached.
     pub fn progress(&self) -> Revision {
         let head = self.hub.published();
-        match self.topic.scan(&self.prefix, self.cursor(), 1) {
+        match self.topic.scan(&self.prefix, self.cursor(), 1, BATCH_BYTES) {
             Scan::Behind => self.cursor(),
             Scan::Events { events, .. } => {
                 let delivered = events.first().map_or(head, |first| Revision(first.revision.0 - 1));
@@ -93,6 +93,11 @@ impl<V: View> Watcher<V> {
                 self.cursor()
             }
         }
+    }
+
+    /// Whether the next events have to be read from the log.
+    pub fn is_behind(&self) -> bool {
+        matches!(self.topic.scan(&self.prefix, self.cursor(), 1, BATCH_BYTES), Scan::Behind)
     }
 
     /// The number of watchers of the same topic, including this one: a server with many may poll less often and
@@ -113,6 +118,8 @@ impl<V: View> Watcher<V> {
         match error {
             ReadError::Expired { oldest, .. } => WatchError::Expired { after: self.cursor(), oldest },
             ReadError::Future { .. } => WatchError::Damaged("the log is behind the head".into()),
+            // Only reads of old states reserve memory in the store.
+            ReadError::OutOfMemory(error) => WatchError::Damaged(error.to_string()),
             ReadError::Damaged(what) if self.hub.is_closed() => {
                 tracing::debug!(what, "a watch ended while the store was closing");
                 WatchError::Closed

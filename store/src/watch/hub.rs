@@ -29,8 +29,8 @@ impl<V> Topic<V> {
         })
     }
 
-    pub(crate) fn scan(&self, prefix: &str, after: Revision, limit: usize) -> Scan<V> {
-        self.ring.read().scan(prefix, after, limit)
+    pub(crate) fn scan(&self, prefix: &str, after: Revision, limit: usize, bytes: usize) -> Scan<V> {
+        self.ring.read().scan(prefix, after, limit, bytes)
     }
 }
 
@@ -38,6 +38,8 @@ struct Topics<V> {
     named: HashMap<Box<str>, Arc<Topic<V>>>,
     /// Events of all topics, for prefixes shorter than a topic. Created on first use.
     wide: Option<Arc<Topic<V>>>,
+    /// The bytes of all rings.
+    bytes: usize,
 }
 
 /// The topics of a store, and the revision up to which they are complete.
@@ -57,7 +59,7 @@ impl<V> Hub<V> {
         Hub {
             start,
             limits,
-            topics: Mutex::new(Topics { named: HashMap::new(), wide: None }),
+            topics: Mutex::new(Topics { named: HashMap::new(), wide: None, bytes: 0 }),
             published: AtomicU64::new(start.0),
             reached: watch::Sender::new(start.0),
             closed: AtomicBool::new(false),
@@ -86,13 +88,14 @@ impl<V> Hub<V> {
         let mut touched = Vec::with_capacity(parts.len() + 1);
         for (name, list) in parts {
             let topic = topics.named(name, self.start);
-            topic.extend(list.into_iter(), self.limits);
+            topics.extend(&topic, list.into_iter(), self.limits);
             touched.push(topic);
         }
-        if let Some(wide) = &topics.wide {
-            wide.extend(events.iter(), self.limits);
-            touched.push(wide.clone());
+        if let Some(wide) = topics.wide.clone() {
+            topics.extend(&wide, events.iter(), self.limits);
+            touched.push(wide);
         }
+        topics.fit(self.limits.total);
         self.published.store(last.revision.0, Ordering::Release);
         drop(topics);
         touched
@@ -132,7 +135,7 @@ impl<V> Hub<V> {
                 Some(_) | None => topics.wide.clone(),
             }
         };
-        match topic?.scan(prefix, after, usize::MAX) {
+        match topic?.scan(prefix, after, usize::MAX, usize::MAX) {
             Scan::Behind => None,
             Scan::Events { mut events, .. } => {
                 events.retain(|event| event.revision <= upto);
@@ -178,16 +181,40 @@ impl<V> Topics<V> {
         self.named.insert(name.into(), topic.clone());
         topic
     }
-}
 
-impl<V> Topic<V> {
-    fn extend<'a>(&self, events: impl Iterator<Item = &'a Arc<Event<V>>>, limits: RingLimits)
-    where
+    fn extend<'a>(
+        &mut self,
+        topic: &Topic<V>,
+        events: impl Iterator<Item = &'a Arc<Event<V>>>,
+        limits: RingLimits,
+    ) where
         V: 'a,
     {
-        let mut ring = self.ring.write();
+        let mut ring = topic.ring.write();
+        let before = ring.bytes();
         for event in events {
             ring.push(event.clone(), limits);
+        }
+        self.bytes = (self.bytes + ring.bytes()) - before;
+    }
+
+    /// Shrinks the largest rings until all together have at most three quarters of `total`, if they have more than `total`:
+    /// there are as many rings as kinds, and a client may define kinds.
+    fn fit(&mut self, total: usize) {
+        if self.bytes <= total {
+            return;
+        }
+        let mut rings: Vec<_> =
+            self.named.values().chain(&self.wide).map(|topic| topic.ring.write()).collect();
+        rings.sort_by_key(|ring| ring.bytes());
+        let mut left = total / 4 * 3;
+        let count = rings.len();
+        self.bytes = 0;
+        for (at, ring) in rings.iter_mut().enumerate() {
+            let share = left / (count - at);
+            ring.shrink(usize::MAX, share);
+            left -= ring.bytes();
+            self.bytes += ring.bytes();
         }
     }
 }

@@ -24,6 +24,9 @@ pub(crate) use ring::Scan;
 
 /// The maximum number of events in a batch.
 pub const BATCH: usize = 256;
+/// The bytes of keys and values, including those of replaced records, after which a batch ends: each slow watcher holds one
+/// batch. The last event may exceed it.
+pub const BATCH_BYTES: usize = 1 << 20;
 
 /// A page of the log.
 pub(crate) struct Page<V> {

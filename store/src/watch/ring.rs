@@ -13,11 +13,13 @@ pub struct RingLimits {
     pub events: usize,
     /// Bytes of keys and values, including those of replaced records.
     pub bytes: usize,
+    /// Bytes of all rings together.
+    pub total: usize,
 }
 
 impl Default for RingLimits {
     fn default() -> Self {
-        RingLimits { events: 4096, bytes: 8 << 20 }
+        RingLimits { events: 4096, bytes: 8 << 20, total: 64 << 20 }
     }
 }
 
@@ -29,7 +31,7 @@ pub(crate) enum Scan<V> {
     Events {
         /// In order.
         events: Vec<Arc<Event<V>>>,
-        /// The events were cut off at `limit`; more may follow.
+        /// The events were cut off at a limit; more may follow.
         cut: bool,
     },
 }
@@ -48,36 +50,43 @@ impl<V> Ring<V> {
 
     /// Adds a newer event, and drops old ones to stay within the limits.
     pub(crate) fn push(&mut self, event: Arc<Event<V>>, limits: RingLimits) {
-        self.bytes += size(&event);
+        self.bytes += event.size();
         self.events.push_back(event);
-        while self.events.len() > limits.events || self.bytes > limits.bytes {
+        self.shrink(limits.events, limits.bytes);
+    }
+
+    /// The bytes of the events.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Drops old events to stay within these limits.
+    pub(crate) fn shrink(&mut self, events: usize, bytes: usize) {
+        while self.events.len() > events || self.bytes > bytes {
             let Some(dropped) = self.events.pop_front() else { return };
-            self.bytes -= size(&dropped);
+            self.bytes -= dropped.size();
             self.floor = dropped.revision;
         }
     }
 
-    /// The matching events after the cursor.
-    pub(crate) fn scan(&self, prefix: &str, after: Revision, limit: usize) -> Scan<V> {
+    /// The matching events after the cursor: at most `limit`, and no more after `bytes` of keys and values.
+    pub(crate) fn scan(&self, prefix: &str, after: Revision, limit: usize, bytes: usize) -> Scan<V> {
         if after < self.floor {
             return Scan::Behind;
         }
         let mut events = Vec::new();
+        let mut seen = 0;
         let start = self.events.partition_point(|event| event.revision <= after);
         for event in self.events.range(start..) {
             if !event.key.as_str().starts_with(prefix) {
                 continue;
             }
-            if events.len() == limit {
+            if events.len() == limit || seen > bytes {
                 return Scan::Events { events, cut: true };
             }
+            seen += event.size();
             events.push(event.clone());
         }
         Scan::Events { events, cut: false }
     }
-}
-
-fn size<V>(event: &Event<V>) -> usize {
-    let of = |record: &Option<Arc<crate::Record<V>>>| record.as_ref().map_or(0, |record| record.size());
-    event.key.as_str().len() + of(&event.record) + of(&event.prev)
 }

@@ -10,7 +10,10 @@ use crate::{Expect, Key, Kv, Memory, MemoryOptions, Op, Revision, WatchError, Wa
 const PODS: &str = "/registry/pods/";
 
 fn store(events: usize, bytes: usize) -> Memory<()> {
-    Memory::with(MemoryOptions { rings: RingLimits { events, bytes }, ..MemoryOptions::default() })
+    Memory::with(MemoryOptions {
+        rings: RingLimits { events, bytes, ..RingLimits::default() },
+        ..MemoryOptions::default()
+    })
 }
 
 async fn put(store: &Memory<()>, key: &str) -> Revision {

@@ -29,7 +29,7 @@ pub(crate) fn options() -> Options {
     Options {
         retention: Retention { age: Duration::ZERO, revisions: KEPT, ..Retention::default() },
         retain_every: Duration::from_millis(20),
-        rings: RingLimits { events: 64, bytes: 1 << 20 },
+        rings: RingLimits { events: 64, bytes: 1 << 20, ..RingLimits::default() },
         segment_bytes: 64 << 10,
         snapshot_bytes: 192 << 10,
         backlog_bytes: 512 << 10,

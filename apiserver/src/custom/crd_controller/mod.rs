@@ -268,6 +268,7 @@ fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> 
         content_type: None,
         user: UserInfo::admin(),
         user_agent: String::new(),
+        connection: None,
         pretty: false,
         upgrade: false,
         body: Bytes::new(),

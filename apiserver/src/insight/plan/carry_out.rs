@@ -293,6 +293,7 @@ fn request(server: &Arc<Inner>, user: &UserInfo, target: &ObjectTarget, subresou
         content_type: None,
         user: user.clone(),
         user_agent: String::new(),
+        connection: None,
         upgrade: false,
         pretty: false,
         body: Bytes::new(),

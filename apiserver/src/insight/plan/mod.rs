@@ -183,11 +183,13 @@ async fn know(
             }
         }
         "recover" => {
-            let named =
-                snapshot.get(&key).map(|record| facts::volume_name(&stored::decode(record)).to_owned());
-            if let Some(named) = named.filter(|named| !named.is_empty()) {
-                let key = dispatch::key(cluster_view::volumes(), "", &named);
-                known.versions = past::versions(server, cluster_view::volumes(), snapshot, &key).await?;
+            let claim = snapshot.get(&key).map(|record| stored::decode(record));
+            if let Some(claim) = claim.filter(|claim| !facts::volume_name(claim).is_empty()) {
+                let kind = cluster_view::volumes();
+                let key = dispatch::key(kind, "", facts::volume_name(&claim));
+                let belongs = |version: &Version| recover::belongs(&claim, version);
+                let found = past::newest_version(server, kind, snapshot, &key, belongs).await?;
+                known.versions = found.into_iter().collect();
             }
         }
         _ => {}

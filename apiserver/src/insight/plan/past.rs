@@ -14,8 +14,10 @@ use crate::state::Inner;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 
-/// The maximum number of versions to examine.
+/// The maximum number of writes to examine.
 const MOST: usize = 1000;
+/// The number of writes to read at a time.
+const STEP: usize = 8;
 
 /// A past state of an object.
 #[derive(Clone, Debug)]
@@ -27,16 +29,28 @@ pub(crate) struct Version {
     pub(crate) object: Object,
 }
 
-/// The versions of a key up to a snapshot, newest first.
-pub(super) async fn versions(
+/// The newest version of a key up to a snapshot that is `wanted`. Without one, the newest version, if any is retained.
+pub(super) async fn newest_version(
     server: &Inner,
     kind: &dyn Kind,
     snapshot: &Snapshot<Projection>,
     key: &str,
-) -> Result<Vec<Version>, ApiError> {
+    wanted: impl Fn(&Version) -> bool,
+) -> Result<Option<Version>, ApiError> {
     let key = Key::new(key);
-    let events = server.store.history(&key, MOST).await.map_err(read_error)?;
-    Ok(from_events(kind, snapshot.revision(), &events))
+    let (mut newest, mut next) = (None, snapshot.revision().next());
+    for _ in 0..MOST / STEP {
+        let events = server.store.history_before(&key, next, STEP).await.map_err(read_error)?;
+        let Some(last) = events.last() else { break };
+        next = last.revision;
+        for version in from_events(kind, snapshot.revision(), &events) {
+            if wanted(&version) {
+                return Ok(Some(version));
+            }
+            newest.get_or_insert(version);
+        }
+    }
+    Ok(newest)
 }
 
 /// The last version of a deleted key, and its version at a revision, if one is requested.
@@ -132,7 +146,7 @@ pub(super) async fn dependents(
     let then = match server.store.at(before, "/registry/").await {
         Ok(then) => then,
         Err(ReadError::Expired { .. } | ReadError::Future { .. }) => return Ok(Vec::new()),
-        Err(error @ ReadError::Damaged(_)) => return Err(ApiError::internal(error)),
+        Err(error @ (ReadError::OutOfMemory(_) | ReadError::Damaged(_))) => return Err(read_error(error)),
     };
     let (owner, snapshot) = (owner.to_owned(), snapshot.clone());
     // Scans all objects of that revision.

@@ -131,16 +131,18 @@ fn repoint(view: &ClusterView<'_>, claim: &Object, volume: Object) -> Result<Pla
     })
 }
 
+/// Whether a version of a volume belonged to the claim.
+pub(super) fn belongs(claim: &Object, version: &Version) -> bool {
+    claim_ref(&version.object).is_some_and(|reference| {
+        let by_name = reference.namespace == claim.namespace() && reference.name == claim.name();
+        reference.uid == claim.uid() || by_name
+    })
+}
+
 /// The volume was deleted; restores it from the history.
 fn bring_back(view: &ClusterView<'_>, claim: &Object, past: &[Version]) -> Result<Plan, PlanRefusal> {
     let named = volume_name(claim);
-    let belongs = |version: &&Version| {
-        claim_ref(&version.object).is_some_and(|reference| {
-            let by_name = reference.namespace == claim.namespace() && reference.name == claim.name();
-            reference.uid == claim.uid() || by_name
-        })
-    };
-    let Some(version) = past.iter().find(belongs) else {
+    let Some(version) = past.iter().find(|version| belongs(claim, version)) else {
         return match past.is_empty() {
             true => Err(PlanRefusal::Expired(format!(
                 "its volume {named} was deleted so long ago that the store has forgotten it; create the volume again with its \

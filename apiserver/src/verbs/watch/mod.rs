@@ -53,7 +53,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         }
     };
     let writer = Writer::new(request.kind_ref().clone(), wanted.media, framing);
-    let start = start(request, &filter).await?;
+    let start = start(request).await?;
     let live = Live {
         store: request.server.store.clone(),
         prefix: request.resource.prefix(),
@@ -65,6 +65,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
             None => request.server.closing.clone(),
         },
         counter: request.server.metrics.watch_counter(request.names()),
+        unread: request.server.limits.unread.of(request.connection.clone()),
     };
     let server = request.server.clone();
     let writer = writer.timed(move || server.now());
@@ -98,7 +99,7 @@ fn check_options(request: &Request) -> Result<(), ApiError> {
 }
 
 /// Determines where the stream starts.
-async fn start(request: &Request, filter: &Filter) -> Result<Start, ApiError> {
+async fn start(request: &Request) -> Result<Start, ApiError> {
     let query = &request.query;
     let given = query.text("resourceVersion");
     let revision = parse_revision(given).map_err(ApiError::plain_internal)?;
@@ -119,8 +120,7 @@ async fn start(request: &Request, filter: &Filter) -> Result<Start, ApiError> {
         return Ok(Start::Failed(error));
     }
     let snapshot = request.head();
-    let records = filter.select(&snapshot, &request.resource.prefix(), None).cloned().collect();
-    Ok(Start::Initial { records, at: snapshot.revision() })
+    Ok(Start::Initial { snapshot })
 }
 
 /// The error of a stream whose revision is no longer available.

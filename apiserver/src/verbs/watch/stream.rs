@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream};
-use orlop_store::watch::BATCH;
-use orlop_store::{Event, Kv, Record, Revision, WatchError, Watcher};
+use orlop_store::watch::{BATCH, BATCH_BYTES};
+use orlop_store::{Event, Kv, Revision, Snapshot, WatchError, Watcher};
 use prometheus::IntCounter;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::event::{Type, Writer, seen};
 use super::too_old;
+use crate::limits::unread::UnreadResponse;
 use crate::projection::Projection;
 use crate::verbs::filter::Filter;
 use orlop_api::status::ApiError;
@@ -23,7 +24,7 @@ use orlop_api::status::ApiError;
 /// Where a stream starts.
 pub(super) enum Start {
     /// With the state at a revision.
-    Initial { records: Vec<Arc<Record<Projection>>>, at: Revision },
+    Initial { snapshot: Snapshot<Projection> },
     /// With the changes after a revision.
     After(Revision),
     /// With an error, which is the only event.
@@ -40,12 +41,14 @@ pub(super) struct Live {
     /// Cancelled on shutdown: the stream ends cleanly.
     pub(super) closing: CancellationToken,
     pub(super) counter: IntCounter,
+    /// What the client has not read yet.
+    pub(super) unread: UnreadResponse,
 }
 
 /// The state of a stream.
 enum WatchState {
-    /// Sends initial events from this index on, then the bookmark, then continues with `Following`.
-    Initial { records: Vec<Arc<Record<Projection>>>, next: usize, at: Revision },
+    /// Sends the objects from this key on (all if `None`), then the bookmark, then continues with `Following`.
+    Initial { snapshot: Snapshot<Projection>, from: Option<String> },
     /// Nothing has been sent yet; opens the watcher.
     Opening { after: Revision },
     /// Waits for events.
@@ -59,11 +62,15 @@ enum WatchState {
     Ended,
 }
 
+/// The memory of a batch that is read from the log, bytes: its last event may exceed the limit by two objects.
+const BEHIND: u64 = (BATCH_BYTES + (4 << 20)) as u64;
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The last bookmark is sent this long before the timeout.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Events are combined into chunks of up to this many bytes.
 const PIECE: usize = 64 * 1024;
+/// The bytes of initial objects that are examined before other tasks run.
+const VISITED: usize = 1 << 20;
 /// Up to this many watchers of a topic are served without rest.
 const FEW: usize = 64;
 /// Maximum number of chunks per second and core for the watchers of one topic. Each chunk costs a wake-up and two
@@ -114,7 +121,7 @@ pub(super) fn stream(
     let now = Instant::now();
     let end = now + live.timeout;
     let state = match start {
-        Start::Initial { records, at } => WatchState::Initial { records, next: 0, at },
+        Start::Initial { snapshot } => WatchState::Initial { snapshot, from: None },
         Start::After(after) => WatchState::Opening { after },
         Start::Failed(error) => WatchState::Failing(error),
     };
@@ -139,11 +146,19 @@ fn bookmark_time(now: Instant, end: Instant) -> Instant {
 impl Running {
     /// The next chunk of the body; `None` at its end.
     async fn piece(&mut self) -> Option<Vec<u8>> {
+        // The client has read the piece before.
+        self.live.unread.is_read();
         let mut out = Vec::new();
         while out.is_empty() {
             let state = std::mem::replace(&mut self.state, WatchState::Ended);
             self.state = match state {
-                WatchState::Initial { records, next, at } => self.initial(&mut out, records, next, at),
+                WatchState::Initial { snapshot, from } => {
+                    let state = self.initial(&mut out, snapshot, from);
+                    if out.is_empty() {
+                        tokio::task::yield_now().await;
+                    }
+                    state
+                }
                 WatchState::Opening { after } => self.open(after),
                 WatchState::Following { watcher } => self.follow(&mut out, watcher).await,
                 WatchState::Sending { watcher, events, next } => {
@@ -161,28 +176,48 @@ impl Running {
                 WatchState::Ended => return None,
             };
         }
+        let events = match &self.state {
+            WatchState::Sending { events, next, .. } => events.get(*next..).unwrap_or_default(),
+            WatchState::Initial { .. }
+            | WatchState::Opening { .. }
+            | WatchState::Following { .. }
+            | WatchState::Failing(_)
+            | WatchState::Ended => &[],
+        };
+        self.live
+            .unread
+            .hold((out.len() + events.iter().map(|event| event.size()).sum::<usize>()) as u64)
+            .await;
         Some(out)
     }
 
     fn initial(
         &mut self,
         out: &mut Vec<u8>,
-        records: Vec<Arc<Record<Projection>>>,
-        mut next: usize,
-        at: Revision,
+        snapshot: Snapshot<Projection>,
+        from: Option<String>,
     ) -> WatchState {
-        while let Some(record) = records.get(next) {
-            self.writer.record(out, Type::Added, record, record.mod_revision);
-            self.live.counter.inc();
-            next += 1;
-            if out.len() >= PIECE {
-                return WatchState::Initial { records, next, at };
+        let mut visited = 0;
+        let mut next = None;
+        for record in self.live.filter.candidates(&snapshot, &self.live.prefix, from.as_deref()) {
+            visited += record.size();
+            if self.live.filter.matches(record) {
+                self.writer.record(out, Type::Added, record, record.mod_revision);
+                self.live.counter.inc();
+            }
+            if out.len() >= PIECE || visited >= VISITED {
+                // The smallest key after this one.
+                next = Some(format!("{}\0", record.key));
+                break;
             }
         }
-        if self.live.bookmarks {
-            self.writer.bookmark(out, at, true);
+        if next.is_some() {
+            return WatchState::Initial { snapshot, from: next };
         }
-        self.open(at)
+        if self.live.bookmarks {
+            self.writer.bookmark(out, snapshot.revision(), true);
+        }
+        self.open(snapshot.revision())
     }
 
     fn open(&self, after: Revision) -> WatchState {
@@ -193,10 +228,14 @@ impl Running {
     }
 
     async fn follow(&mut self, out: &mut Vec<u8>, mut watcher: Watcher<Projection>) -> WatchState {
-        let resting = &mut self.rest;
+        let (resting, unread) = (&mut self.rest, &mut self.live.unread);
         let next = async {
             if let Some(timer) = resting {
                 timer.as_mut().await;
+            }
+            // Events of the log are read into memory of this watch alone.
+            if watcher.is_behind() {
+                unread.hold(BEHIND).await;
             }
             watcher.next().await
         };

@@ -27,7 +27,7 @@ use crate::{Embedded, Kv, ManualClock, Options, Retention, Revision, RingLimits}
 /// Limits so small that every boundary is reached all the time.
 fn small() -> Options {
     Options {
-        rings: RingLimits { events: 4, bytes: 1 << 20 },
+        rings: RingLimits { events: 4, bytes: 1 << 20, ..RingLimits::default() },
         segment_bytes: 4 << 10,
         snapshot_bytes: 16 << 10,
         backlog_bytes: 8 << 10,
