@@ -10,6 +10,7 @@ mod data_dir;
 mod explain;
 mod laboratory;
 mod listen;
+mod machine_memory;
 mod nodes;
 mod notify;
 mod shutdown;

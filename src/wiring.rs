@@ -23,7 +23,7 @@ use orlop_csi_hostpath as hostpath;
 use orlop_node::config::NodeConfig;
 use orlop_store::embedded::{Embedded, Options as StoreOptions, Retention};
 use orlop_store::memory::{Memory, MemoryOptions};
-use orlop_store::{Clock, Kv, OpenError, Revision};
+use orlop_store::{Clock, Kv, MemoryBudget, OpenError, Revision};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +31,7 @@ use crate::authority::{self, AuthorityError};
 use crate::data_dir::{self, DataDirError};
 use crate::explain::Explainer;
 use crate::listen::{self, ListenError, files};
+use crate::machine_memory;
 use crate::nodes::{self, Local, NodeError};
 use crate::notify;
 use crate::shutdown;
@@ -104,7 +105,9 @@ pub(crate) async fn serve(
         None => None,
     };
     let listener = listen::bind(listen)?;
-    let (store, place) = open(&config.store).await?;
+    let machine = machine_memory::bytes();
+    let memory = MemoryBudget::new(config.api.memory_limit.or(machine.map(|bytes| bytes / 4)).unwrap_or(0));
+    let (store, place) = open(&config.store, &memory).await?;
     let explainer = Explainer::default();
     let result = async {
         let connections = files::room_for(listen.max_connections);
@@ -113,7 +116,7 @@ pub(crate) async fn serve(
             tls: listen.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
             explainer: explainer.explains(),
-            ..settings::apiserver(&config.api, connections, loops.is_some())
+            ..settings::apiserver(&config.api, connections, memory.clone(), loops.is_some())
         };
         let server = Server::start(store.clone(), settings).await?;
         let router = server.router();
@@ -234,9 +237,9 @@ async fn drive(options: hostpath::Options, stop: CancellationToken) -> Result<()
 }
 
 /// Opens the store. Returns it with a description of its location.
-async fn open(args: &StoreArgs) -> Result<(Store, String), RunError> {
+async fn open(args: &StoreArgs, memory: &Arc<MemoryBudget>) -> Result<(Store, String), RunError> {
     let clock = Arc::new(HeldClock::default());
-    let opened = open_with(args, clock.clone()).await?;
+    let opened = open_with(args, clock.clone(), memory.clone()).await?;
     if let Some(file) = &args.from {
         let done = fill(args, &*opened.0, &clock, file).await;
         if done.is_err() {
@@ -280,10 +283,16 @@ async fn fill(
     Ok(())
 }
 
-async fn open_with(args: &StoreArgs, clock: Arc<dyn Clock>) -> Result<(Store, String), RunError> {
+async fn open_with(
+    args: &StoreArgs,
+    clock: Arc<dyn Clock>,
+    memory: Arc<MemoryBudget>,
+) -> Result<(Store, String), RunError> {
+    let half = || machine_memory::bytes().map_or(0, |bytes| bytes / 2);
+    let max_data = args.store_max_bytes.unwrap_or_else(half);
     match args.store_backend {
         StoreBackend::Memory => {
-            let options = MemoryOptions { clock, ..MemoryOptions::default() };
+            let options = MemoryOptions { clock, max_data, ..MemoryOptions::default() };
             Ok((Arc::new(Memory::with(options)), "in memory (lost when this process ends)".to_owned()))
         }
         StoreBackend::Embedded => {
@@ -296,6 +305,8 @@ async fn open_with(args: &StoreArgs, clock: Arc<dyn Clock>) -> Result<(Store, St
             };
             let options = StoreOptions {
                 retention,
+                max_data,
+                memory,
                 min_free_bytes: args.store_min_free_bytes,
                 clock,
                 // Events describe the past; the desired state is more important.

@@ -305,6 +305,17 @@ impl ApiError {
         })
     }
 
+    /// 507: the objects would exceed the store's size limit; reads and deletes still work.
+    pub fn data_limit(needed: u64, limit: u64) -> Self {
+        let message = format!(
+            "the store is full: its objects would take {needed} bytes, and --store-max-bytes allows {limit}; delete \
+             objects, or start the server with a higher limit"
+        );
+        let cause = Cause { reason: "StoreFull", message: message.clone(), field: String::new() };
+        Self::new(507, "InsufficientStorage", message)
+            .with(Details { causes: vec![cause], ..Details::default() })
+    }
+
     /// The value of the `Retry-After` header in seconds.
     pub fn retry_after(&self) -> Option<u32> {
         self.details.as_ref().and_then(|d| d.retry_after_seconds)

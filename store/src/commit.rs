@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::data_size::{DataLimitReached, DataSize, WriteSize};
 use crate::snapshot::Index;
 use crate::watch::Hub;
 use crate::{
@@ -49,7 +50,7 @@ pub(crate) trait Durable<V>: Send + 'static {
 
     /// Whether the disk has space for a commit. Each write is a key with the sizes of its current and its new
     /// value.
-    fn admits(&mut self, writes: &[(&Key, Option<usize>, Option<usize>)]) -> Result<(), Shortage>;
+    fn admits(&mut self, writes: &[WriteSize<'_>]) -> Result<(), Shortage>;
 
     /// Makes a group durable.
     fn append(&mut self, events: &[Arc<Event<V>>]) -> Result<(), AppendError>;
@@ -191,13 +192,14 @@ pub(crate) fn start<V: View>(
     clock: Arc<dyn Clock>,
     last_time_ms: i64,
     max_value: usize,
+    data: DataSize,
 ) -> std::io::Result<Queue<V>> {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let index = published.current().index.clone();
     let next = published.current().revision.next();
     let queue = Queue { sender, published: published.clone(), max_value };
     let guard = PoisonOnPanic(published.clone());
-    let committer = Committer { published, durable, clock, last_time_ms, index, next };
+    let committer = Committer { published, durable, clock, last_time_ms, index, next, data };
     std::thread::Builder::new().name("store-commit".into()).spawn(move || {
         let _guard = guard;
         committer.run(receiver);
@@ -224,6 +226,8 @@ struct Committer<V, D> {
     /// The head with the changes of the current group applied.
     index: Index<V>,
     next: Revision,
+    /// Counts the current group too.
+    data: DataSize,
 }
 
 impl<V: View, D: Durable<V>> Committer<V, D> {
@@ -256,6 +260,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
     /// Checks, writes, publishes and answers one group, and clears it.
     fn carry_out(&mut self, group: &mut Vec<Request<V>>) {
         let time_ms = self.clock.now_ms().max(self.last_time_ms);
+        let data_before = self.data.bytes();
         let mut events = Vec::new();
         let mut answers = Vec::with_capacity(group.len());
         for request in group.drain(..) {
@@ -273,7 +278,10 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
             // A conflict may depend on a record of the same group, so all answers wait for the disk.
             match self.durable.append(&events) {
                 Ok(()) => {}
-                Err(AppendError::NoSpace(shortage)) => return self.take_back(answers, &shortage),
+                Err(AppendError::NoSpace(shortage)) => {
+                    self.data.set(data_before);
+                    return self.take_back(answers, &shortage);
+                }
                 Err(AppendError::Unknown(why)) => {
                     self.published.poison(why.clone());
                     for (answer, _) in answers {
@@ -326,6 +334,8 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
             })
             .collect();
         self.durable.admits(&effects).map_err(full)?;
+        let too_large = |DataLimitReached { needed, limit }| CommitError::DataLimit { needed, limit };
+        self.data.admit(&effects).map_err(too_large)?;
         let mut events = Vec::with_capacity(writes.len());
         for Write { key, expect: _, op } in writes {
             let revision = self.next;

@@ -40,6 +40,14 @@ pub enum CommitError<V> {
         /// The directory on that disk.
         place: Arc<str>,
     },
+    /// The data would exceed the size limit; nothing was written. Deletes and updates that do not grow are still accepted.
+    #[error("the store would contain {needed} bytes; it takes {limit} at the most")]
+    DataLimit {
+        /// The size of the data with the write, bytes.
+        needed: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// The outcome is unknown, and the store accepts no writes until it is reopened.
     #[error("the store has stopped taking writes: {0}")]
     Poisoned(String),

@@ -19,6 +19,10 @@ pub struct Usage {
     pub least: u64,
     /// Whether such writes are refused now.
     pub full: bool,
+    /// The bytes of the keys and values of all current records.
+    pub data: u64,
+    /// The limit of `data`; 0 when there is none.
+    pub max_data: u64,
 }
 
 /// A revisioned key-value store.

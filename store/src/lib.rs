@@ -29,6 +29,7 @@
 pub mod archive;
 pub mod clock;
 mod commit;
+mod data_size;
 pub mod embedded;
 pub mod error;
 mod future;

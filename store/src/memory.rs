@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use crate::clock::{Clock, SystemClock};
 use crate::commit::check_sizes;
+use crate::data_size::{DataLimitReached, DataSize};
 use crate::future::BoxFuture;
 use crate::guard;
 use crate::snapshot::Index;
 use crate::watch::{BATCH, Hub, Log, Page, RingLimits};
 use crate::{
-    CommitError, Committed, Event, Expect, Guard, Key, Kv, Op, ReadError, Record, Revision, Snapshot, View,
-    WatchError, Watcher, Write,
+    CommitError, Committed, Event, Expect, Guard, Key, Kv, Op, ReadError, Record, Revision, Snapshot, Usage,
+    View, WatchError, Watcher, Write,
 };
 
 /// Options of a memory store.
@@ -23,6 +24,8 @@ use crate::{
 pub struct MemoryOptions {
     /// The maximum size of a value in bytes.
     pub max_value: usize,
+    /// The maximum size of all current keys and values in bytes; 0 means no limit.
+    pub max_data: u64,
     /// The limits of the watch rings.
     pub rings: RingLimits,
     /// The clock that stamps the records.
@@ -33,6 +36,7 @@ impl Default for MemoryOptions {
     fn default() -> Self {
         MemoryOptions {
             max_value: 2 << 20,
+            max_data: 0,
             rings: RingLimits::default(),
             clock: Arc::new(SystemClock::default()),
         }
@@ -56,6 +60,7 @@ struct MemoryState<V> {
     oldest: Revision,
     time_ms: i64,
     closed: bool,
+    data: DataSize,
 }
 
 impl<V: View> Memory<V> {
@@ -73,6 +78,7 @@ impl<V: View> Memory<V> {
             oldest: Revision::ZERO,
             time_ms: i64::MIN,
             closed: false,
+            data: DataSize::new(0, options.max_data, Vec::new()),
         };
         Memory {
             hub: Arc::new(Hub::new(Revision::ZERO, options.rings)),
@@ -127,6 +133,11 @@ impl<V: View> Memory<V> {
             };
             events.push(Arc::new(Event { revision, key, time_ms, record, prev }));
         }
+        let size = |record: &Option<Arc<Record<V>>>| record.as_ref().map(|record| record.value.len());
+        let sizes: Vec<_> =
+            events.iter().map(|event| (&event.key, size(&event.prev), size(&event.record))).collect();
+        let too_large = |DataLimitReached { needed, limit }| CommitError::DataLimit { needed, limit };
+        state.data.admit(&sizes).map_err(too_large)?;
         state.records = records;
         state.head = revision;
         state.time_ms = time_ms;
@@ -217,6 +228,10 @@ impl<V: View> Kv<V> for Memory<V> {
 
     fn size_on_disk(&self) -> u64 {
         0
+    }
+
+    fn usage(&self) -> Usage {
+        Usage { data: self.shared.lock().data.bytes(), max_data: self.options.max_data, ..Usage::default() }
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -71,6 +71,8 @@ struct StoreGauges {
     size: IntGauge,
     free: IntGauge,
     full: IntGauge,
+    data: IntGauge,
+    max_data: IntGauge,
     snapshots: IntCounterVec,
     snapshot_time: IntGauge,
 }
@@ -83,6 +85,11 @@ impl StoreGauges {
             full: IntGauge::new(
                 "orlop_store_full",
                 "1 when the disk is so full that only deletes and updates that do not grow are taken.",
+            )?,
+            data: IntGauge::new("orlop_store_data_bytes", "Bytes of the keys and values of all objects.")?,
+            max_data: IntGauge::new(
+                "orlop_store_max_data_bytes",
+                "The limit of orlop_store_data_bytes; 0 if there is none.",
             )?,
             snapshots: IntCounterVec::new(
                 Opts::new(
@@ -104,6 +111,8 @@ impl StoreGauges {
         // A store without a disk has no limit.
         self.free.set(usage.free.map_or(i64::MAX, number));
         self.full.set(i64::from(usage.full));
+        self.data.set(number(usage.data));
+        self.max_data.set(number(usage.max_data));
     }
 }
 
@@ -185,6 +194,8 @@ impl Metrics {
             Box::new(store.size.clone()),
             Box::new(store.free.clone()),
             Box::new(store.full.clone()),
+            Box::new(store.data.clone()),
+            Box::new(store.max_data.clone()),
             Box::new(store.snapshots.clone()),
             Box::new(store.snapshot_time.clone()),
         ] {

@@ -89,13 +89,18 @@ pub struct StoreArgs {
     /// Minimum number of revisions to keep, whatever their age
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub store_retention_revisions: u64,
-    /// Size in bytes above which old versions are removed, whatever their age and number
-    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    /// Size above which old versions are removed, whatever their age and number
+    #[arg(long, value_name = "BYTES", default_value = "256Mi", value_parser = values::byte_limit)]
     pub store_retention_bytes: u64,
-    /// Free bytes on the disk below which the server accepts only deletes and updates that do not grow; below twice
+    /// Maximum size of all objects, such as 512Mi: beyond it the server accepts only deletes and updates that do not
+    /// grow; above 15/16 of it it rejects Events. 0 is unlimited [default: half of the machine's or the control group's
+    /// memory, because all objects are in memory]
+    #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
+    pub store_max_bytes: Option<u64>,
+    /// Free space on the disk below which the server accepts only deletes and updates that do not grow; below twice
     /// as many it rejects Events [default: 64 MiB or a tenth of the store, whichever is more, but at most an eighth
     /// of the disk]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
     pub store_min_free_bytes: Option<u64>,
 }
 
@@ -133,6 +138,11 @@ pub struct ApiArgs {
     /// Maximum number of open watches; 0 is unlimited
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub max_watches: usize,
+    /// Memory held for clients (bodies, decoded objects, responses, unread watch events), such as 256Mi: beyond it
+    /// requests get 429, and the slowest watches end. 0 is unlimited [default: a quarter of the machine's or the control
+    /// group's memory]
+    #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
+    pub memory_limit: Option<u64>,
     /// Timeout of a request, other than a watch
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub request_timeout: Duration,

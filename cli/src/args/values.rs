@@ -36,6 +36,13 @@ pub fn bytes(text: &str) -> Result<i64, String> {
     }
 }
 
+/// Parses a limit in bytes, written as a quantity; 0 means no limit.
+pub fn byte_limit(text: &str) -> Result<u64, String> {
+    let quantity =
+        Quantity::parse(text).map_err(|problem| format!("{problem}; a size is written like 512Mi"))?;
+    u64::try_from(quantity.value()).map_err(|_| "a size must not be negative".to_owned())
+}
+
 /// Parses an address to listen on: `ADDR:PORT`, `[ADDR]:PORT` or `localhost:PORT`. Port 0 selects a free port.
 pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {

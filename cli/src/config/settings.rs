@@ -1,18 +1,25 @@
 //! Converts flags to the configurations of the API server and of the controllers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_apiserver::Config;
 use orlop_apiserver::limits::LimitsConfig;
 use orlop_apiserver::services::pool::Ranges;
 use orlop_controller::options::Options;
+use orlop_store::MemoryBudget;
 use orlop_volume::recycle::RecyclerOptions;
 
 use crate::args::{ApiArgs, LoopArgs};
 
 /// The configuration of the API server. With controllers in the same process, clients may select by more fields
 /// than upstream allows. A standalone API server behaves as upstream unless a flag changes that.
-pub fn apiserver(args: &ApiArgs, connections: usize, with_controllers: bool) -> Config {
+pub fn apiserver(
+    args: &ApiArgs,
+    connections: usize,
+    memory: Arc<MemoryBudget>,
+    with_controllers: bool,
+) -> Config {
     Config {
         disabled_admission_plugins: args.disable_admission_plugins.clone(),
         event_ttl: args.event_ttl,
@@ -31,6 +38,7 @@ pub fn apiserver(args: &ApiArgs, connections: usize, with_controllers: bool) -> 
             wait: args.max_request_wait,
             watches: args.max_watches,
             connections,
+            memory,
         },
         ..Config::default()
     }

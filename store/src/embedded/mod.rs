@@ -78,6 +78,7 @@ use self::slot::Slot;
 use self::upkeep::{Progress, Upkeep};
 use self::write_admission::WriteAdmission;
 use crate::commit::{self, AppendError, Durable, Head, Published, Queue, Shortage};
+use crate::data_size::{DataBytes, DataSize, WriteSize};
 use crate::future::BoxFuture;
 use crate::watch::Hub;
 use crate::{
@@ -101,6 +102,8 @@ pub struct Embedded<V: View> {
     write_admission: Arc<WriteAdmission>,
     progress: watch::Receiver<Progress>,
     clock: Arc<dyn Clock>,
+    data_bytes: Arc<DataBytes>,
+    max_data: u64,
 }
 
 impl<V: View> Embedded<V> {
@@ -145,7 +148,10 @@ impl<V: View> Embedded<V> {
         };
         let clock = options.clock.clone();
         clock.continue_from(time_ms);
-        let queue = commit::start(published.clone(), pipe, clock.clone(), time_ms, options.max_value)
+        let data: u64 = published.current().index.values().map(|record| record.size() as u64).sum();
+        let data = DataSize::new(data, options.max_data, options.shed_first.clone());
+        let (max_data, data_bytes) = (options.max_data, data.published());
+        let queue = commit::start(published.clone(), pipe, clock.clone(), time_ms, options.max_value, data)
             .map_err(io("start a thread for"))?;
         let upkeep = Upkeep {
             past: past.clone(),
@@ -162,7 +168,17 @@ impl<V: View> Embedded<V> {
             lock,
         };
         upkeep.start().map_err(io("start a thread for"))?;
-        Ok(Embedded { dir: dir.to_owned(), published, past, queue, write_admission, progress, clock })
+        Ok(Embedded {
+            dir: dir.to_owned(),
+            published,
+            past,
+            queue,
+            write_admission,
+            progress,
+            clock,
+            data_bytes,
+            max_data,
+        })
     }
 }
 
@@ -191,7 +207,7 @@ impl<V: View> Durable<V> for Pipe<V> {
         Ok((!has_space).then(|| self.write_admission.no_space()))
     }
 
-    fn admits(&mut self, writes: &[(&Key, Option<usize>, Option<usize>)]) -> Result<(), Shortage> {
+    fn admits(&mut self, writes: &[WriteSize<'_>]) -> Result<(), Shortage> {
         let admitted = self.write_admission.admits(self.write_admission.effect(writes));
         self.journal.space_is_short(self.write_admission.is_short());
         admitted
@@ -324,7 +340,7 @@ impl<V: View> Kv<V> for Embedded<V> {
     }
 
     fn usage(&self) -> Usage {
-        self.write_admission.usage()
+        Usage { data: self.data_bytes.get(), max_data: self.max_data, ..self.write_admission.usage() }
     }
 
     fn id(&self) -> [u8; 16] {

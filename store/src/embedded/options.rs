@@ -18,6 +18,8 @@ pub struct Options {
     pub retain_every: Duration,
     /// The maximum size of a value in bytes.
     pub max_value: usize,
+    /// The maximum size of all current keys and values in bytes; 0 means no limit.
+    pub max_data: u64,
     /// The limits of the watch rings.
     pub rings: RingLimits,
     /// The size in bytes at which a journal segment is closed and the next one starts.
@@ -58,6 +60,7 @@ impl Default for Options {
             retention: Retention::default(),
             retain_every: Duration::from_secs(1),
             max_value: 2 << 20,
+            max_data: 0,
             rings: RingLimits::default(),
             segment_bytes: 4 << 20,
             snapshot_bytes: 8 << 20,

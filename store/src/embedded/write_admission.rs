@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use super::disk_space::{self, DiskSpace, Effect, Level, Limits, Space};
 use super::{Options, space};
+use crate::Usage;
 use crate::commit::Shortage;
-use crate::{Key, Usage};
+use crate::data_size::WriteSize;
 
 /// How long, and for how many written bytes, a check of the free space stays valid.
 const FRESH: Duration = Duration::from_millis(250);
@@ -90,7 +91,7 @@ impl WriteAdmission {
 
     /// The effect of a commit on the disk space. Each write is a key with the sizes of its current and its new
     /// value.
-    pub(crate) fn effect(&self, writes: &[(&Key, Option<usize>, Option<usize>)]) -> Effect {
+    pub(crate) fn effect(&self, writes: &[WriteSize<'_>]) -> Effect {
         let (mut deletes, mut shed, mut grows) = (true, true, false);
         let (mut before, mut after) = (0_u64, 0_u64);
         for &(key, old, new) in writes {
@@ -214,7 +215,13 @@ impl WriteAdmission {
         self.look(&mut state, false);
         let needed = self.limits(&state).least;
         let free = (!state.blind).then_some(state.space.free);
-        Usage { size: space::allocated(&self.dir), free, least: needed, full: state.level.full }
+        Usage {
+            size: space::allocated(&self.dir),
+            free,
+            least: needed,
+            full: state.level.full,
+            ..Usage::default()
+        }
     }
 
     /// Checks the free space, unless the last check is still valid.

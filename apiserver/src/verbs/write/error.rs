@@ -31,6 +31,7 @@ fn commit_error(error: CommitError<Projection>) -> StoreError {
         CommitError::Full { free, needed, place } => {
             StoreError::Api(ApiError::insufficient_storage(free, needed, &place))
         }
+        CommitError::DataLimit { needed, limit } => StoreError::Api(ApiError::data_limit(needed, limit)),
         CommitError::Poisoned(why) => StoreError::Api(ApiError::internal(format!(
             "the store has stopped taking writes, restart the server: {why}"
         ))),

@@ -1,0 +1,157 @@
+//! The size of the current records, and its limit. All current records are in memory, so the limit also bounds the memory of the
+//! store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Key;
+
+/// An update may grow by this many bytes at the limit: a deletion adds its time and its grace period to an object, and must be
+/// possible.
+const SLACK: u64 = 256;
+
+/// The size of the current records, readable from other threads.
+#[derive(Debug, Default)]
+pub(crate) struct DataBytes(AtomicU64);
+
+impl DataBytes {
+    /// The bytes of keys and values.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A commit exceeds the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DataLimitReached {
+    /// The size with the commit.
+    pub(crate) needed: u64,
+    /// The limit.
+    pub(crate) limit: u64,
+}
+
+/// The size of a write's key and of its current and its new value.
+pub(crate) type WriteSize<'w> = (&'w Key, Option<usize>, Option<usize>);
+
+/// Counts the data, and decides which commits fit.
+#[derive(Debug)]
+pub(crate) struct DataSize {
+    bytes: u64,
+    limit: u64,
+    shed_first: Vec<String>,
+    alarm: Alarm,
+    published: Arc<DataBytes>,
+}
+
+/// The last alarm that was logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Alarm {
+    None,
+    /// Four fifths of the limit are used.
+    High,
+    /// Writes below the `shed_first` prefixes are refused.
+    Sheds,
+}
+
+impl DataSize {
+    /// Starts with data of this size. A limit of 0 means no limit.
+    pub(crate) fn new(bytes: u64, limit: u64, shed_first: Vec<String>) -> Self {
+        let limit = if limit == 0 { u64::MAX } else { limit };
+        let mut size = DataSize { bytes, limit, shed_first, alarm: Alarm::None, published: Arc::default() };
+        size.set(bytes);
+        size
+    }
+
+    pub(crate) fn published(&self) -> Arc<DataBytes> {
+        self.published.clone()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Counts a commit, unless it grows the data beyond the limit.
+    pub(crate) fn admit(&mut self, writes: &[WriteSize<'_>]) -> Result<(), DataLimitReached> {
+        let size =
+            |key: &Key, value: &Option<usize>| value.map_or(0, |value| (key.as_str().len() + value) as u64);
+        let (mut before, mut after) = (0, 0);
+        for (key, old, new) in writes {
+            before += size(key, old);
+            after += size(key, new);
+        }
+        let needed = (self.bytes + after).saturating_sub(before);
+        let slack = SLACK * writes.iter().filter(|(_, old, _)| old.is_some()).count() as u64;
+        let is_shed = |(key, ..): &WriteSize<'_>| {
+            self.shed_first.iter().any(|prefix| key.as_str().starts_with(prefix.as_str()))
+        };
+        let limit = if writes.iter().all(is_shed) { self.sheds_at() } else { self.limit };
+        if needed > limit && after > before + slack {
+            return Err(DataLimitReached { needed, limit });
+        }
+        self.set(needed);
+        Ok(())
+    }
+
+    /// Corrects the size after commits were taken back.
+    pub(crate) fn set(&mut self, bytes: u64) {
+        self.bytes = bytes;
+        self.published.0.store(bytes, Ordering::Relaxed);
+        let alarm = match bytes {
+            _ if bytes > self.sheds_at() => Alarm::Sheds,
+            _ if bytes > self.limit / 5 * 4 => Alarm::High,
+            _ => Alarm::None,
+        };
+        // With hysteresis: an alarm is withdrawn as a whole.
+        if alarm > self.alarm {
+            tracing::warn!(
+                bytes,
+                limit = self.limit,
+                "the data of the store approaches its size limit; delete objects, or raise --store-max-bytes"
+            );
+            self.alarm = alarm;
+        } else if bytes < self.limit / 4 * 3 && self.alarm > Alarm::None {
+            tracing::info!(bytes, limit = self.limit, "the data of the store is below its size limit again");
+            self.alarm = Alarm::None;
+        }
+    }
+
+    /// The size above which writes below the `shed_first` prefixes are refused.
+    fn sheds_at(&self) -> u64 {
+        self.limit / 16 * 15
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_beyond_the_limit_is_refused() {
+        let (key, event) = (Key::new("/r/c/a"), Key::new("/r/e/a"));
+        let mut size = DataSize::new(0, 16_000, vec!["/r/e/".to_owned()]);
+        let key_size = 6;
+        for (name, writes, wanted, bytes) in [
+            ("create", vec![(&key, None, Some(14_000 - key_size))], true, 14_000),
+            ("create beyond", vec![(&key, None, Some(2_001))], false, 14_000),
+            ("event", vec![(&event, None, Some(1_000 - key_size))], true, 15_000),
+            ("event above 15/16", vec![(&event, None, Some(1))], false, 15_000),
+            ("create up to the limit", vec![(&key, None, Some(1_000 - key_size))], true, 16_000),
+            ("update that does not grow", vec![(&key, Some(10), Some(10))], true, 16_000),
+            ("update that grows little", vec![(&key, Some(10), Some(266))], true, 16_256),
+            ("update that grows", vec![(&key, Some(10), Some(267))], false, 16_256),
+            ("update that shrinks above the limit", vec![(&key, Some(100), Some(50))], true, 16_206),
+            ("delete", vec![(&key, Some(6_000), None)], true, 10_200),
+            ("create again", vec![(&key, None, Some(94))], true, 10_300),
+        ] {
+            assert_eq!((size.admit(&writes).is_ok(), size.bytes()), (wanted, bytes), "{name}");
+        }
+        assert_eq!(size.published().get(), 10_300);
+    }
+
+    #[test]
+    fn zero_is_no_limit() {
+        let key = Key::new("/r/c/a");
+        let mut size = DataSize::new(1 << 50, 0, Vec::new());
+        assert_eq!(size.admit(&[(&key, None, Some(1 << 40))]), Ok(()));
+    }
+}
