@@ -13,7 +13,7 @@ struct InMemory;
 impl Backend for InMemory {
     fn open(&self, setup: Setup) -> Arc<dyn Kv<Sum>> {
         let Setup { max_value, rings, clock } = setup;
-        Arc::new(Memory::with(MemoryOptions { max_value, rings, clock }))
+        Arc::new(Memory::with(MemoryOptions { max_value, rings, clock, ..MemoryOptions::default() }))
     }
 }
 
