@@ -161,6 +161,17 @@ impl<S> Guarded<S> {
     }
 }
 
+impl<S> Guarded<S> {
+    /// An error if the connection has to be closed because a response is not read. HTTP/1 notices this when it writes, HTTP/2
+    /// when it reads.
+    fn not_stalled(&self, context: &Context<'_>) -> io::Result<()> {
+        match self.connection.is_stalled(context.waker()) {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(()),
+        }
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -168,8 +179,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.preface == Preface::Http2 && this.connection.is_stalled(context.waker()) {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        if this.preface == Preface::Http2 {
+            this.not_stalled(context)?;
         }
         if this.over {
             return Poll::Ready(Ok(()));
@@ -196,6 +207,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.not_stalled(context)?;
         Pin::new(&mut self.inner).poll_write(context, bytes)
     }
 
@@ -204,6 +216,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.not_stalled(context)?;
         Pin::new(&mut self.inner).poll_write_vectored(context, slices)
     }
 
@@ -376,5 +389,16 @@ mod tests {
                 assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
             }
         }
+    }
+
+    /// HTTP/1 does not read during a response: a write that waits for the client fails.
+    #[tokio::test(start_paused = true)]
+    async fn stalled_response_closes_an_http1_connection() {
+        let (_client, mut guarded, connection) = pair();
+        let write = tokio::spawn(async move { guarded.write_all(&[0; 100]).await });
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(!write.is_finished());
+        connection.stall();
+        assert_eq!(write.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

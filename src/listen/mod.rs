@@ -26,6 +26,8 @@ use crate::tls::{self, TlsError};
 use accept::Bounded;
 use guard::Times;
 
+/// Maximum connections that wait to be accepted: when more arrive at once, their clients try again after a second.
+const BACKLOG: i32 = 4096;
 /// Maximum bytes of a request head on HTTP/1, and of a connection's buffers.
 const HEAD_MAX: usize = 128 * 1024;
 /// Maximum bytes of a request's headers on HTTP/2.
@@ -79,6 +81,8 @@ pub(crate) fn bind(config: &ListenConfig) -> Result<Listener, ListenError> {
         None => None,
     };
     let socket = std::net::TcpListener::bind(config.address).map_err(failed)?;
+    // A second call changes the length of the queue.
+    rustix::net::listen(&socket, BACKLOG).map_err(|errno| failed(errno.into()))?;
     socket.set_nonblocking(true).map_err(failed)?;
     let address = socket.local_addr().map_err(failed)?;
     let times =

@@ -59,6 +59,9 @@ pub(super) enum Framing {
     Table(Table),
 }
 
+/// The bytes of an event around its object.
+const AROUND: usize = 512;
+
 /// Writes events in the negotiated format.
 pub(super) struct Writer {
     kind: KindRef,
@@ -90,6 +93,8 @@ impl Writer {
         revision: Revision,
     ) {
         if let (Framing::Object, Media::Json) = (&self.framing, self.media) {
+            // Exactly: a large object must not cost twice its size.
+            out.reserve(record.value.len() + AROUND);
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(ty.text().as_bytes());
             out.extend_from_slice(b"\",\"object\":");

@@ -53,9 +53,9 @@ enum WatchState {
     Opening { after: Revision },
     /// Waits for events.
     Following { watcher: Watcher<Projection> },
-    /// Sends these events from this index on, then continues with `Following`. No bookmark is sent before all of them
+    /// Sends these events, then continues with `Following`. No bookmark is sent before all of them
     /// are, because a bookmark guarantees them.
-    Sending { watcher: Watcher<Projection>, events: Vec<Arc<Event<Projection>>>, next: usize },
+    Sending { watcher: Watcher<Projection>, events: std::vec::IntoIter<Arc<Event<Projection>>> },
     /// Sends the error and ends.
     Failing(ApiError),
     /// The stream has ended.
@@ -161,8 +161,8 @@ impl Running {
                 }
                 WatchState::Opening { after } => self.open(after),
                 WatchState::Following { watcher } => self.follow(&mut out, watcher).await,
-                WatchState::Sending { watcher, events, next } => {
-                    let state = self.send(&mut out, watcher, events, next);
+                WatchState::Sending { watcher, events } => {
+                    let state = self.send(&mut out, watcher, events);
                     if out.is_empty() {
                         // No event matches this watcher; let other tasks run before the next batch.
                         tokio::task::yield_now().await;
@@ -177,7 +177,7 @@ impl Running {
             };
         }
         let events = match &self.state {
-            WatchState::Sending { events, next, .. } => events.get(*next..).unwrap_or_default(),
+            WatchState::Sending { events, .. } => events.as_slice(),
             WatchState::Initial { .. }
             | WatchState::Opening { .. }
             | WatchState::Following { .. }
@@ -261,7 +261,7 @@ impl Running {
             time => Some(self.rested(time)),
         };
         match events {
-            Ok(events) => WatchState::Sending { watcher, events, next: 0 },
+            Ok(events) => WatchState::Sending { watcher, events: events.into_iter() },
             Err(error) => ended(error),
         }
     }
@@ -282,17 +282,15 @@ impl Running {
         &mut self,
         out: &mut Vec<u8>,
         watcher: Watcher<Projection>,
-        events: Vec<Arc<Event<Projection>>>,
-        mut next: usize,
+        mut events: std::vec::IntoIter<Arc<Event<Projection>>>,
     ) -> WatchState {
-        while let Some(event) = events.get(next) {
-            next += 1;
-            if let Some((ty, record, revision)) = seen(&self.live.filter, event) {
+        while let Some(event) = events.next() {
+            if let Some((ty, record, revision)) = seen(&self.live.filter, &event) {
                 self.writer.record(out, ty, record, revision);
                 self.live.counter.inc();
             }
-            if out.len() >= PIECE {
-                return WatchState::Sending { watcher, events, next };
+            if out.len() >= PIECE && events.len() > 0 {
+                return WatchState::Sending { watcher, events };
             }
         }
         WatchState::Following { watcher }
