@@ -34,8 +34,8 @@ use crate::mount::{MountError, Mounts};
 use crate::paths::Paths;
 use crate::plugin::csi::{CALL_TIMEOUT, DriverRegistry};
 use crate::plugin::files::Files;
-use crate::rooted_fs::RootedFsError;
 use crate::volumes::{self, ReconstructError, Remains, Survey};
+use orlop_volume::rooted_fs::RootedFsError;
 
 /// Page size of the pod list.
 const PAGE: u32 = 500;

@@ -6,7 +6,6 @@
 
 pub mod agent;
 pub mod config;
-mod crash_points;
 pub mod csi_drivers;
 pub mod eviction;
 pub mod field_path;
@@ -21,7 +20,6 @@ pub mod paths;
 pub mod plugin;
 pub mod pods;
 pub mod resource_field;
-pub mod rooted_fs;
 pub mod runtime;
 pub mod scrub;
 pub mod volume;

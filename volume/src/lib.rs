@@ -1,5 +1,6 @@
-//! Rules of volumes, claims and their CSI fields that the controllers and the node agent share. Pure, except
-//! [`csi::secrets::read`] and [`storage_identity::StorageIdentity::resolved`].
+//! Rules of volumes, claims and their CSI fields that the controllers and the node agent share, and the deletion of files for
+//! both. Pure, except [`rooted_fs`], [`crash_points`], [`csi::secrets::read`] and
+//! [`storage_identity::StorageIdentity::resolved`].
 //!
 //! * [`object`], [`class`], [`modes`]: the fields of claims and volumes, and their defaults.
 //! * [`fit`]: whether a volume satisfies a claim. [`affinity`]: whether a node satisfies a node selector.
@@ -7,15 +8,18 @@
 //! * [`resize`]: the stages and conditions of an expansion.
 //! * [`translate`]: in-tree volumes as CSI volumes. [`recycle`]: the pod that scrubs a volume.
 //! * [`storage_identity`]: whether two volumes share storage.
+//! * [`rooted_fs`]: file system operations that never leave a directory. [`crash_points`]: fault injection.
 
 pub mod affinity;
 pub mod attachment;
 pub mod class;
+pub mod crash_points;
 pub mod csi;
 pub mod fit;
 pub mod modes;
 pub mod object;
 pub mod recycle;
 pub mod resize;
+pub mod rooted_fs;
 pub mod storage_identity;
 pub mod translate;

@@ -9,8 +9,8 @@ use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, chmod, chownat
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
-use crate::rooted_fs::race_points::{self, RacePoint};
-use crate::rooted_fs::{Resolver, RootedFsError, Stay, next_entry};
+use orlop_volume::rooted_fs::race_points::{self, RacePoint};
+use orlop_volume::rooted_fs::{Resolver, RootedFsError, Stay, next_entry};
 
 mod acl;
 pub mod applier;

@@ -204,7 +204,7 @@ fn swapped_directory_does_not_expose_files_outside() {
 
 #[test]
 fn name_swapped_between_stat_and_open_does_not_lead_out() {
-    use crate::rooted_fs::race_points::{self, RacePoint};
+    use orlop_volume::rooted_fs::race_points::{self, RacePoint};
     // At this step of the walk at this path, this name is replaced by a link to that target.
     let of_dir =
         [RacePoint::Seen, RacePoint::Opened, RacePoint::Descend].map(|moment| (moment, "v/b", "v/b", "out"));

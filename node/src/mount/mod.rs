@@ -23,7 +23,7 @@ pub use programs::Programs;
 pub use record::{RecordingMounter, Release};
 pub use watch::Changes;
 
-use crate::rooted_fs::RootedFsError;
+use orlop_volume::rooted_fs::RootedFsError;
 
 /// The source of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use super::MountError;
 use super::errno::{failed, other};
 use super::fd_path::below;
-use crate::rooted_fs::{self, Resolver, Stay, mount_id};
+use orlop_volume::rooted_fs::{self, Resolver, Stay, mount_id};
 
 /// Its name below the agent's directory.
 const DIR: &str = "mounting";

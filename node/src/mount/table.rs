@@ -22,7 +22,7 @@ const MOST_READS: usize = 32;
 /// An entry of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountInfo {
-    /// The id of the mount ([`crate::rooted_fs::mount_id`]).
+    /// The id of the mount ([`orlop_volume::rooted_fs::mount_id`]).
     pub(super) id: u64,
     /// Options of the mount only: `ro`, `nosuid`.
     pub(super) mount_options: Vec<String>,

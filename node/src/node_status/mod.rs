@@ -48,7 +48,7 @@ use self::lease::LeaseController;
 use self::machine::Machine;
 use self::node_object::NodeInfo;
 use crate::config::NodeConfig;
-use crate::crash_points;
+use orlop_volume::crash_points;
 
 /// The longest interval between two writes of the status. Upstream: nodeStatusReportFrequency.
 const REPORT_EVERY: Duration = Duration::from_secs(300);

@@ -8,8 +8,8 @@ use super::{Outcome, Place, PluginError, PodVolume};
 use crate::host::Host;
 use crate::mount::device::Devices;
 use crate::mount::{Force, Mount, MountError, MountPoint, Mounter};
-use crate::rooted_fs;
 use crate::volume::VolumeSpec;
+use orlop_volume::rooted_fs;
 
 /// The maximum number of stacked mounts; more than one was made by another program.
 const MOST_LAYERS: usize = 16;

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::context::ObservedPod;
 use super::facts::PodFacts;
 use super::status;
-use crate::crash_points;
+use orlop_volume::crash_points;
 
 /// First and longest delay after a failure.
 const WAITS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));

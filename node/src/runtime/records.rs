@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::crash_points;
+use orlop_volume::crash_points;
 
 /// Whether a name from the API can be a path component.
 pub(super) fn is_step(name: &str) -> bool {

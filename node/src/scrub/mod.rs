@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::mount::{MountError, MountPoint, Mounts};
 use crate::objects::Objects;
-use crate::rooted_fs::{self, Resolver, RootedFsError, Stay};
 use crate::volume::PodKey;
+use orlop_volume::rooted_fs::{self, Resolver, RootedFsError, Stay};
 
 mod preconditions;
 #[cfg(test)]

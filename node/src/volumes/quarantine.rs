@@ -13,7 +13,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::host::Host;
 use crate::paths::Paths;
-use crate::rooted_fs::{self, RootedFsError};
+use orlop_volume::rooted_fs::{self, RootedFsError};
 
 /// The maximum number of orphans of one pod per second.
 const MOST_NAMES: usize = 100;

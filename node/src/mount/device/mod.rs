@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::MountError;
 use super::linux::{BUSY_PAUSE, BUSY_TRIES};
 use super::programs::{self, Programs};
-use crate::crash_points;
+use orlop_volume::crash_points;
 
 #[cfg(test)]
 mod tests;

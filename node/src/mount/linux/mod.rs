@@ -28,8 +28,8 @@ use super::programs::{self, Programs};
 use super::staging_dir::StagingDir;
 use super::table::Table;
 use super::{Changes, Force, Mount, MountError, MountPoint, Mounter, Origin, options};
-use crate::crash_points;
-use crate::rooted_fs::{Resolver, mount_id};
+use orlop_volume::crash_points;
+use orlop_volume::rooted_fs::{Resolver, mount_id};
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::mount::Mounts;
-use crate::rooted_fs;
+use orlop_volume::rooted_fs;
 
 /// A mounter with a directory of its own.
 struct Fixture {

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::call_queue::describe;
 use super::{Changes, Force, Mount, MountError, MountPoint, Mounter, Origin, options};
-use crate::rooted_fs::{self, Durability, FileKind, Resolver};
+use orlop_volume::rooted_fs::{self, Durability, FileKind, Resolver};
 
 /// The record, below the agent's directory.
 const FILE: &str = "mounts.json";

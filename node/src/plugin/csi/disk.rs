@@ -11,7 +11,7 @@ use super::vol_data::{self, VolumeData};
 use crate::host::Host;
 use crate::mount::{Force, Mount, MountError, Mounter, Origin};
 use crate::plugin::{Outcome, PluginError};
-use crate::rooted_fs::{self, FileKind, RootedFsError};
+use orlop_volume::rooted_fs::{self, FileKind, RootedFsError};
 
 /// Mode of directories.
 const DIR_MODE: u32 = 0o750;
@@ -248,7 +248,7 @@ fn tidy(root: &Path, dir: &Path) -> Result<(), RootedFsError> {
 }
 
 /// Whether a name is that of a temporary file or link: `.NAME.` and a number of sixteen digits
-/// ([`crate::rooted_fs`]). No other name here begins with a dot.
+/// ([`orlop_volume::rooted_fs`]). No other name here begins with a dot.
 fn is_unfinished(name: &str) -> bool {
     let number = name.strip_prefix('.').and_then(|rest| rest.rsplit_once('.')).map(|(_, number)| number);
     number.is_some_and(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()))

@@ -15,9 +15,9 @@ use orlop_csi::v1::NodeGetCapabilitiesRequest;
 use tokio::sync::watch;
 
 use super::source::VolumeLifecycle;
-use crate::crash_points;
 use crate::host::Host;
 use crate::plugin::{Outcome, PluginError};
+use orlop_volume::crash_points;
 
 /// The facts known about drivers without calling them. Clones share them.
 #[derive(Clone)]

@@ -14,8 +14,8 @@ use super::volume_queue::{VolumeQueue, place_of, shown};
 use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::mount::{Mount, Origin};
-use crate::rooted_fs::{self, RootedFsError};
 use crate::volume::{Source, VolumeSpec};
+use orlop_volume::rooted_fs::{self, RootedFsError};
 
 mod medium;
 mod size_limit;

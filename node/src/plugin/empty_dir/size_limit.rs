@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::host::Host;
 use crate::plugin::volume_queue::VolumeQueue;
 use crate::plugin::{Place, PluginError};
-use crate::rooted_fs::{Resolver, RootedFsError, Stay, next_entry};
+use orlop_volume::rooted_fs::{Resolver, RootedFsError, Stay, next_entry};
 
 /// The bounds of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

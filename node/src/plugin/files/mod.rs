@@ -36,11 +36,11 @@ use self::atomic_writer::{Payload, WriteStep, Writer};
 use self::object_watches::VolumeUses;
 use self::projected::ContentKind;
 use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
-use crate::crash_points;
 use crate::host::Host;
 use crate::mount::{Force, Mount, MountError, MountPoint, Origin};
-use crate::rooted_fs;
 use crate::volume::{Source, VolumeSpec};
+use orlop_volume::crash_points;
+use orlop_volume::rooted_fs;
 
 pub use object_watches::Changes;
 

@@ -15,8 +15,8 @@ use super::volume_queue::{VolumeQueue, place_of, still_mounted, told};
 use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::mount::{Force, Mount, Origin};
-use crate::rooted_fs::{self, RootedFsError};
 use crate::volume::{Source, VolumeSpec};
+use orlop_volume::rooted_fs::{self, RootedFsError};
 
 mod export;
 #[cfg(test)]

@@ -17,8 +17,8 @@ use super::super::active_deadline;
 use super::super::context::ObservedPod;
 use super::super::facts::PodStage;
 use super::{COMPLAIN_AFTER, EndReason, WAITS, Worker, changed};
-use crate::crash_points;
 use crate::volumes::{PodVolumes, left_words};
+use orlop_volume::crash_points;
 
 /// How long the volumes of an ended pod may take to unmount before the first event.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(10);

@@ -25,9 +25,9 @@ use tokio::sync::watch;
 
 use super::hooks::{HookError, HookEvent, Hooks};
 use super::{PodPath, PodState, Runtime, RuntimeError, records};
-use crate::crash_points;
 use crate::paths::Paths;
 use crate::volume::PodKey;
+use orlop_volume::crash_points;
 
 #[cfg(test)]
 mod tests;

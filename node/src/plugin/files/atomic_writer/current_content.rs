@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::paths::is_own;
 use super::{Content, DATA, Payload, WriteError, Writer, refused};
-use crate::rooted_fs::{Resolver, Stay};
+use orlop_volume::rooted_fs::{Resolver, Stay};
 
 impl Writer<'_> {
     /// The name of the directory that `..data` refers to, if the writer created it.

@@ -31,7 +31,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::rooted_fs::{self, Resolver, RootedFsError, Stay};
+use orlop_volume::rooted_fs::{self, Resolver, RootedFsError, Stay};
 
 mod current_content;
 mod paths;

@@ -18,7 +18,7 @@ const TRIES: usize = 128;
 
 /// Whether mounts on the path are crossed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stay {
+pub enum Stay {
     /// They are crossed.
     Anywhere,
     /// A mount point is an error (`EXDEV`), whatever is mounted there.
@@ -27,7 +27,7 @@ pub(crate) enum Stay {
 
 /// How paths are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Resolver {
+pub enum Resolver {
     /// openat2(2).
     Kernel,
     /// openat(2) with `O_NOFOLLOW`, one component at a time.
@@ -36,7 +36,7 @@ pub(crate) enum Resolver {
 
 impl Resolver {
     /// The better resolver that this machine supports. The check runs once.
-    pub(crate) fn best() -> Self {
+    pub fn best() -> Self {
         static FOUND: OnceLock<Resolver> = OnceLock::new();
         *FOUND.get_or_init(|| {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -78,25 +78,19 @@ impl Resolver {
     }
 
     /// Opens a path.
-    pub(crate) fn open_path(self, root: &Path, path: &Path, flags: OFlags) -> Result<OwnedFd, RootedFsError> {
+    pub fn open_path(self, root: &Path, path: &Path, flags: OFlags) -> Result<OwnedFd, RootedFsError> {
         let (dir, relative) = self.start(root, path)?;
         self.open(&dir, &relative, flags, Stay::Anywhere)
             .map_err(|errno| explained(&dir, &relative, path, "it cannot be opened", errno))
     }
 
     /// Opens the parent of a path, for unmounting by name; returns it and the last component.
-    pub(crate) fn open_parent(self, root: &Path, path: &Path) -> Result<(OwnedFd, OsString), RootedFsError> {
+    pub fn open_parent(self, root: &Path, path: &Path) -> Result<(OwnedFd, OsString), RootedFsError> {
         self.parent(root, path)
     }
 
     /// Opens a relative path of normal components below an open directory. A link anywhere in it is ELOOP or ENOTDIR.
-    pub(crate) fn open(
-        self,
-        dir: impl AsFd,
-        relative: &Path,
-        flags: OFlags,
-        stay: Stay,
-    ) -> Result<OwnedFd, Errno> {
+    pub fn open(self, dir: impl AsFd, relative: &Path, flags: OFlags, stay: Stay) -> Result<OwnedFd, Errno> {
         match self {
             Self::Kernel => by_kernel(dir, relative, flags, stay),
             Self::Steps => by_steps(dir, relative, flags, stay),
@@ -153,7 +147,7 @@ fn by_steps(dir: impl AsFd, relative: &Path, flags: OFlags, stay: Stay) -> Resul
 }
 
 /// The ID of the mount in which a file was opened, as in the mount table (proc(5), fdinfo).
-pub(crate) fn mount_id(fd: impl AsFd) -> io::Result<u64> {
+pub fn mount_id(fd: impl AsFd) -> io::Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
     text.lines()
         .find_map(|line| line.strip_prefix("mnt_id:"))

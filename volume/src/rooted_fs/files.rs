@@ -20,7 +20,7 @@ use crate::crash_points;
 
 /// What a written file survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Durability {
+pub enum Durability {
     /// A crash of the machine.
     Disk,
     /// A crash of this process.
@@ -28,7 +28,11 @@ pub(crate) enum Durability {
 }
 
 impl Resolver {
-    pub(crate) fn write_file(
+    /// Writes a file atomically. Its directory must exist. An existing file is replaced.
+    ///
+    /// # Errors
+    /// A directory has the name, or a system call fails. The old file is unchanged.
+    pub fn write_file(
         self,
         root: &Path,
         path: &Path,

@@ -16,14 +16,14 @@ use rustix::fs::{Dir, FileType, OFlags};
 mod dirs;
 mod files;
 mod open;
-pub(crate) mod race_points;
+pub mod race_points;
 mod remove;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use files::Durability;
-pub(crate) use open::{Resolver, Stay, mount_id};
+pub use files::Durability;
+pub use open::{Resolver, Stay, mount_id};
 
 /// An operation below the root failed.
 #[derive(Debug, thiserror::Error)]
@@ -202,7 +202,7 @@ pub fn kind_below(root: &Path, path: &Path) -> Result<Option<FileKind>, RootedFs
 }
 
 /// The next entry of a directory, in the order of the kernel, without `.` and `..`.
-pub(crate) fn next_entry(dir: &mut Dir) -> Option<rustix::io::Result<(OsString, FileType)>> {
+pub fn next_entry(dir: &mut Dir) -> Option<rustix::io::Result<(OsString, FileType)>> {
     loop {
         let entry = match dir.read()? {
             Ok(entry) => entry,

@@ -61,7 +61,7 @@ fn book() -> Option<&'static Mutex<CrashPlan>> {
 }
 
 /// Marks a step: `what` is the operation, `place` its path.
-pub(crate) fn reached(what: &str, place: impl AsRef<Path>) {
+pub fn reached(what: &str, place: impl AsRef<Path>) {
     let Some(book) = book() else { return };
     // Locked until the end: each run dies at one step.
     let mut book = book.lock();

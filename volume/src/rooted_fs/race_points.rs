@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// A race point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RacePoint {
+pub enum RacePoint {
     /// An entry was listed in its directory and is not opened yet.
     Seen,
     /// The entry was opened, and nothing was done with it yet.
@@ -15,15 +15,15 @@ pub(crate) enum RacePoint {
 }
 
 /// Marks that a race point is reached. `path` is relative to the root.
-#[cfg(not(test))]
+#[cfg(not(any(test, feature = "testing")))]
 #[inline]
-pub(crate) fn at(_: RacePoint, _: &Path) {}
+pub fn at(_: RacePoint, _: &Path) {}
 
-#[cfg(test)]
-pub(crate) use tests::{at, with};
+#[cfg(any(test, feature = "testing"))]
+pub use hooks::{at, with};
 
-#[cfg(test)]
-mod tests {
+#[cfg(any(test, feature = "testing"))]
+mod hooks {
     use std::cell::RefCell;
 
     use super::{Path, RacePoint};
@@ -35,7 +35,7 @@ mod tests {
     }
 
     /// Calls the hook for a race point.
-    pub(crate) fn at(moment: RacePoint, path: &Path) {
+    pub fn at(moment: RacePoint, path: &Path) {
         HOOK.with_borrow_mut(|hook| {
             if let Some(hook) = hook {
                 hook(moment, path);
@@ -44,7 +44,7 @@ mod tests {
     }
 
     /// Runs `walk` in this thread with a hook for its race points.
-    pub(crate) fn with<T>(hook: impl FnMut(RacePoint, &Path) + 'static, walk: impl FnOnce() -> T) -> T {
+    pub fn with<T>(hook: impl FnMut(RacePoint, &Path) + 'static, walk: impl FnOnce() -> T) -> T {
         HOOK.set(Some(Box::new(hook)));
         let outcome = walk();
         HOOK.set(None);
