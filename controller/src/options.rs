@@ -1,5 +1,6 @@
 //! The options of the controllers. Names and defaults are those of upstream's kube-controller-manager flags.
 
+use orlop_volume::host_path_roots::HostPathRoots;
 use orlop_volume::recycle::RecyclerOptions;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub struct Options {
     pub enable_dynamic_provisioning: bool,
     /// `--enable-hostpath-provisioner`: for tests on a single machine.
     pub enable_hostpath_provisioner: bool,
+    /// `--host-path-roots`: the directories of this machine in which volumes may be erased.
+    pub host_path_roots: HostPathRoots,
     /// `--pv-recycler-...-nfs`.
     pub recycler_nfs: RecyclerOptions,
     /// `--pv-recycler-...-hostpath`.
@@ -119,6 +122,7 @@ impl Default for Options {
             terminated_pod_gc_threshold: 12_500,
             enable_dynamic_provisioning: true,
             enable_hostpath_provisioner: false,
+            host_path_roots: HostPathRoots::default(),
             recycler_nfs: RecyclerOptions::nfs(),
             recycler_hostpath: RecyclerOptions::host_path(),
             namespace_sync_period: Duration::from_secs(300),

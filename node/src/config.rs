@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Taint;
 use orlop_csi::drivers::Endpoint;
+use orlop_volume::host_path_roots::HostPathRoots;
 
 use crate::eviction::Thresholds;
 
@@ -38,6 +39,8 @@ pub struct NodeConfig {
     pub runtime: RuntimeKind,
     /// `--hooks-dir`: programs that are run on pod events; for the runtime that runs no containers.
     pub hooks_dir: Option<PathBuf>,
+    /// `--host-path-roots`: where hostPath volumes may be emptied, and the group of local volumes changed.
+    pub host_path_roots: HostPathRoots,
     /// `--csi-endpoint`: CSI drivers in addition to those that register in the directory.
     pub csi_endpoints: Vec<Endpoint>,
     /// `--address` and `--port`: where container logs are served, with TLS unless the address is loopback; none to
@@ -72,6 +75,7 @@ impl NodeConfig {
             is_virtual: false,
             runtime: RuntimeKind::None,
             hooks_dir: None,
+            host_path_roots: HostPathRoots::default(),
             csi_endpoints: Vec::new(),
             log_address: None,
         }

@@ -8,6 +8,7 @@
 //! * [`resize`]: the stages and conditions of an expansion.
 //! * [`translate`]: in-tree volumes as CSI volumes. [`recycle`]: the pod that scrubs a volume.
 //! * [`storage_identity`]: whether two volumes share storage.
+//! * [`host_path_roots`]: where files of this machine may be erased.
 //! * [`rooted_fs`]: file system operations that never leave a directory. [`crash_points`]: fault injection.
 
 pub mod affinity;
@@ -16,6 +17,7 @@ pub mod class;
 pub mod crash_points;
 pub mod csi;
 pub mod fit;
+pub mod host_path_roots;
 pub mod modes;
 pub mod object;
 pub mod recycle;

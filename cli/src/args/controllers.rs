@@ -31,6 +31,10 @@ pub struct LoopArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
     pub enable_hostpath_provisioner: bool,
+    /// Directory of this machine, in which orlop may erase hostPath volumes (reclaim policies Delete and Recycle) and change
+    /// the group of local volumes (fsGroup); can be repeated [default: none]
+    #[arg(long, value_name = "DIR", value_parser = values::host_path_root)]
+    pub host_path_roots: Vec<orlop_volume::host_path_roots::HostPathRoots>,
     /// File with the template of the pod that scrubs NFS volumes
     #[arg(long, value_name = "FILE")]
     pub pv_recycler_pod_template_filepath_nfs: Option<PathBuf>,

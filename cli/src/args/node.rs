@@ -127,6 +127,10 @@ pub(crate) struct AgentArgs {
     /// repeated
     #[arg(long, value_name = "NAME=ENDPOINT", value_parser = values::csi_endpoint)]
     pub(crate) csi_endpoint: Vec<Endpoint>,
+    /// Directory of this machine, in which the agent may empty hostPath volumes (reclaim policy Recycle) and change the group
+    /// of local volumes (fsGroup); can be repeated [default: none]
+    #[arg(long, value_name = "DIR", value_parser = values::host_path_root)]
+    pub(crate) host_path_roots: Vec<orlop_volume::host_path_roots::HostPathRoots>,
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
 }

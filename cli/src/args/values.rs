@@ -11,6 +11,7 @@ use orlop_apimachinery::quantity::Quantity;
 use orlop_apimachinery::{duration, names};
 use orlop_csi::drivers::Endpoint;
 use orlop_csi::socket;
+use orlop_volume::host_path_roots::HostPathRoots;
 
 /// Parses a duration in the format of Go: `15s`, `1h30m`, `250ms`, `0`.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -73,6 +74,11 @@ pub fn csi_endpoint(text: &str) -> Result<Endpoint, String> {
     }
     socket::path_of(endpoint).map_err(|error| error.to_string())?;
     Ok(Endpoint { name: name.to_owned(), endpoint: endpoint.to_owned() })
+}
+
+/// Parses a directory in which files may be erased.
+pub fn host_path_root(text: &str) -> Result<HostPathRoots, String> {
+    HostPathRoots::new([text.into()])
 }
 
 /// Parses a label: `key=value`.

@@ -262,11 +262,13 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
         }
         Command::Node(args) => match args.command {
             None => {
-                let AgentArgs { process, remote: server, name, csi_endpoint, machine: args } = args.agent;
+                let AgentArgs { process, remote: server, name, csi_endpoint, host_path_roots, machine: args } =
+                    args.agent;
                 // clap ensures that there is one.
                 let server = remote(server, caller)?;
                 let is_here = remote::is_here(&server);
                 let config = nodes::machine(name.unwrap_or_default(), args, csi_endpoint, is_here)?;
+                let config = NodeConfig { host_path_roots: host_path_roots.into_iter().collect(), ..config };
                 run(process, Role::Node(server, Box::new(config)))
             }
             Some(NodeCommand::Drain(mut args)) => {

@@ -51,7 +51,9 @@ pub(super) fn served(
                     .map_err(|error| wrong(&format!("--data-dir {}: {error}", dir.display())))?;
                 args.machine.root_dir = Some(dir.join("node"));
             }
-            Some(Box::new(machine(name, args.machine, loops.csi_endpoint.clone(), true)?))
+            let config = machine(name, args.machine, loops.csi_endpoint.clone(), true)?;
+            let host_path_roots = loops.host_path_roots.iter().cloned().collect();
+            Some(Box::new(NodeConfig { host_path_roots, ..config }))
         }
     };
     Ok(Nodes { machine, virtual_nodes: args.virtual_nodes })

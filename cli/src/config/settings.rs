@@ -65,6 +65,7 @@ pub fn controllers(args: &LoopArgs, root_ca: Option<String>) -> Options {
         disable_attach_detach_reconcile_sync: args.disable_attach_detach_reconcile_sync,
         attach_detach_reconcile_sync_period: args.attach_detach_reconcile_sync_period,
         enable_hostpath_provisioner: args.enable_hostpath_provisioner,
+        host_path_roots: args.host_path_roots.iter().cloned().collect(),
         recycler_nfs: RecyclerOptions {
             pod_template_filepath: args.pv_recycler_pod_template_filepath_nfs.clone(),
             minimum_timeout: seconds(args.pv_recycler_minimum_timeout_nfs),

@@ -52,8 +52,9 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 
 /// The built-in plugins: hostPath and NFS.
 pub(super) fn standard_plugins(options: &Options) -> Result<Plugins, RecipeError> {
+    let recipe = PodRecipe::new(&options.recycler_hostpath)?;
     let host_path =
-        HostPath::new(PodRecipe::new(&options.recycler_hostpath)?, options.enable_hostpath_provisioner);
+        HostPath::new(recipe, options.enable_hostpath_provisioner, options.host_path_roots.clone());
     let nfs = Nfs::new(PodRecipe::new(&options.recycler_nfs)?);
     Ok(Plugins::new(vec![Arc::new(host_path), Arc::new(nfs)]))
 }

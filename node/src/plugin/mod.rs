@@ -151,6 +151,13 @@ pub trait Plugin: Send + Sync {
     /// The path of the pod's volume, which is bound into its containers.
     fn path(&self, host: &Host, place: &Place) -> PathBuf;
 
+    /// The directory of this machine, outside of the agent's, whose files the volume consists of. The agent changes their owner only
+    /// where the operator allows it ([`HostPathRoots`](orlop_volume::host_path_roots::HostPathRoots)).
+    async fn machine_dir(&self, host: &Host, spec: &VolumeSpec) -> Result<Option<PathBuf>, PluginError> {
+        let _ = (host, spec);
+        Ok(None)
+    }
+
     /// Mounts the volume once for the node. Called only with [`VolumeCapabilities::device`], after the volume is attached.
     async fn mount_device(&self, host: &Host, spec: &VolumeSpec) -> Result<(), PluginError> {
         let _ = (host, spec);

@@ -1,5 +1,4 @@
-//! Recycler pods, which empty a volume ([`crate::scrub`]), on a node without a container runtime: the agent
-//! deletes the files itself and reports the result as that of the container. [`run`] returns only when the last
+//! Recycler pods, which empty a volume ([`crate::scrub`]): the agent deletes the files itself, with any runtime, and reports the result as that of the container. [`run`] returns only when the last
 //! file is processed: the volume must not change hands while the agent deletes (I8).
 
 use std::sync::Arc;
@@ -14,14 +13,14 @@ use tokio_util::sync::CancellationToken;
 use super::active_deadline;
 use super::context::WorkerContext;
 use super::facts::{PodFailure, seconds};
-use crate::config::RuntimeKind;
 use crate::runtime::{PodPath, PodState};
 use crate::scrub;
 use crate::volume::PodKey;
 
 /// Whether the agent itself does the work of this pod.
-pub(super) fn is_ours(shared: &WorkerContext, pod: &Pod) -> bool {
-    shared.host.config.runtime == RuntimeKind::None && scrub::is_recycler(pod)
+pub(super) fn is_ours(pod: &Pod) -> bool {
+    // Also with a runtime: a container would erase whatever is mounted below the volume.
+    scrub::is_recycler(pod)
 }
 
 /// Empties the volume. `begun` is when the pod arrived on the node. `cancel` stops the deletion; what is already
@@ -74,7 +73,9 @@ async fn empty(
     let dir = dir.ok_or_else(|| failed("the pod has no volume".to_owned()))?;
     let left = active_deadline::left(pod, begun, host.clock.now());
     let key = PodKey::of(pod);
-    let scrubbing = scrub::run(&host.client, &host.mounts, host.paths.root(), &key, &dir, cancel.clone());
+    let roots = &host.config.host_path_roots;
+    let root = host.paths.root();
+    let scrubbing = scrub::run(&host.client, &host.mounts, root, roots, &key, &dir, cancel.clone());
     tokio::pin!(scrubbing);
     let (outcome, is_late) = tokio::select! {
         outcome = &mut scrubbing => (outcome, false),

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::mount::{MountError, MountPoint, Mounts};
 use crate::objects::Objects;
 use crate::volume::PodKey;
+use orlop_volume::host_path_roots::HostPathRoots;
 use orlop_volume::rooted_fs::{self, Resolver, RootedFsError, Stay};
 
 mod preconditions;
@@ -174,8 +175,14 @@ impl Recycler {
     }
 
     /// Checks that a directory is that of the volume, as far as paths and the mount table can show. `agent` is the
-    /// agent's own directory. Pure.
-    fn check(&self, dir: &Path, agent: &Path, points: &[MountPoint]) -> Result<(), String> {
+    /// agent's own directory, `roots` the directories in which hostPath volumes may be emptied. Pure.
+    fn check(
+        &self,
+        dir: &Path,
+        agent: &Path,
+        roots: &HostPathRoots,
+        points: &[MountPoint],
+    ) -> Result<(), String> {
         if !is_plain(dir) {
             return Err("it is no absolute path of plain names".to_owned());
         }
@@ -183,6 +190,11 @@ impl Recycler {
             ScrubTarget::HostPath(path) => {
                 if dir != path {
                     return Err(format!("the volume is {}", path.display()));
+                }
+                if roots.containing(dir).is_none() {
+                    return Err(
+                        "it is not in a directory that --host-path-roots of the node agent allows".to_owned()
+                    );
                 }
                 if dir.starts_with(agent) || agent.starts_with(dir) {
                     return Err("the agent's own directory is in it, or it is in that".to_owned());
@@ -228,12 +240,13 @@ pub fn scrub(
     recycler: &Recycler,
     dir: &Path,
     agent: &Path,
+    roots: &HostPathRoots,
     points: &[MountPoint],
     cancel: &CancellationToken,
 ) -> Result<Scrubbed, ScrubError> {
     let volume = || recycler.volume.clone();
     let place = |why: String| ScrubError::Place { dir: dir.to_owned(), volume: volume(), why };
-    recycler.check(dir, agent, points).map_err(place)?;
+    recycler.check(dir, agent, roots, points).map_err(place)?;
     // No component may be a link, because its target is not what the volume names.
     let opened = rooted_fs::open_dir_below(Path::new("/"), dir).map_err(|error| place(error.to_string()))?;
     let failed = |source: RootedFsError| ScrubError::Delete { volume: volume(), source };
@@ -263,6 +276,7 @@ pub async fn run(
     client: &Client,
     mounts: &Mounts,
     agent: &Path,
+    roots: &HostPathRoots,
     pod: &PodKey,
     dir: &Path,
     cancel: CancellationToken,
@@ -270,10 +284,11 @@ pub async fn run(
     let recycler = read(client, pod).await?;
     let points = mounts.points()?;
     let (volume, agent, dir) = (recycler.volume.clone(), agent.to_owned(), dir.to_owned());
+    let roots = roots.clone();
     let (done, outcome) = tokio::sync::oneshot::channel();
     let work = move || {
         // The receiver may be gone.
-        let _ = done.send(scrub(&recycler, &dir, &agent, &points, &cancel));
+        let _ = done.send(scrub(&recycler, &dir, &agent, &roots, &points, &cancel));
     };
     // A server that does not respond blocks only this thread.
     if std::thread::Builder::new().name("scrub".to_owned()).spawn(work).is_err() {

@@ -194,7 +194,7 @@ fn directory_must_be_that_of_the_volume() {
         (&six, dir, vec![point(dir, "nfs4", "[fd00::1]:/")], None),
         (&six, "/agent/../x", vec![], Some("plain names")),
     ] {
-        let got = recycler.check(Path::new(dir), Path::new("/agent"), &points);
+        let got = recycler.check(Path::new(dir), Path::new("/agent"), &roots(), &points);
         match want {
             None => assert_eq!(got, Ok(()), "{dir} {points:?}"),
             Some(part) => {
@@ -204,9 +204,13 @@ fn directory_must_be_that_of_the_volume() {
         }
     }
     for agent in ["/data/pv", "/data/pv/agent", "/data"] {
-        let why = host.check(Path::new("/data/pv"), Path::new(agent), &[]).unwrap_err();
+        let why = host.check(Path::new("/data/pv"), Path::new(agent), &roots(), &[]).unwrap_err();
         assert!(why.contains("agent's own directory"), "{agent}: {why}");
     }
+}
+
+fn roots() -> HostPathRoots {
+    HostPathRoots::new(["/data".into(), "/agent".into()]).unwrap()
 }
 
 struct Fixture {
@@ -242,7 +246,12 @@ impl Fixture {
     }
 
     fn scrub(&self, points: &[MountPoint]) -> Result<Scrubbed, ScrubError> {
-        scrub(&self.recycler(), &self.data, &self.agent, points, &CancellationToken::new())
+        let cancel = CancellationToken::new();
+        scrub(&self.recycler(), &self.data, &self.agent, &self.roots(), points, &cancel)
+    }
+
+    fn roots(&self) -> HostPathRoots {
+        HostPathRoots::new([self.data.parent().unwrap().to_owned()]).unwrap()
     }
 
     fn left(&self) -> usize {
@@ -280,11 +289,23 @@ fn missing_or_replaced_directory_is_not_touched() {
 }
 
 #[test]
+fn directory_outside_the_allowed_roots_is_not_touched() {
+    let room = Fixture::new();
+    for roots in [HostPathRoots::default(), HostPathRoots::new([room.data.join("a")]).unwrap()] {
+        let cancel = CancellationToken::new();
+        let outcome = scrub(&room.recycler(), &room.data, &room.agent, &roots, &[], &cancel);
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("--host-path-roots") && error.contains("nothing was deleted"), "{error}");
+        assert_eq!(room.left(), 4);
+    }
+}
+
+#[test]
 fn cancelled_scrub_deletes_nothing() {
     let room = Fixture::new();
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let outcome = scrub(&room.recycler(), &room.data, &room.agent, &[], &cancel);
+    let outcome = scrub(&room.recycler(), &room.data, &room.agent, &room.roots(), &[], &cancel);
     assert!(matches!(outcome, Err(ScrubError::Cancelled { .. })), "{outcome:?}");
     assert_eq!(room.left(), 4);
 }
@@ -337,7 +358,10 @@ async fn pod_and_volume_are_checked_before_the_deletion() {
     let run = |key: PodKey| {
         let (client, mounts, room) = (&client, &mounts, &room);
         async move {
-            let done = run(client, mounts, &room.agent, &key, &room.data, CancellationToken::new()).await;
+            let done = {
+                let cancel = CancellationToken::new();
+                run(client, mounts, &room.agent, &room.roots(), &key, &room.data, cancel).await
+            };
             done.map(|done| done.entries).map_err(|error| error.to_string())
         }
     };

@@ -156,6 +156,15 @@ impl Manager {
                 return Ok(());
             }
         }
+        if let Some(dir) = wanted.plugin.machine_dir(&self.host, spec).await?
+            && self.host.config.host_path_roots.containing(&dir).is_none()
+        {
+            return Err(PluginError::plain(format!(
+                "the group of {} is not set to fsGroup {group}: it is not in a directory that --host-path-roots of the \
+                 node agent allows",
+                dir.display()
+            )));
+        }
         let files = Arc::new(AtomicU64::new(0));
         let path = wanted.plugin.path(&self.host, &wanted.place);
         let shown = path.display().to_string();

@@ -1,5 +1,5 @@
-//! The hostPath plugin, for single-node clusters and tests: recycles volumes with a pod, deletes only below /tmp,
-//! and provisions only if a flag allows it.
+//! The hostPath plugin, for single-node clusters and tests: recycles volumes with a pod, deletes only in directories that the
+//! operator allows, and provisions only if a flag allows it.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -7,30 +7,35 @@ use std::path::{Component, Path, PathBuf};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{HostPathVolumeSource, PersistentVolume, PersistentVolumeSpec};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
-use rustix::io::Errno;
 
 use super::plugin::{DeleteError, Deleter, Order, Provisioner, Recycler, VolumePlugin};
 use super::recycle::PodRunner;
 use orlop_client::names;
+use orlop_volume::host_path_roots::HostPathRoots;
 use orlop_volume::object::{VolumeMode, name};
 use orlop_volume::recycle::PodRecipe;
+use orlop_volume::rooted_fs::{self, RootedFsError};
 
-/// The only directory below which the plugin deletes or creates.
-const ROOT: &str = "/tmp";
-/// The parent of provisioned directories, below [`ROOT`].
+/// The only directory in which upstream's plugin deletes.
+const TMP: &str = "/tmp";
+/// The parent of provisioned directories, in [`TMP`].
 const MADE: &str = "/tmp/hostpath_pv";
+/// The mode of provisioned directories and of their parent.
+const MODE: u32 = 0o750;
 
 /// The plugin for hostPath volumes.
 pub struct HostPath {
     recipe: PodRecipe,
     may_provision: bool,
+    roots: HostPathRoots,
 }
 
 impl HostPath {
-    /// Creates the plugin. `may_provision`: whether the flag for provisioning is on.
-    pub fn new(recipe: PodRecipe, may_provision: bool) -> Self {
-        Self { recipe, may_provision }
+    /// Creates the plugin. `may_provision`: whether the flag for provisioning is on. The plugin deletes below `roots`, and what it
+    /// has provisioned.
+    pub fn new(recipe: PodRecipe, may_provision: bool, roots: HostPathRoots) -> Self {
+        let roots = if may_provision { roots.with(PathBuf::from(MADE)) } else { roots };
+        Self { recipe, may_provision, roots }
     }
 }
 
@@ -90,8 +95,8 @@ impl Deleter for HostPath {
                     message: "spec does not reference a HostPath volume type".to_owned(),
                 });
             };
-            let path = path.to_owned();
-            match tokio::task::spawn_blocking(move || delete_below_tmp(&path)).await {
+            let (path, roots) = (path.to_owned(), self.roots.clone());
+            match tokio::task::spawn_blocking(move || delete(&path, &roots)).await {
                 Ok(result) => result.map_err(DeleteError::Failed),
                 Err(error) => Err(DeleteError::Failed(format!("deleting was interrupted: {error}"))),
             }
@@ -100,85 +105,35 @@ impl Deleter for HostPath {
     }
 }
 
-/// The path components of `path` below [`ROOT`], or `None` if it is not below /tmp, is /tmp itself, or contains
-/// `..`.
-fn names_below_root(path: &str) -> Option<Vec<String>> {
-    let below = Path::new(path).strip_prefix(ROOT).ok()?;
-    let mut names = Vec::new();
-    for component in below.components() {
-        match component {
-            Component::Normal(name) => names.push(name.to_str()?.to_owned()),
-            Component::CurDir => {}
-            Component::Prefix(_) | Component::RootDir | Component::ParentDir => return None,
-        }
+/// Deletes the directory of a volume recursively. Symbolic links are not followed, neither in the path nor inside; a link is
+/// removed and its target stays. A mount on the path or below it stops the deletion, also a bind mount: what is mounted is not
+/// part of the volume. A missing path counts as deleted. The depth is unlimited, and a deletion that failed or was interrupted
+/// is continued by the next one.
+fn delete(path: &str, roots: &HostPathRoots) -> Result<(), String> {
+    let target = Path::new(path);
+    let failed = |error: RootedFsError| format!("cannot delete {path}: {error}");
+    if let Some(root) = roots.containing(target) {
+        return rooted_fs::remove_content_below(root, target).map_err(failed);
     }
-    (!names.is_empty()).then_some(names)
+    if !is_below_tmp(target) {
+        return Err(format!("host_path deleter only supports {TMP}/.+ but received provided {path}"));
+    }
+    match rooted_fs::kind_below(Path::new(TMP), target) {
+        Ok(None) => Ok(()),
+        Err(error) if error.is_missing() => Ok(()),
+        Ok(Some(_)) => Err(format!(
+            "cannot delete {path}: it is not in a directory that --host-path-roots allows; delete it yourself, or start the \
+             controllers with --host-path-roots={TMP}"
+        )),
+        Err(error) => Err(failed(error)),
+    }
 }
 
-/// Deletes `path`, which must be below /tmp, recursively. Symbolic links are not followed, neither in the path
-/// nor inside; a link is removed and its target stays. A mount point stops the deletion: the mounted file system
-/// is not part of the volume. A missing path counts as deleted.
-fn delete_below_tmp(path: &str) -> Result<(), String> {
-    let refused = || format!("host_path deleter only supports /tmp/.+ but received provided {path}");
-    let mut names = names_below_root(path).ok_or_else(refused)?;
-    let last = names.pop().ok_or_else(refused)?;
-    let told = |error: Errno| format!("cannot delete {path}: {error}");
-    let mut at = rustix::fs::open(ROOT, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(told)?;
-    for name in &names {
-        at = match openat(&at, name, DIRECTORY, Mode::empty()) {
-            Ok(next) => next,
-            Err(Errno::NOENT) => return Ok(()),
-            Err(Errno::LOOP | Errno::NOTDIR) => {
-                return Err(format!("cannot delete {path}: {name} on the way is no directory"));
-            }
-            Err(error) => return Err(told(error)),
-        };
-    }
-    let device = fstat(&at).map_err(told)?.st_dev;
-    remove(&at, &last, device).map_err(told)
-}
-
-/// Flags for opening directories: never through a symbolic link.
-const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-/// Removes `name` in the directory `at`, recursively for directories.
-fn remove(at: &impl std::os::fd::AsFd, name: &str, device: u64) -> Result<(), Errno> {
-    let stat = match statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => stat,
-        Err(Errno::NOENT) => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        return gone_is_fine(unlinkat(at, name, AtFlags::empty()));
-    }
-    if stat.st_dev != device {
-        return Err(Errno::BUSY);
-    }
-    let directory = match openat(at, name, DIRECTORY, Mode::empty()) {
-        Ok(directory) => directory,
-        Err(Errno::NOENT) => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let mut children = Vec::new();
-    for entry in Dir::read_from(&directory)? {
-        let entry = entry?;
-        // File names are bytes; one that is not UTF-8 stops the deletion.
-        let child = entry.file_name().to_str().map_err(|_| Errno::ILSEQ)?.to_owned();
-        if child != "." && child != ".." {
-            children.push(child);
-        }
-    }
-    for child in children {
-        remove(&directory, &child, device)?;
-    }
-    gone_is_fine(unlinkat(at, name, AtFlags::REMOVEDIR))
-}
-
-fn gone_is_fine(result: Result<(), Errno>) -> Result<(), Errno> {
-    match result {
-        Err(Errno::NOENT) => Ok(()),
-        other => other,
-    }
+/// Whether the path is in /tmp. Upstream's deleter accepts only such paths.
+fn is_below_tmp(path: &Path) -> bool {
+    let Ok(below) = path.strip_prefix(TMP) else { return false };
+    below.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        && below.components().any(|part| matches!(part, Component::Normal(_)))
 }
 
 // === making ===
@@ -200,7 +155,8 @@ impl Provisioner for HostPath {
             }
             let path = PathBuf::from(MADE).join(uuid::Uuid::new_v4().to_string());
             let made = path.clone();
-            let result = tokio::task::spawn_blocking(move || std::fs::create_dir_all(&made)).await;
+            let make = move || rooted_fs::make_dir_below(Path::new(TMP), &made, MODE);
+            let result = tokio::task::spawn_blocking(make).await;
             match result {
                 Ok(Ok(())) => Ok(described(order, &path)),
                 Ok(Err(error)) => Err(format!("mkdir {}: {error}", path.display())),

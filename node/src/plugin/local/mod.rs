@@ -150,6 +150,16 @@ impl Plugin for LocalPlugin {
         }
     }
 
+    async fn machine_dir(&self, host: &Host, spec: &VolumeSpec) -> Result<Option<PathBuf>, PluginError> {
+        let local = Local::of(spec)?;
+        let queue = lane_of(host, local.name);
+        match local.kind(host, &queue).await? {
+            // A link may lead anywhere.
+            PathKind::Dir => Ok(Some(std::fs::canonicalize(&local.path).unwrap_or(local.path))),
+            PathKind::Device | PathKind::Image | PathKind::Virtual => Ok(None),
+        }
+    }
+
     async fn mount_device(&self, host: &Host, spec: &VolumeSpec) -> Result<(), PluginError> {
         let local = Local::of(spec)?;
         let queue = lane_of(host, local.name);
