@@ -63,6 +63,7 @@ impl RecycleSetup {
         let machine = [
             format!("--root-dir={}", base.join("node").display()),
             format!("--runtime={runtime}"),
+            format!("--host-path-roots={}", base.display()),
             "--port=0".to_owned(),
             // The disk of a test machine may be nearly full.
             "--eviction-hard=".to_owned(),

@@ -1,4 +1,5 @@
-//! Recycler pods, which empty a volume ([`crate::scrub`]): the agent deletes the files itself, with any runtime, and reports the result as that of the container. [`run`] returns only when the last
+//! Recycler pods, which empty a volume ([`crate::scrub`]), without a container runtime or for a directory of this machine: the
+//! agent deletes the files itself, and reports the result as that of the container. [`run`] returns only when the last
 //! file is processed: the volume must not change hands while the agent deletes (I8).
 
 use std::sync::Arc;
@@ -13,14 +14,19 @@ use tokio_util::sync::CancellationToken;
 use super::active_deadline;
 use super::context::WorkerContext;
 use super::facts::{PodFailure, seconds};
+use crate::config::RuntimeKind;
 use crate::runtime::{PodPath, PodState};
 use crate::scrub;
 use crate::volume::PodKey;
 
 /// Whether the agent itself does the work of this pod.
-pub(super) fn is_ours(pod: &Pod) -> bool {
-    // Also with a runtime: a container would erase whatever is mounted below the volume.
-    scrub::is_recycler(pod)
+pub(super) fn is_ours(shared: &WorkerContext, pod: &Pod) -> bool {
+    // A directory of this machine also with a runtime: a container would erase what is mounted below it, and any directory.
+    let is_host_path = |pod: &Pod| {
+        let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        volumes.iter().any(|volume| volume.host_path.is_some())
+    };
+    scrub::is_recycler(pod) && (shared.host.config.runtime == RuntimeKind::None || is_host_path(pod))
 }
 
 /// Empties the volume. `begun` is when the pod arrived on the node. `cancel` stops the deletion; what is already

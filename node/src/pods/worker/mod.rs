@@ -193,7 +193,7 @@ impl Worker {
                 Ok(ready) => ready,
                 Err(end) => return end,
             };
-            if recycler::is_ours(&pod) {
+            if recycler::is_ours(&self.shared, &pod) {
                 return Box::pin(self.scrub(&pod, paths)).await;
             }
             if let Err(end) = Box::pin(self.start(&pod, paths)).await {
