@@ -5,8 +5,8 @@
 //! forgery, a foreign page posts without reading the response: browsers name the page's site in `Origin`. Tools such as kubectl
 //! send no `Origin` and the real `Host`.
 
-use http::Request;
 use http::header::{HOST, ORIGIN};
+use http::{HeaderValue, Method, Request};
 use orlop_api::status::ApiError;
 
 /// Names that always resolve to this machine.
@@ -34,6 +34,7 @@ pub fn check_host<B>(request: &Request<B>) -> Result<(), ApiError> {
 /// # Errors
 /// `Origin` differs from the host of the request.
 pub fn check_origin<B>(request: &Request<B>) -> Result<(), ApiError> {
+    check_site(request)?;
     let Some(origin) = request.headers().get(ORIGIN) else { return Ok(()) };
     let own = origin.to_str().ok().and_then(|origin| {
         let (scheme, origin) = origin.split_once("://")?;
@@ -47,6 +48,25 @@ pub fn check_origin<B>(request: &Request<B>) -> Result<(), ApiError> {
             String::from_utf8_lossy(origin.as_bytes())
         ))
     })
+}
+
+/// Rejects a request of a page with another origin that has no `Origin`, such as that of an image: browsers say so by Fetch
+/// Metadata. A link to the page of this server may be anywhere.
+fn check_site<B>(request: &Request<B>) -> Result<(), ApiError> {
+    let header = |name: &str| request.headers().get(name).map(HeaderValue::as_bytes);
+    let is_own = matches!(header("sec-fetch-site"), None | Some(b"same-origin" | b"none"));
+    let path = request.uri().path();
+    let is_link = request.method() == Method::GET
+        && header("sec-fetch-mode") == Some(b"navigate")
+        && header("sec-fetch-dest") == Some(b"document")
+        && (path == "/" || path == "/docs" || path == "/ui" || path.starts_with("/ui/"));
+    if is_own || is_link {
+        return Ok(());
+    }
+    Err(ApiError::forbidden_path(
+        "forbidden: the page of another site made this request (Sec-Fetch-Site), and this server takes requests of its own \
+         page alone",
+    ))
 }
 
 /// The host of the request: `:authority` in HTTP/2, `Host` in HTTP/1.1.
@@ -135,6 +155,29 @@ mod tests {
             let mut headers = vec![("host", "localhost:8080")];
             headers.extend(origin.map(|origin| ("origin", origin)));
             assert_eq!(check_origin(&request("/api", &headers)).is_ok(), want, "{origin:?}");
+        }
+    }
+
+    #[test]
+    fn requests_of_other_sites_are_rejected() {
+        let link = [("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        for (path, site, more, want) in [
+            ("/api", None, &[][..], true),
+            ("/api", Some("same-origin"), &[], true),
+            ("/api", Some("none"), &link, true),
+            ("/api", Some("cross-site"), &[], false),
+            ("/api", Some("same-site"), &[], false),
+            ("/api", Some("cross-site"), &link, false),
+            ("/api", Some("unheard-of"), &[], false),
+            ("/", Some("cross-site"), &link, true),
+            ("/ui/", Some("cross-site"), &link, true),
+            ("/ui/", Some("cross-site"), &link[..1], false),
+            ("/uix", Some("cross-site"), &link, false),
+        ] {
+            let mut headers = vec![("host", "localhost:8080")];
+            headers.extend(site.map(|site| ("sec-fetch-site", site)));
+            headers.extend(more);
+            assert_eq!(check_origin(&request(path, &headers)).is_ok(), want, "{path} {site:?}");
         }
     }
 

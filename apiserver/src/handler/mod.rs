@@ -42,6 +42,8 @@ use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 use plan::{Verb, plan};
 
+/// The policy of responses that are no pages.
+const NO_CONTENT_POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const AUDIT_ID_MAX: usize = 64;
 
@@ -64,6 +66,9 @@ pub(crate) async fn frame(
         answer::text(500, "This request caused apiserver to panic. Look in the logs for details.\n")
     });
     let headers = response.headers_mut();
+    // Content of clients must not run as a page of this server.
+    headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(NO_CONTENT_POLICY));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     if let Some(audit) = audit {
         headers.insert(AUDIT_ID, audit);

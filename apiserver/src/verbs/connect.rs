@@ -68,12 +68,38 @@ async fn log(request: &Request) -> Result<Response, ApiError> {
         let address = address_of(&found)?;
         return Err(ApiError::plain_internal(format!("Get \"https://{address}{path}\": {NO_WAY}")));
     };
-    let agent = Agent::new(address, port_of(&found), found.annotation(LOG_KEY));
+    let agent = Agent::new(address, port_of(&found), found.annotation(LOG_KEY))
+        .and_then(|agent| check_address(address, &found, &own_boot_id()).map(|()| agent));
     let agent = agent
         .map_err(|why| ApiError::plain_internal(format!("annotation {LOG_ADDRESS} of node {node}: {why}")))?;
     let token = request.server.kubelet_tokens.issue(node, request.now());
     let path = format!("{path}{}", log_query(&request.query));
     agent.get(&path, &token, request.server.closing.clone()).await
+}
+
+/// Whether a node's agent may have this address: one of those in the status of the Node, or a loopback address if the node is
+/// this machine. Otherwise whoever may write Nodes could make this server connect to any local service.
+///
+/// # Errors
+/// The reason.
+fn check_address(address: &str, node: &Object, own_boot_id: &str) -> Result<(), String> {
+    let addresses = node.at(&["status", "addresses"]).and_then(Value::as_array);
+    if addresses.into_iter().flatten().any(|one| one["address"] == address) && is_somewhere_else(address) {
+        return Ok(());
+    }
+    if !address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()) {
+        return Err(format!("{address} is not an address in the status of the Node"));
+    }
+    match node.str_at(&["status", "nodeInfo", "bootID"]) {
+        boot_id if !boot_id.is_empty() && boot_id == own_boot_id => Ok(()),
+        _ => Err(format!("{address} is this machine, and the node is another one")),
+    }
+}
+
+/// The identifier of the current boot of this machine, as agents publish it in `status.nodeInfo.bootID`.
+fn own_boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
 }
 
 /// The query of the request to the agent, in upstream's form.
@@ -295,6 +321,29 @@ mod tests {
             assert_eq!(shown.join("; "), want, "{query}");
         }
         assert_eq!(log_options(&Query::parse(Some("tailLines=x"))).unwrap_err().code, 400);
+    }
+
+    #[test]
+    fn agent_has_an_address_of_its_node() {
+        let node = |boot_id: &str| {
+            Object::from_value(json!({"metadata": {"name": "n"}, "status": {
+                "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "n"},
+                    {"type": "ExternalIP", "address": "169.254.169.254"}],
+                "nodeInfo": {"bootID": boot_id}}}))
+        };
+        for (address, boot_id, allowed) in [
+            ("10.0.0.1", "b", true),
+            ("10.0.0.2", "b", false),
+            ("169.254.169.254", "b", false),
+            ("127.0.0.1", "own", true),
+            ("::1", "own", true),
+            ("127.0.0.1", "b", false),
+            ("127.0.0.1", "", false),
+            ("n", "own", false),
+        ] {
+            assert_eq!(check_address(address, &node(boot_id), "own").is_ok(), allowed, "{address} {boot_id}");
+        }
+        assert!(check_address("127.0.0.1", &node(""), "").is_err(), "unknown");
     }
 
     #[test]

@@ -78,11 +78,10 @@ impl Agent {
             };
             return Err(refusal(code, text, &url));
         }
-        let content_type = answer.headers().get(header::CONTENT_TYPE).cloned();
         let stream = answer.into_body().into_data_stream().take_until(closing.cancelled_owned());
         let mut response = Response::new(Body::from_stream(stream));
-        let content_type = content_type.unwrap_or(HeaderValue::from_static("text/plain"));
-        response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        // Whatever the agent says: a log must not run as a page of this server.
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
         Ok(response)
     }
 

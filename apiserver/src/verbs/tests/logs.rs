@@ -13,9 +13,24 @@ const LOG: &str = "/api/v1/namespaces/default/pods/p/log";
 /// A pod with one container on a node that publishes this agent address.
 async fn rig(address: &str, port: u16) -> Rig {
     let rig = Rig::new().await;
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let info = [
+        "architecture",
+        "containerRuntimeVersion",
+        "kernelVersion",
+        "kubeProxyVersion",
+        "kubeletVersion",
+        "machineID",
+        "operatingSystem",
+        "osImage",
+        "systemUUID",
+    ];
+    let mut info: Value = info.iter().map(|name| ((*name).to_owned(), json!(""))).collect();
+    info["bootID"] = boot_id.trim().into();
     let node = json!({
         "metadata": {"name": "n", "annotations": {"orlop.dev/log-address": address}},
-        "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}},
+        "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}, "nodeInfo": info,
+            "addresses": [{"type": "InternalIP", "address": address}]},
     });
     rig.post("/api/v1/nodes", node).await.expect(201);
     let spec = json!({"nodeName": "n", "containers": [{"name": "c", "image": "i"}]});
