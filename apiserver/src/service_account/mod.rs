@@ -87,6 +87,19 @@ impl Accounts {
         claims::calls_itself(token, &self.issuer).then(|| self.believe(token, audiences))
     }
 
+    /// Whether the account of a user, and the pod that its token was bound to, still exist. True for all other users.
+    pub(crate) fn is_alive(&self, user: &UserInfo) -> bool {
+        let Some((namespace, name)) = account_name(user) else { return true };
+        let (head, now) = (self.store.head(), (self.clock)());
+        let is_there = |plural: &str, name: &str, uid: &str| {
+            let object = ObjectRef { name: name.to_owned(), uid: uid.to_owned() };
+            still_there(&head, plural, namespace, &object, now).is_ok()
+        };
+        let extra = |name: &str| user.extra.get(&format!("{EXTRA}{name}")).and_then(|values| values.first());
+        is_there("serviceaccounts", name, &user.uid)
+            && extra("pod-name").zip(extra("pod-uid")).is_none_or(|(name, uid)| is_there("pods", name, uid))
+    }
+
     fn believe(&self, token: &str, audiences: &[String]) -> Result<(UserInfo, Vec<String>), TokenError> {
         let claims = claims::verify(&self.key, token)?;
         let own = [self.issuer.clone()];
@@ -110,6 +123,14 @@ impl Accounts {
         }
         Ok((user(&claims), audiences))
     }
+}
+
+/// The namespace and the name of the service account of a user; `None` for a user of other credentials with such a name.
+pub(crate) fn account_name(user: &UserInfo) -> Option<(&str, &str)> {
+    if user.uid.is_empty() {
+        return None;
+    }
+    user.username.strip_prefix("system:serviceaccount:")?.split_once(':')
 }
 
 /// Checks that an object exists with the same UID.

@@ -290,3 +290,36 @@ async fn reviews_and_token_requests_accept_protobuf() {
         assert!(answer.bytes.windows(wanted.len()).any(|part| part == wanted.as_bytes()), "{kind}");
     }
 }
+
+/// A watch outlives neither its account nor the pod that its token is bound to.
+#[tokio::test(start_paused = true)]
+async fn watches_end_when_the_account_or_its_pod_is_deleted() {
+    let rig = rig().await;
+    let spec = json!({"serviceAccountName": "a", "containers": [{"name": "c", "image": "i"}]});
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = rig.post(pods, json!({"metadata": {"name": "p"}, "spec": spec})).await.expect(201).json();
+    let bound = json!({"kind": "Pod", "apiVersion": "v1", "name": "p", "uid": pod["metadata"]["uid"]});
+    let tokens = [token(&rig, json!({"boundObjectRef": bound})).await, token(&rig, json!({})).await];
+    let watch = async |token: &str| {
+        let request = Request::get("/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1")
+            .header("host", "localhost")
+            .header("authorization", format!("Bearer {token}"))
+            .body(Body::empty())
+            .unwrap();
+        let response = rig.server.protect(rig.server.router()).oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        response.into_body().collect()
+    };
+    let [mut of_pod, mut of_account] = [Box::pin(watch(&tokens[0]).await), Box::pin(watch(&tokens[1]).await)];
+    let minute = Duration::from_secs(60);
+    assert!(
+        tokio::time::timeout(minute * 5, futures::future::select(&mut of_pod, &mut of_account))
+            .await
+            .is_err()
+    );
+    rig.delete(&format!("{pods}/p"), json!({"gracePeriodSeconds": 0})).await.expect(200);
+    assert!(tokio::time::timeout(minute, of_pod).await.is_ok());
+    assert!(tokio::time::timeout(minute * 5, &mut of_account).await.is_err(), "its account exists");
+    rig.delete(&format!("{ACCOUNTS}/a"), Value::Null).await.expect(200);
+    assert!(tokio::time::timeout(minute, of_account).await.is_ok());
+}

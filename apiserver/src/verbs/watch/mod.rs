@@ -14,6 +14,7 @@ use rand::Rng;
 use crate::encode::negotiate::{Endpoint, Transform};
 use crate::encode::shape;
 use crate::encode::table::{IncludeObject, Table};
+use crate::service_account;
 use crate::verbs::filter::Filter;
 use crate::verbs::list::check_numbers;
 use crate::verbs::request::Request;
@@ -21,7 +22,7 @@ use crate::verbs::revision::{parse_revision, wait_for};
 use event::{Framing, Writer};
 use orlop_api::status::ApiError;
 use orlop_api::validate::{FieldErrors, Path};
-use stream::{Live, Start};
+use stream::{IsAlive, Live, Start};
 
 /// Maximum duration of a watch; longer durations could overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -65,6 +66,11 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
             None => request.server.closing.clone(),
         },
         counter: request.server.metrics.watch_counter(request.names()),
+        account: service_account::account_name(&request.user).map(|_| {
+            let (server, user) = (request.server.clone(), request.user.clone());
+            let is_alive: IsAlive = Box::new(move || server.accounts.is_alive(&user));
+            is_alive
+        }),
         unread: request.server.limits.unread.of(request.connection.clone()),
     };
     let server = request.server.clone();

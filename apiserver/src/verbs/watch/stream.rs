@@ -31,6 +31,9 @@ pub(super) enum Start {
     Failed(ApiError),
 }
 
+/// Whether the user of a stream still exists.
+pub(super) type IsAlive = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// The data of a running stream.
 pub(super) struct Live {
     pub(super) store: Arc<dyn Kv<Projection>>,
@@ -41,6 +44,8 @@ pub(super) struct Live {
     /// Cancelled on shutdown: the stream ends cleanly.
     pub(super) closing: CancellationToken,
     pub(super) counter: IntCounter,
+    /// For a service account: its watches end soon after it is deleted.
+    pub(super) account: Option<IsAlive>,
     /// What the client has not read yet.
     pub(super) unread: UnreadResponse,
 }
@@ -64,6 +69,8 @@ enum WatchState {
 
 /// The memory of a batch that is read from the log, bytes: its last event may exceed the limit by two objects.
 const BEHIND: u64 = (BATCH_BYTES + (4 << 20)) as u64;
+/// How often the existence of a service account is checked.
+const CHECK_ACCOUNT_EVERY: Duration = Duration::from_secs(20);
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The last bookmark is sent this long before the timeout.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
@@ -106,7 +113,7 @@ struct Running {
     next_bookmark: Instant,
     /// Completes on shutdown.
     closing: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// Fires at the timeout or at the next bookmark, whichever comes first.
+    /// Fires at the timeout, at the next bookmark or at the next check of the account, whichever comes first.
     alarm: Pin<Box<Sleep>>,
     /// Events are collected until this timer fires; `None` without a rest.
     rest: Option<Pin<Box<Sleep>>>,
@@ -127,8 +134,9 @@ pub(super) fn stream(
     };
     let next_bookmark = bookmark_time(now, end);
     let closing = Box::pin(live.closing.clone().cancelled_owned());
-    let alarm = Box::pin(sleep_until(if live.bookmarks { next_bookmark.min(end) } else { end }));
-    let running = Running { live, writer, state, end, next_bookmark, closing, alarm, rest: None };
+    let alarm = Box::pin(sleep_until(end));
+    let mut running = Running { live, writer, state, end, next_bookmark, closing, alarm, rest: None };
+    running.set_alarm(now);
     let pieces = stream::unfold(running, |mut running| async move {
         running.piece().await.map(|piece| (Ok(Bytes::from(piece)), running))
     });
@@ -245,12 +253,14 @@ impl Running {
             // Timers come before events: a constant flow of events would never let them run.
             () = &mut self.alarm => {
                 let now = Instant::now();
-                if now >= self.end {
+                if now >= self.end || self.live.account.as_ref().is_some_and(|is_alive| !is_alive()) {
                     return WatchState::Ended;
                 }
-                self.next_bookmark = bookmark_time(now, self.end);
-                self.alarm.as_mut().reset(self.next_bookmark.min(self.end));
-                self.writer.bookmark(out, watcher.progress(), false);
+                if self.live.bookmarks && now >= self.next_bookmark {
+                    self.next_bookmark = bookmark_time(now, self.end);
+                    self.writer.bookmark(out, watcher.progress(), false);
+                }
+                self.set_alarm(now);
                 return WatchState::Following { watcher };
             }
             events = next => events,
@@ -264,6 +274,14 @@ impl Running {
             Ok(events) => WatchState::Sending { watcher, events: events.into_iter() },
             Err(error) => ended(error),
         }
+    }
+
+    /// Sets the alarm to whatever comes next: the timeout, a bookmark, or a check of the account.
+    fn set_alarm(&mut self, now: Instant) {
+        let bookmark = self.live.bookmarks.then_some(self.next_bookmark);
+        let check = self.live.account.is_some().then(|| now + CHECK_ACCOUNT_EVERY);
+        let next = bookmark.into_iter().chain(check).fold(self.end, Instant::min);
+        self.alarm.as_mut().reset(next);
     }
 
     /// Starts the timer of a rest.
