@@ -1,12 +1,25 @@
 //! `orlop store`: checks and compacts the directory of a store that is not running.
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use orlop_store::embedded::{Options, compact};
-use orlop_store::{AcceptedLoss, CheckOptions, accept_loss};
+use orlop_store::{AcceptedLoss, CheckOptions, CheckOutcome, accept_loss};
 
 use crate::args::StoreCommand;
+
+/// A running store cannot be checked.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} is in use ({holder}), so nothing was checked; stop that process, or save a snapshot of it (orlop snapshot save) \
+     and check that (orlop snapshot status)",
+    dir.display()
+)]
+pub(crate) struct StoreInUse {
+    dir: PathBuf,
+    holder: String,
+}
 
 /// Runs the command and returns the text to print.
 pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
@@ -23,6 +36,9 @@ pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
             let report = orlop_store::check(&dir, &CheckOptions::default());
             if report.verdict.opens() {
                 return Ok(format!("{report}\n"));
+            }
+            if let CheckOutcome::InUse(holder) = &report.verdict {
+                return Err(StoreInUse { dir, holder: holder.clone() }.into());
             }
             // The findings are printed to stdout as a result; the exit code reports the verdict.
             println!("{report}");

@@ -13,6 +13,8 @@ use crate::{drain, gc, insight, logging, snapshot, store, volumes};
 
 /// Exit code: the command failed.
 const FAILED: u8 = 1;
+/// Exit code of `store check`: the store is in use, and nothing was checked.
+const IN_USE: u8 = 3;
 
 /// Runs the command. Its result goes to stdout; warnings and errors go to stderr.
 pub fn run(tool: Tool) -> ExitCode {
@@ -49,7 +51,7 @@ fn print(work: impl FnOnce() -> Result<String, Box<dyn Error>>) -> ExitCode {
         }
         Err(error) => {
             eprintln!("error: {}", chain(&*error));
-            ExitCode::from(FAILED)
+            ExitCode::from(if error.is::<store::StoreInUse>() { IN_USE } else { FAILED })
         }
     }
 }

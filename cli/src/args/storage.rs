@@ -35,8 +35,11 @@ pub(crate) enum Output {
 /// `orlop snapshot save`.
 #[derive(Debug, Args)]
 pub(crate) struct SaveArgs {
-    /// The file. An existing file is replaced when the new one is complete
+    /// The file
     pub(crate) file: PathBuf,
+    /// Replace an existing file, when the new one is complete
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Directory of a stopped store to save
     #[arg(long, value_name = "DIR", conflicts_with_all = ["server", "master", "kubeconfig"])]
     pub(crate) data_dir: Option<PathBuf>,

@@ -85,12 +85,19 @@ impl From<Task> for Config {
     }
 }
 
+/// The file of a new snapshot.
+pub(crate) struct SnapshotFile {
+    pub(crate) path: PathBuf,
+    /// Replace an existing file.
+    pub(crate) force: bool,
+}
+
 /// An operation on a snapshot.
 pub(crate) enum SnapshotTask {
     /// Save a snapshot of a running server.
-    Fetch { file: PathBuf, from: Endpoint },
+    Fetch { file: SnapshotFile, from: Endpoint },
     /// Save a snapshot of the data directory of a stopped server.
-    Take { file: PathBuf, data_dir: PathBuf },
+    Take { file: SnapshotFile, data_dir: PathBuf },
     /// Inspect a snapshot.
     Status { file: PathBuf, output: Output },
     /// Create a store from a snapshot.
@@ -313,7 +320,8 @@ fn audit(mut args: Box<AuditArgs>, caller: Caller) -> Result<Config, ConfigError
 }
 
 fn save(args: SaveArgs, caller: Caller) -> Result<SnapshotTask, ConfigError> {
-    let SaveArgs { file, data_dir, remote: args } = args;
+    let SaveArgs { file: path, force, data_dir, remote: args } = args;
+    let file = SnapshotFile { path, force };
     if let Some(data_dir) = data_dir {
         return Ok(SnapshotTask::Take { file, data_dir });
     }

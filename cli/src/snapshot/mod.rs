@@ -18,12 +18,14 @@ use crate::config::SnapshotTask;
 pub(crate) fn run(task: SnapshotTask) -> Result<String, Box<dyn Error>> {
     match task {
         SnapshotTask::Fetch { file, from } => {
+            let file = save::target(&file)?;
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            let header = runtime.block_on(save::fetch(&file, from))?;
+            let header = runtime.block_on(save::fetch(file, from))?;
             Ok(format!("saved {}: {}\n", file.display(), told(&header)))
         }
         SnapshotTask::Take { file, data_dir } => {
-            let header = save::take(&file, &data_dir)?;
+            let file = save::target(&file)?;
+            let header = save::take(file, &data_dir)?;
             Ok(format!("saved {}: {}\n", file.display(), told(&header)))
         }
         SnapshotTask::Status { file, output } => Ok(status::told(&archive::check(&file)?, output)),

@@ -12,6 +12,22 @@ use orlop_store::Kv;
 use orlop_store::archive::{self, ArchiveError, Header};
 use orlop_store::embedded::{Embedded, Options};
 
+use crate::config::SnapshotFile;
+
+/// The path of the new file.
+///
+/// # Errors
+/// It exists, and may not be replaced.
+pub(super) fn target(file: &SnapshotFile) -> Result<&Path, String> {
+    let exists = std::fs::symlink_metadata(&file.path).is_ok();
+    match exists && !file.force {
+        true => {
+            Err(format!("{} exists; choose another name, or replace it with --force", file.path.display()))
+        }
+        false => Ok(&file.path),
+    }
+}
+
 /// Saves a snapshot of a server. The file is renamed to its final name once it is complete.
 pub(super) async fn fetch(file: &Path, from: Endpoint) -> Result<Header, Box<dyn Error>> {
     let client = client::connect(from).await?;
@@ -107,6 +123,19 @@ mod tests {
         let made = folder.join("made");
         archive::save(&made, |out| archive::write(out, store.id(), 0, &store.head())).unwrap();
         std::fs::read(made).unwrap()
+    }
+
+    #[test]
+    fn existing_file_is_replaced_only_by_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, force| SnapshotFile { path: folder.path().join(name), force };
+        std::fs::write(folder.path().join("old"), "").unwrap();
+        std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
+        assert!(target(&file("new", false)).is_ok());
+        for name in ["old", "link"] {
+            assert!(target(&file(name, false)).unwrap_err().contains("--force"), "{name}");
+            assert!(target(&file(name, true)).is_ok(), "{name}");
+        }
     }
 
     #[test]

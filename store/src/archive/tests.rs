@@ -232,6 +232,19 @@ async fn damaged_files_are_refused_with_a_description() {
 }
 
 #[test]
+fn temporary_file_is_new_and_private() {
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let (file, precious) = (dir.path().join("file"), dir.path().join("precious"));
+    std::fs::write(&precious, "dear").unwrap();
+    symlink(&precious, dir.path().join("file.tmp")).unwrap();
+    super::save(&file, |out| out.write_all(b"new")).unwrap();
+    assert_eq!(std::fs::read(&precious).unwrap(), b"dear");
+    assert_eq!(std::fs::read(&file).unwrap(), b"new");
+    assert_eq!(std::fs::symlink_metadata(&file).unwrap().mode() & 0o7777, 0o600);
+}
+
+#[test]
 fn failed_save_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("it.snapshot");

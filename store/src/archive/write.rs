@@ -53,8 +53,7 @@ pub fn save<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) 
     tmp.push(".tmp");
     let tmp = Path::new(&tmp);
     let result = (|| {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(tmp)?;
+        let file = create_new(tmp)?;
         let mut out = io::BufWriter::with_capacity(1 << 20, file);
         let filled = fill(&mut out)?;
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -73,6 +72,16 @@ pub fn save<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) 
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::File::open(parent).and_then(|dir| dir.sync_all()).map_err(io("sync the directory of"))?;
     Ok(filled)
+}
+
+/// Creates a file that only its owner can read. Whatever has the name, such as a leftover or a link that somebody else made in a
+/// shared directory, is removed and never opened.
+fn create_new(path: &Path) -> io::Result<fs::File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Computes the checksum of the bytes written through it.

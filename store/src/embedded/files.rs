@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// A directory tree.
@@ -100,7 +101,9 @@ impl Files for Disk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(Open { file: fs::File::create(path)?, end: 0 }))
+        // Values may be Secrets, and the directory may be one that others can read.
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        Ok(Box::new(Open { file, end: 0 }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn File>> {
