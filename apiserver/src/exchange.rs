@@ -54,8 +54,14 @@ pub(crate) fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     ["curl/", "Wget/", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person.as_bytes()))
 }
 
-/// 429: the request needs more memory than is free.
+/// 429: the request needs more memory than is free; 413 if it needs more than the limit.
 pub(crate) fn out_of_memory(error: OutOfMemory) -> ApiError {
+    if error.is_permanent() {
+        return ApiError::too_large(format!(
+            "Request entity too large: it needs {} bytes of memory, and --memory-limit is {}",
+            error.needed, error.limit
+        ));
+    }
     tracing::debug!(%error, "a request was rejected because the memory limit is reached");
     ApiError::too_many_requests("The server is out of memory for requests, please try again later.", 1)
 }

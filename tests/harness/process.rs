@@ -104,10 +104,18 @@ impl Process {
 
     /// Its resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The most resident memory that it had, in bytes.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let kibibytes =
-            status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
-        kibibytes.and_then(|number| number.parse::<u64>().ok()).expect("VmRSS is a number") << 10
+        let kibibytes = status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+        kibibytes.and_then(|number| number.parse::<u64>().ok()).expect("it is a number") << 10
     }
 
     /// Sends a signal.

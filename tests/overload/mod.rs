@@ -7,6 +7,7 @@
 mod bad_input;
 mod fairness;
 mod in_flight;
+mod memory;
 mod raw;
 mod slow;
 mod watchers;

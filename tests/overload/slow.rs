@@ -9,10 +9,12 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use super::raw::Raw;
-use super::{CONFIG_MAPS, READS, WRITES, fill, server, until_figure};
+use super::{CONFIG_MAPS, READS, WRITES, figure, fill, server, until_figure};
 use crate::harness::http::Http;
 use crate::harness::wait;
 use crate::tls::{Secured, file};
+
+const CONNECTIONS: &str = "orlop_open_connections";
 
 #[tokio::test]
 async fn incomplete_heads_time_out() {
@@ -106,10 +108,14 @@ async fn unread_answer_closes_the_connection() {
     let plane = server(&["--write-timeout", "3s"]).await;
     let http = plane.http();
     fill(&http, 8).await;
+    let others = figure(&http, CONNECTIONS).await.unwrap();
     let mut client = Raw::narrow(&plane).await;
     client.get(CONFIG_MAPS).await;
+    // It loses its permit before its connection.
     until_figure(&http, READS, 1).await;
     until_figure(&http, READS, 0).await;
+    assert_eq!(figure(&http, CONNECTIONS).await, Ok(others + 1));
+    until_figure(&http, CONNECTIONS, others).await;
     let heard = client.until_closed().await;
     assert!(heard.len() < 8 << 20, "{} bytes came", heard.len());
     // A client that is only slow receives all of it.
@@ -209,11 +215,9 @@ async fn unread_http2_stream_closes_the_connection() {
         frame(1, 0x5, 1, &headers),
     ];
     assert!(client.send(sent.concat()).await);
-    until_figure(&http, READS, 1).await;
     let start = Instant::now();
     let heard = client.until_closed().await;
     // Later, the server would send a keep-alive ping, which this client does not answer.
     assert!(start.elapsed() < Duration::from_secs(25), "it ended for another reason");
     assert!(!String::from_utf8_lossy(&heard).contains("NamespaceList"), "the answer was not to be taken");
-    until_figure(&http, READS, 0).await;
 }

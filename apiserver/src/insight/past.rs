@@ -28,6 +28,9 @@ pub(crate) fn read_error(error: ReadError) -> ApiError {
     match error {
         ReadError::Expired { wanted, oldest } => expired(format_args!("revision {wanted}"), oldest),
         ReadError::Future { wanted, head } => ApiError::too_large_revision(wanted.0, head.0),
+        ReadError::OutOfMemory(error) if error.is_permanent() => ApiError::expired(format!(
+            "the state at that revision cannot be read any more: {error} (--memory-limit)"
+        )),
         ReadError::OutOfMemory(error) => out_of_memory(error),
         ReadError::Damaged(why) => ApiError::internal(why),
     }

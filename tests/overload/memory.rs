@@ -1,0 +1,120 @@
+//! Memory that is held for clients: unread watches of large objects, states at old revisions, and a restart with many
+//! objects stay within the limits.
+
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::raw::Raw;
+use super::{CONFIG_MAPS, figure, server};
+use crate::harness::http::Http;
+use crate::harness::plane::Plane;
+use crate::harness::wait;
+
+const MIB: u64 = 1 << 20;
+/// `--memory-limit` of the tests.
+const LIMIT: u64 = 64 * MIB;
+/// What the process may need beyond the objects and the limit: code, buffers of connections, fragmentation.
+const BESIDE: u64 = 160 * MIB;
+const CLOSED: &str = "orlop_unread_watches_closed_total";
+
+async fn limited() -> Plane {
+    server(&["--memory-limit=64Mi"]).await
+}
+
+/// Replaces a ConfigMap of 1 MiB this many times, and returns the revision of its creation.
+async fn replace(http: &Http, times: usize) -> String {
+    let object = |n: usize| json!({"metadata": {"name": "it"}, "data": {"x": format!("{n}{}", "x".repeat(1_000_000))}});
+    let first = http.create(CONFIG_MAPS, &object(0)).await;
+    for n in 1..=times {
+        let path = format!("{CONFIG_MAPS}/it");
+        http.put(&path, &object(n)).await.expect(200);
+    }
+    first["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+}
+
+/// Each of 150 watches could hold an encoded object and an event of 2 MiB.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_watches_of_large_objects_stay_within_the_limit() {
+    let mut plane = limited().await;
+    let http = plane.http();
+    let from = replace(&http, 40).await;
+    let before = plane.server().resident_bytes();
+    let mut silent = Vec::new();
+    for _ in 0..150 {
+        let mut client = Raw::narrow(&plane).await;
+        client.get(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}")).await;
+        silent.push(client);
+    }
+    wait::until("the slowest watches are closed", async || match figure(&http, CLOSED).await? {
+        0 => Err("none is".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+    let more = plane.server().resident_bytes().saturating_sub(before);
+    assert!(more < LIMIT + BESIDE, "{} MiB more", more / MIB);
+    assert!(figure(&http, "orlop_client_memory_bytes").await.unwrap() <= LIMIT);
+    // The others are served.
+    http.create(CONFIG_MAPS, &json!({"metadata": {"name": "other"}})).await;
+}
+
+/// Replacements of one object cost an exact list one old version, however many there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exact_lists_at_old_revisions_stay_within_the_limit() {
+    let mut plane = limited().await;
+    let http = plane.http();
+    let from = replace(&http, 60).await;
+    let before = plane.server().resident_bytes();
+    let path = format!("{CONFIG_MAPS}?resourceVersion={from}&resourceVersionMatch=Exact");
+    let mut lists = JoinSet::new();
+    for _ in 0..10 {
+        let (http, path) = (plane.http(), path.clone());
+        lists.spawn(async move { http.try_get(&path).await.map(|answer| answer.code) });
+    }
+    while let Some(code) = lists.join_next().await {
+        assert_eq!(code.unwrap(), Ok(200));
+    }
+    let more = plane.server().resident_bytes().saturating_sub(before);
+    assert!(more < LIMIT + BESIDE, "{} MiB more", more / MIB);
+}
+
+/// A state that does not fit even alone is no longer available; one that fits is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn state_that_does_not_fit_is_expired() {
+    let plane = server(&["--memory-limit=20Mi"]).await;
+    let http = plane.http();
+    super::fill(&http, 24).await;
+    let head = http.get(CONFIG_MAPS).await.json()["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    for number in 0..24 {
+        http.delete(&format!("{CONFIG_MAPS}/large-{number}")).await;
+    }
+    let exact = format!("resourceVersion={head}&resourceVersionMatch=Exact");
+    http.get(&format!("{CONFIG_MAPS}?{exact}")).await.expect(410);
+    http.get(&format!("/api/v1/namespaces?{exact}")).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn store_takes_no_more_objects_than_its_limit() {
+    let plane = server(&["--store-max-bytes=5Mi"]).await;
+    let http = plane.http();
+    super::fill(&http, 4).await;
+    let large = json!({"metadata": {"name": "more"}, "data": {"x": "x".repeat(1 << 20)}});
+    let status = http.post(CONFIG_MAPS, &large).await.expect(507);
+    assert!(status["message"].as_str().unwrap().contains("--store-max-bytes"), "{status}");
+    http.delete(&format!("{CONFIG_MAPS}/large-0")).await;
+    http.create(CONFIG_MAPS, &large).await;
+    assert!(figure(&http, "orlop_store_data_bytes").await.unwrap() < 5 * MIB);
+}
+
+/// The copy of the log that is read at start does not stay in memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restart_needs_no_more_memory_than_running() {
+    let mut plane = server(&[]).await;
+    super::fill(&plane.http(), 150).await;
+    let running = plane.server().resident_bytes();
+    plane.kill().await;
+    plane.start_again().await;
+    assert_eq!(plane.http().get(CONFIG_MAPS).await.json()["items"].as_array().unwrap().len(), 150);
+    let restarted = plane.server().peak_bytes();
+    let allowed = running + running / 5 + 32 * MIB;
+    assert!(restarted < allowed, "{} MiB running, {} MiB after", running / MIB, restarted / MIB);
+}
