@@ -197,7 +197,6 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn unread_http2_stream_closes_the_connection() {
     let plane = server(&["--write-timeout", "1s"]).await;
-    let http = plane.http();
     let mut client = Raw::connect(&plane).await;
     let literal = |text: &str| {
         let mut field = vec![u8::try_from(text.len()).unwrap()];
