@@ -1,10 +1,12 @@
 //! The pod conditions that the node writes (upstream: pkg/kubelet/status/generate.go). Pure.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodStatus};
 
 use super::facts::seconds;
-use super::phase::Phase;
+use super::phase::{Phase, by_name};
 
 /// A condition without its timestamps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,9 +88,10 @@ fn sorted_out<'a>(
     statuses: &[ContainerStatus],
     good: impl Fn(&Container, &ContainerStatus) -> bool,
 ) -> (Vec<&'a str>, Vec<&'a str>) {
+    let statuses = by_name(statuses);
     let (mut unknown, mut bad) = (Vec::new(), Vec::new());
     for container in containers {
-        match statuses.iter().find(|status| status.name == container.name) {
+        match statuses.get(container.name.as_str()) {
             None => unknown.push(container.name.as_str()),
             Some(status) if !good(container, status) => bad.push(container.name.as_str()),
             Some(_) => {}
@@ -143,10 +146,13 @@ fn pod_ready(pod: &Pod, conditions: &[PodCondition], containers: &ConditionUpdat
         return ConditionUpdate { type_: TYPE, ..containers.clone() };
     }
     let gates = pod.spec.as_ref().and_then(|spec| spec.readiness_gates.as_deref()).unwrap_or_default();
+    // Of several conditions of one type, the first one counts.
+    let by_type: HashMap<&str, &PodCondition> =
+        conditions.iter().rev().map(|condition| (condition.type_.as_str(), condition)).collect();
     let mut missing = Vec::new();
     for gate in gates {
         let name = &gate.condition_type;
-        match conditions.iter().find(|condition| &condition.type_ == name) {
+        match by_type.get(name.as_str()) {
             None => missing
                 .push(format!("corresponding condition of pod readiness gate {name:?} does not exist.")),
             Some(condition) if condition.status != "True" => missing.push(format!(

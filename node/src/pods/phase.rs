@@ -1,5 +1,7 @@
 //! The phase of a pod (upstream: pkg/kubelet/kubelet_pods.go, getPhase). Pure.
 
+use std::collections::HashMap;
+
 use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Pod};
 
 /// The phase of a pod.
@@ -62,6 +64,11 @@ fn of(status: Option<&ContainerStatus>) -> ContainerPhase {
     }
 }
 
+/// Container statuses by their name. Of several with one name, the first one counts.
+pub(super) fn by_name(statuses: &[ContainerStatus]) -> HashMap<&str, &ContainerStatus> {
+    statuses.iter().rev().map(|status| (status.name.as_str(), status)).collect()
+}
+
 /// Returns the phase of a pod with these container statuses. `may_end`: no container is started again, whatever
 /// the restart policy.
 pub(super) fn phase_of(
@@ -72,11 +79,11 @@ pub(super) fn phase_of(
 ) -> Phase {
     let Some(spec) = &pod.spec else { return Phase::Pending };
     let policy = spec.restart_policy.as_deref().unwrap_or("Always");
-    let find = |list: &[ContainerStatus], name: &str| of(list.iter().find(|status| status.name == name));
+    let (init_by_name, main_by_name) = (by_name(init), by_name(main));
     let (mut pending_init, mut failed_init) = (0, 0);
     let is_sidecar = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
     for container in spec.init_containers.iter().flatten().filter(|container| !is_sidecar(container)) {
-        let status = init.iter().find(|status| status.name == container.name);
+        let status = init_by_name.get(container.name.as_str()).copied();
         let last = status.and_then(|status| status.last_state.as_ref()?.terminated.as_ref());
         match of(status) {
             ContainerPhase::Stopped { well: true } => {}
@@ -93,12 +100,12 @@ pub(super) fn phase_of(
     let (mut unknown, mut waiting, mut running, mut stopped, mut well) = (0, 0, 0, 0, 0);
     let mut pending_sidecars = 0;
     for container in spec.init_containers.iter().flatten().filter(is_sidecar) {
-        match find(init, &container.name) {
+        let status = init_by_name.get(container.name.as_str()).copied();
+        match of(status) {
             ContainerPhase::Unknown => (unknown, pending_sidecars) = (unknown + 1, pending_sidecars + 1),
             ContainerPhase::Waiting => (waiting, pending_sidecars) = (waiting + 1, pending_sidecars + 1),
             ContainerPhase::Running => {
                 running += 1;
-                let status = init.iter().find(|status| status.name == container.name);
                 pending_sidecars += usize::from(status.is_none_or(|status| status.started != Some(true)));
             }
             // The exit code of a sidecar does not affect the phase of the pod.
@@ -112,7 +119,7 @@ pub(super) fn phase_of(
         begun(&status.state) || begun(&status.last_state)
     });
     for container in &spec.containers {
-        match find(main, &container.name) {
+        match of(main_by_name.get(container.name.as_str()).copied()) {
             ContainerPhase::Unknown => unknown += 1,
             ContainerPhase::Waiting => waiting += 1,
             ContainerPhase::Running => running += 1,

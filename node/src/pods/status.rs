@@ -2,6 +2,8 @@
 //! generateAPIPodStatus; pkg/kubelet/status, TerminatePod). Pure. Fields of other writers are preserved:
 //! `qosClass`, and conditions that are not named here. A terminal phase never changes.
 
+use std::collections::HashSet;
+
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP, Pod,
     PodIP, PodStatus,
@@ -98,11 +100,10 @@ fn statuses(pod: &Pod, old: &PodStatus, facts: &PodFacts) -> (Vec<ContainerStatu
     }
     let reason = if init_spec.is_empty() { "ContainerCreating" } else { "PodInitializing" };
     let complete = |containers: &[Container], list: &mut Vec<ContainerStatus>| {
-        for container in containers {
-            if !list.iter().any(|status| status.name == container.name) {
-                list.push(waiting(container, reason));
-            }
-        }
+        let mut known: HashSet<&str> = list.iter().map(|status| status.name.as_str()).collect();
+        let missing = containers.iter().filter(|container| known.insert(&container.name));
+        let missing: Vec<_> = missing.map(|container| waiting(container, reason)).collect();
+        list.extend(missing);
     };
     complete(init_spec, &mut init);
     complete(main_spec, &mut main);

@@ -308,9 +308,10 @@ async fn watches_end_when_the_account_or_its_pod_is_deleted() {
             .unwrap();
         let response = rig.server.protect(rig.server.router()).oneshot(request).await.unwrap();
         assert_eq!(response.status(), 200);
-        response.into_body().collect()
+        response.into_body()
     };
-    let [mut of_pod, mut of_account] = [Box::pin(watch(&tokens[0]).await), Box::pin(watch(&tokens[1]).await)];
+    let mut of_pod = Box::pin(watch(&tokens[0]).await.collect());
+    let mut of_account = Box::pin(watch(&tokens[1]).await.collect());
     let minute = Duration::from_secs(60);
     assert!(
         tokio::time::timeout(minute * 5, futures::future::select(&mut of_pod, &mut of_account))

@@ -1,16 +1,18 @@
 //! Computes the files of a ConfigMap volume (upstream: pkg/volume/configmap). Pure.
 
+use std::collections::HashMap;
+
+use bytes::Bytes;
 use k8s_openapi::api::core::v1::{ConfigMap, KeyToPath};
 
-use super::atomic_writer::{Content, Payload};
-use super::payload::{mode_of, put};
+use super::payload::{Files, SharedContent, mode_of, put};
 
 /// The files of a ConfigMap volume: all keys, or the requested ones.
 ///
 /// # Errors
-/// A key is missing, or a path leads out of the volume. The text is upstream's.
+/// A key is missing, or a path leads out of the volume: the text is upstream's. Or the volume is too large.
 pub(super) fn files(
-    into: &mut Payload,
+    into: &mut Files,
     map: &ConfigMap,
     items: Option<&[KeyToPath]>,
     mode: u32,
@@ -19,20 +21,25 @@ pub(super) fn files(
     let text = |key: &str| map.data.as_ref().and_then(|data| data.get(key)).map(|text| text.as_bytes());
     let binary =
         |key: &str| map.binary_data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.as_slice());
-    let content = |bytes: &[u8], mode: u32| Content { bytes: bytes.to_vec(), mode, uid: None };
+    let content = |bytes: Bytes, mode: u32| SharedContent { bytes, mode, uid: None };
     let items = items.unwrap_or_default();
     if items.is_empty() {
         for (key, value) in map.data.iter().flatten() {
-            put(into, key, content(value.as_bytes(), mode))?;
+            put(into, key, content(Bytes::copy_from_slice(value.as_bytes()), mode))?;
         }
         for (key, value) in map.binary_data.iter().flatten() {
-            put(into, key, content(&value.0, mode))?;
+            put(into, key, content(Bytes::copy_from_slice(&value.0), mode))?;
         }
         return Ok(());
     }
+    // One copy per key, however many items refer to it.
+    let mut copies: HashMap<&str, Bytes> = HashMap::new();
     for item in items {
         match text(&item.key).or_else(|| binary(&item.key)) {
-            Some(bytes) => put(into, &item.path, content(bytes, mode_of(item, mode)))?,
+            Some(bytes) => {
+                let copy = copies.entry(&item.key).or_insert_with(|| Bytes::copy_from_slice(bytes));
+                put(into, &item.path, content(copy.clone(), mode_of(item, mode)))?;
+            }
             None if optional => {}
             None => return Err(format!("configmap references non-existent config key: {}", item.key)),
         }
@@ -53,9 +60,9 @@ mod tests {
         }))
         .unwrap();
         let items: Option<Vec<KeyToPath>> = serde_json::from_value(items).unwrap();
-        let mut payload = Payload::new();
+        let mut payload = Files::default();
         files(&mut payload, &map, items.as_deref(), 0o644, optional)?;
-        let line = |(path, content): (&String, &Content)| {
+        let line = |(path, content): (&String, &SharedContent)| {
             format!("{path}={}:{:o}", content.bytes.escape_ascii(), content.mode)
         };
         Ok(payload.iter().map(line).collect::<Vec<_>>().join(" "))
@@ -84,5 +91,24 @@ mod tests {
             let got = shown(items.clone(), optional);
             assert_eq!(got.as_deref().map_err(String::as_str), want, "{items}");
         }
+    }
+
+    #[test]
+    fn items_of_one_key_share_its_content() {
+        let map: ConfigMap = serde_json::from_value(json!({"data": {"a": "text"}})).unwrap();
+        let item = |path: usize| KeyToPath { key: "a".to_owned(), path: path.to_string(), mode: None };
+        let mut payload = Files::default();
+        files(&mut payload, &map, Some(&(0..3).map(item).collect::<Vec<_>>()), 0o644, false).unwrap();
+        let places: Vec<_> = payload.iter().map(|(_, content)| content.bytes.as_ptr()).collect();
+        assert_eq!(places, [places[0]; 3]);
+    }
+
+    #[test]
+    fn large_content_with_many_items_is_rejected() {
+        let map: ConfigMap = serde_json::from_value(json!({"data": {"a": "x".repeat(1 << 20)}})).unwrap();
+        let item = |path: usize| KeyToPath { key: "a".to_owned(), path: path.to_string(), mode: None };
+        let items: Vec<_> = (0..50_000).map(item).collect();
+        let error = files(&mut Files::default(), &map, Some(&items), 0o644, false).unwrap_err();
+        assert_eq!(error, "the files of the volume are larger than 64 MiB");
     }
 }

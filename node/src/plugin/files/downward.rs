@@ -1,9 +1,11 @@
 //! Computes the files of a downwardAPI volume (upstream: pkg/volume/downwardapi). Pure.
 
+use std::collections::HashMap;
+
+use bytes::Bytes;
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, Pod};
 
-use super::atomic_writer::{Content, Payload};
-use super::payload::{aggregate, put};
+use super::payload::{Files, SharedContent, aggregate, put};
 use crate::field_path;
 use crate::resource_field::{self, Amounts};
 
@@ -15,38 +17,40 @@ pub(super) fn needs_node(items: &[DownwardAPIVolumeFile]) -> bool {
 /// The files. Lines are sorted.
 ///
 /// # Errors
-/// Upstream's text for each field that cannot be resolved.
+/// Upstream's text for each field that cannot be resolved. Or the volume is too large.
 pub(super) fn files(
-    into: &mut Payload,
+    into: &mut Files,
     items: &[DownwardAPIVolumeFile],
     pod: &Pod,
     allocatable: Option<&Amounts>,
     mode: u32,
 ) -> Result<(), String> {
     let mut wrong = Vec::new();
+    // One copy per field, however many items refer to it.
+    let mut fields: HashMap<&str, Result<Bytes, String>> = HashMap::new();
     for item in items {
-        let text = match (&item.field_ref, &item.resource_field_ref) {
+        let content = match (&item.field_ref, &item.resource_field_ref) {
             (Some(field), _) => {
-                field_path::of_metadata(pod, &field.field_path).map_err(|error| error.to_string())
+                let of_pod = || field_path::of_metadata(pod, &field.field_path);
+                let read = || of_pod().map(|text| sorted(&text)).map_err(|error| error.to_string());
+                fields.entry(&field.field_path).or_insert_with(read).clone()
             }
-            (None, Some(selector)) => {
-                resource_field::of_named(pod, selector, allocatable).map_err(|error| error.to_string())
-            }
-            (None, None) => Ok(String::new()),
+            (None, Some(selector)) => resource_field::of_named(pod, selector, allocatable)
+                .map(|text| sorted(&text))
+                .map_err(|error| error.to_string()),
+            (None, None) => Ok(Bytes::new()),
         };
         let mode = item.mode.and_then(|mode| u32::try_from(mode).ok()).unwrap_or(mode);
-        let file = text.and_then(|text| {
-            put(into, &item.path, Content { bytes: sorted(&text).into_bytes(), mode, uid: None })
-        });
+        let file = content.and_then(|bytes| put(into, &item.path, SharedContent { bytes, mode, uid: None }));
         wrong.extend(file.err());
     }
     aggregate(wrong)
 }
 
-fn sorted(text: &str) -> String {
+fn sorted(text: &str) -> Bytes {
     let mut lines: Vec<_> = text.split('\n').collect();
     lines.sort_unstable();
-    lines.join("\n")
+    lines.join("\n").into()
 }
 
 #[cfg(test)]
@@ -86,9 +90,9 @@ mod tests {
             ),
         ] {
             let asked: Vec<DownwardAPIVolumeFile> = serde_json::from_value(items.clone()).unwrap();
-            let mut payload = Payload::new();
+            let mut payload = Files::default();
             let outcome = files(&mut payload, &asked, &pod, Some(&node), 0o644);
-            let line = |(path, file): (&String, &Content)| {
+            let line = |(path, file): (&String, &SharedContent)| {
                 format!("{path}={}:{:o}", String::from_utf8_lossy(&file.bytes), file.mode)
             };
             let got = outcome.map(|()| payload.iter().map(line).collect::<String>());
@@ -98,5 +102,23 @@ mod tests {
             |item: Value| serde_json::from_value::<Vec<DownwardAPIVolumeFile>>(json!([item])).unwrap();
         assert!(needs_node(&items(resource("limits.cpu", "1"))));
         assert!(!needs_node(&items(field("metadata.name"))));
+    }
+
+    #[test]
+    fn items_of_one_field_share_its_content() {
+        let pod: Pod = serde_json::from_value(
+            json!({"metadata": {"name": "p", "annotations": {"a": "x".repeat(256 << 10)}}}),
+        )
+        .unwrap();
+        let item = |path: usize| json!({"path": path.to_string(), "fieldRef": {"fieldPath": "metadata.annotations"}});
+        let items = |n: usize| -> Vec<DownwardAPIVolumeFile> {
+            (0..n).map(|path| serde_json::from_value(item(path)).unwrap()).collect()
+        };
+        let mut payload = Files::default();
+        files(&mut payload, &items(3), &pod, None, 0o644).unwrap();
+        let places: Vec<_> = payload.iter().map(|(_, content)| content.bytes.as_ptr()).collect();
+        assert_eq!(places, [places[0]; 3]);
+        let error = files(&mut Files::default(), &items(40_000), &pod, None, 0o644).unwrap_err();
+        assert_eq!(error, "the files of the volume are larger than 64 MiB");
     }
 }

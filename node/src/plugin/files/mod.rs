@@ -32,7 +32,7 @@ use kube::Client;
 use rustix::fs::{Gid, Mode, fchmod, fchown, fstat};
 use tokio_util::sync::CancellationToken;
 
-use self::atomic_writer::{Payload, WriteStep, Writer};
+use self::atomic_writer::{WriteStep, Writer};
 use self::object_watches::VolumeUses;
 use self::projected::ContentKind;
 use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
@@ -83,7 +83,7 @@ struct FilesPlugin {
 struct WriteJob {
     root: PathBuf,
     path: PathBuf,
-    files: Payload,
+    files: payload::Files,
     nested: Vec<String>,
     group: Option<u32>,
     now: Timestamp,
@@ -240,7 +240,7 @@ async fn mount_memory(host: &Host, queue: &str, path: &Path) -> Result<(), Mount
 
 impl WriteJob {
     /// Writes the content. Blocks.
-    fn run(&self, what: &str) -> Result<(), MountError> {
+    fn run(self, what: &str) -> Result<(), MountError> {
         let refused = |why: String, source: io::Error| MountError::Refused {
             what: what.to_owned(),
             why,
@@ -275,7 +275,7 @@ impl WriteJob {
             crash_points::reached(&format!("content, {step:?}"), &self.path);
             Ok(())
         };
-        match writer.write_by(&self.files, &mut step) {
+        match writer.write_by(&self.files.into_payload(), &mut step) {
             Ok(wrote) => {
                 tracing::debug!(path = %self.path.display(), ?wrote, "content of a volume");
                 Ok(())

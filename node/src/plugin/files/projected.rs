@@ -7,9 +7,8 @@ use k8s_openapi::api::core::v1::{
     ConfigMapProjection, DownwardAPIProjection, Pod, SecretProjection, Volume, VolumeProjection,
 };
 
-use super::atomic_writer::{Content, Payload};
 use super::object_watches::{Reader, VolumeUse};
-use super::payload::{aggregate, put};
+use super::payload::{Files, SharedContent, aggregate, put};
 use super::tokens::TokenKey;
 use super::{config_map, downward, secret};
 use crate::host::Host;
@@ -110,14 +109,15 @@ pub(super) fn group_of(pod: &Pod) -> Option<u32> {
 /// The content of a volume, and the time of the next set-up, when a token must be renewed.
 #[derive(Debug)]
 pub(super) struct Collected {
-    pub(super) files: Payload,
+    pub(super) files: Files,
     pub(super) renewal: Option<Timestamp>,
 }
 
 /// Reads all objects of a volume. They are watched from then on, also when this fails.
 ///
 /// # Errors
-/// Some objects are missing; the text lists all of them, and contains none of the content.
+/// Some objects are missing, or the volume is too large; the text lists all errors, and contains none of the
+/// content.
 pub(super) async fn collect(
     host: &Host,
     reader: &Reader<'_>,
@@ -126,7 +126,7 @@ pub(super) async fn collect(
     sources: &[VolumeProjection],
     mode: u32,
 ) -> Result<Collected, String> {
-    let mut collected = Collected { files: Payload::new(), renewal: None };
+    let mut collected = Collected { files: Files::default(), renewal: None };
     let mut wrong = Vec::new();
     for source in sources {
         if let Err(error) = collect_one(host, reader, used, pod, source, mode, &mut collected).await {
@@ -180,7 +180,7 @@ async fn collect_one(
         let mode = if user.is_some() || group.is_some() { TOKEN_MODE } else { mode };
         let renewal = token.renewal();
         collected.renewal = Some(collected.renewal.map_or(renewal, |other| other.min(renewal)));
-        return put(into, &asked.path, Content { bytes: token.text.into_bytes(), mode, uid: user });
+        return put(into, &asked.path, SharedContent { bytes: token.text.into(), mode, uid: user });
     }
     if source.cluster_trust_bundle.is_some() {
         return Err("clusterTrustBundle sources are not served by this node; mount a ConfigMap with the \

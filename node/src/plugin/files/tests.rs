@@ -419,6 +419,19 @@ async fn other_volumes_have_their_mount_points() {
     room.tear_down(&pod, volume).await.unwrap();
 }
 
+#[tokio::test]
+async fn oversized_volume_is_rejected_before_anything_is_written() {
+    let room = Fixture::new();
+    room.api.create(map("m", "k", &"x".repeat(1 << 20)));
+    let items: Vec<Value> = (0..65).map(|at| json!({"key": "k", "path": at.to_string()})).collect();
+    let volume = |items: &[Value]| json!({"name": "v", "configMap": {"name": "m", "items": items}});
+    let error = room.set_up(&pod(), volume(&items)).await.unwrap_err();
+    assert_eq!(error, "the files of the volume are larger than 64 MiB");
+    assert!(!room.root.join("pods").exists());
+    let path = room.set_up(&pod(), volume(&items[..3])).await.unwrap();
+    assert_eq!(shown(&path).values().map(String::len).collect::<Vec<_>>(), [1 << 20; 3]);
+}
+
 /// Unmounts everything below a directory, also when a test fails.
 struct Unmount(PathBuf);
 

@@ -1,5 +1,7 @@
 //! Tests of the status that the node writes, case by case.
 
+use std::time::{Duration, Instant};
+
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
@@ -7,6 +9,7 @@ use super::super::facts::{PodFacts, PodFailure, PodStage};
 use super::super::phase::{Phase, phase_of};
 use super::super::status::{patch, status};
 use super::fixture::{at, condition, state};
+use crate::runtime::PodState;
 
 fn container(name: &str, state: &Value, last: &Value) -> Value {
     json!({"name": name, "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state, "lastState": last})
@@ -156,4 +159,35 @@ fn sidecar_exit_does_not_change_the_phase() {
         let (init, main): (Vec<_>, Vec<_>) = (read(sidecar), read(container("c", main, &none)));
         assert_eq!(phase_of(&pod, &init, &main, may_end), expected, "{name}");
     }
+}
+
+#[test]
+fn cost_of_a_status_is_linear() {
+    const COUNT: usize = 30_000;
+    let list = |one: &dyn Fn(usize) -> Value| (0..COUNT).map(one).collect::<Vec<_>>();
+    let (run, none) = (json!({"running": {}}), json!({}));
+    let init = list(&|at| json!({"name": format!("i{at}"), "restartPolicy": "Always"}));
+    let main = list(&|at| json!({"name": format!("c{at}")}));
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p", "uid": "u"},
+        "spec": {"initContainers": init, "containers": main,
+            "readinessGates": list(&|at| json!({"conditionType": format!("g{at}")}))},
+        "status": {"phase": "Running",
+            "conditions": list(&|at| json!({"type": format!("g{at}"), "status": "True"}))},
+    }))
+    .unwrap();
+    let ready = |prefix: &str| {
+        let statuses = list(&|at| {
+            let mut status = container(&format!("{prefix}{at}"), &run, &none);
+            (status["ready"], status["started"]) = (json!(true), json!(true));
+            status
+        });
+        serde_json::from_value(Value::Array(statuses)).unwrap()
+    };
+    let state = PodState { init: ready("i"), containers: ready("c"), ended: false, failure: None };
+    let begun = Instant::now();
+    let status = status(&pod, &PodFacts { state: Some(state), ..facts(PodStage::Running) });
+    // Quadratic work takes a minute.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!(condition(&serde_json::to_value(status).unwrap(), "Ready").0, "True");
 }

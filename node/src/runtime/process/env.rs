@@ -8,7 +8,7 @@ use kube::Client;
 use orlop_client::api::Api;
 use orlop_client::client::is_not_found;
 
-use super::expand::{expand, look_up};
+use super::expand::{Environment, TooLarge};
 use crate::field_path;
 use crate::resource_field::{self, Amounts};
 
@@ -106,10 +106,10 @@ impl Sources {
         }
     }
 
-    async fn all(&mut self, kind: SourceKind, name: &str, optional: bool) -> Result<Data, String> {
+    async fn all(&mut self, kind: SourceKind, name: &str, optional: bool) -> Result<Option<&Data>, String> {
         match self.data(kind, name).await? {
-            Some(data) => Ok(data.clone()),
-            None if optional => Ok(Data::new()),
+            Some(data) => Ok(Some(data)),
+            None if optional => Ok(None),
             None => Err(format!("{} {name:?} not found", kind.word())),
         }
     }
@@ -133,45 +133,47 @@ impl SourceKind {
 
 /// The environment of a container, in the order of the spec; a later variable replaces an earlier one of the same
 /// name.
+///
+/// # Errors
+/// A reference cannot be resolved, or the environment is too large to start a process with it.
 pub(super) async fn environment(
     sources: &mut Sources,
     pod: &Pod,
     container: &Container,
 ) -> Result<Vec<(String, String)>, String> {
-    let mut env: Vec<(String, String)> = Vec::new();
+    let too_large = |error: TooLarge| error.to_string();
+    let mut env = Environment::new();
     for from in container.env_from.iter().flatten() {
         let prefix = from.prefix.as_deref().unwrap_or_default();
-        let mut data = Data::new();
+        // Of a key in both, the Secret's value counts.
         if let Some(map) = &from.config_map_ref {
-            data = sources.all(SourceKind::ConfigMap, &map.name, map.optional == Some(true)).await?;
+            let data = sources.all(SourceKind::ConfigMap, &map.name, map.optional == Some(true)).await?;
+            set_all(&mut env, prefix, data).map_err(too_large)?;
         }
         if let Some(secret) = &from.secret_ref {
-            data.extend(sources.all(SourceKind::Secret, &secret.name, secret.optional == Some(true)).await?);
-        }
-        for (key, value) in data {
-            set(&mut env, format!("{prefix}{key}"), String::from_utf8_lossy(&value).into_owned());
+            let data = sources.all(SourceKind::Secret, &secret.name, secret.optional == Some(true)).await?;
+            set_all(&mut env, prefix, data).map_err(too_large)?;
         }
     }
     for variable in container.env.iter().flatten() {
         let value = match (&variable.value, &variable.value_from) {
-            (Some(value), _) if !value.is_empty() => Some(expand(value, |name| look_up(&env, name))),
+            (Some(value), _) if !value.is_empty() => Some(env.expand(value).map_err(too_large)?),
             (_, Some(from)) => referred(sources, pod, container, from).await?,
             (_, None) => Some(String::new()),
         };
         if let Some(value) = value {
-            set(&mut env, variable.name.clone(), value);
+            env.set(variable.name.clone(), value).map_err(too_large)?;
         }
     }
-    Ok(env)
+    Ok(env.into_variables())
 }
 
-/// Sets a variable. A name with `=` or a value with a NUL byte cannot be passed to a process.
-fn set(env: &mut Vec<(String, String)>, name: String, value: String) {
-    if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-        return;
+/// Sets a variable for each key of an object.
+fn set_all(env: &mut Environment, prefix: &str, data: Option<&Data>) -> Result<(), TooLarge> {
+    for (key, value) in data.into_iter().flatten() {
+        env.set(format!("{prefix}{key}"), String::from_utf8_lossy(value).into_owned())?;
     }
-    env.retain(|(known, _)| *known != name);
-    env.push((name, value));
+    Ok(())
 }
 
 async fn referred(
@@ -287,5 +289,16 @@ mod tests {
             "env": [{"name": "E", "value": "$(P_S)"}],
         });
         assert_eq!(made(container).await.unwrap(), "K=v P_K=w P_S=geheim E=geheim");
+    }
+    #[tokio::test]
+    async fn oversized_environment_is_an_error_of_the_container() {
+        let doubled = (1..=35).map(|at| {
+            let before = at - 1;
+            json!({"name": format!("A{at}"), "value": format!("$(A{before})$(A{before})")})
+        });
+        let env: Vec<Value> =
+            [json!({"name": "A0", "value": "0123456789"})].into_iter().chain(doubled).collect();
+        let error = made(json!({"name": "c", "env": env})).await.unwrap_err();
+        assert_eq!(error, "the environment and the arguments of the container are larger than 2 MiB");
     }
 }

@@ -1,11 +1,12 @@
 //! Builds the launch order of a container from its pod. Pure, except that it checks the root directory of the
 //! image.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container as ApiContainer, Pod, VolumeMount};
 
-use super::expand::{expand, expand_all, look_up};
+use super::expand::{Environment, PathError};
 use super::launch_spec::{Container, MountPlan, Program, Propagation};
 use crate::paths::Paths;
 use crate::runtime::{PodPath, records};
@@ -96,12 +97,15 @@ pub(super) fn plan(
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let (namespace, name, uid) =
         (text(&pod.metadata.namespace), text(&pod.metadata.name), text(&pod.metadata.uid));
+    let env = Environment::of(env).map_err(|error| error.to_string())?;
+    // Of several paths of one volume, the first one counts.
+    let volumes: PathsByVolume<'_> = volumes.iter().rev().map(|path| (path.volume.as_str(), path)).collect();
     let mut mounts = Vec::new();
     for mount in container.volume_mounts.iter().flatten() {
-        mounts.push(volume(mount, volumes, &env)?);
+        mounts.push(volume(mount, &volumes, &env)?);
     }
     for device in container.volume_devices.iter().flatten() {
-        let path = of_name(volumes, &device.name)?;
+        let path = of_name(&volumes, &device.name)?;
         mounts.push(MountPlan {
             volume: path.path.canonicalize().map_err(|error| format!("{}: {error}", path.path.display()))?,
             sub_path: None,
@@ -111,7 +115,7 @@ pub(super) fn plan(
             propagation: Propagation::None,
         });
     }
-    let program = program(pod, container, env)?;
+    let program = own_program(pod, container, env)?;
     Ok(Container {
         launcher: settings.launcher.clone(),
         dir: pod_dir(&settings.paths, &uid).join(&container.name),
@@ -135,21 +139,35 @@ pub(super) fn plan(
     })
 }
 
-/// The program of a container, with its identity.
+/// A program without arguments that joins a container, with the identity of the container. It is not bounded: a
+/// failure here would make the program run with the identity of the agent.
+///
+/// # Errors
+/// The identity of the container is invalid.
 pub(super) fn program(
     pod: &Pod,
     container: &ApiContainer,
     env: Vec<(String, String)>,
 ) -> Result<Program, String> {
-    let expanded = |text: &String| expand(text, |name| look_up(&env, name));
+    Ok(Program { env, ..identity(pod, container)? })
+}
+
+/// The program of a container, with its identity.
+fn own_program(pod: &Pod, container: &ApiContainer, mut env: Environment) -> Result<Program, String> {
     let words = [&container.command, &container.args].into_iter().flatten().flatten();
-    let args: Vec<String> = words.map(expanded).collect();
+    let args: Result<Vec<String>, _> = words.map(|text| env.argument(text)).collect();
+    let args = args.map_err(|error| error.to_string())?;
     if container.command.as_ref().is_none_or(Vec::is_empty) {
         return Err(
             "no command specified: this runtime reads no images, so the container must set its command"
                 .to_owned(),
         );
     }
+    Ok(Program { args, env: env.into_variables(), ..identity(pod, container)? })
+}
+
+/// The identity of a container, as a program without arguments and environment.
+fn identity(pod: &Pod, container: &ApiContainer) -> Result<Program, String> {
     let of_pod = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let own = container.security_context.as_ref();
     let id = |name: &str, value: Option<i64>| match value.map(u32::try_from) {
@@ -164,7 +182,6 @@ pub(super) fn program(
         groups.extend(id("a supplemental group", Some(group))?);
     }
     Ok(Program {
-        args,
         working_dir: container.working_dir.clone().unwrap_or_default(),
         user: id("runAsUser", own.and_then(|c| c.run_as_user).or_else(|| of_pod?.run_as_user))?,
         group: id("runAsGroup", own.and_then(|c| c.run_as_group).or_else(|| of_pod?.run_as_group))?,
@@ -173,7 +190,7 @@ pub(super) fn program(
             == Some("Strict"),
         not_root: own.and_then(|c| c.run_as_non_root).or_else(|| of_pod?.run_as_non_root) == Some(true),
         no_new_privileges: own.and_then(|c| c.allow_privilege_escalation) == Some(false),
-        env,
+        ..Program::default()
     })
 }
 
@@ -192,8 +209,11 @@ fn image(image: &str) -> Result<Option<PathBuf>, String> {
     }
 }
 
-fn of_name<'a>(volumes: &'a [PodPath], name: &str) -> Result<&'a PodPath, String> {
-    volumes.iter().find(|path| path.volume == name).ok_or_else(|| format!("volume {name:?} is not mounted"))
+/// The mounted volumes of a pod by their name in the pod.
+type PathsByVolume<'a> = HashMap<&'a str, &'a PodPath>;
+
+fn of_name<'a>(volumes: &PathsByVolume<'a>, name: &str) -> Result<&'a PodPath, String> {
+    volumes.get(name).copied().ok_or_else(|| format!("volume {name:?} is not mounted"))
 }
 
 fn absolute(path: &str) -> Result<PathBuf, String> {
@@ -205,15 +225,16 @@ fn absolute(path: &str) -> Result<PathBuf, String> {
     }
 }
 
-fn volume(mount: &VolumeMount, volumes: &[PodPath], env: &[(String, String)]) -> Result<MountPlan, String> {
+fn volume(mount: &VolumeMount, volumes: &PathsByVolume<'_>, env: &Environment) -> Result<MountPlan, String> {
     let found = of_name(volumes, &mount.name)?;
     let sub_path = match (mount.sub_path.as_deref(), mount.sub_path_expr.as_deref()) {
         (Some(path), _) if !path.is_empty() => Some(path.to_owned()),
         (_, Some(text)) if !text.is_empty() => {
-            let missing = |names: Vec<String>| {
-                format!("subPathExpr {text:?}: there is no variable {}", names.join(", "))
-            };
-            Some(expand_all(text, env).map_err(missing)?)
+            Some(env.path(text).map_err(|error| match error {
+                PathError::Unknown(_) => format!("subPathExpr {text:?}: {error}"),
+                // Such a template does not fit into a message.
+                PathError::TooLong => format!("subPathExpr of {:?}: {error}", mount.mount_path),
+            })?)
         }
         _ => None,
     };
@@ -248,18 +269,23 @@ fn is_inner(path: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::time::{Duration, Instant};
+
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn planned(pod: Value, container: Value) -> Result<Container, String> {
-        let settings = Settings {
+    fn settings() -> Settings {
+        Settings {
             paths: Paths::new("/r"),
             launcher: vec!["x".into()],
             log_bytes: 1,
             log_files: 1,
             cgroup: None,
-        };
+        }
+    }
+
+    fn planned(pod: Value, container: Value) -> Result<Container, String> {
         let volumes = [
             PodPath { volume: "v".into(), path: "/r/v".into(), read_only: false, block: false },
             PodPath { volume: "ro".into(), path: "/r/ro".into(), read_only: true, block: false },
@@ -267,7 +293,7 @@ mod tests {
         let spec = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": pod});
         let pod = serde_json::from_value(spec).unwrap();
         let env = vec![("A".to_owned(), "1".to_owned())];
-        plan(&settings, &pod, &serde_json::from_value(container).unwrap(), 2, &volumes, env)
+        plan(&settings(), &pod, &serde_json::from_value(container).unwrap(), 2, &volumes, env)
     }
 
     fn mounted(mount: Value) -> Result<MountPlan, String> {
@@ -313,6 +339,46 @@ mod tests {
         assert_eq!((plan.image, plan.dir.as_path()), (None, Path::new("/r/pods/u/containers/c")));
         let error = planned(pod, json!({"name": "c", "args": ["x"]})).unwrap_err();
         assert!(error.starts_with("no command specified"), "{error}");
+    }
+
+    #[test]
+    fn oversized_arguments_and_paths_are_rejected() {
+        let arg = "$(A)".repeat(3 << 20);
+        let error = planned(json!({"containers": []}), json!({"name": "c", "command": [arg]})).unwrap_err();
+        assert_eq!(error, "the environment and the arguments of the container are larger than 2 MiB");
+        let error = mounted(json!({"name": "v", "mountPath": "/m", "subPathExpr": "x/".repeat(2049)}));
+        assert_eq!(error.unwrap_err(), "subPathExpr of \"/m\": it is longer than 4096 bytes");
+    }
+
+    #[test]
+    fn joining_program_has_the_identity_of_its_container_whatever_its_size() {
+        let pod: Pod = serde_json::from_value(json!({"spec": {"containers": []}})).unwrap();
+        let container = serde_json::from_value(json!({
+            "name": "c", "command": ["$(A)$(A)$(A)"], "securityContext": {"runAsUser": 6},
+        }));
+        let env = vec![("A".to_owned(), "a".repeat(3 << 20))];
+        let program = program(&pod, &container.unwrap(), env).unwrap();
+        assert_eq!((program.user, program.args, program.env.len()), (Some(6), Vec::new(), 1));
+    }
+
+    #[test]
+    fn cost_of_many_mounts_is_linear() {
+        let path = |at: usize| PodPath {
+            volume: format!("v{at}"),
+            path: "/r/v".into(),
+            read_only: false,
+            block: false,
+        };
+        let volumes: Vec<PodPath> = (0..60_000).map(path).collect();
+        let mount = |path: &PodPath| json!({"name": path.volume, "mountPath": format!("/{}", path.volume)});
+        let mounts: Vec<Value> = volumes.iter().map(mount).collect();
+        let container =
+            serde_json::from_value(json!({"name": "c", "command": ["x"], "volumeMounts": mounts})).unwrap();
+        let begun = Instant::now();
+        let plan = plan(&settings(), &Pod::default(), &container, 0, &volumes, Vec::new()).unwrap();
+        assert_eq!(plan.mounts.len(), 60_000);
+        // Quadratic work takes half a minute.
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 
     #[test]
