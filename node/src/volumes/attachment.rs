@@ -45,6 +45,6 @@ impl Manager {
         }
         watched.trouble = trouble;
         let waiting: Vec<_> = state.desired.of_volume(unique).map(|(uid, _, _)| uid.clone()).collect();
-        waiting.iter().for_each(|uid| self.report(&mut state, uid));
+        waiting.iter().for_each(|uid| self.report(&state, uid));
     }
 }

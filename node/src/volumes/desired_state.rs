@@ -1,7 +1,7 @@
 //! The desired state: the pods, and what is known about each of their volumes. A volume that a pod has once
 //! requested stays requested until the pod is released, even if its claim can no longer be read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -33,6 +33,8 @@ pub(super) struct DesiredPod {
     pub(super) version: u64,
     /// The volumes that a container uses, by name in the pod.
     pub(super) volumes: BTreeMap<String, DesiredVolume>,
+    /// The names of its resolved volumes in the pod, by unique name.
+    by_unique: BTreeMap<Arc<str>, BTreeSet<String>>,
     /// The keys of its watched claims.
     pub(super) claims: Vec<String>,
     /// A lookup of its volumes is in progress.
@@ -59,7 +61,11 @@ impl DesiredPod {
 
     /// A volume by its unique name. If the pod uses a claim under two names, the writable one wins.
     pub(super) fn volume(&self, unique: &str) -> Option<&Arc<ResolvedVolume>> {
-        let all = self.known().map(|(_, wanted)| wanted).filter(|wanted| &*wanted.unique == unique);
+        let wishes = self.by_unique.get(unique)?.iter().filter_map(|name| self.volumes.get(name));
+        let all = wishes.filter_map(|wish| match wish {
+            DesiredVolume::Known(wanted) => Some(wanted),
+            DesiredVolume::New | DesiredVolume::Failed(_) => None,
+        });
         all.min_by_key(|wanted| wanted.spec.read_only)
     }
 }
@@ -68,6 +74,8 @@ impl DesiredPod {
 #[derive(Default)]
 pub(super) struct DesiredState {
     pods: BTreeMap<Uid, DesiredPod>,
+    /// The pods that request a volume, by its unique name.
+    by_unique: BTreeMap<Arc<str>, BTreeSet<Uid>>,
     next: u64,
 }
 
@@ -82,6 +90,7 @@ impl DesiredState {
             self.next += 1;
             let wanted = DesiredPod {
                 volumes: names.into_iter().map(|name| (name, DesiredVolume::New)).collect(),
+                by_unique: BTreeMap::new(),
                 order: self.next,
                 version: 1,
                 pod,
@@ -112,7 +121,15 @@ impl DesiredState {
 
     /// Removes a pod.
     pub(super) fn release(&mut self, uid: &str) -> Option<DesiredPod> {
-        self.pods.remove(uid)
+        let pod = self.pods.remove(uid)?;
+        for unique in pod.by_unique.keys() {
+            let Some(uids) = self.by_unique.get_mut(unique) else { continue };
+            uids.remove(uid);
+            if uids.is_empty() {
+                self.by_unique.remove(unique);
+            }
+        }
+        Some(pod)
     }
 
     pub(super) fn get(&self, uid: &str) -> Option<&DesiredPod> {
@@ -132,7 +149,11 @@ impl DesiredState {
         &self,
         unique: &str,
     ) -> impl Iterator<Item = (&Uid, &DesiredPod, &Arc<ResolvedVolume>)> {
-        self.pods.iter().filter_map(move |(uid, pod)| Some((uid, pod, pod.volume(unique)?)))
+        let uids = self.by_unique.get(unique).into_iter().flatten();
+        uids.filter_map(move |uid| {
+            let (uid, pod) = self.pods.get_key_value(uid)?;
+            Some((uid, pod, pod.volume(unique)?))
+        })
     }
 
     /// The pods that use a claim.
@@ -155,10 +176,13 @@ impl DesiredState {
         name: &str,
         found: Result<ResolvedVolume, String>,
     ) -> Option<Arc<str>> {
-        let wish = self.pods.get_mut(uid)?.volumes.get_mut(name)?;
+        let (uid, _) = self.pods.get_key_value(uid)?;
+        let uid = Arc::clone(uid);
+        let pod = self.pods.get_mut(&uid)?;
+        let wish = pod.volumes.get_mut(name)?;
         match (&*wish, found) {
             (DesiredVolume::Known(_), Err(why)) => {
-                tracing::debug!(pod = uid, volume = name, why, "a mounted volume cannot be looked up");
+                tracing::debug!(pod = &*uid, volume = name, why, "a mounted volume cannot be looked up");
                 None
             }
             (DesiredVolume::New | DesiredVolume::Failed(_), Err(why)) => {
@@ -167,7 +191,7 @@ impl DesiredState {
             }
             (DesiredVolume::Known(old), Ok(new)) if old.unique != new.unique || old.place != new.place => {
                 tracing::warn!(
-                    pod = uid,
+                    pod = &*uid,
                     volume = name,
                     old = &*old.unique,
                     new = &*new.unique,
@@ -178,6 +202,9 @@ impl DesiredState {
             (DesiredVolume::New | DesiredVolume::Failed(_) | DesiredVolume::Known(_), Ok(new)) => {
                 let unique = Arc::clone(&new.unique);
                 *wish = DesiredVolume::Known(Arc::new(new));
+                // The unique name of a resolved volume never changes.
+                pod.by_unique.entry(Arc::clone(&unique)).or_default().insert(name.to_owned());
+                self.by_unique.entry(Arc::clone(&unique)).or_default().insert(uid);
                 Some(unique)
             }
         }
@@ -185,11 +212,11 @@ impl DesiredState {
 
     /// Stores a newer version of a claim that was read or written after the lookup.
     pub(super) fn refreshed(&mut self, unique: &str, claim: &Arc<PersistentVolumeClaim>) {
-        for wanted in self.wishes_for(unique) {
+        self.update(unique, |wanted| {
             let mut spec = VolumeSpec::clone(&wanted.spec);
             spec.claim = Some(Arc::clone(claim));
             *wanted = Arc::new(ResolvedVolume { spec: Arc::new(spec), ..ResolvedVolume::clone(wanted) });
-        }
+        });
     }
 
     /// Recomputes the capabilities of a volume. Returns true if they have changed.
@@ -199,22 +226,27 @@ impl DesiredState {
         abilities: impl Fn(&ResolvedVolume) -> VolumeCapabilities,
     ) -> bool {
         let mut changed = false;
-        for wanted in self.wishes_for(unique) {
+        self.update(unique, |wanted| {
             let now = abilities(wanted);
             if now != wanted.abilities {
                 *wanted = Arc::new(ResolvedVolume { abilities: now, ..ResolvedVolume::clone(wanted) });
                 changed = true;
             }
-        }
+        });
         changed
     }
 
-    fn wishes_for(&mut self, unique: &str) -> impl Iterator<Item = &mut Arc<ResolvedVolume>> {
-        let wishes = self.pods.values_mut().flat_map(|pod| pod.volumes.values_mut());
-        wishes.filter_map(move |wish| match wish {
-            DesiredVolume::Known(wanted) if &*wanted.unique == unique => Some(wanted),
-            DesiredVolume::New | DesiredVolume::Failed(_) | DesiredVolume::Known(_) => None,
-        })
+    /// Updates a volume in each pod that requests it. The unique name must stay.
+    fn update(&mut self, unique: &str, mut change: impl FnMut(&mut Arc<ResolvedVolume>)) {
+        for uid in self.by_unique.get(unique).into_iter().flatten() {
+            let Some(DesiredPod { volumes, by_unique, .. }) = self.pods.get_mut(uid) else { continue };
+            for name in by_unique.get(unique).into_iter().flatten() {
+                match volumes.get_mut(name) {
+                    Some(DesiredVolume::Known(wanted)) => change(wanted),
+                    Some(DesiredVolume::New | DesiredVolume::Failed(_)) | None => {}
+                }
+            }
+        }
     }
 
     /// Starts the lookup of a pod's volumes if it is due; returns the pod.

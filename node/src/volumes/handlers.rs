@@ -36,7 +36,7 @@ impl Manager {
         self.queue.add(Key::Pod(uid.clone()));
         self.wake_pod(&state, &uid);
         self.publish(&mut state);
-        self.report(&mut state, &uid);
+        self.report(&state, &uid);
     }
 
     /// Keeps everything that is mounted for a pod until it is released.
@@ -62,7 +62,7 @@ impl Manager {
         }
         self.wake_pod(&state, &uid);
         self.publish(&mut state);
-        self.report(&mut state, &uid);
+        self.report(&state, &uid);
         if (held || released.is_some()) && !state.knows(&uid) {
             self.tidy(&mut state, &uid);
         }
@@ -104,7 +104,7 @@ impl Manager {
         self.publish(&mut state);
         let all: Vec<Arc<str>> = state.actual.volumes.keys().cloned().collect();
         all.into_iter().for_each(|unique| self.queue.add(Key::Volume(unique)));
-        self.report_all(&mut state);
+        self.report_all(&state);
         if first {
             self.begin_unmounting(&mut state);
         }

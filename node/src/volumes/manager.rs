@@ -1,7 +1,7 @@
-//! The implementation of [`Volumes`](super::Volumes): one queue holds keys of pods (resolve their volumes) and of
-//! volumes (decide the next step and perform it). Decisions are made in memory without waiting; lookups and
-//! operations run in their own tasks, at most one per key. Every change adds its keys to the queue again;
-//! failures are retried after their delay.
+//! The implementation of [`Volumes`](super::Volumes): one queue holds keys of pods (resolve their volumes), of
+//! volumes (decide the next step and perform it), and of reports. Decisions are made in memory without waiting;
+//! lookups and operations run in their own tasks, at most one per key. Every change adds its keys to the queue
+//! again; failures are retried after their delay.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
@@ -34,6 +34,8 @@ pub(super) enum Key {
     Pod(Uid),
     /// Reconcile a volume.
     Volume(Arc<str>),
+    /// Report the state of a pod's volumes. It lists all of them, so the changes of many volumes share a report.
+    Report(Uid),
 }
 
 impl fmt::Display for Key {
@@ -41,6 +43,7 @@ impl fmt::Display for Key {
         match self {
             Self::Pod(uid) => write!(f, "pod {uid}"),
             Self::Volume(unique) => write!(f, "volume {unique}"),
+            Self::Report(uid) => write!(f, "report of pod {uid}"),
         }
     }
 }
@@ -105,6 +108,7 @@ impl Manager {
                     match &key {
                         Key::Pod(uid) => this.look_up(uid),
                         Key::Volume(unique) => this.look_at(unique),
+                        Key::Report(uid) => this.send_report(uid),
                     }
                     this.queue.done(&key);
                     tokio::task::consume_budget().await;
@@ -157,9 +161,17 @@ impl Manager {
         })
     }
 
-    pub(super) fn report(&self, state: &mut ManagerState, uid: &Uid) {
-        let now = self.report_now(state, uid);
+    /// Reports the state of a pod's volumes to its receivers soon.
+    pub(super) fn report(&self, state: &ManagerState, uid: &Uid) {
+        if state.reports.contains_key(uid) {
+            self.queue.add(Key::Report(uid.clone()));
+        }
+    }
+
+    fn send_report(&self, uid: &Uid) {
+        let mut state = self.state();
         let Some(sender) = state.reports.get(uid) else { return };
+        let now = self.report_now(&state, uid);
         let over = now == PodVolumes::Released;
         sender.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
         if over {
@@ -168,8 +180,7 @@ impl Manager {
         }
     }
 
-    pub(super) fn report_all(&self, state: &mut ManagerState) {
-        let all: Vec<Uid> = state.reports.keys().cloned().collect();
-        all.iter().for_each(|uid| self.report(state, uid));
+    pub(super) fn report_all(&self, state: &ManagerState) {
+        state.reports.keys().for_each(|uid| self.report(state, uid));
     }
 }

@@ -6,8 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::FuturesUnordered;
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, stream};
 use orlop_client::names::reason;
 use orlop_client::recorder::EventType::Warning;
 use orlop_client::worker::panic_text;
@@ -26,6 +25,8 @@ use super::resize;
 use crate::plugin::Outcome;
 use crate::volume::PodKey;
 
+/// The maximum number of concurrent lookups for one pod.
+const MAX_LOOKUPS: usize = 16;
 /// Interval of the event about a volume that is not attached. Upstream: the timeout of WaitForAttach.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(600);
 /// How often a waiting volume is checked for whether it needs an attachment at all.
@@ -38,11 +39,13 @@ impl Manager {
         let (this, uid) = (Arc::clone(self), uid.clone());
         self.spawn(async move {
             let uses = VolumeUses::of(&pod);
-            let lookups = populator::used_volumes(&pod, &uses).into_iter().map(|volume| {
-                let found = populator::resolve(&this.host, &this.plugins, &this.objects, &pod, volume, &uses);
-                found.map(move |found| (volume.name.clone(), found))
+            let (context, uses, pod) = (&this, &uses, &pod);
+            let lookups = populator::used_volumes(pod, uses).into_iter().cloned().map(|volume| async move {
+                let Manager { host, plugins, objects, .. } = &**context;
+                let found = populator::resolve(host, plugins, objects, pod, &volume, uses).await;
+                (volume.name, found)
             });
-            let mut lookups: FuturesUnordered<_> = lookups.collect();
+            let mut lookups = std::pin::pin!(stream::iter(lookups).buffer_unordered(MAX_LOOKUPS));
             let mut failed = None;
             while let Some((name, found)) = lookups.next().await {
                 if let Err(error) = &found {
@@ -62,7 +65,7 @@ impl Manager {
             self.queue.add(Key::Volume(unique));
             self.publish(&mut state);
         }
-        self.report(&mut state, uid);
+        self.report(&state, uid);
     }
 
     fn looked_up(&self, uid: &Uid, failed: Option<String>) {
@@ -336,7 +339,7 @@ impl Manager {
         let wanting = state.desired.of_volume(&job.unique).map(|(uid, _, _)| uid.clone());
         let of_operation = job.operation.uid().cloned();
         let pods: BTreeSet<Uid> = wanting.chain(of_operation.clone()).collect();
-        pods.iter().for_each(|uid| self.report(&mut state, uid));
+        pods.iter().for_each(|uid| self.report(&state, uid));
         // The last mount of a released pod is gone, or was never made.
         if let Some(uid) = of_operation.filter(|uid| state.desired.get(uid).is_none()) {
             self.wake_pod(&state, &uid);

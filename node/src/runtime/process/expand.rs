@@ -134,7 +134,7 @@ fn expand<'a>(
         let inner = tail.strip_prefix('(').filter(|_| may_refer);
         let reference = inner.and_then(|inner| inner.split_once(')'));
         may_refer &= inner.is_none() || reference.is_some();
-        let (is_short, after) = match (tail.strip_prefix('$'), reference) {
+        let (fits, after) = match (tail.strip_prefix('$'), reference) {
             (Some(after), _) => (push("$"), after),
             (None, Some((name, after))) => match value(name) {
                 Some(found) => (push(found), after),
@@ -142,7 +142,7 @@ fn expand<'a>(
             },
             (None, None) => (push("$"), tail),
         };
-        is_short.then_some(())?;
+        fits.then_some(())?;
         rest = after;
     }
     push(rest).then_some(out)

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod decisions;
+mod desired;
 mod disk;
 mod faults;
 mod fixture;

@@ -46,6 +46,43 @@ async fn volumes_are_mounted_and_unmounted_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lookups_of_a_pod_are_bounded() {
+    let bench = Bench::new();
+    let names: Vec<String> = (0..100).map(|at| format!("v{at}")).collect();
+    names.iter().for_each(|name| bench.disk(name, "ReadWriteOnce", "d"));
+    let agent = bench.agent().await;
+    agent.volumes.want(pod("p", "u", &names.iter().map(String::as_str).collect::<Vec<_>>()));
+    bench.settle().await;
+    assert!(agent.is_ready("u"), "{}", agent.waits("u"));
+    // Each lookup reads its claim and then its volume.
+    let (mut running, mut most) = (0_usize, 0);
+    for request in bench.api.requests() {
+        let is_of = |plural: &str| request.contains(&format!("/{plural}/"));
+        running += usize::from(is_of("persistentvolumeclaims"));
+        running = running.saturating_sub(usize::from(is_of("persistentvolumes")));
+        most = most.max(running);
+    }
+    assert!((2..=16).contains(&most), "{most} lookups at a time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_many_volumes_share_a_report() {
+    const COUNT: usize = 300;
+    let bench = Bench::new();
+    let names: Vec<String> = (0..COUNT).map(|at| format!("+v{at}")).collect();
+    let agent = bench.agent().await;
+    agent.volumes.want(pod("p", "u", &names.iter().map(String::as_str).collect::<Vec<_>>()));
+    let mut state = agent.volumes.state("u");
+    state.wait_for(|state| matches!(state, PodVolumes::Ready(_))).await.unwrap();
+    // With a report per volume, each would contain half of the volumes on average.
+    let paths = bench.machine.state().paths;
+    assert!(paths < 20 * COUNT, "{paths} paths in the reports of {COUNT} volumes");
+    agent.volumes.release("u");
+    state.wait_for(|state| *state == PodVolumes::Released).await.unwrap();
+    bench.nothing_wrong();
+}
+
+#[tokio::test(start_paused = true)]
 async fn i7_volume_is_not_mounted_before_it_is_attached() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "d");
