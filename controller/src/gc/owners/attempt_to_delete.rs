@@ -228,24 +228,38 @@ impl Collector {
     /// Removes the owner reference from the dependents first and then the owner's finalizer. After a failure in
     /// between, the owner still has the finalizer, and the retry continues.
     async fn attempt_orphan(&self, uid: &Uid) -> Result<(), CollectError> {
-        let (node, dependents) = {
-            let graph = self.graph();
-            let Some(node) = graph.node(uid).cloned() else { return Ok(()) };
-            (node, graph.dependents(uid).cloned().collect::<Vec<Node>>())
-        };
-        let text = uid.to_string();
-        for dependent in dependents {
-            let Some(live) = self.read(&dependent).await? else { continue };
-            let left: Vec<&OwnerReference> =
-                live.owner_references().iter().filter(|o| o.uid != text).collect();
-            if left.len() < live.owner_references().len() {
-                self.patch(&dependent, &live, json!({"ownerReferences": left}), "orphan").await?;
+        let Some(node) = self.graph().node(uid).cloned() else { return Ok(()) };
+        let mut orphaned = HashSet::new();
+        // The watch of a dependent's kind may be behind that of the owner's: dependents that arrive meanwhile are orphaned too.
+        loop {
+            let dependents: Vec<Node> = {
+                let graph = self.graph();
+                let new = graph.dependents(uid).filter(|dependent| !orphaned.contains(&dependent.uid));
+                new.cloned().collect()
+            };
+            if dependents.is_empty() {
+                break;
+            }
+            for dependent in dependents {
+                self.orphan(&dependent, uid).await?;
+                orphaned.insert(dependent.uid);
             }
         }
         match self.read(&node).await? {
             Some(live) => self.drop_finalizer(&node, &live, FINALIZER_ORPHAN).await,
             None => Ok(()),
         }
+    }
+
+    /// Removes the reference to an owner from a dependent.
+    async fn orphan(&self, dependent: &Node, owner: &Uid) -> Result<(), CollectError> {
+        let Some(live) = self.read(dependent).await? else { return Ok(()) };
+        let owner = owner.to_string();
+        let left: Vec<&OwnerReference> = live.owner_references().iter().filter(|o| o.uid != owner).collect();
+        if left.len() < live.owner_references().len() {
+            self.patch(dependent, &live, json!({"ownerReferences": left}), "orphan").await?;
+        }
+        Ok(())
     }
 
     async fn classify(&self, node: &Node, references: &[OwnerReference]) -> Result<Owners, CollectError> {
