@@ -17,6 +17,7 @@ use orlop_cli::args::{LoopArgs, StoreArgs, StoreBackend};
 use orlop_cli::config::settings;
 use orlop_cli::config::{Nodes, Role, ServerConfig};
 use orlop_client::client::{self, ConnectError, Endpoint, Lines};
+use orlop_client::failing::Failing;
 use orlop_client::informers::Informers;
 use orlop_controller::manager::{self, ManagerError};
 use orlop_csi_hostpath as hostpath;
@@ -109,6 +110,8 @@ pub(crate) async fn serve(
     let memory = MemoryBudget::new(config.api.memory_limit.or(machine.map(|bytes| bytes / 4)).unwrap_or(0));
     let (store, place) = open(&config.store, &memory).await?;
     let explainer = Explainer::default();
+    let failing = Failing::default();
+    let more_metrics = failing.clone();
     let result = async {
         let connections = files::room_for(listen.max_connections);
         let settings = Config {
@@ -116,6 +119,7 @@ pub(crate) async fn serve(
             tls: listen.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
             explainer: explainer.explains(),
+            more_metrics: Arc::new(move || more_metrics.metrics()),
             ..settings::apiserver(&config.api, connections, memory.clone(), loops.is_some())
         };
         let server = Server::start(store.clone(), settings).await?;
@@ -128,7 +132,7 @@ pub(crate) async fn serve(
         let rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
         explainer.look_at(client.clone(), informers.clone(), &rules);
         if loops.is_some() {
-            controllers.spawn(manager::run_with(client, informers, rules, end_controllers.clone()));
+            controllers.spawn(manager::run_with(client, informers, failing, rules, end_controllers.clone()));
         }
 
         let end_snapshots = CancellationToken::new();

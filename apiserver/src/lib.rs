@@ -35,3 +35,4 @@ mod verbs;
 
 pub use projection::Projection;
 pub use server::{Config, Server, ServerError};
+pub use state::MoreMetrics;

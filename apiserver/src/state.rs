@@ -55,9 +55,14 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// Explains the state of objects.
     pub explainer: Explains,
+    /// Metrics of other parts of the process, in Prometheus' text format, for `/metrics`.
+    pub more_metrics: MoreMetrics,
     /// The clock.
     pub clock: Clock,
 }
+
+/// Writes further metrics.
+pub type MoreMetrics = Arc<dyn Fn() -> String + Send + Sync>;
 
 impl Default for Config {
     fn default() -> Self {
@@ -75,6 +80,7 @@ impl Default for Config {
             tls: false,
             limits: LimitsConfig::default(),
             explainer: Explains::default(),
+            more_metrics: Arc::new(String::new),
             clock: Arc::new(Timestamp::now),
         }
     }

@@ -261,6 +261,10 @@ pub mod reason {
     pub const SUCCESSFUL_DELETE: &str = "SuccessfulDelete";
     /// A pod or claim of a workload could not be created.
     pub const FAILED_CREATE: &str = "FailedCreate";
+    /// A controller's syncs of an object keep failing. Upstream's controllers only log this.
+    pub const SYNC_FAILING: &str = "SyncFailing";
+    /// A sync succeeded after [`SYNC_FAILING`].
+    pub const SYNCED: &str = "Synced";
     /// A pod of a workload could not be deleted.
     pub const FAILED_DELETE: &str = "FailedDelete";
     /// A volume was attached for a pod.

@@ -1,5 +1,6 @@
 //! Runs the workers of a queue: they take a key, sync it, and retry it with a delay on failure. A panic in a sync
-//! is logged and counts as a failure of that key alone (I12).
+//! is logged and counts as a failure of that key alone (I12). Failing keys are registered in
+//! [`Failing`](crate::failing::Failing).
 
 use std::any::Any;
 use std::fmt::Display;
@@ -13,29 +14,26 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::failing::{Failure, Syncs};
 use crate::queue::WorkQueue;
 
 /// Runs `workers` workers until the queue is shut down. After an error the key is queued again with rate limiting, after a
 /// success its rate limit is reset.
-pub async fn run<K, E, F, Fut>(queue: &WorkQueue<K>, workers: usize, controller: &'static str, sync: F)
+pub async fn run<K, E, F, Fut>(queue: &WorkQueue<K>, workers: usize, syncs: Syncs<K>, sync: F)
 where
     K: Hash + Eq + Clone + Display,
     E: Display,
     F: Fn(K) -> Fut,
     Fut: Future<Output = Result<(), E>>,
 {
-    join_all((0..workers.max(1)).map(|_| one(queue, controller, &sync))).await;
+    join_all((0..workers.max(1)).map(|_| one(queue, &syncs, &sync))).await;
 }
 
 /// Like [`run`] with up to `at_once` concurrent syncs, each in its own task, but started one after the other in the order
 /// of the queue: a sync runs to its first wait before the next one starts. So a sync that decides without waiting decides
 /// on the decisions of all earlier ones.
-pub async fn run_in_order<K, E, F, Fut>(
-    queue: &WorkQueue<K>,
-    at_once: usize,
-    controller: &'static str,
-    sync: F,
-) where
+pub async fn run_in_order<K, E, F, Fut>(queue: &WorkQueue<K>, at_once: usize, syncs: Syncs<K>, sync: F)
+where
     K: Hash + Eq + Clone + Display + Send + 'static,
     E: Display + Send + 'static,
     F: Fn(K) -> Fut,
@@ -49,9 +47,9 @@ pub async fn run_in_order<K, E, F, Fut>(
         let Ok(permit) = Arc::clone(&free).acquire_owned().await else { return };
         while running.try_join_next().is_some() {}
         let Some(key) = queue.get().await else { break };
-        let (queue, sync) = (queue.clone(), sync(key.clone()));
+        let (queue, syncs, sync) = (queue.clone(), syncs.clone(), sync(key.clone()));
         let mut begun = Box::pin(async move {
-            attempt(&queue, controller, key, sync).await;
+            attempt(&queue, &syncs, key, sync).await;
             drop(permit);
         });
         if futures::poll!(begun.as_mut()).is_pending() {
@@ -66,7 +64,7 @@ pub async fn run_until<K, E, F, Fut>(
     shutdown: &CancellationToken,
     queue: &WorkQueue<K>,
     workers: usize,
-    controller: &'static str,
+    syncs: Syncs<K>,
     sync: F,
 ) where
     K: Hash + Eq + Clone + Display,
@@ -78,10 +76,10 @@ pub async fn run_until<K, E, F, Fut>(
         shutdown.cancelled().await;
         queue.shutdown();
     };
-    tokio::join!(run(queue, workers, controller, sync), closing);
+    tokio::join!(run(queue, workers, syncs, sync), closing);
 }
 
-async fn one<K, E, F, Fut>(queue: &WorkQueue<K>, controller: &'static str, sync: &F)
+async fn one<K, E, F, Fut>(queue: &WorkQueue<K>, syncs: &Syncs<K>, sync: &F)
 where
     K: Hash + Eq + Clone + Display,
     E: Display,
@@ -89,7 +87,7 @@ where
     Fut: Future<Output = Result<(), E>>,
 {
     while let Some(key) = queue.get().await {
-        attempt(queue, controller, key.clone(), async { sync(key).await }).await;
+        attempt(queue, syncs, key.clone(), async { sync(key).await }).await;
     }
 }
 
@@ -97,21 +95,29 @@ where
 /// as done.
 pub async fn attempt<K, E>(
     queue: &WorkQueue<K>,
-    controller: &'static str,
+    syncs: &Syncs<K>,
     key: K,
     sync: impl Future<Output = Result<(), E>>,
 ) where
     K: Hash + Eq + Clone + Display,
     E: Display,
 {
+    let controller = syncs.controller();
     match AssertUnwindSafe(sync).catch_unwind().await {
-        Ok(Ok(())) => queue.forget(&key),
+        Ok(Ok(())) => {
+            if queue.failures(&key) > 0 {
+                syncs.succeeded(&key);
+            }
+            queue.forget(&key);
+        }
         Ok(Err(error)) => {
+            syncs.failed(&key, Failure::Error, &error.to_string());
             tracing::debug!(controller, %key, %error, "sync failed, will be tried again");
             queue.add_rate_limited(key.clone());
         }
         Err(panic) => {
             let text = panic_text(panic.as_ref());
+            syncs.failed(&key, Failure::Panic, text);
             tracing::error!(controller, %key, panic = text, "sync panicked, will be tried again");
             queue.add_rate_limited(key.clone());
         }
@@ -132,6 +138,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
+    use crate::failing::Failing;
     use crate::queue::RateLimit;
 
     #[tokio::test(start_paused = true)]
@@ -141,7 +148,7 @@ mod tests {
         for key in ["fails", "panics", "well"] {
             queue.add(key);
         }
-        run(&queue, 1, "test", |key| {
+        run(&queue, 1, Syncs::other("test", &Failing::default()), |key| {
             let (queue, seen) = (&queue, &seen);
             async move {
                 let mut seen = seen.lock();
@@ -178,7 +185,7 @@ mod tests {
         KEYS.into_iter().for_each(|key| queue.add(key));
         let log = Arc::new(Mutex::new(Log::default()));
         let met = Arc::new(tokio::sync::Barrier::new(4));
-        run_in_order(&queue, 4, "test", |key| {
+        run_in_order(&queue, 4, Syncs::other("test", &Failing::default()), |key| {
             let (queue, log, met) = (queue.clone(), Arc::clone(&log), Arc::clone(&met));
             async move {
                 let lock = || log.lock();
@@ -208,7 +215,7 @@ mod tests {
         let queue = WorkQueue::new(RateLimit::default());
         ["fails", "panics", "well"].into_iter().for_each(|key| queue.add(key));
         let seen = Arc::new(Mutex::new(Vec::new()));
-        run_in_order(&queue, 2, "test", |key| {
+        run_in_order(&queue, 2, Syncs::other("test", &Failing::default()), |key| {
             let (queue, seen) = (queue.clone(), Arc::clone(&seen));
             async move {
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;

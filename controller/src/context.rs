@@ -1,5 +1,6 @@
 //! The context that the manager passes to every controller, and the type of a controller's body.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -7,7 +8,9 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::options::Options;
+use kube::Resource;
 use orlop_apimachinery::clock::Clock;
+use orlop_client::failing::{Failing, Syncs};
 use orlop_client::informers::Informers;
 use orlop_client::recorder::{EventSink, Recorder};
 use orlop_csi::drivers::Drivers;
@@ -25,6 +28,8 @@ pub struct Context {
     pub drivers: Drivers,
     /// The settings of all controllers.
     pub options: Arc<Options>,
+    /// The objects whose syncs fail.
+    pub failing: Failing,
     /// Wall-clock time.
     pub clock: Clock,
     /// Cancelled to request the controller's shutdown.
@@ -35,6 +40,16 @@ impl Context {
     /// Returns a recorder that writes events as `component`.
     pub fn recorder(&self, component: impl Into<Arc<str>>) -> Recorder {
         self.events.recorder(component)
+    }
+
+    /// For the workers of a queue whose keys name objects of kind `R`.
+    pub fn syncs<R: Resource<DynamicType = ()>, K: Display>(&self, controller: &'static str) -> Syncs<K> {
+        Syncs::of::<R>(controller, &self.failing)
+    }
+
+    /// For the workers of a queue whose keys name no single object.
+    pub fn other_syncs<K: Display>(&self, controller: &'static str) -> Syncs<K> {
+        Syncs::other(controller, &self.failing)
     }
 
     /// Waits until `synced` completes. Returns false if shutdown is requested first (the server may be unreachable):

@@ -82,23 +82,26 @@ pub trait ClusterView {
 
     /// The newest event of an object with one of these reasons.
     fn event(&self, of: &Reference, reasons: &[&str]) -> Option<&Event> {
-        self.events().iter().find(|event| {
-            let (object, reason) = (&event.involved_object, event.reason.as_deref());
-            // Events outlive their objects: an event of this name may belong to an earlier object.
-            let same = match (&object.uid, &of.uid) {
-                (Some(told), Some(uid)) => told.is_empty() || told == uid,
-                (Some(_) | None, Some(_) | None) => true,
-            };
-            same && object.kind.as_ref() == Some(&of.kind)
-                && object.name.as_ref() == Some(&of.name)
-                && reasons.iter().any(|wanted| reason == Some(*wanted))
-        })
+        self.events().iter().find(|event| is_about(event, of, reasons))
     }
 
     /// Whether a driver is installed: it has a CSIDriver object, or it is registered on a node.
     fn has_driver(&self, name: &str) -> bool {
         self.driver(name).is_some() || !self.nodes_with_driver(name).is_empty()
     }
+}
+
+/// Whether an event is about the object and has one of these reasons.
+pub fn is_about(event: &Event, of: &Reference, reasons: &[&str]) -> bool {
+    let (object, reason) = (&event.involved_object, event.reason.as_deref());
+    // Events outlive their objects: an event of this name may belong to an earlier object.
+    let same = match (&object.uid, &of.uid) {
+        (Some(told), Some(uid)) => told.is_empty() || told == uid,
+        (Some(_) | None, Some(_) | None) => true,
+    };
+    same && object.kind.as_ref() == Some(&of.kind)
+        && object.name.as_ref() == Some(&of.name)
+        && reasons.iter().any(|wanted| reason == Some(*wanted))
 }
 
 /// When an event was last seen.

@@ -23,6 +23,7 @@ mod provisioning;
 mod scheduling;
 pub mod service;
 pub mod subject;
+mod sync_failing;
 pub mod table;
 pub mod terminating;
 pub mod volume;
@@ -50,6 +51,7 @@ pub fn explain(world: &dyn ClusterView, subject: &Subject) -> Why {
             Subject::Other(object) => other::explain(world, object, &mut why),
         }
     }
+    sync_failing::explain(world, subject, &mut why);
     why.finish();
     why
 }

@@ -470,6 +470,7 @@ codes! {
     DriverGone: "The driver of an attachment is not registered.",
     QuotaExceeded: "A quota of the namespace rejects a required object.",
     CreationFailed: "A required object was rejected.",
+    SyncFailing: "A controller fails on the object and retries it with back-off.",
     Finalizers: "The object is being deleted and has finalizers.",
     GracePeriod: "The pod is in its termination grace period.",
 }

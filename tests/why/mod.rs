@@ -306,6 +306,35 @@ async fn refused(plane: &Plane) {
     explained(&http, "persistentvolumeclaims/copy", "SourceNotReady", &["snapshot default/s"]).await;
 }
 
+/// An object on which a controller keeps failing (I12), until the cause is gone.
+async fn failing(plane: &Plane, layout: Layout) {
+    let http = plane.http();
+    let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"count/replicasets.apps": "0"}}});
+    http.create("/api/v1/namespaces/default/resourcequotas", &quota).await;
+    let counted = |quota: &Value| quota["status"]["used"]["count/replicasets.apps"].is_string();
+    http.until("/api/v1/namespaces/default/resourcequotas/none", "counted", counted).await;
+    let labels = json!({"app": "shop"});
+    let deployment = json!({"metadata": {"name": "shop"}, "spec": {"replicas": 0, "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "none"}]}}}});
+    http.create("/apis/apps/v1/namespaces/default/deployments", &deployment).await;
+    let fails = |why: &Value| cause(why, "SyncFailing").is_some();
+    let why = http.until(&question("deployments.apps/shop"), "SyncFailing", fails).await;
+    let text = cause(&why, "SyncFailing").unwrap()["message"].as_str().unwrap_or_default().to_owned();
+    assert!(text.contains("deployment-controller") && text.contains("exceeded quota: none"), "{text}");
+    println!("{}", read(plane, "deployment/shop", "default"));
+    if layout == Layout::OneProcess {
+        let metrics = http.get("/metrics").await.text();
+        let line = "orlop_controller_failing_objects{controller=\"deployment-controller\"} 1";
+        assert!(metrics.contains(line), "{metrics}");
+    }
+    http.delete("/api/v1/namespaces/default/resourcequotas/none").await;
+    // The next retry may be far off: the change of the deployment makes the controller sync it now.
+    let touched = json!({"metadata": {"annotations": {"touched": "yes"}}});
+    http.patch("/apis/apps/v1/namespaces/default/deployments/shop", &touched).await.expect(200);
+    let healthy = |why: &Value| cause(why, "SyncFailing").is_none();
+    http.until(&question("deployments.apps/shop"), "no SyncFailing", healthy).await;
+}
+
 async fn all_states(layout: Layout) {
     let mut plane = Plane::of(layout).controller_flags(&[NO_AGENTS]).start().await;
     let http = plane.http();
@@ -319,6 +348,7 @@ async fn all_states(layout: Layout) {
     held(&plane).await;
     kept(&plane).await;
     refused(&plane).await;
+    failing(&plane, layout).await;
     plane.stop().await;
 }
 

@@ -79,9 +79,7 @@ async fn root(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response 
 
 async fn metrics(State(server): State<Arc<Inner>>) -> Response {
     server.limits.report();
-    answer::body(
-        200,
-        "text/plain; version=0.0.4; charset=utf-8",
-        server.metrics.text(&*server.store, &server.kinds),
-    )
+    let mut metrics = server.metrics.text(&*server.store, &server.kinds);
+    metrics.extend_from_slice((server.config.more_metrics)().as_bytes());
+    answer::body(200, "text/plain; version=0.0.4; charset=utf-8", metrics)
 }

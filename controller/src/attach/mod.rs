@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Node;
 
 pub use steps::AttachError;
 pub use volume::unique_name_of;
@@ -99,17 +100,22 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             tokio::task::consume_budget().await;
         }
         this.look_at_all();
-        let pods =
-            worker::run_until(&context.shutdown, &this.pods, 1, names::ATTACH_DETACH, |pod: Arc<str>| {
+        let pods = worker::run_until(
+            &context.shutdown,
+            &this.pods,
+            1,
+            context.other_syncs(names::ATTACH_DETACH),
+            |pod: Arc<str>| {
                 let this = &this;
                 async move {
                     tokio::task::consume_budget().await;
                     this.look_at_pod(&pod);
                     Ok::<_, AttachError>(())
                 }
-            });
+            },
+        );
         let keys = async {
-            worker::run_in_order(&this.keys, AT_ONCE, names::ATTACH_DETACH, |key| {
+            worker::run_in_order(&this.keys, AT_ONCE, context.other_syncs(names::ATTACH_DETACH), |key| {
                 let this = Arc::clone(&this);
                 async move { this.sync(key).await }
             })
@@ -119,7 +125,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             &context.shutdown,
             &this.reports,
             REPORTS_AT_ONCE,
-            names::ATTACH_DETACH,
+            context.syncs::<Node, _>(names::ATTACH_DETACH),
             |node| this.sync_report(node),
         );
         let end = async {

@@ -137,8 +137,14 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             return Ok(());
         }
         let workers = context.options.concurrent_ephemeral_syncs;
-        worker::run_until(&context.shutdown, &queue, workers, controller::EPHEMERAL, |key| this.sync(key))
-            .await;
+        worker::run_until(
+            &context.shutdown,
+            &queue,
+            workers,
+            context.syncs::<Pod, _>(controller::EPHEMERAL),
+            |key| this.sync(key),
+        )
+        .await;
         Ok(())
     })
 }

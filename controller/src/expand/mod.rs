@@ -151,8 +151,14 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         if !context.ready(this.claims.synced()).await {
             return Ok(());
         }
-        worker::run_until(&context.shutdown, &queue, WORKERS, controller::EXPANDER, |key| this.sync(key))
-            .await;
+        worker::run_until(
+            &context.shutdown,
+            &queue,
+            WORKERS,
+            context.syncs::<PersistentVolumeClaim, _>(controller::EXPANDER),
+            |key| this.sync(key),
+        )
+        .await;
         Ok(())
     })
 }

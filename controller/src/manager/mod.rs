@@ -9,6 +9,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use crate::context::{Context, ControllerError, Run};
 use crate::csi::attacher;
@@ -20,6 +21,7 @@ use crate::{
     attach, csi, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv, quota, scheduler,
 };
 use orlop_apimachinery::clock::{Backoff, Clock};
+use orlop_client::failing::{Failing, report};
 use orlop_client::informers::Informers;
 use orlop_client::names::controller;
 use orlop_client::recorder::EventSink;
@@ -135,7 +137,7 @@ pub fn run(
     run_known(CONTROLLERS, client, options, shutdown).boxed()
 }
 
-/// Like [`run`], with informers that are shared with other parts of the process. The informers stop when their
+/// Like [`run`], with informers and a register of failing objects that are shared with other parts of the process. The informers stop when their
 /// own token is cancelled; cancel it together with `shutdown`.
 ///
 /// # Errors
@@ -143,10 +145,11 @@ pub fn run(
 pub fn run_with(
     client: Client,
     informers: Informers,
+    failing: Failing,
     options: Options,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, Result<(), ManagerError>> {
-    run_sharing(CONTROLLERS, client, informers, options, shutdown).boxed()
+    run_sharing(CONTROLLERS, client, informers, failing, options, shutdown).boxed()
 }
 
 async fn run_known(
@@ -156,13 +159,14 @@ async fn run_known(
     shutdown: CancellationToken,
 ) -> Result<(), ManagerError> {
     let informers = Informers::new(client.clone(), shutdown.child_token());
-    run_sharing(known, client, informers, options, shutdown).await
+    run_sharing(known, client, informers, Failing::default(), options, shutdown).await
 }
 
 async fn run_sharing(
     known: &[ControllerEntry],
     client: Client,
     informers: Informers,
+    failing: Failing,
     options: Options,
     shutdown: CancellationToken,
 ) -> Result<(), ManagerError> {
@@ -173,7 +177,9 @@ async fn run_sharing(
     let (events, writer) = EventSink::start(client.clone(), clock, stop_events.clone());
     let drivers = Drivers::new(options.csi_timeout);
     let options = Arc::new(options);
-    let context = Context { client, informers, events, drivers, options, clock, shutdown };
+    let reporting = report::run(failing.clone(), client.clone(), events.clone(), stop_events.clone());
+    let reporting = AbortOnDropHandle::new(tokio::spawn(reporting));
+    let context = Context { client, informers, events, drivers, options, failing, clock, shutdown };
     let finding = tokio::spawn(find_drivers(context.clone()));
     tracing::info!(controllers = ?enabled.iter().map(|k| k.name).collect::<Vec<_>>(), "controllers start");
     let tasks = enabled.into_iter().map(|known| {
@@ -186,6 +192,9 @@ async fn run_sharing(
     }
     context.informers.drained().await;
     stop_events.cancel();
+    if reporting.await.is_err() {
+        tracing::warn!("the reporter of failing objects panicked");
+    }
     if writer.await.is_err() {
         tracing::warn!("the event writer panicked");
     }

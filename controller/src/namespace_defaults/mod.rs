@@ -103,9 +103,13 @@ async fn keep<K, F, Fut>(
     if !context.ready(join(namespaces.synced(), objects.synced())).await {
         return;
     }
-    worker::run_until(&context.shutdown, &queue, WORKERS, controller, |namespace| {
-        sync(namespaces.clone(), objects.clone(), namespace)
-    })
+    worker::run_until(
+        &context.shutdown,
+        &queue,
+        WORKERS,
+        context.syncs::<Namespace, _>(controller),
+        |namespace| sync(namespaces.clone(), objects.clone(), namespace),
+    )
     .await;
 }
 

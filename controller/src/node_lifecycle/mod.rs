@@ -97,7 +97,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
                 &context.shutdown,
                 &this.queue,
                 WORKERS,
-                controller::NODE_LIFECYCLE,
+                context.syncs::<Node, _>(controller::NODE_LIFECYCLE),
                 |name: String| {
                     let this = &this;
                     async move { this.sync(&name).await }

@@ -67,7 +67,14 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         }
         let api = Api::all(context.client.clone());
         let sync = |name: String| sync(&classes, &volumes, &claims, &api, name);
-        worker::run_until(&context.shutdown, &queue, 1, controller::VAC_PROTECTION, sync).await;
+        worker::run_until(
+            &context.shutdown,
+            &queue,
+            1,
+            context.syncs::<VolumeAttributesClass, _>(controller::VAC_PROTECTION),
+            sync,
+        )
+        .await;
         Ok(())
     })
 }

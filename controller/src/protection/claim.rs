@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::Client;
 use kube::api::ListParams;
 use orlop_client::api::Api;
+use orlop_client::failing::Syncs;
 
 use super::{Need, ProtectionError, add, need, remove};
 use crate::context::{Context, ControllerError};
@@ -100,6 +101,7 @@ struct Protection {
     pods: Informer<Pod>,
     /// Keys of claims.
     queue: WorkQueue<String>,
+    syncs: Syncs<String>,
     /// Namespaces with a batch.
     namespaces: WorkQueue<String>,
     batches: Mutex<BTreeMap<String, Vec<String>>>,
@@ -113,6 +115,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             claims: context.informers.claims(),
             pods: context.informers.pods(),
             queue: WorkQueue::new(context.options.rate_limit),
+            syncs: context.syncs::<PersistentVolumeClaim, _>(controller::PVC_PROTECTION),
             namespaces: WorkQueue::new(context.options.rate_limit),
             batches: Mutex::default(),
         };
@@ -138,7 +141,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             &context.shutdown,
             &this.namespaces,
             1,
-            controller::PVC_PROTECTION,
+            context.other_syncs(controller::PVC_PROTECTION),
             |namespace| this.work_on(namespace),
         );
         let collecting = async {
@@ -169,7 +172,7 @@ impl Protection {
         let mut live = None;
         for key in batch {
             let sync = self.sync(&key, &mut live);
-            worker::attempt(&self.queue, controller::PVC_PROTECTION, key.clone(), sync).await;
+            worker::attempt(&self.queue, &self.syncs, key.clone(), sync).await;
         }
         Ok(())
     }

@@ -52,7 +52,14 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         }
         let api = Api::all(context.client.clone());
         let sync = |key: String| sync(&volumes, &api, key);
-        worker::run_until(&context.shutdown, &queue, 1, controller::PV_PROTECTION, sync).await;
+        worker::run_until(
+            &context.shutdown,
+            &queue,
+            1,
+            context.syncs::<PersistentVolume, _>(controller::PV_PROTECTION),
+            sync,
+        )
+        .await;
         Ok(())
     })
 }

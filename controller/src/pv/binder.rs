@@ -14,6 +14,7 @@ use super::storage_users::StorageUsers;
 use super::stores::Stores;
 use crate::context::Context;
 use crate::options::Options;
+use orlop_client::failing::Syncs;
 use orlop_client::informer::Informer;
 use orlop_client::names;
 use orlop_client::operations::Operations;
@@ -33,8 +34,10 @@ pub struct Binder {
     pub(super) operations: Operations,
     /// Keys of claims to sync.
     pub(super) claims: WorkQueue<String>,
+    pub(super) claim_syncs: Syncs<String>,
     /// Names of volumes to sync.
     pub(super) volumes: WorkQueue<String>,
+    pub(super) volume_syncs: Syncs<String>,
     pub(super) stores: Mutex<Stores>,
     pub(super) storage_users: StorageUsers,
     recorder: Recorder,
@@ -62,6 +65,8 @@ impl Binder {
             pod_runner,
             operations: Operations::new(context.shutdown.clone()),
             claims: WorkQueue::new(context.options.rate_limit),
+            claim_syncs: context.syncs::<PersistentVolumeClaim, _>(names::controller::PV_BINDER),
+            volume_syncs: context.syncs::<PersistentVolume, _>(names::controller::PV_BINDER),
             volumes: WorkQueue::new(context.options.rate_limit),
             stores: Mutex::default(),
             storage_users: StorageUsers::default(),

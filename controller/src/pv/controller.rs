@@ -69,12 +69,11 @@ impl Binder {
         self.fill_stores();
         // Attaching a handler delivers all cached objects: this is the initial sync.
         let handlers = self.attach();
-        let name = names::controller::PV_BINDER;
-        let claims = worker::run_in_order(&self.claims, AT_ONCE, name, |key| {
+        let claims = worker::run_in_order(&self.claims, AT_ONCE, self.claim_syncs.clone(), |key| {
             let this = Arc::clone(&self);
             async move { this.process_claim(key).await }
         });
-        let volumes = worker::run_in_order(&self.volumes, AT_ONCE, name, |key| {
+        let volumes = worker::run_in_order(&self.volumes, AT_ONCE, self.volume_syncs.clone(), |key| {
             let this = Arc::clone(&self);
             async move { this.process_volume(key).await }
         });

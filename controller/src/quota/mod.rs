@@ -104,9 +104,13 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         )));
         let this = Counting { client: context.client.clone(), listing, clock: context.clock };
         let workers = context.options.concurrent_resource_quota_syncs;
-        worker::run_until(&context.shutdown, &queue, workers, controller::RESOURCE_QUOTA, |key| {
-            this.sync(key)
-        })
+        worker::run_until(
+            &context.shutdown,
+            &queue,
+            workers,
+            context.syncs::<ResourceQuota, _>(controller::RESOURCE_QUOTA),
+            |key| this.sync(key),
+        )
         .await;
         Ok(())
     })

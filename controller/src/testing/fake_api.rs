@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use orlop_client::failing::Failing;
 use orlop_client::informers::Informers;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -46,8 +47,8 @@ impl FakeApi {
         let events = self.event_sink(shutdown);
         let informers = Informers::new(client.clone(), shutdown.clone());
         let (options, clock, shutdown) = (Arc::new(options), self.clock(), shutdown.clone());
-        let drivers = self.drivers();
-        Context { client, informers, events, drivers, options, clock, shutdown }
+        let (drivers, failing) = (self.drivers(), Failing::default());
+        Context { client, informers, events, drivers, options, failing, clock, shutdown }
     }
 
     /// Starts controllers. Dropping the guard stops them.

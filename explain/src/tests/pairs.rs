@@ -7,6 +7,7 @@ use super::{ask, claim, class, node, pod, volume, with, world};
 use crate::model::{Code, Fix, Reference, Rule};
 use std::sync::Arc;
 
+use orlop_client::failing::Failing;
 use orlop_client::informers::Informers;
 use orlop_controller::context::{Context, Run};
 use orlop_controller::options::Options;
@@ -381,6 +382,7 @@ fn start_binder(api: &FakeApi) -> DropGuard {
         events: api.event_sink(&shutdown),
         drivers: Drivers::new(options.csi_timeout),
         clock: api.clock(),
+        failing: Failing::default(),
         options: Arc::new(options),
         shutdown: shutdown.clone(),
         client,

@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -73,11 +74,15 @@ pub(super) async fn serve(
 async fn work(context: Context, attacher: Arc<Attacher>, opened: Opened) {
     let Opened { driver, queue } = opened;
     let Context { options, shutdown, .. } = &context;
-    let syncing =
-        worker::run_in_order(&queue, options.csi_worker_threads, controller::CSI_ATTACHER, |name| {
+    let syncing = worker::run_in_order(
+        &queue,
+        options.csi_worker_threads,
+        context.syncs::<VolumeAttachment, _>(controller::CSI_ATTACHER),
+        |name| {
             let attacher = Arc::clone(&attacher);
             async move { attacher.sync(&name).await }
-        });
+        },
+    );
     let closing = async {
         shutdown.cancelled().await;
         queue.shutdown();

@@ -84,7 +84,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             &context.shutdown,
             &volumes,
             VOLUME_WORKERS,
-            controller::CSI_ATTACHER,
+            context.syncs::<PersistentVolume, _>(controller::CSI_ATTACHER),
             |name: String| {
                 let attacher = &attacher;
                 async move { attacher.sync_volume(&name).await }

@@ -99,9 +99,13 @@ async fn serve(
             }
         }
     });
-    worker::run_until(&context.shutdown, &queue, driver_queue::WORKERS, controller::CSI_MODIFIER, |key| {
-        modifier.sync(key)
-    })
+    worker::run_until(
+        &context.shutdown,
+        &queue,
+        driver_queue::WORKERS,
+        context.syncs::<PersistentVolumeClaim, _>(controller::CSI_MODIFIER),
+        |key| modifier.sync(key),
+    )
     .await;
 }
 

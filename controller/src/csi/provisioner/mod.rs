@@ -167,15 +167,26 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         }
         let handlers = this.attach();
         let name = controller::CSI_PROVISIONER;
-        let claims = worker::run_in_order(&this.claim_queue, BEGUN, name, |key| {
-            let this = Arc::clone(&this);
-            async move { this.sync_claim(key).await }
-        });
-        let volumes = worker::run_in_order(&this.volume_queue, BEGUN, name, |key| {
-            let this = Arc::clone(&this);
-            async move { this.sync_volume(key).await }
-        });
-        let sources = worker::run(&this.source_queue, 1, name, |key| this.sync_source(key));
+        let claims = worker::run_in_order(
+            &this.claim_queue,
+            BEGUN,
+            context.syncs::<PersistentVolumeClaim, _>(name),
+            |key| {
+                let this = Arc::clone(&this);
+                async move { this.sync_claim(key).await }
+            },
+        );
+        let volumes = worker::run_in_order(
+            &this.volume_queue,
+            BEGUN,
+            context.syncs::<PersistentVolume, _>(name),
+            |key| {
+                let this = Arc::clone(&this);
+                async move { this.sync_volume(key).await }
+            },
+        );
+        let sources =
+            worker::run(&this.source_queue, 1, context.other_syncs(name), |key| this.sync_source(key));
         let drivers = async {
             while changes.changed().await.is_ok() {
                 this.drivers_changed();

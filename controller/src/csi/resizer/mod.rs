@@ -104,9 +104,13 @@ async fn serve(
                 .for_each(|key| queue.add(key));
         }
     });
-    worker::run_until(&context.shutdown, &queue, driver_queue::WORKERS, controller::CSI_RESIZER, |key| {
-        resizer.sync(key)
-    })
+    worker::run_until(
+        &context.shutdown,
+        &queue,
+        driver_queue::WORKERS,
+        context.syncs::<PersistentVolumeClaim, _>(controller::CSI_RESIZER),
+        |key| resizer.sync(key),
+    )
     .await;
 }
 

@@ -79,8 +79,14 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         }
         let this = Emptying { client: context.client.clone(), clock: context.clock, queue: queue.clone() };
         let workers = context.options.concurrent_namespace_syncs;
-        worker::run_until(&context.shutdown, &queue, workers, controller::NAMESPACE, |name| this.sync(name))
-            .await;
+        worker::run_until(
+            &context.shutdown,
+            &queue,
+            workers,
+            context.syncs::<Namespace, _>(controller::NAMESPACE),
+            |name| this.sync(name),
+        )
+        .await;
         Ok(())
     })
 }

@@ -63,7 +63,9 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let kinds = Kinds::new(served);
         let collector = Collector::new(context.client.clone(), kinds.clone(), graph, queue.clone(), recorder);
         let (name, workers) = (controller::GARBAGE_COLLECTOR, context.options.concurrent_gc_syncs);
-        let work = worker::run_until(&context.shutdown, &queue, workers, name, |work| collector.work(work));
+        let work = worker::run_until(&context.shutdown, &queue, workers, context.other_syncs(name), |work| {
+            collector.work(work)
+        });
         tokio::join!(work, watches.follow(kinds));
         Ok(())
     })

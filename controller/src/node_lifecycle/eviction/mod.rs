@@ -80,7 +80,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             &context.shutdown,
             &this.queue,
             WORKERS,
-            controller::TAINT_EVICTION,
+            context.syncs::<Pod, _>(controller::TAINT_EVICTION),
             |key: String| {
                 let this = &this;
                 async move { this.sync(&key).await }

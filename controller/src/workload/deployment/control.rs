@@ -66,7 +66,10 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             return Ok(());
         }
         let (name, workers) = (controller::DEPLOYMENT, context.options.concurrent_deployment_syncs);
-        worker::run_until(&context.shutdown, &queue, workers, name, |key| this.sync(key)).await;
+        worker::run_until(&context.shutdown, &queue, workers, context.syncs::<Deployment, _>(name), |key| {
+            this.sync(key)
+        })
+        .await;
         Ok(())
     })
 }

@@ -73,7 +73,10 @@ async fn run<K: Replicated>(context: Context) -> Result<(), ControllerError> {
         return Ok(());
     }
     let workers = K::workers(&context.options);
-    worker::run_until(&context.shutdown, &queue, workers, K::CONTROLLER, |key| this.sync(key)).await;
+    worker::run_until(&context.shutdown, &queue, workers, context.syncs::<K, _>(K::CONTROLLER), |key| {
+        this.sync(key)
+    })
+    .await;
     Ok(())
 }
 

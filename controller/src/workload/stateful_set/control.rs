@@ -79,7 +79,10 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             return Ok(());
         }
         let (name, workers) = (controller::STATEFUL_SET, context.options.concurrent_stateful_set_syncs);
-        worker::run_until(&context.shutdown, &queue, workers, name, |key| this.sync(key)).await;
+        worker::run_until(&context.shutdown, &queue, workers, context.syncs::<StatefulSet, _>(name), |key| {
+            this.sync(key)
+        })
+        .await;
         Ok(())
     })
 }

@@ -15,6 +15,7 @@ use super::{bound_content, is_ready, wanted_content};
 use crate::context::{Context, ControllerError};
 use crate::snapshot::{GROUP, VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use orlop_apimachinery::clock::Clock;
+use orlop_client::failing::{Syncs, Target, target};
 use orlop_client::informer::{Change, Informer, Registration, key_of};
 use orlop_client::meta::{annotation, has_finalizer, is_terminating};
 use orlop_client::names::{
@@ -48,6 +49,16 @@ enum Key {
     Content(String),
     /// Remove its finalizer when none of its snapshots is in progress.
     Claim(String),
+}
+
+impl Key {
+    fn target(&self) -> Option<Target> {
+        Some(match self {
+            Key::Snapshot(key) => target::<VolumeSnapshot>(key),
+            Key::Content(key) => target::<VolumeSnapshotContent>(key),
+            Key::Claim(key) => target::<PersistentVolumeClaim>(key),
+        })
+    }
 }
 
 impl fmt::Display for Key {
@@ -86,8 +97,14 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         if !context.ready(synced).await {
             return Ok(());
         }
-        worker::run_until(&context.shutdown, &queue, WORKERS, controller::SNAPSHOT, |key| this.sync(key))
-            .await;
+        worker::run_until(
+            &context.shutdown,
+            &queue,
+            WORKERS,
+            Syncs::with(controller::SNAPSHOT, &context.failing, Key::target),
+            |key| this.sync(key),
+        )
+        .await;
         Ok(())
     })
 }

@@ -88,9 +88,13 @@ async fn serve(
             }
         }
     });
-    worker::run_until(&context.shutdown, &queue, driver_queue::WORKERS, controller::CSI_SNAPSHOTTER, |key| {
-        snapshotter.sync(key)
-    })
+    worker::run_until(
+        &context.shutdown,
+        &queue,
+        driver_queue::WORKERS,
+        context.syncs::<VolumeSnapshotContent, _>(controller::CSI_SNAPSHOTTER),
+        |key| snapshotter.sync(key),
+    )
     .await;
 }
 
