@@ -8,6 +8,7 @@ mod bad_input;
 mod fairness;
 mod in_flight;
 mod memory;
+mod mutated;
 mod raw;
 mod slow;
 mod watchers;

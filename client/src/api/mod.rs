@@ -3,6 +3,7 @@
 //! [`Object`]).
 
 mod object;
+mod times;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -296,6 +297,18 @@ fn objects<K: Object>(page: Page) -> Result<ObjectList<K>> {
 
 async fn send(client: &Client, request: Result<HttpRequest<Vec<u8>>, BuildError>) -> Result<String> {
     client.request_text(request.map_err(Error::BuildRequest)?).await
+}
+
+/// Decodes JSON. If that fails because of times that cannot be represented, decodes it with the latest possible time
+/// in their place.
+///
+/// # Errors
+/// The JSON has another shape.
+pub fn decode_with<K>(json: &[u8], decode: fn(&[u8]) -> serde_json::Result<K>) -> serde_json::Result<K> {
+    decode(json).or_else(|error| match times::representable(json) {
+        Some(json) => decode(&json),
+        None => Err(error),
+    })
 }
 
 fn decoded<K: Object>(text: &str) -> Result<K> {

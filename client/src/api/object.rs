@@ -53,7 +53,7 @@ macro_rules! json {
         impl $crate::api::Json for $kind {
             #[inline(never)]
             fn decode(json: &[u8]) -> ::serde_json::Result<Self> {
-                $crate::strip_managed_fields::from_slice(json)
+                $crate::api::decode_with(json, |json| $crate::strip_managed_fields::from_slice(json))
             }
 
             #[inline(never)]

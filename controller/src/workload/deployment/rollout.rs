@@ -4,7 +4,7 @@
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
 use super::amounts::{Strategy, max_surge, max_unavailable, strategy, wanted};
-use super::sets::{age, available, replicas, resize};
+use super::sets::{age, available, replicas, resize, total};
 
 /// The number of pods that the new ReplicaSet may have now.
 pub fn size_of_new(deployment: &Deployment, sets: &[ReplicaSet], new: &ReplicaSet) -> i32 {
@@ -12,8 +12,7 @@ pub fn size_of_new(deployment: &Deployment, sets: &[ReplicaSet], new: &ReplicaSe
     match strategy(deployment) {
         Strategy::Recreate => wanted,
         Strategy::RollingUpdate { .. } => {
-            let there: i32 = sets.iter().map(replicas).sum();
-            let room = wanted.saturating_add(max_surge(deployment)) - there;
+            let room = wanted.saturating_add(max_surge(deployment)).saturating_sub(total(sets, replicas));
             if room <= 0 { replicas(new) } else { replicas(new) + room.min(wanted - replicas(new)) }
         }
     }
@@ -41,16 +40,15 @@ pub fn shrink_old(deployment: &Deployment, sets: &mut [ReplicaSet], new: usize) 
         return false;
     }
     old.sort_by_key(|at| age(&sets[*at]));
-    let least = wanted(deployment) - max_unavailable(deployment);
-    let there: i32 = sets.iter().map(replicas).sum();
-    let not_yet = replicas(&sets[new]) - available(&sets[new]);
-    let mut may_go = there - least - not_yet;
+    let least = wanted(deployment).saturating_sub(max_unavailable(deployment));
+    let not_yet = replicas(&sets[new]).saturating_sub(available(&sets[new]));
+    let mut may_go = total(&*sets, replicas).saturating_sub(least).saturating_sub(not_yet);
     if may_go <= 0 {
         return false;
     }
     let mut changes = false;
     for at in &old {
-        let broken = replicas(&sets[*at]) - available(&sets[*at]);
+        let broken = replicas(&sets[*at]).saturating_sub(available(&sets[*at]));
         let step = broken.min(may_go);
         if step > 0 {
             let size = replicas(&sets[*at]) - step;
@@ -58,7 +56,7 @@ pub fn shrink_old(deployment: &Deployment, sets: &mut [ReplicaSet], new: usize) 
             (may_go, changes) = (may_go - step, true);
         }
     }
-    let mut spare = sets.iter().map(available).sum::<i32>() - least;
+    let mut spare = total(&*sets, available).saturating_sub(least);
     for at in &old {
         let step = replicas(&sets[*at]).min(spare);
         if step > 0 {
@@ -129,6 +127,14 @@ mod tests {
                 "{wanted} {surge} {old} {new}"
             );
         }
+    }
+
+    #[test]
+    fn numbers_beyond_the_type_do_not_overflow() {
+        let most = i32::MAX;
+        let mut all = sets(&[(most, most), (most, 0), (1, 0)]);
+        assert!(!grow_new(&deployment(most, json!("100%"), json!(1)), &mut all, 2));
+        assert!(shrink_old(&deployment(0, json!(1), json!(most)), &mut all, 2));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
 use super::amounts::{Strategy, max_surge, strategy, wanted};
-use super::sets::{ANN_DESIRED, ANN_MAX, age, available, number, replicas, resize};
+use super::sets::{ANN_DESIRED, ANN_MAX, age, available, number, replicas, resize, total};
 
 /// Whether the Deployment's desired number differs from the one that its ReplicaSets were last scaled to.
 pub fn is_due(deployment: &Deployment, sets: &[ReplicaSet]) -> bool {
@@ -45,7 +45,7 @@ pub fn scale(deployment: &Deployment, sets: &mut [ReplicaSet], new: Option<usize
         return;
     }
     let most = if wanted > 0 { wanted.saturating_add(max_surge(deployment)) } else { 0 };
-    let to_add = most - active.iter().map(|at| replicas(&sets[*at])).sum::<i32>();
+    let to_add = most.saturating_sub(total(active.iter().map(|at| &sets[*at]), replicas));
     // Largest first. Among equal sizes, the newer grow first and the older shrink first.
     active.sort_by(|a, b| {
         let (a, b) = (&sets[*a], &sets[*b]);
@@ -56,11 +56,11 @@ pub fn scale(deployment: &Deployment, sets: &mut [ReplicaSet], new: Option<usize
     let mut sizes: Vec<(usize, i32)> = Vec::new();
     for at in active {
         let share = proportion(deployment, &sets[at], to_add, added);
-        added += share;
-        sizes.push((at, replicas(&sets[at]) + share));
+        added = added.saturating_add(share);
+        sizes.push((at, replicas(&sets[at]).saturating_add(share)));
     }
     if let Some((_, largest)) = sizes.first_mut() {
-        *largest = (*largest + to_add - added).max(0);
+        *largest = largest.saturating_add(to_add.saturating_sub(added)).max(0);
     }
     for (at, size) in sizes {
         resize(&mut sets[at], deployment, size);
@@ -78,7 +78,7 @@ fn proportion(deployment: &Deployment, set: &ReplicaSet, to_add: i32, added: i32
     if replicas(set) == 0 || to_add == 0 || to_add == added {
         return 0;
     }
-    let (share, left) = (fraction(deployment, set), to_add - added);
+    let (share, left) = (fraction(deployment, set), to_add.saturating_sub(added));
     if to_add > 0 { share.min(left) } else { share.max(left) }
 }
 

@@ -42,6 +42,12 @@ pub fn actual(set: &ReplicaSet) -> i32 {
     set.status.as_ref().map_or(0, |status| status.replicas)
 }
 
+/// The sum of a count of ReplicaSets. Their numbers are those of users, so the sum may exceed the type: it is then
+/// the largest number.
+pub fn total<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>, count: fn(&ReplicaSet) -> i32) -> i32 {
+    sets.into_iter().map(count).fold(0, i32::saturating_add)
+}
+
 /// The number of available pods in the ReplicaSet's status.
 pub fn available(set: &ReplicaSet) -> i32 {
     set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)

@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStat
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::amounts::{max_unavailable, wanted};
-use super::sets::{actual, available, ready, replicas};
+use super::sets::{actual, available, ready, replicas, total};
 use crate::workload::replicas::decide::REPLICA_FAILURE;
 
 /// Condition type: enough pods are available.
@@ -84,7 +84,7 @@ pub fn counts(
     new: Option<usize>,
     now: Timestamp,
 ) -> DeploymentStatus {
-    let sum = |count: fn(&ReplicaSet) -> i32| sets.iter().map(count).sum::<i32>();
+    let sum = |count: fn(&ReplicaSet) -> i32| total(sets, count);
     let there = sum(available);
     let terminating = |set: &ReplicaSet| set.status.as_ref().and_then(|status| status.terminating_replicas);
     let mut status = DeploymentStatus {
@@ -93,13 +93,17 @@ pub fn counts(
         updated_replicas: Some(new.map_or(0, |at| actual(&sets[at]))),
         ready_replicas: Some(sum(ready)),
         available_replicas: Some(there),
-        unavailable_replicas: Some((sum(replicas) - there).max(0)),
+        unavailable_replicas: Some(sum(replicas).saturating_sub(there).max(0)),
         // Unknown unless every ReplicaSet reports the number.
-        terminating_replicas: sets.iter().map(terminating).sum(),
+        terminating_replicas: sets
+            .iter()
+            .map(terminating)
+            .try_fold(0_i32, |all, count| Some(all.saturating_add(count?))),
         collision_count: old.collision_count,
         conditions: old.conditions.clone(),
     };
-    let (is, reason, message) = match there >= wanted(deployment) - max_unavailable(deployment) {
+    let (is, reason, message) = match there >= wanted(deployment).saturating_sub(max_unavailable(deployment))
+    {
         true => ("True", "MinimumReplicasAvailable", "Deployment has minimum availability."),
         false => ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."),
     };
