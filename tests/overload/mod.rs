@@ -9,6 +9,8 @@ mod fairness;
 mod in_flight;
 mod memory;
 mod mutated;
+mod objects;
+mod others;
 mod raw;
 mod slow;
 mod watchers;

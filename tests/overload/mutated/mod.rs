@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use self::mutator::Schemas;
 use self::samples::{Sample, samples};
+use super::others::others_are_served;
 use crate::harness::http::Http;
 use crate::harness::plane::{Layout, Plane};
 
@@ -92,28 +93,6 @@ impl Attack {
             self.send(Method::DELETE, &path, json, &json!({"gracePeriodSeconds": 0})).await;
         }
     }
-}
-
-/// A claim binds, and a deployment gets its pod: the controllers serve other objects.
-async fn others_are_served(http: &Http, nth: usize) {
-    let namespace = format!("well-{nth}");
-    http.create("/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await;
-    let volume = json!({"metadata": {"name": namespace}, "spec": {"capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"], "storageClassName": "", "hostPath": {"path": format!("/tmp/{namespace}")},
-        "claimRef": {"namespace": namespace, "name": "c"}}});
-    http.create("/api/v1/persistentvolumes", &volume).await;
-    let claim = json!({"metadata": {"name": "c"}, "spec": {"storageClassName": "", "volumeName": namespace,
-        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
-    let claims = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
-    http.create(&claims, &claim).await;
-    http.until(&format!("{claims}/c"), "bound", |claim| claim["status"]["phase"] == "Bound").await;
-    let labels = json!({"app": "well"});
-    let deployment = json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "none"}]}}}});
-    let deployments = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
-    http.create(&deployments, &deployment).await;
-    let has_pod = |deployment: &Value| deployment["status"]["replicas"] == 1;
-    http.until(&format!("{deployments}/d"), "has its pod", has_pod).await;
 }
 
 /// Fails if the server stores a kind of which there is no sample.

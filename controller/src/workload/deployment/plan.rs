@@ -100,7 +100,7 @@ impl Work<'_> {
             .enumerate()
             .filter(|(at, _)| Some(*at) != self.new)
             .map(|(_, set)| revision(set));
-        let next = old.max().unwrap_or(0) + 1;
+        let next = old.max().unwrap_or(0).saturating_add(1);
         let has_deadline = status::deadline(deployment).is_some();
         if let Some(at) = self.new {
             let set = &mut self.sets[at];

@@ -102,7 +102,7 @@ pub enum Today {
 /// Finds the revision of the set's template in the sorted history.
 pub fn today(set: &StatefulSet, sorted: &[ControllerRevision]) -> Today {
     let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
-    let next = sorted.last().map_or(1, |last| last.revision + 1);
+    let next = sorted.last().map_or(1, |last| last.revision.saturating_add(1));
     let plain = Plain::of(&template);
     let is_it = |at: &usize| Revision::of(&sorted[*at]).is_ok_and(|revision| plain.is(&revision.template));
     match (0..sorted.len()).rev().find(is_it) {
