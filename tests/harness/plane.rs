@@ -116,6 +116,11 @@ impl Plane {
         self.server.as_mut().expect("the server has been started")
     }
 
+    /// The resident memory of the process with the API server, in bytes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.server.as_ref().expect("the server is running").resident_bytes()
+    }
+
     /// The process with the controllers, if it is separate.
     pub(crate) fn controllers(&mut self) -> &mut Process {
         self.controllers.as_mut().expect("the controllers have a process of their own")

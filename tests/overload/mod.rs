@@ -13,6 +13,7 @@ mod objects;
 mod others;
 mod raw;
 mod slow;
+mod soak;
 mod watchers;
 mod worst;
 

@@ -1,15 +1,15 @@
 //! The worst requests: each is small enough to be read, and would take minutes or gigabytes if its cost grew faster than its
 //! size. While one is processed, health checks and the renewal of a Lease are answered.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::http::Method;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::others::other_clients;
 use super::{CONFIG_MAPS, server};
-use crate::harness::http::Http;
-use crate::harness::plane::Plane;
+use crate::harness::http::{Answer, Http};
 
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -18,8 +18,8 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 
 /// A request.
-struct Worst {
-    name: &'static str,
+pub(super) struct Worst {
+    pub(super) name: &'static str,
     method: Method,
     path: String,
     /// Content-Type of the body, or Accept of a request without a body.
@@ -53,7 +53,7 @@ fn create(name: &'static str, path: &str, body: String, codes: &'static [u16]) -
     Worst { name, method: Method::POST, path: path.to_owned(), media: "application/json", body, codes }
 }
 
-fn worst_requests() -> Vec<Worst> {
+pub(super) fn worst_requests() -> Vec<Worst> {
     let reversed: Vec<String> = numbered(45_000, "a/n").into_iter().rev().collect();
     let mut at_the_front = vec![json!({"op": "add", "path": "/x", "value": vec![0; 250_000]})];
     at_the_front.extend(vec![json!({"op": "add", "path": "/x/0", "value": 1}); 9_999]);
@@ -136,29 +136,34 @@ async fn create_deep_kind(http: &Http) {
     http.create(path, &object).await;
 }
 
-async fn attack(plane: &Plane, worst: &Worst) -> Duration {
-    let http = plane.http();
-    let ended = tokio_util::sync::CancellationToken::new();
-    let others = tokio::spawn(other_clients(plane.http(), ended.clone()));
-    let header = if worst.body.is_empty() { "accept" } else { "content-type" };
-    let body = worst.body.clone().into_bytes();
-    let started = Instant::now();
-    let answer = http.send(worst.method.clone(), &worst.path, &[(header, worst.media)], body).await;
-    let took = started.elapsed();
-    ended.cancel();
-    println!("{}: {} after {took:?}; others: {}", worst.name, answer.code, others.await.unwrap());
-    assert!(worst.codes.contains(&answer.code), "{}: {}", worst.name, answer.text());
-    took
+impl Worst {
+    pub(super) async fn send(&self, http: &Http) -> Answer {
+        let header = if self.body.is_empty() { "accept" } else { "content-type" };
+        let body = self.body.clone().into_bytes();
+        http.send(self.method.clone(), &self.path, &[(header, self.media)], body).await
+    }
+}
+
+/// Creates the objects of the requests.
+pub(super) async fn prepare(http: &Http) {
+    let long = json!({"metadata": {"name": "long", "finalizers": numbered(60_000, "a/n")}});
+    http.create(CONFIG_MAPS, &long).await;
+    create_deep_kind(http).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn worst_requests_are_answered_beside_others() {
     let plane = server(&[]).await;
     let http = plane.http();
-    let long = json!({"metadata": {"name": "long", "finalizers": numbered(60_000, "a/n")}});
-    http.create(CONFIG_MAPS, &long).await;
-    create_deep_kind(&http).await;
+    prepare(&http).await;
     for worst in worst_requests() {
-        attack(&plane, &worst).await;
+        let ended = CancellationToken::new();
+        let others = tokio::spawn(other_clients(plane.http(), ended.clone()));
+        let started = Instant::now();
+        let answer = worst.send(&http).await;
+        let took = started.elapsed();
+        ended.cancel();
+        println!("{}: {} after {took:?}; others: {}", worst.name, answer.code, others.await.unwrap());
+        assert!(worst.codes.contains(&answer.code), "{}: {}", worst.name, answer.text());
     }
 }
