@@ -84,7 +84,7 @@ async fn unknown_volumes_are_found_adopted_and_deleted() {
         ("--delete", &known, "it is known (persistentvolume/pv); it was not changed"),
         ("--adopt", &known, "it is known (persistentvolume/pv); it was not changed"),
         ("--delete", &"no-such-handle".to_owned(), "it is missing in the driver"),
-        ("--delete", &"nobody".to_owned(), "no driver has such a volume"),
+        ("--delete", &"absent".to_owned(), "no driver has such a volume"),
     ] {
         let said = run(&[flag, handle, "--delete", &junk, "--yes"]);
         assert_eq!(said.code, 2, "{handle}");

@@ -61,7 +61,7 @@ spec:
 /// The process that is killed after every command and after every state.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Killed {
-    Nobody,
+    None,
     Server,
     Controllers,
 }
@@ -92,7 +92,7 @@ impl Story {
         // Without kills, no step may depend on a resync: the first one would come long after the timeout of every wait.
         // A controller that dies while recycling leaves its pod behind, and the next one retries at a resync, as
         // upstream.
-        let period = if killed == Killed::Nobody { "1h" } else { "1s" };
+        let period = if killed == Killed::None { "1h" } else { "1s" };
         let without = "--controllers=*,-persistentvolume-protection-controller,-persistentvolumeclaim-protection-controller";
         let plane = Plane::of(layout)
             .server_flags(&["--disable-admission-plugins=StorageObjectInUseProtection"])
@@ -105,7 +105,7 @@ impl Story {
 
     async fn kill(&mut self) {
         match self.killed {
-            Killed::Nobody => {}
+            Killed::None => {}
             Killed::Server => self.plane.kill_and_restart_server().await,
             Killed::Controllers => self.plane.kill_and_restart_controllers().await,
         }
@@ -179,7 +179,7 @@ async fn tell(layout: Layout, killed: Killed, first: First, hand: Hand) {
     let released = story
         .see(PV3, "Released (or retried, after a crash)", |volume| {
             let phase = &volume["status"]["phase"];
-            phase == "Released" || killed != Killed::Nobody && phase == "Failed"
+            phase == "Released" || killed != Killed::None && phase == "Failed"
         })
         .await;
     assert_eq!(released["spec"]["claimRef"]["uid"], uid);
@@ -242,7 +242,7 @@ async fn recycling_fails(http: &Http, killed: Killed) {
         let volume = http.get(PV3).await.expect(200);
         let message = volume["status"]["message"].as_str().unwrap_or_default();
         let left_over = message == "Recycle failed: old recycler pod found, will retry later";
-        if volume["status"]["phase"] == "Failed" && !(left_over && killed == Killed::Nobody) {
+        if volume["status"]["phase"] == "Failed" && !(left_over && killed == Killed::None) {
             let pod_failed = message == format!("Recycle failed: failed to recycle volume: {COMPLAINT}");
             assert!(left_over || pod_failed, "{message}");
             return Ok(());
@@ -303,12 +303,12 @@ async fn lives(
 
 #[tokio::test]
 async fn one_process_binds_volume_first() {
-    tell(Layout::OneProcess, Killed::Nobody, First::Volume, Hand::Patch).await;
+    tell(Layout::OneProcess, Killed::None, First::Volume, Hand::Patch).await;
 }
 
 #[tokio::test]
 async fn one_process_binds_claim_first() {
-    tell(Layout::OneProcess, Killed::Nobody, First::Claim, Hand::Edit).await;
+    tell(Layout::OneProcess, Killed::None, First::Claim, Hand::Edit).await;
 }
 
 #[tokio::test]
@@ -323,12 +323,12 @@ async fn one_process_survives_kills_claim_first() {
 
 #[tokio::test]
 async fn two_processes_bind_volume_first() {
-    tell(Layout::TwoProcesses, Killed::Nobody, First::Volume, Hand::Edit).await;
+    tell(Layout::TwoProcesses, Killed::None, First::Volume, Hand::Edit).await;
 }
 
 #[tokio::test]
 async fn two_processes_bind_claim_first() {
-    tell(Layout::TwoProcesses, Killed::Nobody, First::Claim, Hand::Patch).await;
+    tell(Layout::TwoProcesses, Killed::None, First::Claim, Hand::Patch).await;
 }
 
 #[tokio::test]
@@ -402,7 +402,7 @@ spec:
 
 #[tokio::test]
 async fn objects_in_use_are_protected_in_one_process() {
-    protected(Layout::OneProcess, Killed::Nobody).await;
+    protected(Layout::OneProcess, Killed::None).await;
 }
 
 #[tokio::test]
@@ -412,7 +412,7 @@ async fn objects_in_use_are_protected_while_one_process_is_killed() {
 
 #[tokio::test]
 async fn objects_in_use_are_protected_in_two_processes() {
-    protected(Layout::TwoProcesses, Killed::Nobody).await;
+    protected(Layout::TwoProcesses, Killed::None).await;
 }
 
 #[tokio::test]

@@ -68,19 +68,19 @@ async fn tokens_and_certificates_name_the_user() {
     let mut server = Secured::start().await;
     assert!(server.url.starts_with("https://127.0.0.1:"), "{}", server.url);
     let path = |name: &str| Some(file(name).display().to_string());
-    let nobody = || AuthInfo::default();
-    let bob = || AuthInfo { token: Some("hush".to_owned().into()), ..nobody() };
-    let stranger = || AuthInfo { token: Some("guess".to_owned().into()), ..nobody() };
+    let anonymous = || AuthInfo::default();
+    let bob = || AuthInfo { token: Some("hush".to_owned().into()), ..anonymous() };
+    let stranger = || AuthInfo { token: Some("guess".to_owned().into()), ..anonymous() };
     let ann =
-        || AuthInfo { client_certificate: path("client.crt"), client_key: path("client.key"), ..nobody() };
+        || AuthInfo { client_certificate: path("client.crt"), client_key: path("client.key"), ..anonymous() };
     let cases: [(&str, AuthInfo, &str, u16); 8] = [
-        ("1 anonymous, public", nobody(), "/readyz", 200),
-        ("2 anonymous", nobody(), "/api/v1/namespaces", 401),
+        ("1 anonymous, public", anonymous(), "/readyz", 200),
+        ("2 anonymous", anonymous(), "/api/v1/namespaces", 401),
         ("3 a token", bob(), "/api/v1/namespaces", 200),
         ("4 a wrong token", stranger(), "/api/v1/namespaces", 401),
         ("5 a wrong token, public", stranger(), "/readyz", 401),
         ("6 a certificate", ann(), "/api/v1/namespaces", 200),
-        ("7 the page needs a name too", nobody(), "/ui/", 401),
+        ("7 the page needs a name too", anonymous(), "/ui/", 401),
         ("8 the page with a name", bob(), "/ui/", 200),
     ];
     for (name, auth, path, code) in cases {

@@ -16,11 +16,11 @@ use super::model::{Cause, Code, Reference, Severity, Why};
 use super::words;
 
 /// The provisioner of classes without dynamic provisioning.
-const NOBODY: &str = "kubernetes.io/no-provisioner";
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// Whether the volumes of a class are created manually.
 pub(super) fn is_static(class: &StorageClass) -> bool {
-    class.provisioner == NOBODY
+    class.provisioner == NO_PROVISIONER
 }
 
 /// A reference to a class that may be missing.
@@ -62,7 +62,7 @@ pub(super) fn explain(
     }
     let provisioner = found.provisioner.as_str();
     if is_static(found) {
-        let message = format!("Class {name} has no provisioner ({NOBODY}): create volumes manually.");
+        let message = format!("Class {name} has no provisioner ({NO_PROVISIONER}): create volumes manually.");
         why.push(Severity::Attention, Cause::new(Code::NoProvisioner, message, this));
         return Supply::ByHand;
     }

@@ -12,7 +12,7 @@ const NAMES: usize = 3;
 pub(super) fn list<T: AsRef<str>>(names: &[T]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     match names.as_slice() {
-        [] => "nobody".to_owned(),
+        [] => "none".to_owned(),
         [one] => (*one).to_owned(),
         many if many.len() > NAMES => {
             format!("{} and {} more", many[..NAMES].join(", "), many.len() - NAMES)

@@ -103,7 +103,7 @@ pub(crate) fn announce(config: &ListenConfig, url: &str) -> Result<(), ListenErr
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
-    // A link that somebody else made in a shared directory is removed and never opened.
+    // Another user's link in a shared directory is removed and never opened.
     match std::fs::remove_file(&name) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}

@@ -1,7 +1,7 @@
 //! The memory that a server holds for its clients: request bodies, parsed objects, responses, pages of the log, and the
 //! backlogs of watches. All of them share one limit.
 //!
-//! Whoever holds memory whose size a client chooses reserves it first. A reservation that does not fit is refused, and the
+//! Code reserves memory whose size a client chooses before it allocates it. A reservation that does not fit is refused, and the
 //! caller rejects the request or ends the watch: an allocation never fails in the middle of other work.
 
 use std::sync::Arc;

@@ -42,7 +42,7 @@ async fn typed_client_reads_and_writes() {
     let error = api.create(&post, &map("a", "1")).await.unwrap_err();
     let kube::Error::Api(status) = error else { panic!("{error}") };
     assert!(status.is_already_exists(), "{status:?}");
-    assert!(api.get_opt("nobody").await.unwrap().is_none());
+    assert!(api.get_opt("absent").await.unwrap().is_none());
 
     let mut names = Vec::new();
     let mut page = ListParams::default().limit(2);

@@ -94,10 +94,10 @@ test        myclaim   Bound    pv3      5Gi        RWO,ROX,RWX                  
             .says("Bound"),
         row("get -f", &["get", "-f", "-", "-o", "name"]).reads(CLASS).says("storageclass.storage.k8s.io/slow"),
         row("get all", &["get", "all", "-n", "test", "-o", "name"]).says("pod/web"),
-        row("get --ignore-not-found", &["get", "pv", "nobody", "--ignore-not-found"]).says(""),
+        row("get --ignore-not-found", &["get", "pv", "absent", "--ignore-not-found"]).says(""),
         row("get --raw", &["get", "--raw", "/readyz?verbose"]).tells(&["[+]ping ok\n", "readyz check passed\n"]),
         row("get --raw", &["get", "--raw", "/api/v1/namespaces/test/configmaps/two"]).tells(&["\"rank\":\"b\""]),
-        row("get", &["get", "pv", "nobody"]).refuses(&["Error from server (NotFound): persistentvolumes \"nobody\" not found\n"]),
+        row("get", &["get", "pv", "absent"]).refuses(&["Error from server (NotFound): persistentvolumes \"absent\" not found\n"]),
         row("get", &["get", "nothing"]).refuses(&["the server doesn't have a resource type \"nothing\""]),
     ]
 }

@@ -48,8 +48,8 @@ pub(super) fn rows() -> Vec<Row> {
         ]),
         row("describe", &["describe", "ns", "test"]).tells(&["Status:       Active\n"]),
         row("describe", &["describe", "secret", "pass", "-n", "test"]).tells(&["Type:  Opaque\n", "word:  6 bytes\n"]),
-        row("describe", &["describe", "pv", "nobody"])
-            .refuses(&["Error from server (NotFound): persistentvolumes \"nobody\" not found"]),
+        row("describe", &["describe", "pv", "absent"])
+            .refuses(&["Error from server (NotFound): persistentvolumes \"absent\" not found"]),
         row("explain", &["explain", "pv.spec.nfs"])
             .tells(&["FIELD", "server\t<string> -required-", "path that is exported by the NFS server"]),
         row("explain", &["explain", "sc", "--api-version=storage.k8s.io/v1"]).tells(&["volumeBindingMode"]),

@@ -51,7 +51,7 @@ fn lives() -> Vec<Life> {
         life(
             "/api/v1/namespaces/default/pods",
             // Ignored by the scheduler, whose status update of the pod would be an extra change.
-            json!({"spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]}}),
+            json!({"spec": {"schedulerName": "other", "containers": [{"name": "c", "image": "i"}]}}),
         ),
     ]
 }

@@ -145,8 +145,8 @@ async fn chains_and_absent_owners_are_collected() {
         .create(MAPS, &json!({"metadata": {"name": "second", "ownerReferences": [reference(&first, false)]}}))
         .await;
     owned(&http, "third", &[reference(&second, false)]).await;
-    let nobody = json!({"metadata": {"name": "nobody", "uid": "d9607e19-f88f-11e6-a518-42010a800195"}});
-    owned(&http, "absent", &[reference(&nobody, false)]).await;
+    let unknown = json!({"metadata": {"name": "unknown", "uid": "d9607e19-f88f-11e6-a518-42010a800195"}});
+    owned(&http, "absent", &[reference(&unknown, false)]).await;
     http.until_gone(&format!("{PODS}/absent")).await;
     delete(&http, &first, "Background").await;
     http.until_gone(&format!("{MAPS}/second")).await;

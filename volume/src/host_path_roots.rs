@@ -1,6 +1,6 @@
 //! The directories of this machine in which the operator allows orlop to erase files and to change their owner
-//! (`--host-path-roots`). By default there is none: a PersistentVolume may name any path, and whoever may create one would
-//! otherwise decide which files root deletes.
+//! (`--host-path-roots`). By default there is none: a PersistentVolume may name any path, so without this
+//! restriction its author would decide which files root deletes.
 
 use std::path::{Component, Path, PathBuf};
 

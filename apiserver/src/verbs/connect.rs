@@ -78,7 +78,7 @@ async fn log(request: &Request) -> Result<Response, ApiError> {
 }
 
 /// Whether a node's agent may have this address: one of those in the status of the Node, or a loopback address if the node is
-/// this machine. Otherwise whoever may write Nodes could make this server connect to any local service.
+/// this machine. Otherwise any client with write access to Nodes could make this server connect to any local service.
 ///
 /// # Errors
 /// The reason.

@@ -46,7 +46,7 @@ pub(super) enum Running {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// No other node has it.
-    Nobody,
+    None,
     /// Another node that can release it immediately.
     CanLetGo,
     /// One that stays for now.
@@ -197,7 +197,7 @@ pub(super) fn holds(presence: Presence, view: &View, in_use: bool) -> bool {
 /// Decides on a volume that is wanted and not attached.
 fn attach(facts: &Facts) -> Decision {
     match facts.holder {
-        Holder::Nobody => {}
+        Holder::None => {}
         // Tests: AD-040, AD-095, NEW-AD-MOVED
         Holder::CanLetGo => return Decision::HolderFirst,
         // Tests: AD-043, AD-051, AD-052, AD-054, NEW-AD-RWOP

@@ -197,7 +197,7 @@ impl AttachState {
         };
         let holder = match wanted && presence != Presence::Confirmed && running == Running::Nothing {
             true => self.holder(key, caches, settings, now),
-            false => Holder::Nobody,
+            false => Holder::None,
         };
         Facts {
             wanted,
@@ -244,7 +244,7 @@ impl AttachState {
                 )
         };
         match holders.first() {
-            None => Holder::Nobody,
+            None => Holder::None,
             Some(_) if holders.iter().any(leaves) => Holder::CanLetGo,
             Some(_) => Holder::Stays,
         }

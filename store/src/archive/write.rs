@@ -74,7 +74,7 @@ pub fn save<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) 
     Ok(filled)
 }
 
-/// Creates a file that only its owner can read. Whatever has the name, such as a leftover or a link that somebody else made in a
+/// Creates a file that only its owner can read. An existing file of that name, such as a leftover or another user's link in a
 /// shared directory, is removed and never opened.
 fn create_new(path: &Path) -> io::Result<fs::File> {
     match fs::remove_file(path) {

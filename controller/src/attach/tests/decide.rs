@@ -18,7 +18,7 @@ fn nothing(now: Instant) -> Facts {
         presence: Presence::Absent,
         running: Running::Nothing,
         failure: None,
-        holder: Holder::Nobody,
+        holder: Holder::None,
         view: View::Absent,
         verified: true,
         in_use: false,

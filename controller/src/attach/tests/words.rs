@@ -84,7 +84,7 @@ fn refusal_events_name_pods_and_nodes() {
     type Row = (&'static str, &'static [(&'static str, &'static str)], &'static str);
     let table: [Row; 5] = [
         (
-            "nobody",
+            "no node",
             &[],
             "Volume is already exclusively attached to one node and can't be attached to another",
         ),

@@ -141,7 +141,7 @@ mod tests {
     fn affinity_by_name_yields_the_named_nodes() {
         let field = |values: Value| json!({"key": "metadata.name", "operator": "In", "values": values});
         let table = [
-            ("nobody", pod(json!({})), None),
+            ("no node", pod(json!({})), None),
             ("one", terms(json!([{"matchFields": [field(json!(["n"]))]}])), Some(vec!["n"])),
             (
                 "an alternative without a name",
