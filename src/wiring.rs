@@ -294,19 +294,19 @@ async fn open_with(
 ) -> Result<(Store, String), RunError> {
     let half = || machine_memory::bytes().map_or(0, |bytes| bytes / 2);
     let max_data = args.store_max_bytes.unwrap_or_else(half);
+    let retention = Retention {
+        age: args.store_retention_age,
+        revisions: args.store_retention_revisions,
+        bytes: args.store_retention_bytes,
+    };
     match args.store_backend {
         StoreBackend::Memory => {
-            let options = MemoryOptions { clock, max_data, ..MemoryOptions::default() };
+            let options = MemoryOptions { clock, retention, max_data, ..MemoryOptions::default() };
             Ok((Arc::new(Memory::with(options)), "in memory (lost when this process ends)".to_owned()))
         }
         StoreBackend::Embedded => {
             let dir = data_dir::prepare(args.data_dir.as_deref())?;
             let place = format!("in {}", dir.display());
-            let retention = Retention {
-                age: args.store_retention_age,
-                revisions: args.store_retention_revisions,
-                bytes: args.store_retention_bytes,
-            };
             let options = StoreOptions {
                 retention,
                 max_data,

@@ -219,7 +219,7 @@ spec: {volumeSnapshotClassName: fast, source: {persistentVolumeClaimName: claim}
         assert!(lines[1].starts_with(cells), "{what}: {}", lines[1]);
     }
     let explained = kubectl.run(&["explain", "vs.spec.source.persistentVolumeClaimName"]).await.ok();
-    assert!(explained.contains("A claim in the snapshot's namespace."), "{explained}");
+    assert!(explained.contains("Name of a claim in the snapshot's namespace."), "{explained}");
     let described = kubectl.run(&["describe", "vs", "first"]).await.ok();
     assert!(described.contains("Persistent Volume Claim Name:  claim"), "{described}");
     kubectl.run(&["delete", "vs,vsclass", "--all"]).await.ok();

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_store::{CommitError, Expect, Key, Op, Write};
+use orlop_store::{CommitError, Expect, Key, Kv, Op, Record, Write};
 
 use crate::dispatch;
 use crate::encode::stored;
 use crate::kubernetes_service;
+use crate::projection::Projection;
 use crate::registry::priority_class::SYSTEM_CLASSES;
 use crate::registry::{Kind, by_resource};
 use crate::state::Inner;
@@ -107,19 +108,63 @@ async fn expire_once(server: &Inner) {
     let expired: Vec<_> =
         head.range(kind.storage_prefix(), None).filter(|record| record.time_ms < before).collect();
     for group in expired.chunks(EXPIRE_AT_ONCE) {
-        let writes = group.iter().map(|record| Write {
+        if let Err(error) = expire(&*server.store, group.to_vec()).await {
+            tracing::warn!(%error, "cannot remove expired Events");
+            return;
+        }
+    }
+}
+
+/// Removes Events, except those that are written in the meantime.
+async fn expire(
+    store: &dyn Kv<Projection>,
+    mut records: Vec<&Arc<Record<Projection>>>,
+) -> Result<(), CommitError<Projection>> {
+    while !records.is_empty() {
+        let writes = records.iter().map(|record| Write {
             key: record.key.clone(),
             expect: Expect::Revision(record.mod_revision),
             op: Op::Delete,
         });
-        match server.store.commit(writes.collect()).await {
-            Ok(_) => {}
-            // One of the Events was written in the meantime; the next round removes the others.
-            Err(CommitError::Conflict { .. }) => {}
-            Err(error) => {
-                tracing::warn!(%error, "cannot remove expired Events");
-                return;
+        match store.commit(writes.collect()).await {
+            Ok(_) => return Ok(()),
+            Err(CommitError::Conflict { key, .. }) => {
+                let count = records.len();
+                records.retain(|record| record.key != key);
+                if records.len() == count {
+                    return Ok(());
+                }
             }
+            Err(error) => return Err(error),
         }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_store::memory::Memory;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn event_that_is_written_meanwhile_does_not_keep_the_others() {
+        let store = Memory::<Projection>::new();
+        let put = async |name: &str, expect: Expect| {
+            let op = Op::Put { value: "{}".into(), view: Projection::default() };
+            let write = Write { key: Key::from(format!("/registry/events/{name}")), expect, op };
+            store.commit(vec![write]).await.expect("it is written").revision()
+        };
+        put("a", Expect::Absent).await;
+        let revision = put("b", Expect::Absent).await;
+        put("c", Expect::Absent).await;
+        let head = store.head();
+        put("b", Expect::Revision(revision)).await;
+        let records = head.range("/registry/events/", None).collect();
+        assert!(expire(&store, records).await.is_ok());
+        let left = store.head();
+        let left: Vec<&str> =
+            left.range("/registry/events/", None).map(|record| record.key.as_str()).collect();
+        assert_eq!(left, ["/registry/events/b"]);
     }
 }

@@ -1,5 +1,8 @@
 //! Descriptions of resources for the documents.
 
+use std::fmt;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 /// The extension with the kinds of a schema or an operation.
@@ -21,11 +24,34 @@ pub struct ResourceDoc {
     /// Schema name of the object, such as `io.k8s.api.core.v1.Pod`.
     pub schema: &'static str,
     /// The schema itself, if it is not in the arena: that of a custom kind, copied from its definition.
-    pub own_schema: Option<Value>,
+    pub own_schema: Option<OwnSchema>,
     /// Verbs, as in discovery.
     pub verbs: &'static [&'static str],
     /// Subresources with their kind's schema name and verbs.
     pub subresources: Vec<SubresourceDoc>,
+}
+
+/// The schema of a custom kind. It is parsed when a document is written, because parsed schemas need many times the memory of
+/// their text.
+#[derive(Clone)]
+pub struct OwnSchema(Arc<dyn Fn() -> Option<Value> + Send + Sync>);
+
+impl OwnSchema {
+    /// A schema that `read` parses.
+    pub fn new(read: impl Fn() -> Option<Value> + Send + Sync + 'static) -> Self {
+        OwnSchema(Arc::new(read))
+    }
+
+    /// Parses the schema.
+    pub(crate) fn read(&self) -> Option<Value> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for OwnSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OwnSchema").finish_non_exhaustive()
+    }
 }
 
 /// The description of a subresource for the documents.

@@ -16,7 +16,7 @@ pub(crate) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMet
 /// The schema of a custom kind with the fields that every object has; `reference` creates a reference to
 /// another schema.
 pub(crate) fn own_schema(resource: &ResourceDoc, reference: impl Fn(&str) -> Value) -> Option<Value> {
-    let mut schema = resource.own_schema.clone()?;
+    let mut schema = resource.own_schema.as_ref()?.read()?;
     if !schema["properties"].is_object() {
         schema["properties"] = json!({});
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::clock::{Clock, SystemClock};
 use crate::commit::check_sizes;
 use crate::data_size::{DataLimitReached, DataSize};
+use crate::embedded::{Retention, RetentionMarks};
 use crate::future::BoxFuture;
 use crate::guard;
 use crate::snapshot::Index;
@@ -30,6 +31,8 @@ pub struct MemoryOptions {
     pub rings: RingLimits,
     /// The clock that stamps the records.
     pub clock: Arc<dyn Clock>,
+    /// How much history is retained.
+    pub retention: Retention,
 }
 
 impl Default for MemoryOptions {
@@ -39,6 +42,7 @@ impl Default for MemoryOptions {
             max_data: 0,
             rings: RingLimits::default(),
             clock: Arc::new(SystemClock::default()),
+            retention: Retention::default(),
         }
     }
 }
@@ -56,6 +60,7 @@ struct MemoryState<V> {
     records: Index<V>,
     /// Every event after `oldest`, preceded by those of the records that were current then.
     events: Vec<Arc<Event<V>>>,
+    marks: RetentionMarks,
     head: Revision,
     oldest: Revision,
     time_ms: i64,
@@ -74,6 +79,7 @@ impl<V: View> Memory<V> {
         let state = MemoryState {
             records: Index::new(),
             events: Vec::new(),
+            marks: RetentionMarks::default(),
             head: Revision::ZERO,
             oldest: Revision::ZERO,
             time_ms: i64::MIN,
@@ -142,6 +148,10 @@ impl<V: View> Memory<V> {
         state.head = revision;
         state.time_ms = time_ms;
         state.events.extend(events.iter().cloned());
+        for event in &events {
+            state.marks.push(event.revision, time_ms, event.size());
+        }
+        state.retain(self.options.retention);
         // Still under the lock: events are published in revision order.
         let touched = self.hub.publish(&events);
         self.hub.wake(&touched);
@@ -318,6 +328,19 @@ impl<V> MemoryState<V> {
         Ok(Snapshot::new(revision, index, BTreeMap::new()))
     }
 
+    /// Forgets old history. A compaction visits all events, so it waits until it drops a share of them, or much memory.
+    fn retain(&mut self, retention: Retention) {
+        let Some(target) = self.marks.target(self.time_ms, retention) else { return };
+        let dropped = target.0.saturating_sub(self.oldest.0);
+        let is_large = self.marks.bytes() > retention.bytes.saturating_mul(2);
+        if !is_large && dropped < (self.events.len() / 4) as u64 {
+            return;
+        }
+        // The target is not above the head.
+        let _ = self.compact(target);
+        self.marks.forget(target);
+    }
+
     fn compact(&mut self, before: Revision) -> Result<(), ReadError> {
         if before > self.head {
             return Err(ReadError::Future { wanted: before, head: self.head });
@@ -350,5 +373,39 @@ impl<V> MemoryState<V> {
         self.events = kept;
         self.oldest = before;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A store after `count` writes of one key, with history of about 10 values.
+    async fn rewritten(count: usize, value: usize) -> Memory<()> {
+        let retention =
+            Retention { age: Duration::from_secs(3600), revisions: 10_000, bytes: 10 * value as u64 };
+        let store = Memory::with(MemoryOptions { retention, ..MemoryOptions::default() });
+        let mut expect = Expect::Absent;
+        for _ in 0..count {
+            let op = Op::Put { value: vec![0; value].into(), view: () };
+            let write = Write { key: Key::from("/r/p/a"), expect, op };
+            expect = Expect::Revision(store.commit(vec![write]).await.unwrap().revision());
+        }
+        store
+    }
+
+    #[tokio::test]
+    async fn history_is_bounded() {
+        let store = rewritten(1000, 10_000).await;
+        let kept = store.shared.lock().events.len();
+        assert!(kept < 200, "{kept} of 1000 versions are kept");
+        let oldest = store.oldest();
+        assert!(store.at(oldest, "/r/p/").await.is_ok());
+        assert!(store.at(Revision(oldest.0 - 1), "/r/p/").await.is_err());
+        assert_eq!(store.head().range("/r/", None).count(), 1);
     }
 }

@@ -357,6 +357,14 @@ fn invalid_watches_are_detected() {
                 h.streams.push(Stream { opened: 320, ..stream(3, From::Initial(0), heard) });
             },
         ),
+        ("15c the state of 12, although that of 10 has no objects", &[], |h| {
+            let (opened, heard) = (1, lines(1010, &[(Added, a2()), (Added, b1())]));
+            h.streams.push(Stream { opened, bookmarks: false, ..stream(3, From::Initial(0), heard) });
+        }),
+        ("15d resumable: no state begins so", &["resumable"], |h| {
+            let (opened, heard) = (1, lines(1010, &[(Modified, a2()), (Modified, a3())]));
+            h.streams.push(Stream { opened, bookmarks: false, ..stream(3, From::Initial(0), heard) });
+        }),
         ("16 reliable: one is left out", &["reliable"], |h| drop(heard(h).remove(2))),
         ("17 reliable: the last before a bookmark", &["reliable"], |h| {
             heard(h).truncate(4);

@@ -139,6 +139,9 @@ impl Judge<'_> {
         // are not in order.
         let mut without = None;
         let mut unordered = None;
+        // Without bookmarks, an event that belongs to the state of one revision may also look like the first event after an
+        // earlier one, for example after a state without objects.
+        let mut unlikely = None;
         for at in lo..=hi.max(lo) {
             let state =
                 self.log.below(&self.stream.prefix, at).filter(|state| self.stream.selector.takes(state));
@@ -153,8 +156,17 @@ impl Judge<'_> {
                     unordered.get_or_insert(begin);
                     continue;
                 }
-                if next.is_none() || !self.stream.bookmarks {
+                if next.is_none() {
                     return begin;
+                }
+                if !self.stream.bookmarks {
+                    let mut trial = Faults::default();
+                    self.contents(begin.0, begin.1, &mut trial);
+                    if trial.0.is_empty() {
+                        return begin;
+                    }
+                    unlikely.get_or_insert(begin);
+                    continue;
                 }
                 without.get_or_insert((at, begin));
             }
@@ -163,7 +175,7 @@ impl Judge<'_> {
             faults.add("bookmarkable", format!("no bookmark ended the initial state of {at}"));
             return begin;
         }
-        if let Some(begin) = unordered {
+        if let Some(begin) = unlikely.or(unordered) {
             return begin;
         }
         faults.add("atomic", format!("no state of {lo}..={hi} begins with {:?}", heard.first()));

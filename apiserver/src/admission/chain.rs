@@ -1,6 +1,7 @@
 //! The admission plugins and their order (upstream: pkg/kubeapiserver/options/plugins.go).
 
 use super::claim_resize::PersistentVolumeClaimResize;
+use super::collections;
 use super::default_class::DefaultStorageClass;
 use super::default_toleration_seconds::DefaultTolerationSeconds;
 use super::in_use_protection::StorageObjectInUseProtection;
@@ -79,8 +80,10 @@ impl Chain {
     ///
     /// # Errors
     ///
-    /// The error of the first plugin that rejects the write.
+    /// The error of the first plugin that rejects the write, or a 403 for an object that makes a collection too large which
+    /// admission reads.
     pub fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
+        collections::check(request, lookup)?;
         self.0.iter().try_for_each(|plugin| plugin.validate(request, lookup))
     }
 }

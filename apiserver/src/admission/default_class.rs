@@ -37,8 +37,8 @@ impl Plugin for DefaultStorageClass {
 }
 
 /// The newest of the default classes; among equally old ones the first by name.
-fn default_of(classes: Vec<Object>) -> Option<Object> {
-    classes.into_iter().filter(storage_class::is_default).min_by_key(|class| {
+fn default_of(classes: impl Iterator<Item = Object>) -> Option<Object> {
+    classes.filter(storage_class::is_default).min_by_key(|class| {
         let created: Option<Timestamp> = class.str_at(&["metadata", "creationTimestamp"]).parse().ok();
         (Reverse(created), class.name().to_owned())
     })

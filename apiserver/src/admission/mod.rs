@@ -7,6 +7,7 @@
 
 mod chain;
 mod claim_resize;
+mod collections;
 mod default_class;
 mod default_toleration_seconds;
 mod in_use_protection;
@@ -23,6 +24,13 @@ mod testing;
 /// The effects of writes on quotas, for the verb that commits both.
 pub(crate) mod quota {
     pub(crate) use super::resource_quota::{Charge, Counted, QUOTA_PLUGIN, charges, may_count, with_used};
+}
+
+/// The collections that admission reads for a write to a kind.
+pub(crate) fn read_by(
+    kind: &dyn crate::registry::Kind,
+) -> impl Iterator<Item = &'static dyn crate::registry::Kind> {
+    collections::read_by(kind.names().group, kind.names().plural)
 }
 
 pub use chain::{Chain, UnknownPlugin};

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
-use crate::registry::priority_class::{PREEMPT, default_of, is_default, value_of};
+use crate::registry::priority_class::{self, PREEMPT, is_default, value_of};
 use crate::registry::{self, Kind};
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
@@ -59,6 +59,11 @@ const PLURAL: &str = "priorityclasses";
 
 fn classes() -> Option<&'static dyn Kind> {
     registry::by_resource(GROUP, "v1", PLURAL)
+}
+
+/// The default class. Keeps one class at a time, because there may be many large ones.
+fn default_of(classes: impl Iterator<Item = Object>) -> Option<Object> {
+    classes.fold(None, |found, class| priority_class::default_of(found.into_iter().chain([class]).collect()))
 }
 
 /// A client that does not know these fields omits them from its update, which validation would reject as a change.

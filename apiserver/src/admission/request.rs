@@ -62,6 +62,12 @@ impl Request<'_> {
 pub trait Lookup {
     /// One object; `namespace` is `""` for cluster-scoped kinds.
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object>;
-    /// All objects of a kind, or those in a namespace.
-    fn list(&self, kind: &dyn Kind, namespace: Option<&str>) -> Vec<Object>;
+    /// All objects of a kind, or those in a namespace. Decodes one at a time.
+    fn list<'a>(
+        &'a self,
+        kind: &'a dyn Kind,
+        namespace: Option<&str>,
+    ) -> Box<dyn Iterator<Item = Object> + 'a>;
+    /// The size of the same objects in the store, bytes, without those of one name.
+    fn size_without(&self, kind: &dyn Kind, namespace: Option<&str>, name: &str) -> usize;
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::chain::Chain;
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
 use crate::registry::{KINDS, Kind};
@@ -29,13 +30,25 @@ impl Facts {
 
 impl Lookup for Facts {
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {
-        self.list(kind, Some(namespace)).into_iter().find(|object| object.name() == name)
+        self.list(kind, Some(namespace)).find(|object| object.name() == name)
     }
 
-    fn list(&self, kind: &dyn Kind, namespace: Option<&str>) -> Vec<Object> {
+    fn list<'a>(
+        &'a self,
+        kind: &'a dyn Kind,
+        namespace: Option<&str>,
+    ) -> Box<dyn Iterator<Item = Object> + 'a> {
         let plural = kind.names().plural;
-        let inside = |object: &Object| namespace.is_none_or(|namespace| object.namespace() == namespace);
-        self.0.iter().filter(|(p, o)| *p == plural && inside(o)).map(|(_, o)| o.clone()).collect()
+        let namespace = namespace.map(str::to_owned);
+        let inside = move |object: &Object| {
+            namespace.as_deref().is_none_or(|namespace| object.namespace() == namespace)
+        };
+        Box::new(self.0.iter().filter(move |(p, o)| *p == plural && inside(o)).map(|(_, o)| o.clone()))
+    }
+
+    fn size_without(&self, kind: &dyn Kind, namespace: Option<&str>, name: &str) -> usize {
+        let others = self.list(kind, namespace).filter(|object| object.name() != name);
+        others.map(|object| object.into_value().to_string().len()).sum()
     }
 }
 
@@ -101,6 +114,11 @@ impl Write {
     pub(super) fn mutate(&mut self, plugin: &dyn Plugin, facts: &Facts) -> Result<Value, ApiError> {
         self.with(|request| plugin.mutate(request, facts))?;
         Ok(self.object.clone().unwrap_or_default().into_value())
+    }
+
+    /// Runs the second half of all plugins.
+    pub(super) fn validate_all(&mut self, chain: &Chain, facts: &Facts) -> Result<(), ApiError> {
+        self.with(|request| chain.validate(request, facts))
     }
 
     /// Runs the plugin's second half.

@@ -2,17 +2,12 @@
 
 use std::sync::OnceLock;
 
+use bytes::Bytes;
 use orlop_openapi::document::{Document, Documents as OpenApi, ResourceDoc};
-
-/// The documents of all kinds.
-pub(crate) struct Documents {
-    pub(crate) openapi: CustomOpenApi,
-    pub(crate) discovery: Discovery,
-}
 
 /// An aggregated discovery document and its entity tag.
 pub(crate) struct Discovery {
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Bytes,
     pub(crate) tag: String,
 }
 

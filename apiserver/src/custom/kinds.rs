@@ -8,9 +8,10 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use orlop_apimachinery::version::version_order;
 use orlop_crd::{CustomKind, Definition, bundled};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-use super::documents::Documents;
+use super::documents::{CustomOpenApi, Discovery};
 use super::listed::Listed;
 use crate::registry::{DefinitionId, Kind as _, KindRef};
 use orlop_api::object::Object;
@@ -52,10 +53,18 @@ pub(crate) struct Served {
     kinds: HashMap<(&'static str, &'static str, &'static str), KindRef>,
     /// Returns the groups and their versions, the preferred one first.
     groups: BTreeMap<&'static str, Vec<&'static str>>,
+    /// The places in `definitions`, by name.
+    by_name: HashMap<String, usize>,
+    /// The kinds of each group and version, by plural name.
+    by_version: HashMap<(&'static str, &'static str), Vec<KindRef>>,
     /// Whether discovery lists the group of orlop's own endpoints.
     pub(crate) lists_own: bool,
-    /// The discovery and OpenAPI documents with these kinds, built on first use.
-    documents: OnceLock<Documents>,
+    /// The discovery document with these kinds, built on first use.
+    pub(crate) discovery: OnceCell<Discovery>,
+    /// The OpenAPI documents with these kinds, built on first use.
+    pub(crate) openapi: OnceLock<CustomOpenApi>,
+    /// Held while `openapi` is read, which may build it.
+    pub(crate) building: tokio::sync::Mutex<()>,
 }
 
 impl Kinds {
@@ -81,17 +90,14 @@ impl Kinds {
     /// Whether a definition is being deleted; `None` if it no longer exists.
     pub(crate) fn is_terminating(&self, definition: DefinitionId<'_>) -> Option<bool> {
         let served = self.served.load();
-        let found = served.definitions.iter().map(|live| &live.definition).find(|known| {
-            let id = known.id();
-            id.name == definition.name && id.uid == definition.uid
-        });
-        found.map(|known| known.is_terminating)
+        let found = served.live(definition.name).filter(|live| live.definition.id().uid == definition.uid);
+        found.map(|live| live.definition.is_terminating)
     }
 
     /// Returns a token that is cancelled when the objects of a definition are no longer served in this form.
     pub(crate) fn ended(&self, definition: DefinitionId<'_>) -> CancellationToken {
         let served = self.served.load();
-        let found = served.definitions.iter().find(|live| live.definition.id() == definition);
+        let found = served.live(definition.name).filter(|live| live.definition.id() == definition);
         found.map_or_else(
             || {
                 let ended = CancellationToken::new();
@@ -135,10 +141,8 @@ impl Kinds {
         let next = Arc::new(Served { lists_own: self.lists_own, ..Served::of(live) });
         self.served.store(next.clone());
         for old in &before.definitions {
-            let goes_on = next
-                .definitions
-                .iter()
-                .any(|new| new.name() == old.name() && new.definition.is_version_of(&old.definition));
+            let goes_on =
+                next.live(old.name()).is_some_and(|new| new.definition.is_version_of(&old.definition));
             if !goes_on {
                 old.ended.cancel();
             }
@@ -153,15 +157,27 @@ impl Served {
             let kind = KindRef::Custom(Arc::new(kind));
             let names = kind.names();
             let (group, version, plural) = (names.group, names.version, names.plural);
-            let versions = served.groups.entry(group).or_default();
-            if !versions.contains(&version) {
-                versions.push(version);
-            }
+            served.by_version.entry((group, version)).or_default().push(kind.clone());
             served.kinds.insert((group, version, plural), kind);
         }
+        for (group, version) in served.by_version.keys() {
+            served.groups.entry(group).or_default().push(version);
+        }
         served.groups.values_mut().for_each(|versions| versions.sort_by(|a, b| version_order(a, b)));
+        served.by_version.values_mut().for_each(|kinds| kinds.sort_by_key(|kind| kind.names().plural));
+        let names = definitions.iter().map(|live| live.name().to_owned());
+        served.by_name = names.zip(0..).collect();
         served.definitions = definitions;
         served
+    }
+
+    fn live(&self, name: &str) -> Option<&Live> {
+        self.definitions.get(*self.by_name.get(name)?)
+    }
+
+    /// Returns the kinds of a group and version, by plural name.
+    pub(crate) fn kinds_of(&self, group: &str, version: &str) -> Vec<KindRef> {
+        self.by_version.get(&(group, version)).cloned().unwrap_or_default()
     }
 
     /// Returns the kinds in arbitrary order.
@@ -171,7 +187,7 @@ impl Served {
 
     /// Returns a kind that shows the objects of a definition, even if that kind is not served.
     pub(crate) fn any_of(&self, definition: &str) -> Option<KindRef> {
-        let found = self.definitions.iter().find(|live| live.name() == definition)?;
+        let found = self.live(definition)?;
         Some(KindRef::Custom(Arc::new(CustomKind::first(&found.definition))))
     }
 
@@ -187,10 +203,5 @@ impl Served {
             let names = kind.own_names();
             (names.group, names.plural, kind.storage_prefix())
         })
-    }
-
-    /// Returns the documents about all kinds, built-in and custom.
-    pub(crate) fn documents(&self, build: impl FnOnce() -> Documents) -> &Documents {
-        self.documents.get_or_init(build)
     }
 }

@@ -185,7 +185,7 @@ fn hold_memory(mut response: Response, mut memory: ReservedMemory) -> Response {
 
 /// Logs a failed request. Only errors of the server itself have a text in the log: the messages of others are upstream's
 /// and quote the body, which may be a Secret.
-fn log_failure(path: &str, error: &ApiError) {
+pub(crate) fn log_failure(path: &str, error: &ApiError) {
     // Quoted, so that a path cannot begin a new line.
     let path: String = path.chars().take(MAX_LOGGED_PATH).collect();
     if error.is_internal() {

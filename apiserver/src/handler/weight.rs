@@ -1,7 +1,9 @@
 //! Whether a request is cheap enough for the threads that serve connections.
 
 use super::plan::Verb;
+use crate::registry::{self, Kind, Scope};
 use crate::verbs::request::Request;
+use crate::{admission, dispatch};
 
 /// The most bytes of a body, of an object, or of the objects of a collection that a light request processes. Decoding
 /// 64 KiB of JSON takes about a millisecond.
@@ -16,7 +18,7 @@ const LIGHT_OBJECTS: usize = 500;
 pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
     // The schema of a definition is compiled, and its parts may multiply.
     let defines = request.names().plural == "customresourcedefinitions" && verb.is_mutating();
-    if request.body.len() > LIGHT_BYTES || defines {
+    if request.body.len() > LIGHT_BYTES || defines || !admission_is_light(verb, request) {
         return false;
     }
     match verb {
@@ -60,6 +62,48 @@ pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
     ((request.body.len() + object) * DECODED) as u64
 }
 
+/// Whether the admission of a write reads other objects: quotas, limit ranges, classes or budgets. Updates to most kinds, such
+/// as Leases, read none.
+fn reads_others(verb: Verb, kind: &dyn Kind) -> bool {
+    match verb {
+        Verb::Create | Verb::Bind | Verb::Evict | Verb::Patch(_) => true,
+        Verb::Update(_) => matches!(kind.names().plural, "pods" | "persistentvolumeclaims" | "services"),
+        Verb::Get
+        | Verb::List
+        | Verb::Watch
+        | Verb::Delete
+        | Verb::DeleteCollection
+        | Verb::Finalize
+        | Verb::GetScale
+        | Verb::UpdateScale
+        | Verb::PatchScale
+        | Verb::Connect
+        | Verb::RequestToken => false,
+    }
+}
+
+/// Whether the objects are small which the admission of a write reads.
+fn admission_is_light(verb: Verb, request: &Request) -> bool {
+    let namespace = &request.resource.namespace;
+    if namespace.is_empty() || !reads_others(verb, request.kind()) {
+        return true;
+    }
+    let head = request.head();
+    let budgets =
+        (verb == Verb::Evict).then(|| registry::by_resource("policy", "v1", "poddisruptionbudgets"));
+    let mut bytes = 0;
+    for kind in admission::read_by(request.kind()).chain(budgets.flatten()) {
+        let of = if kind.scope() == Scope::Namespaced { namespace } else { "" };
+        for record in head.range(&dispatch::prefix(kind, of), None) {
+            bytes += record.value.len();
+            if bytes > LIGHT_BYTES {
+                return false;
+            }
+        }
+    }
+    true
+}
+
 /// The size of the stored object that the request names, bytes.
 fn object_size(request: &Request) -> usize {
     let key = request.resource.key(&request.resource.name);
@@ -78,4 +122,25 @@ fn collection_is_light(request: &Request) -> bool {
     }
     // The columns of a custom kind may compute.
     !request.kind().is_custom()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::write::Part;
+
+    #[test]
+    fn most_updates_read_no_other_objects() {
+        let kind = |group, plural| registry::by_resource(group, "v1", plural).expect("it is served");
+        let (leases, pods) = (kind("coordination.k8s.io", "leases"), kind("", "pods"));
+        for (verb, kind, want) in [
+            (Verb::Update(Part::Main), leases, false),
+            (Verb::Create, leases, true),
+            (Verb::Update(Part::Named("resize")), pods, true),
+            (Verb::Delete, pods, false),
+            (Verb::Evict, pods, true),
+        ] {
+            assert_eq!(reads_others(verb, kind), want, "{verb:?} {}", kind.names().plural);
+        }
+    }
 }

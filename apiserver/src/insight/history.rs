@@ -1,8 +1,10 @@
 //! Lists all known writes of an object, newest first: when each happened, which manager made it, and what it
 //! changed.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use orlop_apimachinery::steps::{OutOfSteps, Steps};
 use orlop_store::{Event, Key, Record, Revision};
 use serde_json::{Map, Value, json};
 
@@ -140,23 +142,54 @@ fn item(kind: &KindRef, event: &Event<Projection>, whole: bool) -> Value {
 /// second write of a manager within one second does not change its entry; in this case, the owner of the changed
 /// fields.
 fn writer(old: Option<&Value>, new: &Value, list: &[Change]) -> Option<Map<String, Value>> {
-    let before = old.map(entries).unwrap_or_default();
-    let now = entries(new);
-    let time = |entry: &&Value| entry.get("time").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let touched = now.iter().copied().filter(|entry| !before.contains(entry));
-    let found = touched.max_by_key(time).or_else(|| {
-        let owners = now.iter().copied().filter(|entry| {
-            let fields = entry.get("fieldsV1");
-            fields.is_some_and(|fields| list.iter().any(|change| owns(fields, &change.path)))
-        });
-        owners.max_by_key(time)
-    });
+    // By manager: an object may have thousands of entries, each with many fields.
+    let mut before: HashMap<[&str; 4], Vec<&Value>> = HashMap::new();
+    for entry in old.into_iter().flat_map(entries) {
+        before.entry(who(entry)).or_default().push(entry);
+    }
+    let is_new = |entry: &&Value| {
+        before.get(&who(entry)).is_none_or(|same| !same.iter().take(SAME).any(|other| other == entry))
+    };
+    let time = |entry: &&Value| entry["time"].as_str().unwrap_or_default().to_owned();
+    let found = entries(new).filter(is_new).max_by_key(time);
+    let found = found.or_else(|| owners(new, list).unwrap_or_default().into_iter().max_by_key(time));
     found.and_then(Value::as_object).cloned()
 }
 
-fn entries(object: &Value) -> Vec<&Value> {
+/// The maximum number of entries of one manager, operation, subresource and version that are compared. There is one,
+/// unless a client wrote the managed fields itself.
+const SAME: usize = 16;
+/// The steps of the search for the owner of the changed fields: entries, times changes, times items of lists. The writer is
+/// unknown if they do not suffice.
+const STEPS: u64 = 1_000_000;
+
+/// Identifies the manager of an entry.
+fn who(entry: &Value) -> [&str; 4] {
+    ["manager", "operation", "subresource", "apiVersion"].map(|name| entry[name].as_str().unwrap_or_default())
+}
+
+fn entries(object: &Value) -> impl Iterator<Item = &Value> {
     let list = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-    list.into_iter().flatten().collect()
+    list.into_iter().flatten()
+}
+
+/// The entries that own one of the changed fields.
+///
+/// # Errors
+/// The search needs more than [`STEPS`].
+fn owners<'v>(object: &'v Value, list: &[Change]) -> Result<Vec<&'v Value>, OutOfSteps> {
+    let steps = Steps::new(STEPS);
+    let mut found = Vec::new();
+    for entry in entries(object) {
+        let Some(fields) = entry.get("fieldsV1") else { continue };
+        for change in list {
+            if owns(fields, &change.path, &steps)? {
+                found.push(entry);
+                break;
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Whether the set includes everything below.
@@ -165,16 +198,30 @@ fn is_whole(fields: &Value) -> bool {
 }
 
 /// Whether a set of fields (`{"f:spec": {"f:size": {}}}`) contains a path or one of its ancestors.
-fn owns(fields: &Value, path: &[String]) -> bool {
-    let Some((first, rest)) = path.split_first() else { return true };
-    let Some(members) = fields.as_object() else { return false };
+///
+/// # Errors
+/// The search needs more steps than are left.
+fn owns(fields: &Value, path: &[String], steps: &Steps) -> Result<bool, OutOfSteps> {
+    steps.take(1)?;
+    let Some((first, rest)) = path.split_first() else { return Ok(true) };
+    let Some(members) = fields.as_object() else { return Ok(false) };
     if first.starts_with('[') {
         // An item of a list; any item will do, because only the owner is of interest.
-        let mut items = members.iter().filter(|(name, _)| !name.starts_with("f:") && *name != ".");
-        return items.any(|(_, below)| is_whole(below) || owns(below, rest));
+        for (name, below) in members {
+            steps.take(1)?;
+            let is_item = !name.starts_with("f:") && name != ".";
+            if is_item && (is_whole(below) || owns(below, rest, steps)?) {
+                return Ok(true);
+            }
+        }
+        return Ok(false);
     }
-    let below = members.get(&format!("f:{first}"));
-    below.is_some_and(|below| is_whole(below) || owns(below, rest))
+    // The name is as long as the path of the change.
+    steps.take(first.len() / 64)?;
+    match members.get(&format!("f:{first}")) {
+        Some(below) => Ok(is_whole(below) || owns(below, rest, steps)?),
+        None => Ok(false),
+    }
 }
 
 #[cfg(test)]
@@ -185,6 +232,31 @@ mod tests {
     fn change(path: &[&str]) -> Change {
         let path = path.iter().map(|part| (*part).to_owned()).collect();
         Change { path, op: Op::Replace, from: None, to: None }
+    }
+
+    #[test]
+    fn search_for_the_writer_is_bounded() {
+        // Entries without the changed fields: each is searched for each change.
+        let object = |count: usize| {
+            let entry = |at: usize| json!({"manager": format!("m{at}"), "fieldsV1": {"f:spec": {"f:b": {}}}});
+            json!({"metadata": {"managedFields": (0..count).map(entry).collect::<Vec<_>>()}})
+        };
+        let list: Vec<Change> = (0..20_000).map(|at| change(&["spec", &format!("a{at}")])).collect();
+        let object = object(5_000);
+        let time = orlop_apimachinery::thread_time::ThreadTime::start();
+        assert_eq!(writer(Some(&object), &object, &list), None);
+        assert!(time.spent() < std::time::Duration::from_secs(2), "{:?}", time.spent());
+    }
+
+    #[test]
+    fn comparing_the_entries_is_linear() {
+        let object = |count: usize| {
+            let entry = |at: usize| json!({"manager": format!("m{at}"), "fieldsV1": {"f:spec": {"f:b": {}}}});
+            json!({"metadata": {"managedFields": (0..count).map(entry).collect::<Vec<_>>()}})
+        };
+        orlop_apimachinery::thread_time::assert_linear("entries", 500, object, |object| {
+            assert_eq!(writer(Some(object), object, &[]), None);
+        });
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! Resolves a store key to the kind of its object. Keys without objects (allocated addresses, the token key)
 //! resolve to no place and are not reported.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-
-use orlop_store::key::topic_of;
 
 use crate::custom::{Kinds, Served};
 use crate::registry::{KINDS, KindRef};
@@ -51,27 +50,24 @@ pub(super) struct KindPrefix {
 pub(super) struct KeyResolver {
     served: Arc<Served>,
     /// The selected prefixes; empty for all.
-    only: Vec<&'static str>,
+    only: HashSet<&'static str>,
     list: Vec<KindPrefix>,
-    /// Indexes into `list`, by topic.
-    by_topic: HashMap<String, Vec<usize>>,
+    /// Indexes into `list`, by prefix.
+    by_prefix: HashMap<&'static str, usize>,
 }
 
 impl KeyResolver {
     /// A resolver for the kinds served now; `only` selects prefixes, and selects all if it is empty.
-    pub(super) fn now(kinds: &Kinds, only: Vec<&'static str>) -> Self {
+    pub(super) fn now(kinds: &Kinds, only: HashSet<&'static str>) -> Self {
         let served = kinds.now();
-        let is_asked = |kind: &KindRef| only.is_empty() || only.contains(&kind.storage_prefix());
+        let is_asked = |kind: &KindRef| only.is_empty() || only.contains(kind.storage_prefix());
         let list: Vec<KindPrefix> = self::kinds(&served)
             .into_iter()
             .filter(|kind| !kind.is_view() && is_asked(kind))
             .map(|kind| KindPrefix { resource: resource_name(&kind), prefix: kind.storage_prefix(), kind })
             .collect();
-        let mut by_topic: HashMap<String, Vec<usize>> = HashMap::new();
-        for (at, place) in list.iter().enumerate() {
-            by_topic.entry(topic_of(place.prefix).to_owned()).or_default().push(at);
-        }
-        KeyResolver { served, only, list, by_topic }
+        let by_prefix = list.iter().map(|place| place.prefix).zip(0..).collect();
+        KeyResolver { served, only, list, by_prefix }
     }
 
     /// Updates the resolver to the kinds served now. Kinds that are no longer served remain: deletions of their
@@ -82,8 +78,8 @@ impl KeyResolver {
         }
         let mut next = KeyResolver::now(kinds, self.only);
         for place in self.list {
-            if next.list.iter().all(|other| other.prefix != place.prefix) {
-                next.by_topic.entry(topic_of(place.prefix).to_owned()).or_default().push(next.list.len());
+            if let Entry::Vacant(entry) = next.by_prefix.entry(place.prefix) {
+                entry.insert(next.list.len());
                 next.list.push(place);
             }
         }
@@ -102,7 +98,26 @@ impl KeyResolver {
 
     /// The place that contains a key.
     pub(super) fn of_key(&self, key: &str) -> Option<&KindPrefix> {
-        let candidates = self.by_topic.get(topic_of(key))?;
-        candidates.iter().filter_map(|at| self.list.get(*at)).find(|place| key.starts_with(place.prefix))
+        // Prefixes end with the third or the fourth slash.
+        let ends = key.match_indices('/').map(|(at, _)| at).skip(2).take(2);
+        let mut prefixes = ends.filter_map(|end| key.get(..=end));
+        prefixes.find_map(|prefix| self.list.get(*self.by_prefix.get(prefix)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_prefix_resolves_its_keys() {
+        let resolver = KeyResolver::now(&Kinds::default(), HashSet::new());
+        for place in resolver.iter() {
+            let key = format!("{}some/name", place.prefix);
+            assert_eq!(resolver.of_key(&key).map(|found| found.prefix), Some(place.prefix));
+        }
+        for none in ["", "/registry", "/registry/ranges/serviceips", "/registry/podsx/a/b"] {
+            assert!(resolver.of_key(none).is_none(), "{none}");
+        }
     }
 }

@@ -48,6 +48,7 @@ use tokio::time::Instant;
 use crate::encode::answer;
 use crate::encode::negotiate::{Endpoint, Media, RequestedEncoding, error_media, negotiate};
 use crate::exchange::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
+use crate::handler::log_failure;
 use crate::metrics::Labels;
 use crate::state::Inner;
 use orlop_api::query::Query;
@@ -218,7 +219,7 @@ async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request
     });
     let response = result.unwrap_or_else(|error| {
         if error.code >= 500 {
-            tracing::warn!(path = parts.uri.path(), code = error.code, error = %error, "request failed");
+            log_failure(parts.uri.path(), &error);
         }
         let mut response = answer::error(&error, error_media(accept.as_deref()), pretty);
         if writes {

@@ -1,12 +1,13 @@
 //! Revisions and times in requests, past states of one object, and errors for compacted revisions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use orlop_store::{Key, ReadError, Record, Revision, revision_at};
 
 use super::bad_parameter;
-use super::key_resolver::KeyResolver;
+use super::key_resolver::{KeyResolver, kinds};
 use super::target::find;
 use crate::exchange::out_of_memory;
 use crate::projection::Projection;
@@ -106,14 +107,21 @@ pub(crate) fn time_text(time_ms: i64) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
+/// The maximum number of different names in `resource=`: more than the resources of most servers.
+const MOST_RESOURCES: usize = 1000;
+
 /// The places that `resource=` selects (the parameter may be repeated or separated by commas), or all.
 ///
 /// # Errors
-/// As [`find`].
+/// As [`find`], and 400 for too many names.
 pub(super) fn places(server: &Inner, query: &Query) -> Result<KeyResolver, ApiError> {
-    let mut only = Vec::new();
-    for text in query.all("resource").flat_map(|list| list.split(',')).filter(|text| !text.is_empty()) {
-        only.push(find(server, text)?.storage_prefix());
+    let texts = query.all("resource").flat_map(|list| list.split(',')).filter(|text| !text.is_empty());
+    let texts: BTreeSet<&str> = texts.collect();
+    if texts.len() > MOST_RESOURCES {
+        let why = format!("resource: at most {MOST_RESOURCES} different names are possible");
+        return Err(ApiError::bad_request(why));
     }
-    Ok(KeyResolver::now(&server.kinds, only))
+    let kinds = kinds(&server.kinds.now());
+    let only = texts.into_iter().map(|text| find(&kinds, text).map(|kind| kind.storage_prefix()));
+    Ok(KeyResolver::now(&server.kinds, only.collect::<Result<_, _>>()?))
 }

@@ -4,6 +4,7 @@
 //! The body is produced on demand. A client that reads slowly costs only its position: a live stream is a cursor
 //! of the store, and a stream of the past reads the log page by page.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -206,7 +207,12 @@ impl Running {
             end: End::Never,
             managed_fields: false,
         };
-        Running::new(server, KeyResolver::now(&server.kinds, Vec::new()), bounds, StreamState::Failing(error))
+        Running::new(
+            server,
+            KeyResolver::now(&server.kinds, HashSet::new()),
+            bounds,
+            StreamState::Failing(error),
+        )
     }
 
     fn pieces(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {

@@ -48,7 +48,7 @@ impl ObjectTarget {
                 "names of objects and namespaces cannot be empty, . or .., or hold / or %",
             ));
         }
-        let kind = find(server, resource)?;
+        let kind = find(&kinds(&server.kinds.now()), resource)?;
         match (kind.scope(), namespace) {
             (Scope::Namespaced, None) => Err(ApiError::bad_request(format!(
                 "{resource} are namespaced: the path must be namespaces/NAMESPACE/{resource}/{name}"
@@ -91,17 +91,15 @@ impl ObjectTarget {
     }
 }
 
-/// The kind of a resource: `pods`, `volumeattachments.storage.k8s.io`, or an unambiguous bare name. Singular and
+/// The kind among `kinds` of a resource: `pods`, `volumeattachments.storage.k8s.io`, or an unambiguous bare name. Singular and
 /// short names are accepted too.
 ///
 /// # Errors
 /// 404 if there is none, 400 if a bare name is ambiguous; both list the alternatives.
-pub(super) fn find(server: &Inner, text: &str) -> Result<KindRef, ApiError> {
-    let kinds = kinds(&server.kinds.now());
+pub(super) fn find(kinds: &[KindRef], text: &str) -> Result<KindRef, ApiError> {
     if let Some((plural, group)) = text.split_once('.') {
-        let found =
-            kinds.into_iter().find(|kind| kind.names().group == group && kind.names().plural == plural);
-        return found.ok_or_else(|| unknown(text));
+        let found = kinds.iter().find(|kind| kind.names().group == group && kind.names().plural == plural);
+        return found.cloned().ok_or_else(|| unknown(text));
     }
     let by_plural = |kind: &KindRef| kind.names().plural == text;
     let by_other = |kind: &KindRef| kind.names().singular == text || kind.names().short.contains(&text);

@@ -64,6 +64,8 @@ pub(crate) struct Metrics {
     store_revision: IntGauge,
     store: StoreGauges,
     process: process::Process,
+    /// Held while the metrics are read.
+    pub(crate) reading: tokio::sync::Mutex<()>,
 }
 
 /// Disk usage and snapshots of the store.
@@ -214,6 +216,7 @@ impl Metrics {
             store_revision,
             store,
             process,
+            reading: tokio::sync::Mutex::default(),
         })
     }
 

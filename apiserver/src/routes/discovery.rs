@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, State};
 use axum::response::Response;
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, header};
@@ -11,12 +11,12 @@ use orlop_apimachinery::version::version_order;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha512};
 
-use super::documents;
 use crate::custom::Served;
 use crate::custom::documents::Discovery;
 use crate::encode::answer;
 use crate::encode::negotiate::{Endpoint, Media, error_media, negotiate};
 use crate::insight;
+use crate::limits::Client;
 use crate::registry::{KINDS, Kind, KindRef, Scope, StatusSubresource};
 use crate::state::Inner;
 use orlop_api::status::ApiError;
@@ -67,8 +67,9 @@ pub(super) fn groups(served: &Served) -> Vec<(&'static str, Vec<&'static str>)> 
     if served.lists_own {
         groups.push((insight::GROUP, vec![insight::VERSION]));
     }
+    let given = groups.len();
     for (group, versions) in served.groups() {
-        match groups.iter_mut().find(|(known, _)| known == group) {
+        match groups[..given].iter_mut().find(|(known, _)| known == group) {
             None => groups.push((group, versions.clone())),
             Some((_, known)) => {
                 let new = versions.iter().filter(|version| **version != VERSION);
@@ -149,10 +150,30 @@ async fn core_versions(headers: HeaderMap) -> Response {
     }
 }
 
-async fn group_list(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
+/// The aggregated document of the named groups, which may have many kinds: it is built on the threads for expensive requests.
+async fn discovery<'a>(
+    server: &Inner,
+    served: &'a Arc<Served>,
+    client: Option<Client>,
+) -> Result<&'a Discovery, ApiError> {
+    let build = || {
+        let served = served.clone();
+        server.compute.run(client, async move { Ok(named(&served)) })
+    };
+    served.discovery.get_or_try_init(build).await
+}
+
+async fn group_list(
+    State(server): State<Arc<Inner>>,
+    client: Option<Extension<Client>>,
+    headers: HeaderMap,
+) -> Response {
     let served = server.kinds.now();
     match form(&headers) {
-        Ok(Form::Aggregated) => aggregated(&headers, &documents(&served).discovery),
+        Ok(Form::Aggregated) => match discovery(&server, &served, client.map(|client| client.0)).await {
+            Ok(document) => aggregated(&headers, document),
+            Err(error) => refuse(&headers, &error),
+        },
         Ok(Form::Legacy) => {
             let groups = groups(&served);
             let groups: Vec<Value> =
@@ -259,7 +280,7 @@ fn kinds_of(served: &Served, group: &str, version: &str) -> Vec<KindRef> {
     let is_there = |kind: &KindRef| kind.names().group == group && kind.names().version == version;
     let given = KINDS.iter().map(|kind| KindRef::Builtin(*kind)).filter(is_there);
     let mut kinds: Vec<KindRef> = given.collect();
-    kinds.extend(served.kinds().filter(|kind| is_there(kind)).cloned());
+    kinds.extend(served.kinds_of(group, version));
     kinds.sort_by_key(|kind| kind.names().plural);
     kinds
 }
@@ -337,7 +358,7 @@ fn document(served: &Served, groups: Vec<(&'static str, Vec<&'static str>)>) -> 
     });
     let bytes = list.to_string().into_bytes();
     let tag = Sha512::digest(&bytes).iter().map(|byte| format!("{byte:02X}")).collect();
-    Discovery { bytes, tag }
+    Discovery { bytes: bytes.into(), tag }
 }
 
 fn discovered(served: &Served, group: &str, version: &str) -> Vec<Value> {

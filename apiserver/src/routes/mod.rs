@@ -18,15 +18,15 @@ use axum::routing::get;
 use http::{HeaderMap, header};
 use serde_json::json;
 
-use crate::custom::Served;
-use crate::custom::documents::Documents;
 use crate::encode::answer;
-use crate::encode::negotiate::RequestedEncoding;
+use crate::encode::negotiate::{Media, RequestedEncoding};
 use crate::state::Inner;
+use orlop_api::status::ApiError;
 
-/// The documents of the kinds that are currently served.
-fn documents(served: &Served) -> &Documents {
-    served.documents(|| Documents { openapi: openapi::of(served), discovery: discovery::named(served) })
+/// The size of the aggregated discovery document.
+#[cfg(test)]
+pub(crate) fn aggregated_size(served: &crate::custom::Served) -> usize {
+    discovery::named(served).bytes.len()
 }
 
 /// The router of the non-resource endpoints. Any other path falls through to the resources.
@@ -79,7 +79,16 @@ async fn root(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response 
 
 async fn metrics(State(server): State<Arc<Inner>>) -> Response {
     server.limits.report();
-    let mut metrics = server.metrics.text(&*server.store, &server.kinds);
-    metrics.extend_from_slice((server.config.more_metrics)().as_bytes());
-    answer::body(200, "text/plain; version=0.0.4; charset=utf-8", metrics)
+    // They count all objects and the files of the store: one at a time, on another thread.
+    let _one = server.metrics.reading.lock().await;
+    let reader = server.clone();
+    let read = move || {
+        let mut metrics = reader.metrics.text(&*reader.store, &reader.kinds);
+        metrics.extend_from_slice((reader.config.more_metrics)().as_bytes());
+        metrics
+    };
+    match tokio::task::spawn_blocking(read).await {
+        Ok(text) => answer::body(200, "text/plain; version=0.0.4; charset=utf-8", text),
+        Err(error) => answer::error(&ApiError::internal(error), Media::Json, false),
+    }
 }

@@ -8,9 +8,8 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use orlop_openapi::document::{Document, Documents, ResourceDoc, SubresourceDoc, index};
+use orlop_openapi::document::{Document, Documents, OwnSchema, ResourceDoc, SubresourceDoc, index};
 
-use super::documents;
 use crate::custom::Served;
 use crate::custom::documents::CustomOpenApi;
 use crate::encode::answer;
@@ -38,17 +37,13 @@ fn given() -> Vec<ResourceDoc> {
     KINDS.iter().map(|kind| resource(*kind)).collect()
 }
 
-/// The OpenAPI documents of the custom kinds.
-pub(super) fn of(served: &Served) -> CustomOpenApi {
-    CustomOpenApi::of(served)
-}
-
 impl CustomOpenApi {
     fn of(served: &Served) -> Self {
         let mut resources: Vec<ResourceDoc> = served
             .kinds()
             .map(|kind| {
-                let own_schema = kind.openapi_schema();
+                let own = kind.clone();
+                let own_schema = Some(OwnSchema::new(move || own.openapi_schema()));
                 ResourceDoc { own_schema, ..resource(&**kind) }
             })
             .collect();
@@ -119,14 +114,30 @@ fn resource(kind: &dyn Kind) -> ResourceDoc {
     }
 }
 
+/// The documents of the kinds that are currently served. They are built on first use, which takes seconds for many large
+/// schemas: [`Served::building`] lets other requests wait for that without blocking a thread each.
+fn openapi(served: &Served) -> &CustomOpenApi {
+    served.openapi.get_or_init(|| CustomOpenApi::of(served))
+}
+
+/// A document with its entity tag.
+fn document_answer(content_type: &'static str, document: &Document) -> Response {
+    let mut response = answer::body(200, content_type, document.body.clone());
+    if let Ok(tag) = HeaderValue::from_str(&document.tag) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}
+
 async fn v2(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
     let served = server.kinds.now();
-    let documents = documents(&served).openapi.all();
+    let _one = served.building.lock().await;
+    let documents = openapi(&served).all();
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut response = if accept.contains("proto-openapi.spec.v2") {
-        answer::body(200, V2_PROTOBUF, documents.v2_protobuf().body.to_vec())
+        document_answer(V2_PROTOBUF, documents.v2_protobuf())
     } else {
-        answer::body(200, "application/json", documents.v2_json().body.to_vec())
+        document_answer("application/json", documents.v2_json())
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding, Accept"));
     response
@@ -135,7 +146,8 @@ async fn v2(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
 async fn v3_index(State(server): State<Arc<Inner>>) -> Response {
     let served = server.kinds.now();
     // Upstream labels this document as text.
-    answer::body(200, "text/plain; charset=utf-8", documents(&served).openapi.index().body.to_vec())
+    let _one = served.building.lock().await;
+    document_answer("text/plain; charset=utf-8", openapi(&served).index())
 }
 
 async fn v3(
@@ -146,7 +158,14 @@ async fn v3(
     let served = server.kinds.now();
     let name = path.trim_end_matches('/');
     let own = (served.lists_own && name == document::PATH).then(document::document);
-    let found = GIVEN.v3(name).or_else(|| documents(&served).openapi.own.v3(name)).or(own);
+    let _one;
+    let found = match GIVEN.v3(name) {
+        Some(given) => Some(given),
+        None => {
+            _one = served.building.lock().await;
+            openapi(&served).own.v3(name).or(own)
+        }
+    };
     let Some(document) = found else {
         // Upstream sends only the status code here.
         return StatusCode::NOT_FOUND.into_response();
@@ -162,7 +181,7 @@ async fn v3(
             response
         }
         given => {
-            let mut response = answer::body(200, "application/json", document.body.to_vec());
+            let mut response = document_answer("application/json", document);
             if given.is_some() {
                 response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(IMMUTABLE));
             }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::RequestedEncoding;
 use crate::encode::stored;
+use crate::verbs::attempts::attempts;
 use crate::verbs::create::create_tracked;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
@@ -17,9 +18,6 @@ use orlop_api::status::ApiError;
 use orlop_codec::decode::{FieldValidation, read_yaml};
 use orlop_codec::managed_fields;
 
-/// Maximum number of attempts when other writers cause conflicts.
-const ATTEMPTS: usize = 32;
-
 /// Applies the request body.
 pub(crate) async fn apply(
     request: &Request,
@@ -28,11 +26,12 @@ pub(crate) async fn apply(
 ) -> Result<Response, ApiError> {
     let options = WriteOptions::parse_apply(&request.query)?;
     let (config, duplicates) = read(&request.body)?;
-    for attempt in 1..=ATTEMPTS {
+    let attempts = attempts(request, &request.resource.name);
+    for attempt in 1..=attempts {
         let mut warnings = Vec::new();
         let (code, result) = match once(request, part, &options, &config, &duplicates, &mut warnings).await {
             Ok((code, written)) => (code, Ok(written)),
-            Err(StoreError::Moved(_)) if attempt < ATTEMPTS => continue,
+            Err(StoreError::Moved(_)) if attempt < attempts => continue,
             Err(StoreError::Moved(_)) => {
                 (409, Err(ApiError::conflict(request.names(), &request.resource.name)))
             }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::registry::Names;
+use crate::verbs::attempts::attempts;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
@@ -24,8 +25,6 @@ const BINDING: Names = Names {
     schema: "io.k8s.api.core.v1.Binding",
 };
 
-const ATTEMPTS: usize = 32;
-
 const VERSION: [&str; 2] = ["metadata", "resourceVersion"];
 
 /// Binds the pod in the path to the node in the body.
@@ -43,7 +42,7 @@ pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
         name => name.to_owned(),
     };
     let node = check_target(&binding)?;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..attempts(request, &name) {
         let key = request.resource.key(&name);
         let record =
             request.head().get(&key).cloned().ok_or_else(|| ApiError::not_found(request.names(), &name))?;

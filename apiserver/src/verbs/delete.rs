@@ -11,14 +11,12 @@ use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::projection::Projection;
 use crate::registry::{DeleteAnswer, Names};
+use crate::verbs::attempts::attempts;
 use crate::verbs::delete_options::{DeleteOptions, Propagation};
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
 use orlop_api::object::{Object, show_time};
 use orlop_api::status::{ApiError, Details};
-
-/// Maximum number of attempts when other writers cause conflicts.
-const ATTEMPTS: usize = 32;
 
 /// The result of a delete.
 pub(crate) enum Deleted {
@@ -63,7 +61,7 @@ pub(crate) async fn delete_named(
     name: &str,
     options: &DeleteOptions,
 ) -> Result<Deleted, ApiError> {
-    let mut attempts = ATTEMPTS;
+    let mut attempts = attempts(request, name);
     loop {
         attempts -= 1;
         let record = request

@@ -25,7 +25,7 @@ const BYTES_SIDE_BY_SIDE: usize = 4 << 20;
 
 /// Splits records into groups of at most [`SIDE_BY_SIDE`] records and, with more than one record,
 /// [`BYTES_SIDE_BY_SIDE`] bytes.
-fn groups<V>(mut records: &[Arc<Record<V>>]) -> impl Iterator<Item = &[Arc<Record<V>>]> {
+pub(crate) fn groups<V>(mut records: &[Arc<Record<V>>]) -> impl Iterator<Item = &[Arc<Record<V>>]> {
     std::iter::from_fn(move || {
         let mut bytes = 0;
         let fits = |record: &&Arc<Record<V>>| {

@@ -4,6 +4,7 @@ use axum::response::Response;
 
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
+use crate::verbs::attempts::attempts;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::update::check_name;
@@ -11,8 +12,6 @@ use crate::verbs::write::{self, Part, StoreError};
 use orlop_api::status::ApiError;
 use orlop_api::validate::{FieldErrors, Path};
 use orlop_codec::decode::decode_object;
-
-const ATTEMPTS: usize = 32;
 
 /// Replaces `spec.finalizers`, and removes a terminating namespace that has no finalizers left.
 pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
@@ -24,7 +23,7 @@ pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
     check_name(request, &given)?;
     check_finalizers(request, &given)?;
     let kind = request.kind();
-    for _ in 0..ATTEMPTS {
+    for _ in 0..attempts(request, &request.resource.name) {
         let record = request.record(&request.head())?;
         let old = stored::decode(&record);
         if !given.uid().is_empty() && given.uid() != old.uid() {

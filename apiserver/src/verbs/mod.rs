@@ -2,6 +2,7 @@
 //! only one kind has ([`binding`], [`connect`], [`eviction`], [`finalize`], [`token`]).
 
 pub(crate) mod apply;
+pub(crate) mod attempts;
 pub(crate) mod binding;
 pub(crate) mod connect;
 pub(crate) mod create;

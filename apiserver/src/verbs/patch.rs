@@ -8,6 +8,7 @@ use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::registry::{Kind, Names};
 use crate::verbs::apply;
+use crate::verbs::attempts::attempts;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::update::{self, Change, check_name};
@@ -16,9 +17,6 @@ use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_codec::decode::{FieldValidation, conform_merged, conform_patched, conform_to, duplicate_fields};
 use orlop_codec::patch::{self, PatchKind};
-
-/// Maximum number of attempts when other writers cause conflicts.
-const ATTEMPTS: usize = 32;
 
 /// Patches an object.
 pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, ApiError> {
@@ -33,7 +31,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
     let options = WriteOptions::parse("PatchOptions", &request.query)?;
     let kind = request.kind();
     let manager = request.manager(&options);
-    let mut attempts = ATTEMPTS;
+    let mut attempts = attempts(request, &request.resource.name);
     loop {
         attempts -= 1;
         let record = request.record(&request.head())?;

@@ -15,15 +15,13 @@ use crate::dispatch;
 use crate::encode::stored;
 use crate::projection::Projection;
 use crate::registry::{self, Kind};
+use crate::verbs::attempts;
 use crate::verbs::request::Request;
 use crate::verbs::write::error::{StoreError, commit_error_of};
 use orlop_api::object::{Object, show_time};
 use orlop_api::status::ApiError;
 use orlop_codec::managed_fields::{self, Writer};
 
-/// Maximum number of attempts when a quota has changed: besides these writes, only users and the controller
-/// change it.
-const ATTEMPTS: usize = 64;
 /// The field manager of the usage (upstream).
 const MANAGER: &str = "kube-apiserver";
 
@@ -62,7 +60,9 @@ pub(crate) async fn commit(
     }
     let _turn = request.server.quota_locks.of(namespace).lock().await;
     let mut moved = String::new();
-    for _ in 0..ATTEMPTS {
+    // Besides these writes, only users and the controller change a quota. Each attempt reads all quotas.
+    let bytes = quotas(&head, kind, namespace).iter().map(|record| record.value.len()).sum();
+    for _ in 0..2 * attempts::for_size(bytes) {
         let mut all = look(&request.head())?.writes(request, kind);
         let quotas: Vec<Key> = all.iter().map(|write| write.key.clone()).collect();
         // The object comes last, so that any reader that sees it also sees its charge.
@@ -125,7 +125,7 @@ fn has_quotas(head: &Snapshot<Projection>, kind: &dyn Kind, namespace: &str) -> 
 /// include this object. The touch makes the controller count again. If the server stops before the touch, the
 /// controller counts when it starts.
 async fn touch_late(request: &Request, kind: &'static dyn Kind, seen: Revision, write: &Counted<'_>) {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..attempts::for_size(0) {
         let late = quotas(&request.head(), kind, &request.resource.namespace).into_iter();
         let touches: Vec<Write<Projection>> = late
             .filter(|record| record.mod_revision > seen)

@@ -123,8 +123,21 @@ impl admission::Lookup for HeadLookup<'_> {
         self.0.get(&dispatch::key(kind, namespace, name)).map(|record| stored::decode_as(kind, record))
     }
 
-    fn list(&self, kind: &dyn Kind, namespace: Option<&str>) -> Vec<Object> {
+    fn list<'a>(
+        &'a self,
+        kind: &'a dyn Kind,
+        namespace: Option<&str>,
+    ) -> Box<dyn Iterator<Item = Object> + 'a> {
         let prefix = dispatch::prefix(kind, namespace.unwrap_or_default());
-        self.0.range(&prefix, None).map(|record| stored::decode_as(kind, record)).collect()
+        // Pointers, because the range borrows the prefix.
+        let records: Vec<Arc<Record<Projection>>> = self.0.range(&prefix, None).cloned().collect();
+        Box::new(records.into_iter().map(|record| stored::decode_as(kind, &record)))
+    }
+
+    fn size_without(&self, kind: &dyn Kind, namespace: Option<&str>, name: &str) -> usize {
+        let prefix = dispatch::prefix(kind, namespace.unwrap_or_default());
+        let others = self.0.range(&prefix, None);
+        let others = others.filter(|record| dispatch::key_names(kind, record.key.as_str()).1 != name);
+        others.map(|record| record.value.len()).sum()
     }
 }

@@ -15,6 +15,7 @@ use crate::encode::stored;
 use crate::projection::Projection;
 use crate::registry::scale::{self as scales, NAMES, Scale};
 use crate::registry::{Kind as _, KindRef, NameRule, ScalePaths};
+use crate::verbs::attempts::attempts;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::revision::{parse_revision, wait_for};
@@ -28,9 +29,6 @@ use orlop_api::validate::meta::validate_meta;
 use orlop_codec::decode::decode_named;
 use orlop_codec::managed_fields::{self, Writer};
 use orlop_codec::patch::PatchKind;
-
-/// Maximum number of attempts when other writers cause conflicts.
-const ATTEMPTS: usize = 32;
 
 /// Returns the current and the desired number of replicas.
 pub(crate) async fn get(request: &Request) -> Result<Response, ApiError> {
@@ -103,7 +101,7 @@ async fn write(
 ) -> Result<Response, ApiError> {
     let kind = request.kind();
     let paths = paths(request)?;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..attempts(request, &request.resource.name) {
         let mut warnings = warnings.clone();
         let record = request.record(&request.head())?;
         let old = stored::decode_as(kind, &record);

@@ -10,6 +10,7 @@ use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::stored;
 use crate::projection::Projection;
+use crate::verbs::attempts::attempts;
 use crate::verbs::create::create_object;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
@@ -18,9 +19,6 @@ use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_codec::decode::decode_object;
 use orlop_codec::managed_fields;
-
-/// Maximum number of attempts for a write without a resourceVersion when other writers cause conflicts.
-const UNCONDITIONAL_ATTEMPTS: usize = 32;
 
 /// Replaces an object.
 pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, ApiError> {
@@ -37,7 +35,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
     let manager = request.manager(&options);
     let given_uid = object.uid().to_owned();
     let unconditional = object.str_at(&["metadata", "resourceVersion"]).is_empty();
-    let mut attempts = if unconditional { UNCONDITIONAL_ATTEMPTS } else { 1 };
+    let mut attempts = if unconditional { attempts(request, &request.resource.name) } else { 1 };
     loop {
         attempts -= 1;
         let key = request.resource.key(&request.resource.name);

@@ -6,27 +6,35 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha512};
+use sha2::{Digest as _, Sha256, Sha512};
 
-pub use crate::resource::{ResourceDoc, SubresourceDoc};
+pub use crate::resource::{OwnSchema, ResourceDoc, SubresourceDoc};
 use crate::{gnostic, own, v2, v3};
 
 /// A document and its hash.
 #[derive(Debug)]
 pub struct Document {
     /// The document as JSON.
-    pub body: Vec<u8>,
+    pub body: Bytes,
     /// SHA-512 of the body in upper-case hexadecimal: the `hash` parameter and the `ETag`.
     pub hash: String,
+    /// SHA-256 of the body in upper-case hexadecimal, in quotes: the entity tag.
+    pub tag: String,
 }
 
 impl Document {
     /// Creates a document and computes its hash.
     pub fn new(body: Vec<u8>) -> Self {
-        let hash = Sha512::digest(&body).iter().map(|byte| format!("{byte:02X}")).collect();
-        Document { body, hash }
+        let hash = hex(&Sha512::digest(&body));
+        let tag = format!("\"{}\"", hex(&Sha256::digest(&body)));
+        Document { body: body.into(), hash, tag }
     }
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 /// All documents of a server. Each is built and cached on its first request.

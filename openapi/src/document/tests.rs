@@ -1,4 +1,6 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
@@ -43,6 +45,35 @@ fn documents() -> Documents {
         ..pod.clone()
     };
     Documents::new(&[pod, class])
+}
+
+#[test]
+fn own_schemas_are_parsed_only_to_write_a_document() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = count.clone();
+    let own_schema = OwnSchema::new(move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Some(json!({"type": "object", "properties": {"spec": {"type": "string"}}}))
+    });
+    let widget = ResourceDoc {
+        group: "example.com",
+        version: "v1",
+        kind: "Widget",
+        plural: "widgets",
+        namespaced: true,
+        schema: "com.example.v1.Widget",
+        own_schema: Some(own_schema),
+        verbs: ALL,
+        subresources: Vec::new(),
+    };
+    let documents = Documents::new(&[widget]);
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+    for _ in 0..2 {
+        let document = parsed(documents.v3("apis/example.com/v1").expect("there is one"));
+        let spec = &document["components"]["schemas"]["com.example.v1.Widget"]["properties"]["spec"];
+        assert_eq!(*spec, json!({"type": "string"}));
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+    }
 }
 
 fn parsed(document: &Document) -> Value {

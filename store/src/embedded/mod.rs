@@ -92,6 +92,7 @@ pub(crate) use self::offline::make;
 pub use self::offline::{Compacted, compact};
 pub use self::options::Options;
 pub use self::retention::Retention;
+pub(crate) use self::retention::RetentionMarks;
 
 /// A durable store in a directory.
 pub struct Embedded<V: View> {

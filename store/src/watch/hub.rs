@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use super::ring::Ring;
 use super::{RingLimits, Scan};
-use crate::key::topic_of;
+use crate::key::{is_topic, topic_of};
 use crate::{Event, Revision};
 
 /// The ring of a topic, and the watchers that wait for it to grow.
@@ -165,11 +165,6 @@ impl<V> Hub<V> {
             topic.wake.notify_waiters();
         }
     }
-}
-
-/// Whether a name is that of a complete topic, not of a shorter prefix.
-fn is_topic(name: &str) -> bool {
-    name.matches('/').count() == 3
 }
 
 impl<V> Topics<V> {

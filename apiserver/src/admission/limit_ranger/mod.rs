@@ -76,7 +76,7 @@ fn subject(request: &Request<'_>) -> Option<Subject> {
 
 fn ranges(request: &Request<'_>, lookup: &dyn Lookup) -> Vec<api::LimitRange> {
     let Some(kind) = registry::by_resource("", "v1", "limitranges") else { return Vec::new() };
-    lookup.list(kind, Some(request.namespace)).iter().filter_map(Object::typed).collect()
+    lookup.list(kind, Some(request.namespace)).filter_map(|range| range.typed()).collect()
 }
 
 fn items<'a>(range: &'a api::LimitRange, ty: &'a str) -> impl Iterator<Item = &'a api::LimitRangeItem> {

@@ -35,7 +35,7 @@ impl Plugin for ResourceQuota {
             return Ok(());
         }
         let Some(kind) = registry::by_resource("", "v1", "resourcequotas") else { return Ok(()) };
-        let quotas = lookup.list(kind, Some(request.namespace));
+        let quotas: Vec<Object> = lookup.list(kind, Some(request.namespace)).collect();
         let old = request.old.filter(|_| updates);
         // The time only matters to finished pods, which are not checked here: a new pod is not finished.
         let now = Timestamp::MIN;

@@ -3,6 +3,8 @@
 //!
 //! Upstream: apiextensions-apiserver `pkg/controller/{status,establish,apiapproval,finalizer}`.
 
+mod used_names;
+
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -26,16 +28,18 @@ use crate::registry::{KindRef, by_resource};
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::verbs::delete::delete_named;
+use crate::verbs::delete_collection;
 use crate::verbs::delete_options::DeleteOptions;
 use crate::verbs::request::Request;
 use orlop_api::object::{Object, show_time};
 use orlop_api::query::Query;
 use orlop_auth::UserInfo;
+use used_names::UsedNames;
 
 /// Delay before a retry.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Maximum number of concurrent deletes.
-const SIDE_BY_SIDE: usize = 256;
+/// Definitions that are checked before other tasks run.
+const TURN: usize = 64;
 
 /// Serves the stored definitions. Runs once before the server answers requests.
 pub(crate) fn serve_stored(server: &Inner) {
@@ -111,17 +115,13 @@ async fn pause(server: &Inner) -> bool {
 async fn settle(server: &Arc<Inner>, known: &mut DefinitionCache, cleaning: &Arc<Cleaning>) -> bool {
     let stored = known.read(&server.store.head());
     let now = show_time(server.now());
+    let mut used = UsedNames::of(bundled::definitions(), &stored);
     let mut wanted: Vec<Listed> = Vec::with_capacity(stored.len());
     for (at, listed) in stored.iter().enumerate() {
-        // Names accepted earlier in this round count for the definitions that follow.
-        let others = wanted.iter().chain(&stored[at + 1..]).map(|other| &*other.head);
-        let bundled = bundled::definitions().iter().filter(|other| other.name() != listed.head.name());
-        let others: Vec<&Object> = bundled.chain(others).collect();
-        let mut next = listed.head.as_ref().clone();
-        accept(&mut next, &others, &now);
-        // Unchanged definitions share one copy.
-        let head = if next == *listed.head { listed.head.clone() } else { Arc::new(next) };
-        wanted.push(Listed { head, ..listed.clone() });
+        if at % TURN == TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+        wanted.push(accepted(listed, &mut used, &now));
     }
     // Served first: clients may use a kind as soon as it is established.
     server.kinds.serve(&wanted, &server.closing);
@@ -136,6 +136,18 @@ async fn settle(server: &Arc<Inner>, known: &mut DefinitionCache, cleaning: &Arc
         }
     }
     settled
+}
+
+/// A definition after its names are accepted, or not. Names accepted in this round count for the definitions that follow.
+fn accepted(listed: &Listed, used: &mut UsedNames, now: &Value) -> Listed {
+    let mut next = listed.head.as_ref().clone();
+    accept(&mut next, &[&used.by_others(&listed.head)], now);
+    // Unchanged definitions share one copy.
+    if next == *listed.head {
+        return listed.clone();
+    }
+    used.replace(&listed.head, &next);
+    Listed { head: Arc::new(next), ..listed.clone() }
 }
 
 async fn write(server: &Inner, record: &Arc<Record<Projection>>, object: &Object) -> bool {
@@ -194,63 +206,94 @@ impl Cleaning {
 
 /// Deletes the objects of a definition, waits until none is left, and removes the finalizer.
 async fn clean(server: &Arc<Inner>, name: &str, uid: &str) -> Result<(), String> {
-    let key = format!("{PREFIX}{name}");
-    let mut told = false;
+    let head = server.store.head();
+    let Some((mut record, definition)) = definition_of(&head, name, uid) else { return Ok(()) };
+    if bundled::has(name) {
+        // The bundled definition continues to serve the kind, so the objects remain.
+        return let_go(server, &record, definition).await;
+    }
+    let Some(kind) = server.kinds.now().any_of(name) else {
+        // Its names were never accepted, so it has no objects.
+        return let_go(server, &record, definition).await;
+    };
+    let prefix = kind.storage_prefix();
+    let mut watcher = server.store.watch(prefix, head.revision()).map_err(|error| error.to_string())?;
+    // The objects to delete: all, and later those that have changed, or could not be deleted. Finalizers may hold many others.
+    let mut due: Vec<Key> = head.range(prefix, None).map(|record| record.key.clone()).collect();
+    drop(head);
+    let mut is_marked = false;
     loop {
+        due = delete_each(server, &kind, &due).await;
         let head = server.store.head();
-        let Some(record) = head.get(&key).cloned() else { return Ok(()) };
-        let definition = stored::decode(&record);
-        if definition.uid() != uid {
-            return Ok(());
+        let is_same =
+            head.get(record.key.as_str()).is_some_and(|now| now.mod_revision == record.mod_revision);
+        let left = head.range(prefix, None).next().is_some();
+        if !is_same || !left || !is_marked {
+            let Some((now, definition)) = definition_of(&head, name, uid) else { return Ok(()) };
+            if !left {
+                return let_go(server, &now, definition).await;
+            }
+            if !is_marked {
+                is_marked = true;
+                let mut next = definition;
+                let time = show_time(server.now());
+                let message = "CustomResource deletion is in progress";
+                set_condition(&mut next, "Terminating", "True", "InstanceDeletionInProgress", message, &time);
+                write(server, &now, &next).await;
+            }
+            record = now;
         }
-        if bundled::has(name) {
-            // The bundled definition continues to serve the kind, so the objects remain.
-            return let_go(server, &record, definition).await;
-        }
-        let Some(kind) = server.kinds.now().any_of(name) else {
-            // Its names were never accepted, so it has no objects.
-            return let_go(server, &record, definition).await;
+        let events = tokio::select! {
+            events = watcher.next() => events.map_err(|error| error.to_string())?,
+            () = tokio::time::sleep(AGAIN_AFTER), if !due.is_empty() => Vec::new(),
         };
-        let prefix = kind.storage_prefix();
-        let mut watcher = server.store.watch(prefix, head.revision()).map_err(|error| error.to_string())?;
-        delete_all(server, &kind, &head).await?;
-        let left = server.store.head().range(prefix, None).next().is_some();
-        if !left {
-            return let_go(server, &record, definition).await;
-        }
-        if !told {
-            told = true;
-            let mut next = definition;
-            let now = show_time(server.now());
-            let message = "CustomResource deletion is in progress";
-            set_condition(&mut next, "Terminating", "True", "InstanceDeletionInProgress", message, &now);
-            write(server, &record, &next).await;
-        }
-        watcher.next().await.map_err(|error| error.to_string())?;
+        due.extend(events.iter().filter(|event| event.record.is_some()).map(|event| event.key.clone()));
+        due.sort();
+        due.dedup();
     }
 }
 
-async fn delete_all(server: &Arc<Inner>, kind: &KindRef, head: &Snapshot<Projection>) -> Result<(), String> {
+/// The definition with this uid.
+fn definition_of(
+    head: &Snapshot<Projection>,
+    name: &str,
+    uid: &str,
+) -> Option<(Arc<Record<Projection>>, Object)> {
+    let record = head.get(&format!("{PREFIX}{name}"))?.clone();
+    let definition = stored::decode(&record);
+    (definition.uid() == uid).then_some((record, definition))
+}
+
+/// Deletes objects; returns those that have to be deleted again. One that cannot be deleted does not hold up the others.
+async fn delete_each(server: &Arc<Inner>, kind: &KindRef, keys: &[Key]) -> Vec<Key> {
     let options = DeleteOptions::default();
-    let records: Vec<Arc<Record<Projection>>> = head.range(kind.storage_prefix(), None).cloned().collect();
-    for group in records.chunks(SIDE_BY_SIDE) {
-        let requests: Vec<(Request, String)> = group
-            .iter()
-            .map(|record| {
-                let (namespace, name) = key_names(&**kind, record.key.as_str());
-                (request(server, kind, namespace, name), name.to_owned())
-            })
-            .collect();
-        let deletes = requests.iter().map(|(request, name)| delete_named(request, name, &options));
-        for result in futures::future::join_all(deletes).await {
+    let head = server.store.head();
+    let records: Vec<Arc<Record<Projection>>> =
+        keys.iter().filter_map(|key| head.get(key.as_str()).cloned()).collect();
+    drop(head);
+    let mut failed = Vec::new();
+    for group in delete_collection::groups(&records) {
+        let deletes = group.iter().map(|record| {
+            let (namespace, name) = key_names(&**kind, record.key.as_str());
+            let request = request(server, kind, namespace, name);
+            let options = &options;
+            // Only the result is kept, not the deleted object.
+            async move { delete_named(&request, name, options).await.map(drop) }
+        });
+        for (result, record) in futures::future::join_all(deletes).await.into_iter().zip(group) {
             match result {
-                Ok(_) => {}
+                Ok(()) => {}
+                // Another writer has removed it, or its change is the next event.
                 Err(error) if error.code == 404 || error.code == 409 => {}
-                Err(error) => return Err(error.message),
+                Err(error) => {
+                    tracing::debug!(key = %record.key, %error, "an object of a deleted definition is left");
+                    failed.push(record.key.clone());
+                }
             }
         }
+        tokio::task::yield_now().await;
     }
-    Ok(())
+    failed
 }
 
 fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> Request {

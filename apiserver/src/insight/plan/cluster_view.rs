@@ -2,11 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use orlop_store::{Guard, Record, Snapshot};
 use serde::Deserialize;
 
 use super::model::PlanRefusal;
+use super::stoppable::Stop;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::insight::ObjectTarget;
@@ -18,6 +20,7 @@ use orlop_api::object::Object;
 pub(crate) struct ClusterView<'a> {
     snapshot: &'a Snapshot<Projection>,
     read: RefCell<Read>,
+    stop: Stop,
 }
 
 /// The target in a snapshot. Not recorded as a read.
@@ -38,7 +41,9 @@ pub(crate) struct Read {
 impl Read {
     /// The conditions that must still hold when the plan is committed.
     pub(crate) fn guards(&self, snapshot: &Snapshot<Projection>) -> Vec<Guard> {
-        let keys = self.keys.keys().map(|key| Guard::key(snapshot, key));
+        // A list covers its records.
+        let is_listed = |key: &&String| self.ranges.iter().any(|prefix| key.starts_with(prefix.as_str()));
+        let keys = self.keys.keys().filter(|key| !is_listed(key)).map(|key| Guard::key(snapshot, key));
         let ranges = self.ranges.iter().map(|prefix| Guard::range(snapshot, prefix));
         keys.chain(ranges).collect()
     }
@@ -55,7 +60,13 @@ impl Read {
 impl<'a> ClusterView<'a> {
     /// Creates a view of a snapshot.
     pub(crate) fn new(snapshot: &'a Snapshot<Projection>) -> Self {
-        ClusterView { snapshot, read: RefCell::default() }
+        ClusterView { snapshot, read: RefCell::default(), stop: Stop::default() }
+    }
+
+    /// Ends all scans when a stop is requested. What was read is not complete then.
+    pub(super) fn until(mut self, stop: Stop) -> Self {
+        self.stop = stop;
+        self
     }
 
     /// Returns the recorded reads.
@@ -88,7 +99,8 @@ impl<'a> ClusterView<'a> {
         let prefix = dispatch::prefix(kind, namespace);
         let mut read = self.read.borrow_mut();
         let mut found = Vec::new();
-        for record in self.snapshot.range(&prefix, None).filter(|record| wanted(record)) {
+        let records = self.snapshot.range(&prefix, None).take_while(|_| !self.stop.is_requested());
+        for record in records.filter(|record| wanted(record)) {
             read.keys.insert(record.key.as_str().to_owned(), Some(record.mod_revision.0));
             found.push(stored::decode_as(kind, record));
         }
@@ -96,16 +108,27 @@ impl<'a> ClusterView<'a> {
         found
     }
 
-    /// Like `list`, but records no reads. Only for plans that are never committed (`impact`).
-    pub(crate) fn glance(
+    /// Like `list`, but records no reads, and decodes one object at a time. Only for plans that are never committed (`impact`).
+    pub(super) fn glance(
         &self,
         kind: &dyn Kind,
         namespace: &str,
         wanted: impl Fn(&Record<Projection>) -> bool,
-    ) -> Vec<Object> {
+    ) -> impl Iterator<Item = Object> {
+        let records = self.records(kind, namespace).filter(move |record| wanted(record));
+        records.map(move |record| stored::decode_as(kind, &record))
+    }
+
+    /// The records of a namespace (`""`: all namespaces). Records no reads.
+    pub(super) fn records(
+        &self,
+        kind: &dyn Kind,
+        namespace: &str,
+    ) -> impl Iterator<Item = Arc<Record<Projection>>> {
         let prefix = dispatch::prefix(kind, namespace);
-        let records = self.snapshot.range(&prefix, None).filter(|record| wanted(record));
-        records.map(|record| stored::decode_as(kind, record)).collect()
+        // Pointers, because the range borrows the prefix.
+        let records: Vec<Arc<Record<Projection>>> = self.snapshot.range(&prefix, None).cloned().collect();
+        records.into_iter().take_while(|_| !self.stop.is_requested())
     }
 }
 

@@ -6,22 +6,27 @@
 //! so that a claim includes its volume.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
+use orlop_store::Record;
 use serde_json::Value;
 
-use super::cluster_view::{ClusterView, attachments, claims, mentions, nodes, owners, pods, volumes};
+use super::cluster_view::{ClusterView, attachments, claims, mentions, nodes, pods, volumes};
 use super::facts::{
     ATTACHER_PREFIX, CLAIM_PROTECTION, PROVISIONER, VOLUME_CONTROLLER, VOLUME_PROTECTION, attachments_of,
-    claim_ref, claims_of, is_over, key_of, phase, pods_of, policy, some, users, volume_name,
+    claim_ref, key_of, phase, pods_of, policy, some, users, volume_name,
 };
+use super::indexes::{Owned, PodUse, stored_kinds, uses};
 use super::model::{Plan, PlanRefusal, PlanStep};
+use crate::encode::stored;
 use crate::insight::ObjectTarget;
-use crate::registry::{KINDS, Kind, KindRef, Scope};
+use crate::projection::Projection;
+use crate::registry::{Kind, KindRef, Scope};
 use orlop_api::object::Object;
 
 /// The maximum number of steps in the plan.
 const MOST: usize = 200;
-/// The maximum depth of ownership. Each level scans all objects.
+/// The maximum depth of ownership. Each level visits all objects with owners.
 const DEEPEST: usize = 16;
 /// Finalizers of the garbage collector. `orphan` keeps the dependents of an object.
 const ORPHAN: &str = "orphan";
@@ -48,6 +53,8 @@ struct Effects {
     waits: Vec<About>,
     /// Pods without a node that need a deleted claim.
     stranded: Vec<About>,
+    /// The users of claims, by namespace.
+    uses: HashMap<String, HashMap<String, Vec<PodUse>>>,
 }
 
 /// A note about an object that applies only if the object is not deleted too, which may be found later.
@@ -105,8 +112,16 @@ fn tell(
     let names = kind.names();
     match (names.group, names.plural) {
         ("", "persistentvolumeclaims") => {
-            let using = pods_of(view, object.namespace(), object.name());
-            claim(view, object, &using.iter().collect::<Vec<_>>(), found);
+            // The target alone needs no index.
+            let using = match found.count {
+                0 => pods_of(view, object.namespace(), object.name()).iter().map(PodUse::of).collect(),
+                _ => {
+                    let index = found.uses.entry(object.namespace().to_owned());
+                    let index = index.or_insert_with(|| uses(view, object.namespace()));
+                    index.get(object.name()).cloned().unwrap_or_default()
+                }
+            };
+            claim(view, object, &using, found);
         }
         ("", "persistentvolumes") => volume(view, object, found),
         ("", "namespaces") => namespace(view, object, custom, found),
@@ -161,6 +176,17 @@ fn held(kind: &dyn Kind, object: &Object) -> Vec<String> {
     object.finalizers().filter(|&held| !is_told(held)).map(str::to_owned).collect()
 }
 
+/// What responses show of the object of a step: the plan is never committed, and whole objects may be large.
+fn outline(object: &Object) -> Object {
+    let mut outline = Object::default();
+    for name in ["name", "namespace", "uid"] {
+        if let Some(value) = object.at(&["metadata", name]) {
+            outline.set(&["metadata", name], value.clone());
+        }
+    }
+    outline
+}
+
 impl Effects {
     fn step(&mut self, kind: impl Into<KindRef>, object: &Object, message: impl Into<String>) {
         let (kind, mut message) = (kind.into(), message.into());
@@ -169,8 +195,7 @@ impl Effects {
             message = format!("{message}; goes when {} is removed", held.join(", "));
         }
         self.goes(object);
-        let left: Vec<String> = object.finalizers().map(str::to_owned).collect();
-        self.add(object, || PlanStep::delete(kind, object.clone(), &left, message));
+        self.add(object, || PlanStep::delete(kind, outline(object), &[], message));
     }
 
     fn add(&mut self, object: &Object, step: impl FnOnce() -> PlanStep) {
@@ -197,13 +222,9 @@ impl Effects {
 
     /// The notes about objects that are not deleted, without duplicates.
     fn staying(&self, all: &[About]) -> Vec<String> {
-        let mut words: Vec<String> = Vec::new();
-        for about in all.iter().filter(|about| !self.going.contains(&about.uid)) {
-            if !words.contains(&about.words) {
-                words.push(about.words.clone());
-            }
-        }
-        words
+        let mut seen = HashSet::new();
+        let staying = all.iter().filter(|about| !self.going.contains(&about.uid));
+        staying.filter(|about| seen.insert(&about.words)).map(|about| about.words.clone()).collect()
     }
 
     fn into_plan(mut self, what: &str) -> Plan {
@@ -234,15 +255,16 @@ impl Effects {
 }
 
 /// `using` are the pods that name the claim.
-fn claim(view: &ClusterView<'_>, claim: &Object, using: &[&Object], found: &mut Effects) {
+fn claim(view: &ClusterView<'_>, claim: &Object, using: &[PodUse], found: &mut Effects) {
     // As the protection controller counts: all pods with a node, ended or not.
     let mut holding: Vec<String> = Vec::new();
     for pod in using {
-        if !pod.str_at(&["spec", "nodeName"]).is_empty() {
-            holding.push(format!("pod {}", key_of(pod)));
-            found.waits.push(About::new(pod, format!("pod {}", key_of(pod))));
-        } else if !is_over(pod) {
-            found.stranded.push(About::new(pod, key_of(pod)));
+        let about = |words: String| About { uid: pod.uid.clone(), words };
+        if pod.has_node {
+            holding.push(format!("pod {}", pod.key));
+            found.waits.push(about(format!("pod {}", pod.key)));
+        } else if !pod.is_over {
+            found.stranded.push(about(pod.key.clone()));
         }
     }
     let message = match holding.len() {
@@ -275,12 +297,12 @@ fn released(volume: &Object, found: &mut Effects) {
         "Recycle" => {
             found.lost.push(name);
             let step = "its policy is Recycle: it is scrubbed and offered again";
-            found.add(volume, || PlanStep::update(volumes(), volume.clone(), volume.clone(), step));
+            found.add(volume, || PlanStep::update(volumes(), outline(volume), outline(volume), step));
         }
         _ => {
             let step =
                 "its policy is Retain: it becomes Released and keeps its data; reclaim offers it again";
-            found.add(volume, || PlanStep::update(volumes(), volume.clone(), volume.clone(), step));
+            found.add(volume, || PlanStep::update(volumes(), outline(volume), outline(volume), step));
         }
     }
 }
@@ -317,14 +339,8 @@ fn volume(view: &ClusterView<'_>, volume: &Object, found: &mut Effects) {
 
 fn namespace(view: &ClusterView<'_>, namespace: &Object, custom: &[KindRef], found: &mut Effects) {
     found.step(super::cluster_view::kind("", "namespaces"), namespace, "deleted last, when it is empty");
-    // Groups the pods by claim, because there may be many of both.
-    let all = view.glance(pods(), namespace.name(), |_| true);
-    let mut using: HashMap<String, Vec<&Object>> = HashMap::new();
-    for pod in &all {
-        let named: HashSet<String> = claims_of(pod).collect();
-        named.into_iter().for_each(|claim| using.entry(claim).or_default().push(pod));
-    }
-    for kind in stored(custom).filter(|kind| kind.scope() == Scope::Namespaced) {
+    let using = uses(view, namespace.name());
+    for kind in stored_kinds(custom).filter(|kind| kind.scope() == Scope::Namespaced) {
         let plural = kind.names().plural;
         for object in view.glance(&*kind, namespace.name(), |_| true) {
             if plural == "persistentvolumeclaims" {
@@ -353,21 +369,20 @@ fn node(view: &ClusterView<'_>, node: &Object, found: &mut Effects) {
     }
 }
 
-/// The stored kinds.
-fn stored(custom: &[KindRef]) -> impl Iterator<Item = KindRef> {
-    let given = KINDS.iter().copied().map(KindRef::Builtin);
-    given.chain(custom.iter().cloned()).filter(|kind| kind.is_stored() && !kind.is_view())
-}
-
 /// Adds the objects that the garbage collector deletes with their last owner, and the effects of that. `first` is
 /// the uid of the target.
 fn owned(view: &ClusterView<'_>, first: &str, custom: &[KindRef], found: &mut Effects) {
+    if found.fresh.is_empty() {
+        return;
+    }
+    let all = Owned::of(view, custom);
     for _ in 0..DEEPEST {
         let level = std::mem::take(&mut found.fresh);
         if level.is_empty() {
             return;
         }
-        for (kind, object) in dependants(view, &level, custom, found) {
+        for (kind, record) in dependants(&all, &level, found) {
+            let object = stored::decode_as(&*kind, &record);
             if found.told.contains(object.uid()) {
                 continue;
             }
@@ -390,21 +405,21 @@ fn owned(view: &ClusterView<'_>, first: &str, custom: &[KindRef], found: &mut Ef
 /// The dependents of one level that have no other owner left. No object is returned twice, so cycles of owners
 /// end.
 fn dependants(
-    view: &ClusterView<'_>,
+    all: &Owned,
     level: &HashSet<String>,
-    custom: &[KindRef],
     found: &mut Effects,
-) -> Vec<(KindRef, Object)> {
+) -> Vec<(KindRef, Arc<Record<Projection>>)> {
     let mut list = Vec::new();
-    for kind in stored(custom) {
+    for (kind, objects) in &all.0 {
         let going = &found.going;
-        let of_level = view.glance(&*kind, "", |record| {
-            let owners = owners(record);
+        let is_of_level = |owners: &[String]| {
             owners.iter().any(|uid| level.contains(uid)) && owners.iter().all(|uid| going.contains(uid))
-        });
-        for object in of_level {
+        };
+        let of_level: Vec<_> = objects.iter().filter(|(_, owners)| is_of_level(owners)).collect();
+        for (record, _) in of_level {
+            let object = stored::decode_as(&**kind, record);
             if !found.told.contains(object.uid()) && found.goes(&object) {
-                list.push((kind.clone(), object));
+                list.push((kind.clone(), record.clone()));
             }
         }
     }

@@ -10,11 +10,13 @@ mod carry_out;
 mod cluster_view;
 mod facts;
 mod impact;
+mod indexes;
 mod model;
 mod past;
 mod reclaim;
 mod recover;
 mod release;
+mod stoppable;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -30,6 +32,7 @@ use self::carry_out::Ready;
 use self::cluster_view::{ClusterView, Read, object_of};
 use self::model::{Plan, PlanOptions, PlanRefusal, conflict};
 use self::past::Version;
+use self::stoppable::Stop;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::insight::ObjectTarget;
@@ -78,11 +81,12 @@ pub(crate) async fn perform(
         options.at = Some(moment(server, "at", at).await?.to_string());
     }
     let seen = options.seen().map_err(|refusal| refusal.error(target))?;
+    let options = Arc::new(options);
     for _ in 0..ATTEMPTS {
         let snapshot = server.store.head();
-        let known = know(server, target, verb, &options, &snapshot).await?;
-        let (plan, read) =
-            make(&snapshot, target, verb, &options, &known).map_err(|refusal| refusal.error(target))?;
+        let known = Arc::new(know(server, target, verb, &options, &snapshot).await?);
+        let made = make_apart(&snapshot, target, verb, &options, &known).await?;
+        let (plan, read) = made.map_err(|refusal| refusal.error(target))?;
         if let Some(seen) = seen.map(Revision).filter(|seen| *seen != snapshot.revision()) {
             still_as_seen(server, target, verb, &options, &known, (&plan, &read), seen).await?;
         }
@@ -113,11 +117,11 @@ pub(crate) async fn perform(
 /// 404, and failed reads.
 pub(crate) async fn impact(server: &Arc<Inner>, target: &ObjectTarget) -> Result<Value, ApiError> {
     let (server, target) = (server.clone(), target.clone());
-    // A namespace may have many objects, and the loop never yields to other tasks.
-    tokio::task::spawn_blocking(move || impact_now(&server, &target)).await.map_err(ApiError::internal)?
+    // A namespace may have many objects.
+    stoppable::run(move |stop| impact_now(&server, &target, stop)).await?
 }
 
-fn impact_now(server: &Arc<Inner>, target: &ObjectTarget) -> Result<Value, ApiError> {
+fn impact_now(server: &Arc<Inner>, target: &ObjectTarget, stop: Stop) -> Result<Value, ApiError> {
     let snapshot = server.store.head();
     if let Some(object) = object_of(&snapshot, target)
         && let Err(error) = carry_out::admit_deletion(server, target, &object)
@@ -129,7 +133,7 @@ fn impact_now(server: &Arc<Inner>, target: &ObjectTarget) -> Result<Value, ApiEr
     }
     let mut custom = kinds(&server.kinds.now());
     custom.retain(|kind| kind.is_custom());
-    let view = ClusterView::new(&snapshot);
+    let view = ClusterView::new(&snapshot).until(stop);
     let plan = impact::plan(&view, target, &custom).map_err(|refusal| refusal.error(target))?;
     Ok(carry_out::shown(&plan, snapshot.revision(), &[]))
 }
@@ -143,7 +147,7 @@ async fn still_as_seen(
     server: &Inner,
     target: &ObjectTarget,
     verb: &str,
-    options: &PlanOptions,
+    options: &Arc<PlanOptions>,
     known: &PlanContext,
     (plan, read): (&Plan, &Read),
     seen: Revision,
@@ -151,7 +155,7 @@ async fn still_as_seen(
     let then = server.store.at(seen, "/registry/").await.map_err(read_error)?;
     // Uses the past as of that revision, but the same uid for a new object.
     let known = PlanContext { uid: known.uid.clone(), ..know(server, target, verb, options, &then).await? };
-    let what = match make(&then, target, verb, options, &known) {
+    let what = match make_apart(&then, target, verb, options, &Arc::new(known)).await? {
         Ok((before, _)) if before.is(plan) => return Ok(()),
         Ok((_, before)) => {
             read.changed_since(&before).map(|key| key.trim_start_matches("/registry/").to_owned())
@@ -197,15 +201,31 @@ async fn know(
     Ok(known)
 }
 
-/// The plan, and the reads that it is based on.
+/// The plan, and the reads that it is based on. Made on another thread, because the verbs scan whole collections.
+///
+/// # Errors
+/// 500 if the computation panics.
+async fn make_apart(
+    snapshot: &Snapshot<Projection>,
+    target: &ObjectTarget,
+    verb: &str,
+    options: &Arc<PlanOptions>,
+    known: &Arc<PlanContext>,
+) -> Result<Result<(Plan, Read), PlanRefusal>, ApiError> {
+    let (snapshot, target, verb) = (snapshot.clone(), target.clone(), verb.to_owned());
+    let (options, known) = (options.clone(), known.clone());
+    stoppable::run(move |stop| make(&snapshot, &target, &verb, &options, &known, stop)).await
+}
+
 fn make(
     snapshot: &Snapshot<Projection>,
     target: &ObjectTarget,
     verb: &str,
     options: &PlanOptions,
     known: &PlanContext,
+    stop: Stop,
 ) -> Result<(Plan, Read), PlanRefusal> {
-    let view = ClusterView::new(snapshot);
+    let view = ClusterView::new(snapshot).until(stop);
     let plan = decide(&view, target, verb, options, known)?;
     Ok((plan, view.into_read()))
 }

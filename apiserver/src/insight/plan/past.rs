@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::cluster_view::mentions;
 use super::model::PlanRefusal;
+use super::stoppable::{self, Stop};
 use crate::dispatch;
 use crate::encode::stored;
 use crate::insight::past::read_error;
@@ -150,14 +151,19 @@ pub(super) async fn dependents(
     };
     let (owner, snapshot) = (owner.to_owned(), snapshot.clone());
     // Scans all objects of that revision.
-    let look = move || owned(&then, &snapshot, &owner);
-    tokio::task::spawn_blocking(look).await.map_err(ApiError::internal)
+    stoppable::run(move |stop| owned(&then, &snapshot, &owner, &stop)).await
 }
 
 /// The objects that had this owner in `then` and no longer exist.
-fn owned(then: &Snapshot<Projection>, snapshot: &Snapshot<Projection>, owner: &str) -> Vec<String> {
+fn owned(
+    then: &Snapshot<Projection>,
+    snapshot: &Snapshot<Projection>,
+    owner: &str,
+    stop: &Stop,
+) -> Vec<String> {
     let mut found = Vec::new();
-    for record in then.range("/registry/", None).filter(|record| mentions(record, owner)) {
+    let records = then.range("/registry/", None).take_while(|_| !stop.is_requested());
+    for record in records.filter(|record| mentions(record, owner)) {
         let object = stored::decode(record);
         let owners = object.at(&["metadata", "ownerReferences"]).and_then(serde_json::Value::as_array);
         let is_owned = owners.into_iter().flatten().any(|one| one.get("uid").is_some_and(|uid| uid == owner));

@@ -4,6 +4,8 @@
 //! stays, and the refusal names its owner and what the owner waits for. Only a user can declare that a driver is
 //! gone.
 
+use std::collections::HashMap;
+
 use super::cluster_view::{ClusterView, claims, mentions, volumes};
 use super::facts::{
     ATTACHER_PREFIX, CLAIM_PROTECTION, PROVISIONER, VOLUME_CONTROLLER, VOLUME_PROTECTION, attachments_of,
@@ -46,8 +48,13 @@ pub(super) fn plan(
         );
     }
     let (mut left, mut goes, mut stays, mut warnings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut judged: HashMap<String, FinalizerVerdict> = HashMap::new();
     for finalizer in finalizers {
-        match judge(view, target, &object, &finalizer, forced, &mut warnings) {
+        // A verdict may need a scan of whole collections, and an object may have any number of finalizers.
+        let verdict = judged
+            .entry(rule(&finalizer).to_owned())
+            .or_insert_with(|| judge(view, target, &object, &finalizer, forced, &mut warnings));
+        match verdict.clone() {
             Goes(why) => goes.push(format!("{finalizer} is removed: {why}")),
             Stays(why) => {
                 stays.push(format!("{finalizer} stays: {why}"));
@@ -68,6 +75,11 @@ pub(super) fn plan(
     let steps = vec![PlanStep::delete(target.kind.clone(), object, &left, message)];
     let reason = if forced { "UnblockForced" } else { "Unblocked" };
     Ok(Plan { verb: "unblock", reason, summary, warnings, steps })
+}
+
+/// Finalizers with the same rule have the same verdict.
+fn rule(finalizer: &str) -> &str {
+    if finalizer.starts_with(ATTACHER_PREFIX) { ATTACHER_PREFIX } else { finalizer }
 }
 
 fn judge(

@@ -70,7 +70,7 @@ pub(super) fn decide(pod: &Object, budgets: &[Object]) -> EvictionDecision {
 }
 
 /// A budget without a selector, or with an empty one, selects no pod.
-fn selects(budget: &Object, pod: &Object) -> bool {
+pub(super) fn selects(budget: &Object, pod: &Object) -> bool {
     let selector = budget.at(&["spec", "selector"]).and_then(|value| LabelSelector::deserialize(value).ok());
     let selector = selector.and_then(|selector| Selector::from_label_selector(&selector).ok());
     let labels = pod.labels().into_iter().flatten();

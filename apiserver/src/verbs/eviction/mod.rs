@@ -13,6 +13,7 @@ use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::projection::Projection;
 use crate::registry::{self, Kind, Names};
+use crate::verbs::attempts::attempts;
 use crate::verbs::delete::{check_preconditions, delete_named};
 use crate::verbs::delete_options::DeleteOptions;
 use crate::verbs::options::WriteOptions;
@@ -45,9 +46,6 @@ const BUDGETS: &str = "/registry/poddisruptionbudgets/";
 /// The field manager of the budget updates.
 const MANAGER: &str = "kube-apiserver";
 
-/// Maximum number of attempts when other writers cause conflicts.
-const ATTEMPTS: usize = 32;
-
 /// Seconds until a client should retry when the status of a budget is outdated.
 const RETRY_SECONDS: u32 = 10;
 
@@ -64,7 +62,7 @@ pub(crate) async fn evict(request: &Request) -> Result<Response, ApiError> {
     let given = eviction.at(&["deleteOptions"]).and_then(Value::as_object).unwrap_or(&empty);
     let mut delete = DeleteOptions::from_body(given)?;
     delete.dry_run |= options.dry_run;
-    let mut attempts = ATTEMPTS;
+    let mut attempts = attempts(request, &request.resource.name);
     let mut paid = false;
     loop {
         attempts -= 1;
@@ -139,9 +137,13 @@ async fn once(request: &Request, delete: &DeleteOptions, paid: &mut bool) -> Res
 async fn spend_budget(request: &Request, pod: &Object, dry_run: bool) -> Result<Terms, StoreError> {
     let Some(kind) = registry::by_storage_prefix(BUDGETS) else { return Ok(Terms::Free) };
     let head = request.head();
-    let records: Vec<Arc<Record<Projection>>> =
-        head.range(&dispatch::prefix(kind, pod.namespace()), None).cloned().collect();
-    let budgets: Vec<Object> = records.iter().map(|record| stored::decode_as(kind, record)).collect();
+    // Two are enough: more than one budget for a pod is an error.
+    let (records, budgets): (Vec<Arc<Record<Projection>>>, Vec<Object>) = head
+        .range(&dispatch::prefix(kind, pod.namespace()), None)
+        .map(|record| (record.clone(), stored::decode_as(kind, record)))
+        .filter(|(_, budget)| decision::selects(budget, pod))
+        .take(2)
+        .unzip();
     let refuse = |name: &str, why: &str| ApiError::forbidden(&BUDGET, name, why);
     let at = match decide(pod, &budgets) {
         EvictionDecision::NoBudget => return Ok(Terms::Free),

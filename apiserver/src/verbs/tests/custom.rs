@@ -110,3 +110,61 @@ async fn stream_reports_the_deletes_of_a_removed_kind() {
     }
     assert_eq!(gone, ["one", "widgets.example.com"]);
 }
+
+#[tokio::test]
+async fn definition_goes_when_its_last_object_is_released() {
+    let rig = Rig::new().await;
+    rig.post(DEFINITIONS, definition()).await.expect(201);
+    until(&rig, WIDGETS, 200).await;
+    for name in ["a", "b", "free"] {
+        let held = if name == "free" { json!([]) } else { json!(["example.com/held"]) };
+        rig.post(WIDGETS, widget(name, held)).await.expect(201);
+    }
+    let named = format!("{DEFINITIONS}/widgets.example.com");
+    rig.delete(&named, Value::Null).await.expect(200);
+    until(&rig, &format!("{WIDGETS}/free"), 404).await;
+    for name in ["a", "b"] {
+        rig.get(&named).await.expect(200);
+        let release = json!({"metadata": {"finalizers": null}});
+        rig.patch(&format!("{WIDGETS}/{name}"), "merge", release).await.expect(200);
+    }
+    until(&rig, &named, 404).await;
+    until(&rig, WIDGETS, 404).await;
+}
+
+/// The processor time of updates to one object of a definition that is being deleted, where finalizers hold many.
+async fn updates_among(held: usize) -> Duration {
+    let rig = Rig::new().await;
+    rig.post(DEFINITIONS, definition()).await.expect(201);
+    until(&rig, WIDGETS, 200).await;
+    for at in 0..held {
+        rig.post(WIDGETS, widget(&format!("w{at}"), json!(["example.com/held"]))).await.expect(201);
+    }
+    let named = format!("{DEFINITIONS}/widgets.example.com");
+    rig.delete(&named, Value::Null).await.expect(200);
+    let is_marked = async {
+        while !rig.get(&named).await.text().contains("InstanceDeletionInProgress") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), is_marked).await.expect("the objects are marked");
+    let turns = async {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    };
+    turns.await;
+    let time = orlop_apimachinery::thread_time::ThreadTime::start();
+    for at in 0..20 {
+        let change = json!({"metadata": {"annotations": {"at": at.to_string()}}});
+        rig.patch(&format!("{WIDGETS}/w0"), "merge", change).await.expect(200);
+        tokio::task::yield_now().await;
+    }
+    time.spent()
+}
+
+#[tokio::test]
+async fn objects_that_are_held_cost_nothing_when_others_change() {
+    let (few, many) = (updates_among(2).await, updates_among(200).await);
+    assert!(many < few * 5, "{few:?} among 2, {many:?} among 200");
+}

@@ -233,11 +233,8 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
         Generation::AllButMeta => {
             let has_status = kind.policy().status != StatusSubresource::None;
             let counts = |name: &str| name != "metadata" && !(has_status && name == "status");
-            let members = |object: &Object| -> Vec<(String, Value)> {
-                let all = object.0.iter().filter(|(name, _)| counts(name));
-                all.map(|(name, value)| (name.clone(), value.clone())).collect()
-            };
-            members(object) != members(old)
+            let (new, old) = (object.0.iter(), old.0.iter());
+            !new.filter(|(name, _)| counts(name)).eq(old.filter(|(name, _)| counts(name)))
         }
     };
     if counted {

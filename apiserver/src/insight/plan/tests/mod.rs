@@ -7,6 +7,7 @@ mod random;
 mod rules;
 mod seen;
 mod served;
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use super::cluster_view::{ClusterView, kind};
 use super::model::{Plan, PlanOptions, PlanRefusal};
 use super::past::Version;
+use super::stoppable::Stop;
 use super::{PlanContext, decide};
 use crate::dispatch;
 use crate::encode::stored;
