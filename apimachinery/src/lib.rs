@@ -18,6 +18,8 @@ pub mod steps;
 pub mod thread_time;
 pub mod version;
 
+use std::fmt::Write as _;
+
 /// Quotes a string as Go's `%q` does; error texts show values in this form.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -33,10 +35,10 @@ pub fn quoted(text: &str) -> String {
             '\u{8}' => out.push_str("\\b"),
             '\u{b}' => out.push_str("\\v"),
             '\u{c}' => out.push_str("\\f"),
-            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c if c.is_ascii_control() => drop(write!(out, "\\x{:02x}", c as u32)),
             c if is_shown(c) => out.push(c),
-            c if u32::from(c) < 0x1_0000 => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push_str(&format!("\\U{:08x}", u32::from(c))),
+            c if u32::from(c) < 0x1_0000 => drop(write!(out, "\\u{:04x}", u32::from(c))),
+            c => drop(write!(out, "\\U{:08x}", u32::from(c))),
         }
     }
     out.push('"');
@@ -46,6 +48,8 @@ pub fn quoted(text: &str) -> String {
 /// Returns whether a character is printable. It is tested after a letter, so that combining marks count as
 /// printable.
 fn is_shown(c: char) -> bool {
-    let text: String = ['a', c].into_iter().collect();
-    c.is_ascii() || text.escape_debug().count() == 2
+    // A text on the stack: this runs for each character of long texts.
+    let mut text = [b'a'; 5];
+    let length = c.encode_utf8(&mut text[1..]).len();
+    c.is_ascii() || str::from_utf8(&text[..=length]).is_ok_and(|text| text.escape_debug().count() == 2)
 }

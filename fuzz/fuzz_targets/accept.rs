@@ -1,4 +1,4 @@
-//! `orlop_apiserver::fuzzing::accept` with libFuzzer.
+//! The target `accept` of `orlop_apiserver::fuzzing` with libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::accept(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::check("accept", data));

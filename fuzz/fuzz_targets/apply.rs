@@ -1,4 +1,4 @@
-//! `orlop_apiserver::fuzzing::apply` with libFuzzer.
+//! The target `apply` of `orlop_apiserver::fuzzing` with libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::apply(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::check("apply", data));

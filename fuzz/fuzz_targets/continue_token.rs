@@ -1,4 +1,4 @@
-//! `orlop_apiserver::fuzzing::continue_token` with libFuzzer.
+//! The target `continue_token` of `orlop_apiserver::fuzzing` with libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::continue_token(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::check("continue_token", data));

@@ -1,4 +1,4 @@
-//! `orlop_apiserver::fuzzing::json_body` with libFuzzer.
+//! The target `json_body` of `orlop_apiserver::fuzzing` with libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::json_body(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::check("json_body", data));

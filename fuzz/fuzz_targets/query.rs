@@ -1,4 +1,4 @@
-//! `orlop_apiserver::fuzzing::query` with libFuzzer.
+//! The target `query` of `orlop_apiserver::fuzzing` with libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::query(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::check("query", data));

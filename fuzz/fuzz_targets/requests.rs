@@ -1,9 +1,4 @@
-//! `orlop_apiserver::fuzzing::requests` with libFuzzer: complete requests, on a paused clock, so that no timer delays a run.
+//! The target `requests` of `orlop_apiserver::fuzzing` with libFuzzer.
 #![no_main]
 
-use tokio::runtime::Builder;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
-    runtime.expect("a runtime starts").block_on(orlop_apiserver::fuzzing::requests::requests(data));
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::check("requests", data));

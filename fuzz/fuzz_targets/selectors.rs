@@ -1,4 +1,4 @@
-//! `orlop_apiserver::fuzzing::selectors` with libFuzzer.
+//! The target `selectors` of `orlop_apiserver::fuzzing` with libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::selectors(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::check("selectors", data));

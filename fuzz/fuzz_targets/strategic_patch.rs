@@ -1,4 +1,4 @@
-//! `orlop_apiserver::fuzzing::strategic_patch` with libFuzzer.
+//! The target `strategic_patch` of `orlop_apiserver::fuzzing` with libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::strategic_patch(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::check("strategic_patch", data));

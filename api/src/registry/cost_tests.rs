@@ -15,7 +15,7 @@ fn repeated(n: usize, item: impl Fn(usize) -> Value) -> Value {
     (0..n).map(item).collect()
 }
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 17] = [
     ("owners with controllers", "", "configmaps", |n| {
         json!({"metadata": {"name": "a", "ownerReferences": repeated(n, |n| json!({
             "apiVersion": "v1", "kind": "A", "name": "a", "uid": n.to_string(), "controller": true}))}})
@@ -68,6 +68,22 @@ const CASES: [Case; 14] = [
         "resourcequotas",
         |n| json!({"metadata": {"name": "a"}, "spec": {"scopes": repeated(n, |n| json!(format!("s{n}")))}}),
     ),
+    ("scopes of a quota of many resources", "", "resourcequotas", |n| {
+        let hard: serde_json::Map<_, _> = (0..n).map(|n| (format!("a.b/r{n}"), json!("1"))).collect();
+        json!({"metadata": {"name": "a"}, "spec": {"hard": hard, "scopes": repeated(n, |_| json!("Terminating"))}})
+    }),
+    ("scope selectors of a quota of many resources", "", "resourcequotas", |n| {
+        let hard: serde_json::Map<_, _> = (0..n).map(|n| (format!("a.b/r{n}"), json!("1"))).collect();
+        let one = json!({"scopeName": "Terminating", "operator": "Exists"});
+        json!({"metadata": {"name": "a"},
+            "spec": {"hard": hard, "scopeSelector": {"matchExpressions": repeated(n, |_| one.clone())}}})
+    }),
+    ("terminated containers", "", "pods", |n| {
+        let mut pod = pod(&json!({"restartPolicy": "Never"}));
+        pod["status"] = json!({"containerStatuses": repeated(n, |n| json!({"name": format!("c{n}"), "image": "",
+            "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 0}}}))});
+        pod
+    }),
     (
         "topologies of a class",
         "storage.k8s.io",

@@ -116,7 +116,7 @@ impl Quantity {
         if self.is_integer() {
             return self;
         }
-        let nano = (self.nano / NANO + self.nano.signum()) * NANO;
+        let nano = (self.nano / NANO + self.nano.signum()).saturating_mul(NANO);
         Quantity { nano, written: None, ..self }
     }
 
@@ -202,7 +202,7 @@ impl Display for Quantity {
         }
         match self.family {
             // Below 1024, or with a fraction, binary suffixes would lose precision.
-            Family::Binary if self.nano.abs() >= 1024 * NANO && self.is_integer() => {
+            Family::Binary if self.nano.unsigned_abs() >= 1024 * NANO.unsigned_abs() && self.is_integer() => {
                 write_binary(f, self.nano / NANO)
             }
             Family::Binary | Family::Decimal => write_decimal(f, self.nano, false),

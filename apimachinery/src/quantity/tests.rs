@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::thread_time::ThreadTime;
 
 #[test]
 fn canonical_forms() {
@@ -109,6 +110,39 @@ fn compared_by_value() {
     assert_eq!(Quantity::from_bytes(5 << 30).to_string(), "5Gi");
     assert_eq!(Quantity::from_integer(5000).to_string(), "5k");
     assert_eq!(q("+5").canonical().to_string(), "5");
+}
+
+#[test]
+fn long_binary_quantities_are_exact() {
+    let nines = "9".repeat(200);
+    for (text, nano) in [
+        (format!("0.{}1Ei", "0".repeat(100)), 1),
+        (format!("1.{}Ki", "0".repeat(100)), 1024 * NANO),
+        (format!("1.{}1Ki", "0".repeat(100)), 1024 * NANO + 1),
+        (format!("0.{nines}Ei"), (1i128 << 60) * NANO),
+        (format!("-0.5{}1Ki", "0".repeat(100)), -(512 * NANO + 1)),
+        (format!("{nines}.{nines}Ki"), LIMIT),
+        (format!("{}2.0Ki", "0".repeat(100)), 2048 * NANO),
+    ] {
+        assert_eq!(Quantity::parse(&text).map(|quantity| quantity.nano), Ok(nano), "{text}");
+    }
+    assert_eq!(Quantity { nano: i128::MIN, family: Family::Binary, written: None }.to_string().len(), 41);
+    let most = Quantity { nano: i128::MAX, family: Family::Decimal, written: None };
+    assert_eq!(most.rounded_up().nano, i128::MAX);
+}
+
+/// Each doubling of a binary quantity would visit all its digits.
+#[test]
+fn digits_cost_the_same_with_each_suffix() {
+    let digits = format!("0.{}", "1".repeat(300_000));
+    let cost = |suffix: &str| {
+        let text = format!("{digits}{suffix}");
+        let started = ThreadTime::start();
+        assert!(Quantity::parse(&text).is_ok());
+        started.spent()
+    };
+    let (plain, binary) = (cost("k"), cost("Ei"));
+    assert!(binary < plain * 4, "{plain:?}, {binary:?}");
 }
 
 /// A number with a suffix, and its exact value in 10^-18.

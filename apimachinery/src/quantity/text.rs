@@ -29,17 +29,14 @@ pub(super) fn parse(text: &str) -> Result<Quantity, ParseError> {
     if !parts.value.bytes().any(|b| b.is_ascii_digit()) {
         return Err(ParseError::Numeric);
     }
-    let mut digits: Vec<u8> =
-        parts.whole.bytes().chain(parts.fraction.bytes()).map(|digit| digit - b'0').collect();
-    let mut scale = -i64::try_from(parts.fraction.len()).map_err(|_| ParseError::Numeric)?;
-    if base == 2 {
-        for _ in 0..exponent {
-            double(&mut digits);
-        }
+    let nano = if base == 2 {
+        doubled(&parts, exponent)
     } else {
-        scale += i64::from(exponent);
-    }
-    let nano = match (to_nano(&digits, scale), family) {
+        let scale =
+            i64::from(exponent) - i64::try_from(parts.fraction.len()).map_err(|_| ParseError::Numeric)?;
+        to_nano(&digits(parts.whole, parts.fraction), scale)
+    };
+    let nano = match (nano, family) {
         (Some(nano), Family::Binary) => nano.min(LIMIT),
         (Some(nano), Family::Decimal | Family::Exponent) => nano,
         // Upstream caps binary values at 2^63-1, silently.
@@ -87,6 +84,32 @@ fn quick(text: &str, parts: &Parts<'_>, exponent: i32, family: Family) -> Option
     // The number zero preserves its text only if that is `0`.
     let written = (canonical || text == "0").then(|| text.to_owned());
     Some(Quantity { nano: if parts.positive { nano } else { -nano }, family, written })
+}
+
+fn digits(whole: &str, fraction: &str) -> Vec<u8> {
+    whole.bytes().chain(fraction.bytes()).map(|digit| digit - b'0').collect()
+}
+
+/// A number before the point with more digits than this exceeds every quantity.
+const WHOLE_MAX: usize = 40;
+/// Digits after the point that can change a binary quantity, except that they round it up: its billionths are multiples
+/// of 2^-60 / 10^9, which have 69 digits after the point.
+const FRACTION_MAX: usize = 70;
+
+/// Returns the number times `2^exponent` in billionths, rounded up, or `None` on overflow. Each doubling visits all
+/// digits, so only those that matter are kept.
+fn doubled(parts: &Parts<'_>, exponent: i32) -> Option<i128> {
+    if parts.whole.len() > WHOLE_MAX {
+        return None;
+    }
+    let (kept, dropped) = parts.fraction.split_at(parts.fraction.len().min(FRACTION_MAX));
+    let mut digits = digits(parts.whole, kept);
+    // Any digit that is not zero stands for the dropped ones.
+    digits.push(u8::from(dropped.bytes().any(|digit| digit != b'0')));
+    for _ in 0..exponent {
+        double(&mut digits);
+    }
+    to_nano(&digits, -i64::try_from(kept.len() + 1).ok()?)
 }
 
 /// Returns `digits * 10^scale` in billionths, rounded up, or `None` on overflow.

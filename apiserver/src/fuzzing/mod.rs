@@ -1,33 +1,40 @@
 //! Fuzz targets: one function per kind of input, each from bytes to nothing.
 //!
-//! Both the fuzzers in `fuzz/` and the bounded runs in the tests of this module call these functions. A function
-//! panics when the server does something that no client input may cause: panic, return 500 where upstream does
-//! not, produce a large output from a small input, or decode something other than it encoded. The caller limits
-//! time and memory. The module is not part of the server: it exists only for tests and with the feature
+//! Both the fuzzers in `fuzz/` and the bounded runs in the tests of this module call [`check`]. It panics when the server
+//! does something that no client input may cause: panic, return 500 where upstream does not, produce a large output
+//! from a small input, decode something other than it encoded, or use more processor time or memory than a linear
+//! bound of the input's length. The module is not part of the server: it exists only for tests and with the feature
 //! `fuzzing`.
 //!
-//! Reading order: `seeds` are real objects to start from, `bodies`, `patches` and `texts` test pure functions,
-//! `requests` sends whole requests through the router, `allowed` lists the errors 500 that upstream returns too.
+//! Reading order: `targets` lists the targets with their bounds, which `cost` checks; `seeds` are real objects to start
+//! from and `worst` are long inputs; `bodies`, `patches`, `texts` and `definitions` test pure functions, `requests` sends
+//! whole requests through the router, `allowed` lists the errors 500 that upstream returns too.
 
 mod allowed;
 mod bodies;
+mod cost;
+mod definitions;
 #[cfg(test)]
 mod mutate;
 mod patches;
-pub mod requests;
+mod requests;
 mod seeds;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod worst;
 
 use serde_json::Value;
 
 use crate::registry::{KINDS, Kind};
 
-pub use bodies::{json_body, protobuf_body, yaml_body};
-pub use patches::{apply, json_patch, merge_patch, strategic_patch};
-pub use seeds::inputs;
-pub use texts::{accept, continue_token, query, selectors};
+pub use targets::{check, names};
+
+/// The seed corpus of a fuzz target, by its name.
+pub fn inputs(target: &str) -> Vec<Vec<u8>> {
+    [seeds::inputs(target), worst::inputs(target, worst::LENGTH)].concat()
+}
 
 /// The maximum output per byte of input, beyond [`FREE`], in bytes.
 const GROWTH: usize = 64;

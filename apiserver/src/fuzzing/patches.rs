@@ -19,17 +19,17 @@ pub(super) const BETWEEN: &[u8] = b"\n%%\n";
 const NOW: &str = "2026-01-02T03:04:05Z";
 
 /// Applies an RFC 6902 patch.
-pub fn json_patch(data: &[u8]) {
+pub(super) fn json_patch(data: &[u8]) {
     patched(data, PatchKind::Json);
 }
 
 /// Applies an RFC 7386 patch.
-pub fn merge_patch(data: &[u8]) {
+pub(super) fn merge_patch(data: &[u8]) {
     patched(data, PatchKind::Merge);
 }
 
 /// Applies a strategic merge patch.
-pub fn strategic_patch(data: &[u8]) {
+pub(super) fn strategic_patch(data: &[u8]) {
     patched(data, PatchKind::Strategic);
 }
 
@@ -68,7 +68,7 @@ fn patched(data: &[u8], form: PatchKind) {
 }
 
 /// Applies the documents of two managers one after the other, to no object and to the previous result.
-pub fn apply(data: &[u8]) {
+pub(super) fn apply(data: &[u8]) {
     let Some((kind, data)) = choose(data) else { return };
     let Some((force, data)) = data.split_first() else { return };
     let (first, second) = documents(data);

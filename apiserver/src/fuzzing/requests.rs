@@ -12,6 +12,7 @@ use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use orlop_store::ManualClock;
 use orlop_store::memory::{Memory, MemoryOptions};
+use tokio::runtime::Builder;
 use tower::ServiceExt as _;
 
 use super::{allowed, in_bounds, seeds};
@@ -27,14 +28,17 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The maximum size of a response, for any request: an input creates few objects.
 const LONGEST: usize = 8 << 20;
 
-/// Sends the requests of an input to a new server. Use a runtime with a paused clock; otherwise requests that
-/// wait do so in real time.
-pub async fn requests(data: &[u8]) {
-    let server = server().await;
-    for request in parts(data).into_iter().take(MOST).filter_map(read) {
-        send(&server, request, data.len()).await;
-    }
-    server.drain().await;
+/// Sends the requests of an input to a new server. The clock is paused, so that no timer delays a run, and all work
+/// runs on this thread.
+pub(super) fn requests(data: &[u8]) {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime starts").block_on(async {
+        let server = server().await;
+        for request in parts(data).into_iter().take(MOST).filter_map(read) {
+            send(&server, request, data.len()).await;
+        }
+        server.drain().await;
+    });
 }
 
 /// Starts a server that stores objects of some kinds.

@@ -105,6 +105,12 @@ pub(super) const ACCEPTS: &[&str] = &[
     "application/json;as=PartialObjectMetadataList;v=v1beta1;g=\"meta.k8s.io\";pretty=1",
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 ];
+pub(super) const JSON_PATHS: &[&str] = &[
+    ".spec.a\n{\"spec\":{\"a\":\"b\"}}",
+    ".status.conditions[?(@.type==\"Ready\")].status\n{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}",
+    "{..a['b\\.c'][-1:]}\n{\"spec\":{\"a\":{\"b.c\":[1,2]}}}",
+    "[?(@.n>=1.5)].*\n[]",
+];
 pub(super) const REQUESTS: &[&str] = &[
     "POST /api/v1/namespaces/default/configmaps?fieldManager=a\ncontent-type: application/json\n\n{\"metadata\":{\"name\":\"b\",\"labels\":{\"a\":\"b\"}},\"data\":{\"k\":\"v\"}}\n%%\nGET /api/v1/configmaps?limit=1&labelSelector=a\naccept: application/yaml\n\n",
     "PATCH /api/v1/namespaces/default/pods/it\ncontent-type: application/strategic-merge-patch+json\n\n{\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"j\"}]}}\n%%\nGET /api/v1/namespaces/default/pods/it\naccept: application/json;as=Table;v=v1;g=meta.k8s.io\n\n",
@@ -115,8 +121,8 @@ pub(super) const REQUESTS: &[&str] = &[
     "GET /apis\naccept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\n\n\n%%\nGET /openapi/v3/api/v1?hash=1\n\n\n%%\nGET /readyz?verbose&exclude=ping\n\n\n%%\nGET /metrics\n\n\n%%\nPUT /api/v1/namespaces/default/finalize\n\n{\"spec\":{\"finalizers\":[]}}",
 ];
 
-/// The seed corpus of a fuzz target, by its name.
-pub fn inputs(target: &str) -> Vec<Vec<u8>> {
+/// Small inputs of a fuzz target: real objects and their like.
+pub(super) fn inputs(target: &str) -> Vec<Vec<u8>> {
     let texts = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
     let led = |lead: &[u8], rest: &[u8]| [lead, rest].concat();
     let patches = |which: usize| {
@@ -148,6 +154,7 @@ pub fn inputs(target: &str) -> Vec<Vec<u8>> {
         "continue_token" => texts(TOKENS),
         "query" => texts(TARGETS),
         "accept" => texts(ACCEPTS),
+        "json_path" => texts(JSON_PATHS),
         "requests" => texts(REQUESTS),
         _ => Vec::new(),
     }

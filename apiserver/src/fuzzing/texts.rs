@@ -14,7 +14,7 @@ use crate::verbs::revision::parse_revision;
 use orlop_api::query::Query;
 
 /// Parses a text as a label selector and as a field selector.
-pub fn selectors(data: &[u8]) {
+pub(super) fn selectors(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match labels::Selector::parse(&text) {
         Ok(selector) => {
@@ -46,7 +46,7 @@ pub fn selectors(data: &[u8]) {
 }
 
 /// Decodes a continue token. An accepted token survives encoding and decoding.
-pub fn continue_token(data: &[u8]) {
+pub(super) fn continue_token(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match ContinueToken::decode(&text) {
         Ok(token) => {
@@ -59,7 +59,7 @@ pub fn continue_token(data: &[u8]) {
 }
 
 /// Parses part of a request target: a path and, after the first `?`, a query.
-pub fn query(data: &[u8]) {
+pub(super) fn query(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (path, raw) = text.split_once('?').unwrap_or((&text, &text));
     let query = Query::parse(Some(raw));
@@ -86,7 +86,7 @@ pub fn query(data: &[u8]) {
 }
 
 /// Negotiates an `Accept` header.
-pub fn accept(data: &[u8]) {
+pub(super) fn accept(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = error_media(Some(&text));
     for endpoint in [Endpoint::Single, Endpoint::List, Endpoint::Watch] {

@@ -2,6 +2,8 @@
 //!
 //! A token is a JSON Web Token (RFC 7519) in upstream's shape (pkg/serviceaccount/claims.go).
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
@@ -76,7 +78,7 @@ pub enum TokenError {
     #[error("service account token is not valid yet")]
     NotYet,
     /// It is for other audiences.
-    #[error("token audiences {given:?} is invalid for the target audiences {wanted:?}")]
+    #[error("token audiences {} is invalid for the target audiences {}", shown(given), shown(wanted))]
     Audience {
         /// The audiences of the token.
         given: Vec<String>,
@@ -86,6 +88,16 @@ pub enum TokenError {
     /// The account or a bound object does not exist any more, or has another UID.
     #[error("{0}")]
     Gone(String),
+}
+
+/// Maximum number of audiences in an error; a client chooses how many there are.
+const SHOWN: usize = 10;
+
+fn shown(audiences: &[String]) -> String {
+    match audiences.len().checked_sub(SHOWN) {
+        None | Some(0) => format!("{audiences:?}"),
+        Some(more) => format!("{:?} and {more} more", &audiences[..SHOWN]),
+    }
 }
 
 /// Signs a token with these claims; none if the system returns no random numbers.
@@ -140,7 +152,8 @@ pub fn check(claims: &Claims, now: i64, wanted: &[String]) -> Result<Vec<String>
     if now.saturating_add(LEEWAY) < claims.nbf {
         return Err(TokenError::NotYet);
     }
-    let both: Vec<String> = wanted.iter().filter(|one| claims.aud.contains(one)).cloned().collect();
+    let given: HashSet<&String> = claims.aud.iter().collect();
+    let both: Vec<String> = wanted.iter().filter(|one| given.contains(one)).cloned().collect();
     if both.is_empty() {
         return Err(TokenError::Audience { given: claims.aud.clone(), wanted: wanted.to_vec() });
     }
@@ -150,6 +163,8 @@ pub fn check(claims: &Claims, now: i64, wanted: &[String]) -> Result<Vec<String>
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use orlop_apimachinery::thread_time::assert_linear;
 
     use super::*;
     use crate::service_account::key::generate;
@@ -231,5 +246,24 @@ mod tests {
         }
         let text = "token audiences [\"a\", \"b\"] is invalid for the target audiences [\"c\"]";
         assert_eq!(audience(&["c"]).to_string(), text);
+    }
+
+    #[test]
+    fn error_lists_the_first_audiences() {
+        let list = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
+        let error = TokenError::Audience { given: list(10), wanted: list(12) };
+        let ten = r#"["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]"#;
+        let text = format!("token audiences {ten} is invalid for the target audiences {ten} and 2 more");
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn many_audiences_cost_linear_time() {
+        let input = |n: usize| {
+            let aud: Vec<String> = (0..n).map(|n| format!("a{n}")).collect();
+            let wanted: Vec<String> = (0..n).map(|n| format!("b{n}")).collect();
+            (Claims { aud, ..claims() }, wanted)
+        };
+        assert_linear("audiences", 1000, input, |(claims, wanted)| check(claims, 1500, wanted).is_err());
     }
 }

@@ -8,7 +8,7 @@ use orlop_api::validate::{FieldErrors, Path};
 use serde_json::Value;
 
 use super::body::read_open;
-use super::{Conformed, Decoded, FieldValidation, Media, conform_open};
+use super::{Conformed, Decoded, FieldValidation, MAX_FINDINGS_TEXT, Media, conform_open};
 
 /// Decodes the body of a create or an update. `kind` and `apiVersion` are required.
 pub(crate) fn object(
@@ -46,17 +46,29 @@ pub(crate) fn object(
     let mut value = Value::Object(read.object);
     let mut dropped = Vec::new();
     kind.prune(&mut value, &mut dropped);
-    let mut found = read.findings;
-    found.extend(dropped.iter().map(|path| format!("unknown field \"{path}\"")));
+    let found = || with_unknown(read.findings, &dropped);
     let warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn => found,
-        FieldValidation::Strict if found.is_empty() => found,
-        FieldValidation::Strict => {
-            return Err(refuse(&format!("strict decoding error: {}", found.join(", "))));
-        }
+        FieldValidation::Warn => found(),
+        FieldValidation::Strict => match found().as_slice() {
+            [] => Vec::new(),
+            found => return Err(refuse(&format!("strict decoding error: {}", found.join(", ")))),
+        },
     };
     Ok(Decoded { object: Object::from_value(value), warnings, type_meta: read.type_meta })
+}
+
+/// Adds the unknown fields to the findings, until their text is too long: a path contains keys of the body.
+fn with_unknown(mut found: Vec<String>, unknown: &[String]) -> Vec<String> {
+    let mut text: usize = found.iter().map(String::len).sum();
+    for path in unknown {
+        if text > MAX_FINDINGS_TEXT {
+            break;
+        }
+        text += path.len();
+        found.push(format!("unknown field \"{path}\""));
+    }
+    found
 }
 
 fn check_type(
@@ -87,4 +99,18 @@ pub(crate) fn conform(kind: &dyn Kind, value: Value) -> Result<Conformed, String
     let mut value = Value::Object(object);
     kind.prune(&mut value, &mut unknown);
     Ok(Conformed { object: Object::from_value(value).0, unknown, type_meta })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_unknown_fields_are_left_out() {
+        let short = ["a".to_owned(), "b".to_owned()];
+        let want = ["x", "unknown field \"a\"", "unknown field \"b\""];
+        assert_eq!(with_unknown(vec!["x".to_owned()], &short), want);
+        let long = vec!["k".repeat(MAX_FINDINGS_TEXT); 50];
+        assert_eq!(with_unknown(Vec::new(), &long).len(), 2);
+    }
 }

@@ -29,8 +29,9 @@ pub fn encode_list(
     let item_kind = kind.strip_suffix("List").unwrap_or(kind);
     let mut out = Vec::new();
     put_metadata(&mut out, "ListMeta", Some(metadata));
+    let ty = schema(api_version, item_kind);
     for item in items {
-        put_bytes(&mut out, 2, &message(api_version, item_kind, &item)?);
+        put_bytes(&mut out, 2, &message_of(ty, api_version, item_kind, &item)?);
     }
     Ok(envelope(api_version, kind, &out))
 }
@@ -71,7 +72,17 @@ fn text<'v>(value: &'v Value, name: &str) -> &'v str {
 }
 
 fn message(api_version: &str, kind: &str, value: &Value) -> Result<Vec<u8>, String> {
-    if let Some(ty) = schema(api_version, kind) {
+    message_of(schema(api_version, kind), api_version, kind, value)
+}
+
+/// Encodes a value of a kind with this schema.
+fn message_of(
+    ty: Option<&'static StructType>,
+    api_version: &str,
+    kind: &str,
+    value: &Value,
+) -> Result<Vec<u8>, String> {
+    if let Some(ty) = ty {
         return Ok(value.as_object().map(|members| structure(ty, members)).unwrap_or_default());
     }
     let list = ("ListMeta", value.get("items"));
@@ -84,8 +95,9 @@ fn message(api_version: &str, kind: &str, value: &Value) -> Result<Vec<u8>, Stri
     let mut out = Vec::new();
     put_metadata(&mut out, metadata_type, value.get("metadata").and_then(Value::as_object));
     let item_kind = kind.strip_suffix("List").unwrap_or(kind);
+    let ty = schema(api_version, item_kind);
     for item in items.and_then(Value::as_array).into_iter().flatten() {
-        put_bytes(&mut out, 2, &message(api_version, item_kind, item)?);
+        put_bytes(&mut out, 2, &message_of(ty, api_version, item_kind, item)?);
     }
     Ok(out)
 }

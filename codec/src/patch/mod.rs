@@ -68,13 +68,12 @@ pub fn apply(kind: PatchKind, document: Value, patch: &[u8], ty: TypeId) -> Resu
 
 /// Returns a 422 for a patch result that does not fit the type or fails strict validation; `why` is the
 /// decoder's error. Like upstream, the message includes the result or, for strategic merge patches, the patch. Unlike
-/// upstream, it does not if the object is a Secret: clients log such messages.
+/// upstream, a long one is cut, and that of a Secret is left out: clients log such messages.
 pub fn unfit_result(kind: PatchKind, document: &Value, patch: &[u8], is_secret: bool, why: &str) -> ApiError {
-    let shown = match (kind, body::read(patch)) {
+    let shown = match kind {
         _ if is_secret => "(hidden)".to_owned(),
-        (PatchKind::Strategic, Ok(patch)) => go_text::shown(&patch),
-        (PatchKind::Strategic, Err(_)) => String::new(),
-        (PatchKind::Json | PatchKind::Merge | PatchKind::Apply, _) => document.to_string(),
+        PatchKind::Strategic => body::read(patch).map(|patch| go_text::shown(&patch)).unwrap_or_default(),
+        PatchKind::Json | PatchKind::Merge | PatchKind::Apply => go_text::json(document),
     };
     let mut errors = FieldErrors::new();
     errors.invalid(&Path::new("patch"), shown, why);

@@ -1,6 +1,6 @@
 //! Validation of status updates of a pod.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1 as api;
@@ -86,19 +86,26 @@ fn transitions(
     path: &Path,
     errors: &mut FieldErrors,
 ) {
-    let ended =
-        |status: &api::ContainerStatus| status.state.as_ref().and_then(|state| state.terminated.clone());
+    fn ended(status: &api::ContainerStatus) -> Option<&api::ContainerStateTerminated> {
+        status.state.as_ref().and_then(|state| state.terminated.as_ref())
+    }
+    // By name, the number of statuses of containers that have not terminated.
+    let mut running: BTreeMap<&str, usize> = BTreeMap::new();
+    for after in new.iter().filter(|after| ended(after).is_none()) {
+        *running.entry(after.name.as_str()).or_default() += 1;
+    }
     for (i, before) in old.iter().enumerate() {
         let Some(end) = ended(before) else { continue };
         let restarted = policy == "Always" || (policy == "OnFailure" && end.exit_code != 0);
         if restarted || may_restart(&before.name) {
             continue;
         }
-        for after in new.iter().filter(|after| after.name == before.name) {
-            if ended(after).is_none() {
-                let text = "may not be transitioned to non-terminated state";
-                errors.forbidden(&path.index(i).child("state"), text);
+        for _ in 0..running.get(before.name.as_str()).copied().unwrap_or_default() {
+            if errors.is_full() {
+                return;
             }
+            let text = "may not be transitioned to non-terminated state";
+            errors.forbidden(&path.index(i).child("state"), text);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! docs/quota.md describes what is counted, and by which component; this module validates the object (upstream:
 //! ValidateResourceQuota).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -153,10 +153,18 @@ fn scope_fits(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// The standard resources of a quota to which a scope does not apply.
-fn misfits<'a>(spec: &'a Value, scope: &'a str) -> impl Iterator<Item = &'a String> {
-    let names = entries(spec, "hard").map(|(name, _)| name);
-    names.filter(move |name| is_standard_in_quotas(name) && !scope_fits(scope, name))
+/// The number of standard resources of a quota to which a scope does not apply. A scope may be listed many times, and is
+/// compared with the resources once.
+#[derive(Default)]
+struct Misfits<'a>(BTreeMap<&'a str, usize>);
+
+impl<'a> Misfits<'a> {
+    fn of(&mut self, spec: &Value, scope: &'a str) -> usize {
+        *self.0.entry(scope).or_insert_with(|| {
+            let names = entries(spec, "hard").map(|(name, _)| name);
+            names.filter(|name| is_standard_in_quotas(name) && !scope_fits(scope, name)).count()
+        })
+    }
 }
 
 fn is_conflicting(scopes: &[&str]) -> usize {
@@ -168,6 +176,7 @@ fn scopes(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     let path = path.child("scopes");
     let scopes: Vec<&str> = items(spec, "scopes").iter().filter_map(Value::as_str).collect();
     let shown = || spec.get("scopes").cloned().unwrap_or_default();
+    let mut misfits = Misfits::default();
     for scope in &scopes {
         if errors.is_full() {
             return;
@@ -175,7 +184,7 @@ fn scopes(spec: &Value, path: &Path, errors: &mut FieldErrors) {
         if !SCOPES.contains(scope) {
             errors.invalid(&path, shown(), "unsupported scope");
         }
-        for _ in misfits(spec, scope) {
+        for _ in 0..misfits.of(spec, scope) {
             if errors.is_full() {
                 return;
             }
@@ -192,13 +201,20 @@ fn scope_selector(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     let Some(selector) = spec.get("scopeSelector").filter(|selector| !selector.is_null()) else { return };
     let path = path.child("scopeSelector").child("matchExpressions");
     let mut scopes = Vec::new();
+    let mut misfits = Misfits::default();
     for expression in items(selector, "matchExpressions") {
+        if errors.is_full() {
+            return;
+        }
         let (scope, operator) = (text(expression, "scopeName"), text(expression, "operator"));
         scopes.push(scope);
         if !SCOPES.contains(&scope) {
             errors.invalid(&path.child("scopeName"), scope, "unsupported scope");
         }
-        for _ in misfits(spec, scope) {
+        for _ in 0..misfits.of(spec, scope) {
+            if errors.is_full() {
+                return;
+            }
             let shown = go_format::SCOPE_SELECTOR.show(Some(selector));
             errors.invalid_shown(&path, &shown, "unsupported scope applied to resource");
         }

@@ -33,6 +33,9 @@ pub fn validate_field_manager(manager: &str, path: &Path, errors: &mut FieldErro
         errors.too_long(path, MANAGER_MAX);
     }
     for (i, c) in manager.char_indices() {
+        if errors.is_full() {
+            return;
+        }
         let printable = c == ' ' || !(c.is_control() || c.is_whitespace());
         if !printable {
             let why = format!("invalid character U+{:04X} (at position {i})", u32::from(c));

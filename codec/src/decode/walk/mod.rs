@@ -114,6 +114,11 @@ fn zero_value(shape: &Shape) -> Value {
     }
 }
 
+/// The number of objects in a value of [`zero_value`].
+fn objects(value: &Value) -> usize {
+    value.as_object().map_or(0, |members| 1 + members.values().map(objects).sum::<usize>())
+}
+
 /// One step of the path to a value.
 pub(super) enum Step<'a> {
     Field(&'static str),
@@ -180,7 +185,8 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
             if !members.contains_key(name)
                 && let Some(field) = ty.field(name)
             {
-                members.insert(name.clone(), zero_field(field));
+                let value = self.filled_in(zero_field(field))?;
+                members.insert(name.clone(), value);
             }
         }
         Ok(members)
@@ -327,8 +333,12 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
 
     /// The value that replaces a `null` in a list or map.
     fn zero_value(&self, shape: &Shape) -> Result<Value, SyntaxError> {
-        let value = zero_value(shape);
-        if value.is_object() {
+        self.filled_in(zero_value(shape))
+    }
+
+    /// Accounts for the objects in a value that the document lacks, as if it had them: clients send them back.
+    fn filled_in(&self, value: Value) -> Result<Value, SyntaxError> {
+        for _ in 0..objects(&value) {
             self.budget.object().map_err(SyntaxError)?;
         }
         Ok(value)

@@ -199,3 +199,13 @@ fn document_with_too_many_values_is_rejected() {
         assert!(error.starts_with("the document has too many values"), "{item} {error}");
     }
 }
+
+#[test]
+fn accepted_document_is_accepted_again() {
+    let text = |n: usize| format!("{{\"spec\":{{\"containers\":[{}{{}}]}}}}", "{},".repeat(n));
+    // In the response, each container has a name and resources.
+    let accepted = walk(&mut Reader::new(text(29_000).as_bytes()), ty("Pod")).expect("few enough").object;
+    let again = Value::Object(accepted).to_string();
+    assert!(walk(&mut Reader::new(again.as_bytes()), ty("Pod")).is_ok());
+    assert!(walk(&mut Reader::new(text(30_000).as_bytes()), ty("Pod")).is_err());
+}

@@ -8,6 +8,32 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
+use super::{MAX_FINDINGS, MAX_FINDINGS_TEXT};
+
+/// Maximum total length of the scalars of a document with its aliases expanded, bytes: twice the longest body.
+const MAX_TEXT: usize = 6 << 20;
+/// Maximum number of values that are kept for aliases. A value within many anchors is kept once for each.
+const MAX_ANCHORED: usize = 250_000;
+
+/// The repeated keys of a document, within the limits of all findings.
+#[derive(Debug, Default)]
+struct Duplicates {
+    found: Vec<String>,
+    /// Total length of `found`, bytes.
+    text: usize,
+}
+
+impl Duplicates {
+    fn note(&mut self, line: u64, key: &str) {
+        if self.found.len() >= MAX_FINDINGS || self.text > MAX_FINDINGS_TEXT {
+            return;
+        }
+        let text = format!("line {line}: key {key:?} already set in map");
+        self.text += text.len();
+        self.found.push(text);
+    }
+}
+
 /// A YAML document.
 #[derive(Debug)]
 pub(super) struct Document {
@@ -24,16 +50,21 @@ pub(super) fn read(body: &[u8]) -> Result<Document, String> {
     if text.lines().all(is_blank) {
         return Ok(Document { value: Value::Null, duplicates: Vec::new() });
     }
-    let duplicates = RefCell::new(Vec::new());
+    let duplicates = RefCell::new(Duplicates::default());
     let mut options = Options::default();
     options.duplicate_keys = DuplicateKeyPolicy::LastWins;
     options.legacy_octal_numbers = true;
     options.with_snippet = false;
+    // Aliases repeat what they name, so that a document may be longer than its text.
+    let budget = options.budget.get_or_insert_default();
+    budget.max_total_scalar_bytes = MAX_TEXT;
+    budget.max_recorded_anchor_bytes = MAX_TEXT;
+    budget.max_recorded_anchor_events = MAX_ANCHORED;
     let value = serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
         Node { duplicates: &duplicates }.deserialize(deserializer)
     });
     let value = value.map_err(|error| complaint(&error, text))?;
-    Ok(Document { value, duplicates: duplicates.into_inner() })
+    Ok(Document { value, duplicates: duplicates.into_inner().found })
 }
 
 /// Formats an error as `yaml: line 3: ...`, with go-yaml's text for common mistakes.
@@ -125,7 +156,7 @@ fn first_document(text: &str) -> &str {
 /// Any YAML value.
 #[derive(Clone, Copy)]
 struct Node<'d> {
-    duplicates: &'d RefCell<Vec<String>>,
+    duplicates: &'d RefCell<Duplicates>,
 }
 
 impl<'de> DeserializeSeed<'de> for Node<'_> {
@@ -198,8 +229,7 @@ impl<'de> Visitor<'de> for Node<'_> {
             let key = key.value;
             let value = access.next_value_seed(self)?;
             if members.contains_key(&key) {
-                let text = format!("line {line}: key {key:?} already set in map");
-                self.duplicates.borrow_mut().push(text);
+                self.duplicates.borrow_mut().note(line, &key);
             }
             members.insert(key, value);
         }

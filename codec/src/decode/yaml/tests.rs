@@ -86,3 +86,26 @@ fn nesting_depth_and_alias_expansion_are_limited() {
     }
     assert!(read(bomb.as_bytes()).is_err());
 }
+
+#[test]
+fn aliases_of_long_texts_are_limited() {
+    let long = "x".repeat(1 << 20);
+    let with_aliases = |count: usize| format!("a: &a {long}\nb: [{}]\n", "*a, ".repeat(count));
+    assert!(read(with_aliases(2).as_bytes()).is_ok());
+    assert!(read(with_aliases(7).as_bytes()).is_err());
+    // The value in the middle is kept once for each anchor around it.
+    let nested = |levels: usize, items: usize| {
+        let open: String = (0..levels).map(|n| format!("&n{n} [")).collect();
+        format!("a: {open}{}{}\n", "1, ".repeat(items), "]".repeat(levels))
+    };
+    assert!(read(nested(30, 1_000).as_bytes()).is_ok());
+    assert!(read(nested(30, 20_000).as_bytes()).is_err());
+}
+
+#[test]
+fn duplicate_keys_are_limited() {
+    let count = |text: &str| read(text.as_bytes()).map(|document| document.duplicates.len());
+    assert_eq!(count(&"a: 1\n".repeat(1_000)), Ok(MAX_FINDINGS));
+    let long = format!("? {}\n: 1\n", "k".repeat(MAX_FINDINGS_TEXT / 2));
+    assert_eq!(count(&long.repeat(6)), Ok(2));
+}

@@ -16,7 +16,7 @@ use super::config::{misfits, paths};
 use super::entries::{Entries, Entry, Operation};
 use super::merge::{merge, remove, with_fields_above};
 use super::set::Set;
-use super::update::{Conflict, Writer, disown, empty_object, list, set_list, strip, update};
+use super::update::{Conflict, MAX_VERSIONS, Writer, disown, empty_object, list, set_list, strip, update};
 use super::{conflicts, last_applied};
 use crate::decode::conform_to;
 
@@ -209,8 +209,11 @@ impl ApplyContext<'_> {
         }
         let mut at = last_form.clone();
         let mut merged = merged_last.clone();
-        for (version, owned) in versions {
-            let Some(form) = Form::of(self.writer.kind, version) else { continue };
+        let forms = versions
+            .into_iter()
+            .filter_map(|(version, owned)| Some((Form::of(self.writer.kind, version)?, owned)));
+        // Besides the kind's own version.
+        for (form, owned) in forms.take(1 + MAX_VERSIONS) {
             merged = at.to(&form, merged);
             let there = at.to(&form, pruned);
             let mut keep = form.paths(&there);

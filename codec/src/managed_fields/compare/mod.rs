@@ -56,9 +56,17 @@ enum PathChange {
 struct Level {
     written: Vec<Node>,
     removed: Vec<Node>,
+    /// Whether the level is in a list that differs. Lists within it are not compared as a whole first: in nested lists,
+    /// a difference at the bottom would be searched for at each level.
+    in_changed_list: bool,
 }
 
 impl Level {
+    /// An empty level below this one.
+    fn below(&self) -> Level {
+        Level { in_changed_list: self.in_changed_list, ..Level::default() }
+    }
+
     fn finish(self) -> Changes {
         Changes { written: Set::from_nodes(self.written), removed: Set::from_nodes(self.removed) }
     }
@@ -134,7 +142,7 @@ fn members<'t>(
 ) {
     let mut one = |name: &str, old: Option<&Value>, new: Option<&Value>| {
         let Some(ty) = ty(name) else { return };
-        let mut below = Level::default();
+        let mut below = level.below();
         let mark = value(ty, old, new, &mut below);
         level.hang(|| Element::field(name), mark, below);
     };
@@ -159,7 +167,7 @@ fn sorted<'v>(kind: Items, list: Option<&'v Vec<Value>>) -> Vec<(Element, &'v Va
 }
 
 fn items(kind: Items, old: Option<&Vec<Value>>, new: Option<&Vec<Value>>, level: &mut Level) {
-    if old == new {
+    if !level.in_changed_list && old == new {
         return;
     }
     let (old, new) = (sorted(kind, old), sorted(kind, new));
@@ -172,7 +180,7 @@ fn items(kind: Items, old: Option<&Vec<Value>>, new: Option<&Vec<Value>>, level:
         };
         let before = run(&mut old, first);
         let after = run(&mut new, first);
-        let mut below = Level::default();
+        let mut below = Level { in_changed_list: true, ..Level::default() };
         let mark = match (before, after) {
             ([] | [_], [] | [_]) => {
                 value(kind.ty(), before.first().map(|i| i.1), after.first().map(|i| i.1), &mut below)

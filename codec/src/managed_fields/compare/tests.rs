@@ -1,3 +1,8 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use orlop_apimachinery::thread_time::ThreadTime;
+use orlop_openapi::{Field, ListType, Merge, Presence, Scalar, Shape};
 use serde_json::json;
 
 use super::*;
@@ -154,4 +159,58 @@ fn references_are_compared_whole_except_claim_ref() {
     let expected = json!({"f:spec": {
         "f:claimRef": {"f:uid": {}}, "f:csi": {".": {}, "f:driver": {}, "f:nodePublishSecretRef": {}}}});
     assert_eq!(written, expected);
+}
+
+/// A struct with a name, data that is compared as a whole, and a list of such structs by name, down to a depth.
+fn nested_type(depth: usize) -> Arc<StructType> {
+    let text = ("name", Shape::Scalar(Scalar::String), Merge::default());
+    let data = ("data", Shape::Json, Merge::default());
+    let list = (depth > 0).then(|| {
+        let by_name = Merge { list_type: Some(ListType::Map(vec!["name".to_owned()])), ..Merge::default() };
+        ("list", Shape::List(Box::new(Shape::Inline(nested_type(depth - 1)))), by_name)
+    });
+    let field = |(name, shape, merge): (&str, Shape, Merge)| {
+        let name = name.to_owned();
+        let (presence, description) = (Presence::OmitEmpty, String::new());
+        let field = Field {
+            name: name.clone(),
+            shape,
+            presence,
+            nullable: false,
+            merge,
+            number: None,
+            description,
+            required: false,
+            default: None,
+        };
+        (name, field)
+    };
+    Arc::new(StructType {
+        name: "nested".to_owned(),
+        short_name: "nested".to_owned(),
+        description: String::new(),
+        fields: [Some(text), Some(data), list].into_iter().flatten().map(field).collect(),
+        order: Vec::new(),
+        always: Vec::new(),
+        atomic: false,
+        numbers: HashMap::new(),
+        open: false,
+    })
+}
+
+/// A difference at the bottom of nested lists is not searched for at each level.
+#[test]
+fn nested_lists_cost_linear_time() {
+    let object = |depth: usize, last: &str| {
+        let bottom = json!({"list": [{"name": "a", "data": vec![1; 100_000]}, {"name": last}]});
+        (1..depth).fold(bottom, |below, _| json!({"list": [{"name": "a", "list": below["list"]}]}))
+    };
+    let cost = |depth: usize| {
+        let (ty, old, new) = (nested_type(depth), map(object(depth, "x")), map(object(depth, "y")));
+        let started = ThreadTime::start();
+        assert!(!compare(&ty, &old, &new).is_empty());
+        started.spent()
+    };
+    let (flat, nested) = (cost(1), cost(40));
+    assert!(nested < flat * 4, "{flat:?}, {nested:?}");
 }

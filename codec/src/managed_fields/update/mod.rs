@@ -173,6 +173,10 @@ pub(super) fn update(
 /// lead to thousands of fields.
 const MAX_CONFLICTS_TEXT: usize = 1 << 20;
 
+/// Maximum number of other API versions that the owners of an object may name. The object is converted and compared in
+/// each of them; owners in more versions lose their fields, like those in versions that are not served.
+pub(super) const MAX_VERSIONS: usize = 20;
+
 /// A path that has another owner and would change its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Conflict {
@@ -197,11 +201,13 @@ pub(super) fn disown(
     let version = writer.kind.names().api_version();
     let mut others: HashMap<String, Option<Changes>> = HashMap::new();
     let kept = |entry: &Entry| keep.is_some_and(|keep| entry.owner == *keep);
+    let mut known = 0;
     for entry in &entries.0 {
         let theirs = &entry.owner.api_version;
         if *theirs != version && !kept(entry) && !others.contains_key(theirs) {
-            let changes = (registry::sibling(writer.kind, theirs))
-                .and_then(|kind| changes_in(writer.kind, &*kind, old, new));
+            let sibling = registry::sibling(writer.kind, theirs).filter(|_| known < MAX_VERSIONS);
+            known += usize::from(sibling.is_some());
+            let changes = sibling.and_then(|kind| changes_in(writer.kind, &*kind, old, new));
             others.insert(theirs.clone(), changes);
         }
     }

@@ -1,5 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use orlop_api::registry::{KindRef, Names, Scope};
 use orlop_apimachinery::thread_time::assert_linear;
 use serde_json::json;
 
@@ -226,4 +230,64 @@ fn write_to_an_object_with_many_owners_costs_linear_time() {
         keep_times(&mut new, live);
         new
     });
+}
+
+/// ConfigMaps with any number of versions, all of the same form. Counts the conversions.
+#[derive(Debug, Default)]
+struct Versioned(Arc<AtomicUsize>);
+
+impl Kind for Versioned {
+    fn names(&self) -> &Names {
+        kind("", "configmaps").names()
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Namespaced
+    }
+
+    fn storage_prefix(&self) -> &'static str {
+        "/maps/"
+    }
+
+    fn custom_sibling(&self, api_version: &str) -> Option<KindRef> {
+        let is_served = api_version.starts_with('v');
+        is_served.then(|| KindRef::Custom(Arc::new(Versioned(self.0.clone()))))
+    }
+
+    fn to_shown(&self, object: Object) -> Object {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        object
+    }
+}
+
+#[test]
+fn object_is_compared_in_few_versions() {
+    let owner = |n: usize, version: &str| {
+        json!({"manager": format!("m{n}"), "operation": "Update", "apiVersion": format!("{version}{n}"),
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}}})
+    };
+    // Versions that are not served, then served ones.
+    let owners: Vec<Value> = (0..50).map(|n| owner(n, "x")).chain((2..60).map(|n| owner(n, "v"))).collect();
+    let mut live =
+        stored(object(kind("", "configmaps"), json!({"metadata": {"name": "a"}, "data": {"b": ""}})));
+    live.set(&["metadata", "managedFields"], owners);
+    let mut new = live.clone();
+    new.set(&["data", "a"], "1");
+    let many = Versioned::default();
+    let writer = Writer { kind: &many, subresource: "", manager: "other", now: LATER };
+    track(&writer, Some(&live), &mut new);
+    assert_eq!(many.0.load(Ordering::Relaxed), 2 * MAX_VERSIONS);
+    let left: Vec<String> = entries(&new).into_iter().map(|(owner, _)| owner).collect();
+    assert!(left.iter().any(|owner| owner.starts_with("other Update")), "{left:?}");
+
+    // An apply converts the object for each version a fixed number of times.
+    let config =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"c": "1"}});
+    let Value::Object(config) = config else { return };
+    let writer = Writer { kind: &many, subresource: "", manager: "applier", now: LATER };
+    let live = crate::managed_fields::apply(&writer, Some(&live), config.clone(), true).unwrap();
+    many.0.store(0, Ordering::Relaxed);
+    let config = Map::from_iter(config.into_iter().filter(|(name, _)| name != "data"));
+    let _ = crate::managed_fields::apply(&writer, Some(&live), config, true).unwrap();
+    assert!(many.0.load(Ordering::Relaxed) < 10 * MAX_VERSIONS, "{many:?}");
 }

@@ -64,16 +64,16 @@ pub(super) fn apply(document: Value, patch: &[u8]) -> Result<Patched, ApiError> 
             )));
         }
     };
-    let mut warnings = Vec::new();
-    for (i, operation) in operations.iter().enumerate() {
-        check(i, operation, &mut warnings).map_err(|error| undecodable(&error))?;
-    }
     if operations.len() > OPERATIONS_MAX {
         return Err(ApiError::too_large(format!(
             "Request entity too large: The allowed maximum operations in a JSON patch is \
              {OPERATIONS_MAX}, got {}",
             operations.len()
         )));
+    }
+    let mut warnings = Vec::new();
+    for (i, operation) in operations.iter().enumerate() {
+        check(i, operation, &mut warnings).map_err(|error| undecodable(&error))?;
     }
     let mut work = Work { deepest: depth(&document), document, copied: 0, steps: Steps::new(STEPS_MAX) };
     for operation in operations {
@@ -116,11 +116,10 @@ impl Work {
                 self.grown(text("path")?, self.deepest.saturating_sub(steps(text("from")?)))
             }
             "copy" => {
-                let value = Location::find(document, text("from")?)?.get()?.cloned().unwrap_or_default();
-                self.copied += value.to_string().len();
-                if self.copied > COPIED_MAX {
-                    return Err(Impossible::Unprocessable);
-                }
+                let value = Location::find(document, text("from")?)?.get()?.unwrap_or(&Value::Null);
+                // Measured before it is copied: in memory it may be much larger.
+                self.copied = measured(value, self.copied)?;
+                let value = value.clone();
                 Location::find(document, text("path")?)?.add(value, steps_left)?;
                 self.grown(text("path")?, self.deepest.saturating_sub(steps(text("from")?)))
             }
@@ -145,6 +144,26 @@ impl Work {
         }
         if self.deepest > DEPTH_MAX { Err(Impossible::Unprocessable) } else { Ok(()) }
     }
+}
+
+/// The length of a value as JSON, added to `before`; an error beyond [`COPIED_MAX`].
+fn measured(value: &Value, before: usize) -> Result<usize, Impossible> {
+    struct Counter(usize);
+
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            if self.0 > COPIED_MAX { Err(std::io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes.len()) }
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut counter = Counter(before);
+    serde_json::to_writer(&mut counter, value).map_err(|_| Impossible::Unprocessable)?;
+    Ok(counter.0)
 }
 
 /// The number of segments in a path.

@@ -199,3 +199,21 @@ fn patch_whose_depth_is_measured_too_often_is_rejected() {
     let patch = Value::Array([there, back].iter().cycle().take(4_000).cloned().collect()).to_string();
     assert_eq!(apply(document, patch.as_bytes()).map_or_else(|error| error.code, |_| 200), 413);
 }
+
+#[test]
+fn copies_are_measured_before_they_are_made() {
+    let long = "x".repeat(COPIED_MAX / 2);
+    let copy = |n: usize| json!({"op": "copy", "from": "/a", "path": format!("/b{n}")});
+    for (copies, want) in [(1, 200), (2, 422)] {
+        let patch: Value = (0..copies).map(copy).collect();
+        let patched = apply(json!({"a": long}), patch.to_string().as_bytes());
+        assert_eq!(patched.map_or_else(|error| error.code, |_| 200), want, "{copies}");
+    }
+}
+
+#[test]
+fn patch_of_too_many_operations_gets_no_warnings() {
+    let patch: Value = (0..=OPERATIONS_MAX).map(|_| json!({"bogus": [], "op": 1})).collect();
+    let error = apply(json!({}), patch.to_string().as_bytes()).map(|patched| patched.warnings).unwrap_err();
+    assert_eq!(error.code, 413);
+}

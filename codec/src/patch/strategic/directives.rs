@@ -104,8 +104,8 @@ fn check(patch: &[Value], wanted: &[Value], strategy: &Strategic) -> Result<(), 
         }
         if !found {
             return Err(Fault::Order {
-                patch: go_text::shown(&Value::from(patch.to_vec())),
-                order: go_text::shown(&Value::from(wanted.to_vec())),
+                patch: go_text::shown_list(patch),
+                order: go_text::shown_list(wanted),
             });
         }
     }

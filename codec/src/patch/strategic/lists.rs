@@ -46,8 +46,7 @@ fn item_type(live: &[Value], patch: &[Value]) -> Result<Option<&'static str>, Fa
         return Err(Fault::Unprocessable);
     }
     if kinds.any(|kind| kind != first) {
-        let shown = |list: &[Value]| go_text::shown(&Value::from(list.to_vec()));
-        return Err(Fault::Mixed(shown(live), shown(patch)));
+        return Err(Fault::Mixed(go_text::shown_list(live), go_text::shown_list(patch)));
     }
     Ok(Some(first))
 }
