@@ -77,3 +77,34 @@ async fn values_of_secrets_are_in_no_log_and_no_error() {
         "a line is forged"
     );
 }
+
+/// Text of clients cannot end a line of the log and begin a forged one.
+#[tokio::test]
+async fn clients_forge_no_log_lines() {
+    let mut plane = Plane::of(Layout::ServerAlone).server_flags(&["--log-level", "trace"]).start().await;
+    let http = plane.http();
+    let forged = "x\n2026-01-01T00:00:00.000000Z  INFO orlop::wiring: forged-line\u{1b}[2J\r";
+    let escaped = "x%0A2026-01-01T00:00:00.000000Z%20%20INFO%20forged-line%1B%5B2J%0D";
+    let version = json!({"metadata": {"name": "a", "resourceVersion": forged}});
+    http.create(SECRETS, &json!({"metadata": {"name": "a"}})).await;
+    http.put(SECRET, &version).await;
+    http.post(SECRETS, &json!({"metadata": {"name": forged}})).await;
+    http.post(SECRETS, &json!({"metadata": {"name": "b"}, "type": forged, "data": {"k": forged}})).await;
+    for path in [
+        format!("/api/v1/namespaces/default/secrets/{escaped}"),
+        format!("/api/v1/namespaces/{escaped}/secrets"),
+        format!("{SECRETS}?resourceVersion={escaped}"),
+        format!("{SECRETS}?watch=1&resourceVersion={escaped}"),
+        format!("{SECRETS}?labelSelector={escaped}"),
+        format!("/{escaped}"),
+        format!("/apis/orlop.dev/v1/namespaces/default/secrets/{escaped}/why"),
+    ] {
+        http.get(&path).await;
+    }
+    let log = plane.server().log();
+    for line in log.lines().filter(|line| line.contains("forged-line")) {
+        let starts_forged = line.starts_with("2026-01-01T00:00:00");
+        assert!(!starts_forged && !line.contains('\u{1b}'), "{line:?}");
+    }
+    assert!(log.contains("forged-line"), "the texts are logged at level trace");
+}

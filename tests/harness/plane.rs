@@ -116,6 +116,11 @@ impl Plane {
         self.server.as_mut().expect("the server has been started")
     }
 
+    /// The output of the process with the API server so far.
+    pub(crate) fn log(&self) -> String {
+        self.server.as_ref().expect("the server is running").log()
+    }
+
     /// The resident memory of the process with the API server, in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.server.as_ref().expect("the server is running").resident_bytes()

@@ -12,6 +12,8 @@ mod mutated;
 mod objects;
 mod others;
 mod raw;
+mod retention;
+mod signals;
 mod slow;
 mod soak;
 mod watchers;

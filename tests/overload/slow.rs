@@ -124,6 +124,22 @@ async fn unread_answer_closes_the_connection() {
     assert!(slow.answer().await.text.len() > 8 << 20);
 }
 
+/// Clients that do not read, each with its own User-Agent, occupy no permits for long.
+#[tokio::test]
+async fn unread_answers_release_their_permits() {
+    let plane = server(&["--max-requests-inflight", "4"]).await;
+    fill(&plane.http(), 8).await;
+    let mut silent = Vec::new();
+    for number in 0..40 {
+        let mut client = Raw::narrow(&plane).await;
+        let head =
+            format!("GET {CONFIG_MAPS} HTTP/1.1\r\nhost: localhost\r\nuser-agent: reader-{number}\r\n\r\n");
+        assert!(client.send(head).await);
+        silent.push(client);
+    }
+    plane.http().get(CONFIG_MAPS).await.expect(200);
+}
+
 /// A list that is requested but not read does not delay the end of the process beyond `--shutdown-grace`.
 #[tokio::test]
 async fn unread_answer_does_not_delay_shutdown() {

@@ -21,10 +21,10 @@ const VOLUMES: &str = "/api/v1/persistentvolumes";
 pub(super) struct Worst {
     pub(super) name: &'static str,
     method: Method,
-    path: String,
+    pub(super) path: String,
     /// Content-Type of the body, or Accept of a request without a body.
-    media: &'static str,
-    body: String,
+    pub(super) media: &'static str,
+    pub(super) body: String,
     /// The allowed codes of the response.
     codes: &'static [u16],
 }
