@@ -163,12 +163,17 @@ async fn mutated_objects_stop_neither_the_server_nor_other_objects() {
     }
     println!("{:?}", attack.tally);
     assert!(attack.tally.accepted > attack.tally.rejected / 4, "too few are accepted: {:?}", attack.tally);
+    let phase = Instant::now();
     others_are_served(&http, 1).await;
+    println!("others are served after {:?}", phase.elapsed());
     no_panic(&mut plane);
     println!("memory {} MiB", plane.server().peak_bytes() >> 20);
+    let phase = Instant::now();
     plane.stop().await;
+    println!("stopped after {:?}", phase.elapsed());
     plane.start_again().await;
     others_are_served(&plane.http(), 2).await;
+    println!("others are served again after {:?}", phase.elapsed());
     no_panic(&mut plane);
     let metrics = plane.http().get("/metrics").await.text();
     let panics = metrics.lines().filter(|line| line.starts_with("orlop_controller_panics_total{"));
