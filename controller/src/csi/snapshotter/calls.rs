@@ -42,6 +42,14 @@ fn name_of(content: &VolumeSnapshotContent) -> &str {
     content.metadata.name.as_deref().unwrap_or_default()
 }
 
+/// Why a snapshot is not deleted that another content represents, too (I8).
+fn refusal(content: &str, other: &str, snapshot: &str) -> String {
+    format!(
+        "snapshot {snapshot:?} of VolumeSnapshotContent {content} is not deleted, because VolumeSnapshotContent {other} has the same \
+         handle; set the deletionPolicy of {content} to Retain if {other} keeps the snapshot, or delete {other} first"
+    )
+}
+
 /// Whether the driver has no result of a request and is not working on it.
 fn is_certain(error: &CallError, repeats: bool) -> bool {
     let meaning = if repeats { error.meaning_of_repetition() } else { error.meaning() };
@@ -189,6 +197,12 @@ impl Snapshotter {
         content: &VolumeSnapshotContent,
         snapshot: String,
     ) -> Result<(), CallFailure> {
+        if let Some(other) = self.other_content(name_of(content), &snapshot) {
+            let why = refusal(name_of(content), &other.metadata.name.clone().unwrap_or_default(), &snapshot);
+            self.recorder.event(content, Warning, reason::SNAPSHOT_DELETE_ERROR, why.as_str());
+            self.recorder.event(other.as_ref(), Warning, reason::SNAPSHOT_DELETE_ERROR, why.as_str());
+            return Err(CallFailure::Input(why));
+        }
         let secrets = match self.credentials(content).await {
             Ok(secrets) => secrets,
             Err(failure) => {

@@ -94,13 +94,25 @@ fn leaving(content: &VolumeSnapshotContent) -> Step {
     }
     let status = content.status.as_ref();
     let of_group = status.is_some_and(|status| status.volume_group_snapshot_handle.is_some());
-    // A content created for an existing snapshot has its handle before the first check.
-    let given = || content.spec.source.snapshot_handle.clone();
-    let handle = status.and_then(|status| status.snapshot_handle.clone()).or_else(given);
-    let handle = handle.filter(|handle| !handle.is_empty());
-    match (content.spec.deletion_policy, handle) {
+    match (content.spec.deletion_policy, handle(content)) {
         (DeletionPolicy::Delete, Some(snapshot)) if !of_group => Step::Delete { snapshot },
         (DeletionPolicy::Delete | DeletionPolicy::Retain, _) => Step::Release,
+    }
+}
+
+/// The driver's handle of the snapshot. A content created for an existing snapshot has it before the first check.
+pub fn handle(content: &VolumeSnapshotContent) -> Option<String> {
+    let given = || content.spec.source.snapshot_handle.clone();
+    let found = content.status.as_ref().and_then(|status| status.snapshot_handle.clone()).or_else(given);
+    found.filter(|handle| !handle.is_empty())
+}
+
+/// Whether the content is being deleted together with its snapshot.
+pub fn deletes_snapshot(content: &VolumeSnapshotContent) -> bool {
+    let is_deleted = content.metadata.deletion_timestamp.is_some();
+    match content.spec.deletion_policy {
+        DeletionPolicy::Delete => is_deleted,
+        DeletionPolicy::Retain => false,
     }
 }
 

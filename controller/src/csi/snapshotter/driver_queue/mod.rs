@@ -2,6 +2,8 @@
 //! [`super::content`], calls in `calls`. Contents that wait for a class are queued when the class appears; contents that a driver
 //! refused, or has not finished, are retried with a delay.
 
+use std::sync::Arc;
+
 use futures::future::{BoxFuture, join};
 use kube::Client;
 use orlop_csi::capabilities::Rpc;
@@ -25,6 +27,8 @@ use orlop_csi::drivers::Drivers;
 const STEPS: usize = 8;
 /// Index of contents that are not ready by their class.
 const INDEX_CLASS: &str = "snapshot-content-class";
+/// Index of contents by the handle of their snapshot.
+const INDEX_HANDLE: &str = "snapshot-content-handle";
 
 /// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
@@ -35,6 +39,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             let class = content.spec.volume_snapshot_class_name.clone();
             class.filter(|_| !content::is_ready(content)).into_iter().collect()
         });
+        contents.add_index(INDEX_HANDLE, |content| content::handle(content).into_iter().collect());
         if !context.ready(join(contents.synced(), classes.synced())).await {
             return Ok(());
         }
@@ -111,6 +116,16 @@ pub(super) struct Snapshotter {
 }
 
 impl Snapshotter {
+    /// Another content of this driver with the same snapshot, which is not being deleted with it. Otherwise two contents
+    /// that are both deleted would protect each other for ever.
+    pub(super) fn other_content(&self, name: &str, snapshot: &str) -> Option<Arc<VolumeSnapshotContent>> {
+        let with = self.contents.by_index(INDEX_HANDLE, snapshot);
+        with.into_iter().find(|content| {
+            let is_other = content.metadata.name.as_deref().is_some_and(|other| other != name);
+            content.spec.driver == self.name && is_other && !content::deletes_snapshot(content)
+        })
+    }
+
     async fn sync(&self, key: String) -> Result<(), CallFailure> {
         let Some(cached) = self.contents.get(&key) else { return Ok(()) };
         if cached.spec.driver != self.name || content::next(&cached) == Step::Nothing {

@@ -84,6 +84,35 @@ async fn i6_i9_snapshot_is_deleted_despite_failures() {
     assert_eq!((asked.snapshot_id.as_str(), asked.secrets["key"].as_str()), ("snap-1", "hush"));
 }
 
+/// A content that was created for the same snapshot protects it, until it is gone.
+#[tokio::test(start_paused = true)]
+async fn i8_snapshot_of_another_content_is_not_deleted() {
+    let rig = rig().await;
+    take(&rig);
+    let running = rig.api.start(&BOTH, Options::default());
+    rig.api.settle().await;
+    let imported = json!({"kind": "VolumeSnapshotContent", "metadata": {"name": "imported"}, "spec": {"driver": DRIVER,
+        "deletionPolicy": "Retain", "source": {"snapshotHandle": "snap-1"},
+        "volumeSnapshotRef": {"namespace": "ns", "name": "other"}}});
+    rig.api.seed(imported);
+    rig.api.settle().await;
+    assert!(rig.api.delete(SNAPSHOTS, "ns/s"));
+    rig.api.settle().await;
+    assert_eq!(rig.double.state().snapshots.len(), 1);
+    assert!(rig.api.get(CONTENTS, MADE).is_some());
+    let events = rig.api.events();
+    for name in [MADE, "imported"] {
+        let refused = |event: &&String| event.contains(name) && event.contains("SnapshotDeleteError");
+        assert!(events.iter().any(|event| refused(&event)), "{name}: {events:#?}");
+    }
+    rig.api.delete(CONTENTS, "imported");
+    rig.api.settle().await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    rig.api.settle().await;
+    assert_eq!((rig.double.state().snapshots.len(), rig.api.get(CONTENTS, MADE)), (0, None));
+    drop(running);
+}
+
 #[tokio::test(start_paused = true)]
 async fn i9_snapshot_deleted_during_creation_is_not_forgotten() {
     for (name, kind) in [
