@@ -112,6 +112,13 @@ impl Provisioner {
             return Some(format!("persistentvolume {name} is still attached to node {node}"));
         }
         let other = self.other_volume(driver.name(), handle, name)?;
+        if let Some(other) = self.volumes.get(&other) {
+            let why = format!(
+                "PersistentVolume {name} has the same handle, and its policy is to delete the volume"
+            );
+            let recorder = self.recorder(driver.name());
+            recorder.event(other.as_ref(), EventType::Warning, reason::VOLUME_FAILED_DELETE, why);
+        }
         Some(format!(
             "volume {handle:?} is not deleted, because PersistentVolume {other} has the same handle; set the policy of this one \
              to Retain and delete it, if that one is to keep the volume"
