@@ -5,12 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, chmod, chownat, fstat};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, chmod, chownat, fstat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
 use orlop_volume::rooted_fs::race_points::{self, RacePoint};
-use orlop_volume::rooted_fs::{Resolver, RootedFsError, Stay, next_entry};
+use orlop_volume::rooted_fs::{Resolver, RootedFsError, Stay, Tree};
 
 mod acl;
 pub mod applier;
@@ -132,25 +132,20 @@ pub fn give_to_group(
     }
     let mut done = FsGroupOutcome::default();
     let mut next_word = Instant::now() + pace.first;
-    // Directories still to be read, as paths relative to the root of the volume. They are opened one at a time,
-    // however deep they are; the kernel prevents any path from leading out of the volume.
-    let mut left = if is_dir { vec![PathBuf::new()] } else { Vec::new() };
-    while let Some(at) = left.pop() {
-        race_points::at(RacePoint::Descend, &path.join(&at));
-        let dir = match walk.open(&top, &at, OFlags::RDONLY | OFlags::DIRECTORY, Stay::InMount) {
-            Ok(dir) => dir,
-            // The entry was removed or replaced during the walk: the file system is in use.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) if at != Path::new("") => continue,
-            Err(errno) => return Err(wrong(&at, "the directory cannot be opened", errno).into()),
-        };
-        let mut dir = Dir::new(dir).map_err(|errno| wrong(&at, "the directory cannot be read", errno))?;
-        while let Some(entry) = next_entry(&mut dir) {
-            let (name, _) = entry.map_err(|errno| wrong(&at, "the directory cannot be read", errno))?;
+    if is_dir {
+        race_points::at(RacePoint::Descend, path);
+        let dir = walk.open(&top, Path::new(""), OFlags::RDONLY | OFlags::DIRECTORY, Stay::InMount);
+        let dir = dir.map_err(|errno| wrong(Path::new(""), "the directory cannot be opened", errno))?;
+        let mut tree =
+            Tree::new(dir).map_err(|errno| wrong(Path::new(""), "the directory cannot be read", errno))?;
+        while let Some(entry) = tree.next_entry() {
+            let (name, _) =
+                entry.map_err(|errno| wrong(&tree.place(), "the directory cannot be read", errno))?;
             if cancel.is_cancelled() {
                 return Err(FsGroupError::Cancelled { path: path.to_owned(), seen: done.seen });
             }
-            let there = at.join(&name);
-            let place = dir.fd().map_err(|errno| wrong(&at, "the directory cannot be read", errno))?;
+            let there = tree.place().join(&name);
+            let Some(place) = tree.dir() else { break };
             race_points::at(RacePoint::Seen, &path.join(&there));
             let opened = walk.open(place, Path::new(&name), OFlags::PATH, Stay::InMount);
             race_points::at(RacePoint::Opened, &path.join(&there));
@@ -164,21 +159,32 @@ pub fn give_to_group(
                 }
                 Err(errno) => Err(errno),
             };
-            match found {
+            let may_be_dir = match found {
                 Ok((is_changed, file_type)) => {
                     done.seen += 1;
                     done.changed += u64::from(is_changed);
-                    if file_type == FileType::Directory {
-                        left.push(there);
-                    }
+                    file_type == FileType::Directory
                 }
-                Err(Errno::NOENT) => {}
-                Err(Errno::XDEV) => done.mounts += 1,
+                Err(Errno::NOENT) => false,
+                Err(Errno::XDEV) => {
+                    done.mounts += 1;
+                    false
+                }
                 Err(errno) => {
                     done.seen += 1;
                     done.fail(&path.join(&there), errno);
                     // Its contents are still visited.
-                    left.push(there);
+                    true
+                }
+            };
+            if may_be_dir {
+                race_points::at(RacePoint::Descend, &path.join(&there));
+                let opened =
+                    walk.open(place, Path::new(&name), OFlags::RDONLY | OFlags::DIRECTORY, Stay::InMount);
+                match opened.and_then(|dir| tree.descend(name, dir)) {
+                    // The entry was removed or replaced during the walk: the file system is in use.
+                    Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => {}
+                    Err(errno) => return Err(wrong(&there, "the directory cannot be opened", errno).into()),
                 }
             }
             if Instant::now() >= next_word {

@@ -276,3 +276,22 @@ fn mounts_below_the_volume_are_skipped() {
     assert_eq!((done.seen, done.mounts), (1, 1));
     assert_eq!(of(&root.join("outer/f")).1, 0o600);
 }
+
+/// A pod cannot make a shared volume unmountable by directories below a path that is too long to be opened.
+#[test]
+fn files_below_the_longest_path_get_the_group() {
+    let dir = made(&[("v/", 0o700)]);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let name = "d".repeat(250);
+    let mut deepest = rustix::fs::open(dir.path().join("v"), flags, Mode::empty()).unwrap();
+    for _ in 0..60 {
+        rustix::fs::mkdirat(&deepest, &name, Mode::RWXU).unwrap();
+        deepest = rustix::fs::openat(&deepest, &name, flags, Mode::empty()).unwrap();
+    }
+    let wanted = wanted();
+    let done = give(dir.path(), wanted);
+    assert_eq!((done.seen, done.failed, done.first_failure), (61, 0, None));
+    let found = fstat(&deepest).unwrap();
+    assert_eq!((found.st_gid, found.st_mode & 0o2070), (wanted.gid, 0o2070));
+    orlop_volume::rooted_fs::remove_content_below(dir.path(), Path::new("v")).unwrap();
+}

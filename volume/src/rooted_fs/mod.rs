@@ -18,12 +18,14 @@ mod files;
 mod open;
 pub mod race_points;
 mod remove;
+mod tree;
 
 #[cfg(test)]
 mod tests;
 
 pub use files::Durability;
 pub use open::{Resolver, Stay, mount_id};
+pub use tree::Tree;
 
 /// An operation below the root failed.
 #[derive(Debug, thiserror::Error)]

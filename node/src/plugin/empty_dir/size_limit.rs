@@ -3,18 +3,19 @@
 //! exceeds is exceeded in any case.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use orlop_apimachinery::quantity::Quantity;
-use rustix::fs::{AtFlags, Dir, FileType, OFlags, fstat, fstatvfs, statat};
+use rustix::fs::{AtFlags, FileType, OFlags, fstat, fstatvfs, statat};
 use rustix::io::Errno;
 
 use crate::host::Host;
 use crate::plugin::volume_queue::VolumeQueue;
 use crate::plugin::{Place, PluginError};
-use orlop_volume::rooted_fs::{Resolver, RootedFsError, Stay, next_entry};
+use orlop_volume::rooted_fs::{Resolver, RootedFsError, Stay, Tree};
 
 /// The bounds of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +86,7 @@ pub async fn measure(host: &Host, place: &Place, bounds: MeasureBounds) -> Resul
                 let bytes = found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
                 return Ok(DirUsage { bytes, is_whole: true });
             }
-            walk(&top, &path, bounds)
+            walk(top, &path, bounds)
         })
         .await
 }
@@ -96,47 +97,39 @@ fn refused(path: &Path, errno: Errno) -> RootedFsError {
 }
 
 /// Walks a directory that the pod may change meanwhile: entries that are missing or unreadable are skipped.
-fn walk(top: &std::os::fd::OwnedFd, path: &Path, bounds: MeasureBounds) -> Result<DirUsage, RootedFsError> {
+fn walk(top: OwnedFd, path: &Path, bounds: MeasureBounds) -> Result<DirUsage, RootedFsError> {
     let until = Instant::now() + bounds.time;
     let mut measured = DirUsage {
-        bytes: blocks(fstat(top).map_err(|errno| refused(path, errno))?.st_blocks),
+        bytes: blocks(fstat(&top).map_err(|errno| refused(path, errno))?.st_blocks),
         is_whole: true,
     };
     let mut seen = HashSet::new();
     let mut entries = 0_u64;
-    let mut left = vec![PathBuf::new()];
-    while let Some(at) = left.pop() {
-        let opened = Resolver::best().open(top, &at, OFlags::RDONLY | OFlags::DIRECTORY, Stay::InMount);
-        let mut dir = match opened.and_then(Dir::new) {
-            Ok(dir) => dir,
-            // It was removed or replaced, or is a mount point.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => continue,
-            Err(_) => {
-                measured.is_whole = false;
-                continue;
-            }
+    let mut tree = Tree::new(top).map_err(|errno| refused(path, errno))?;
+    while let Some(entry) = tree.next_entry() {
+        if entries == bounds.entries || Instant::now() > until {
+            return Ok(DirUsage { is_whole: false, ..measured });
+        }
+        entries += 1;
+        let Ok((name, _)) = entry else {
+            return Ok(DirUsage { is_whole: false, ..measured });
         };
-        while let Some(entry) = next_entry(&mut dir) {
-            if entries == bounds.entries || Instant::now() > until {
-                return Ok(DirUsage { is_whole: false, ..measured });
-            }
-            entries += 1;
-            let Ok((name, _)) = entry else {
-                measured.is_whole = false;
-                break;
-            };
-            let name = Path::new(&name);
-            let Some(found) = dir.fd().ok().and_then(|fd| statat(fd, name, AtFlags::SYMLINK_NOFOLLOW).ok())
-            else {
-                continue;
-            };
-            let is_dir = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
-            if is_dir {
-                left.push(at.join(name));
-            } else if found.st_nlink > 1 && !seen.insert((found.st_dev, found.st_ino)) {
-                continue;
-            }
-            measured.bytes = measured.bytes.saturating_add(blocks(found.st_blocks));
+        let Some(here) = tree.dir() else { break };
+        let Ok(found) = statat(here, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let is_dir = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+        if !is_dir && found.st_nlink > 1 && !seen.insert((found.st_dev, found.st_ino)) {
+            continue;
+        }
+        measured.bytes = measured.bytes.saturating_add(blocks(found.st_blocks));
+        if !is_dir {
+            continue;
+        }
+        let opened =
+            Resolver::best().open(here, Path::new(&name), OFlags::RDONLY | OFlags::DIRECTORY, Stay::InMount);
+        match opened.and_then(|dir| tree.descend(name, dir)) {
+            // It was removed or replaced, or is a mount point.
+            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => {}
+            Err(_) => measured.is_whole = false,
         }
     }
     Ok(measured)
@@ -145,4 +138,31 @@ fn walk(top: &std::os::fd::OwnedFd, path: &Path, bounds: MeasureBounds) -> Resul
 /// The blocks of stat(2) have 512 bytes each.
 fn blocks(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0).saturating_mul(512)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use rustix::fs::{Mode, mkdirat, open, openat};
+
+    use super::*;
+
+    /// A pod cannot hide files from the limit below a path that is too long to be opened.
+    #[test]
+    fn files_below_the_longest_path_are_measured() {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let (top, name) = (dir.path().join("v"), "d".repeat(250));
+        std::fs::create_dir(&top).unwrap();
+        let mut deepest = open(&top, flags, Mode::empty()).unwrap();
+        for _ in 0..60 {
+            mkdirat(&deepest, &name, Mode::RWXU).unwrap();
+            deepest = openat(&deepest, &name, flags, Mode::empty()).unwrap();
+        }
+        let file = openat(&deepest, "file", OFlags::CREATE | OFlags::WRONLY, Mode::RWXU).unwrap();
+        assert_eq!(rustix::io::write(&file, &vec![1; 1 << 20]).unwrap(), 1 << 20);
+        let used = walk(open(&top, flags, Mode::empty()).unwrap(), &top, MeasureBounds::default()).unwrap();
+        assert!(used.is_whole && used.bytes >= 1 << 20, "{used:?}");
+        orlop_volume::rooted_fs::remove_content_below(dir.path(), &top).unwrap();
+    }
 }
