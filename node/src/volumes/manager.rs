@@ -6,10 +6,12 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use orlop_client::queue::WorkQueue;
+use orlop_client::worker::panic_text;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -105,11 +107,7 @@ impl Manager {
         self.tasks.spawn(async move {
             let keys = async {
                 while let Some(key) = this.queue.get().await {
-                    match &key {
-                        Key::Pod(uid) => this.look_up(uid),
-                        Key::Volume(unique) => this.look_at(unique),
-                        Key::Report(uid) => this.send_report(uid),
-                    }
+                    this.work(&key);
                     this.queue.done(&key);
                     tokio::task::consume_budget().await;
                 }
@@ -121,6 +119,26 @@ impl Manager {
         });
         let all: Vec<Arc<str>> = self.state().actual.volumes.keys().cloned().collect();
         all.into_iter().for_each(|unique| self.queue.add(Key::Volume(unique)));
+    }
+
+    /// Handles one key. A panic fails only this key, which is retried with back-off (I12).
+    fn work(self: &Arc<Self>, key: &Key) {
+        let done = std::panic::catch_unwind(AssertUnwindSafe(|| match key {
+            Key::Pod(uid) => self.look_up(uid),
+            Key::Volume(unique) => self.look_at(unique),
+            Key::Report(uid) => self.send_report(uid),
+        }));
+        match done {
+            Ok(()) => self.queue.forget(key),
+            Err(panic) => {
+                tracing::error!(
+                    ?key,
+                    panic = panic_text(panic.as_ref()),
+                    "work for a volume panicked, will be tried again"
+                );
+                self.queue.add_rate_limited(key.clone());
+            }
+        }
     }
 
     /// Waits until all tasks have ended. Call it after `shutdown` is cancelled.

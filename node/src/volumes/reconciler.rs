@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
 use orlop_client::names::reason;
 use orlop_client::recorder::EventType::Warning;
 use orlop_client::worker::panic_text;
@@ -38,23 +39,34 @@ impl Manager {
         let Some(pod) = self.state().desired.begin_lookup(uid, Instant::now()) else { return };
         let (this, uid) = (Arc::clone(self), uid.clone());
         self.spawn(async move {
-            let uses = VolumeUses::of(&pod);
-            let (context, uses, pod) = (&this, &uses, &pod);
-            let lookups = populator::used_volumes(pod, uses).into_iter().cloned().map(|volume| async move {
-                let Manager { host, plugins, objects, .. } = &**context;
-                let found = populator::resolve(host, plugins, objects, pod, &volume, uses).await;
-                (volume.name, found)
+            let failed = AssertUnwindSafe(this.resolve_all(&uid, &pod)).catch_unwind().await;
+            let failed = failed.unwrap_or_else(|panic| {
+                let message = format!("the lookup of its volumes panicked: {}", panic_text(panic.as_ref()));
+                tracing::error!(pod = %PodKey::of(&pod), message);
+                Some(message)
             });
-            let mut lookups = std::pin::pin!(stream::iter(lookups).buffer_unordered(MAX_LOOKUPS));
-            let mut failed = None;
-            while let Some((name, found)) = lookups.next().await {
-                if let Err(error) = &found {
-                    failed = Some(error.to_string());
-                }
-                this.found(&uid, &name, found);
-            }
             this.looked_up(&uid, failed);
         });
+    }
+
+    /// Resolves the volumes of a pod. Returns the last error.
+    async fn resolve_all(&self, uid: &Uid, pod: &Pod) -> Option<String> {
+        let uses = VolumeUses::of(pod);
+        let uses = &uses;
+        let lookups = populator::used_volumes(pod, uses).into_iter().cloned().map(|volume| async move {
+            let found =
+                populator::resolve(&self.host, &self.plugins, &self.objects, pod, &volume, uses).await;
+            (volume.name, found)
+        });
+        let mut lookups = std::pin::pin!(stream::iter(lookups).buffer_unordered(MAX_LOOKUPS));
+        let mut failed = None;
+        while let Some((name, found)) = lookups.next().await {
+            if let Err(error) = &found {
+                failed = Some(error.to_string());
+            }
+            self.found(uid, &name, found);
+        }
+        failed
     }
 
     fn found(&self, uid: &Uid, name: &str, found: Result<ResolvedVolume, PopulateError>) {
