@@ -15,6 +15,7 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const PODS: &str = "/api/v1/namespaces/default/pods";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 
 /// A request.
@@ -73,7 +74,7 @@ pub(super) fn worst_requests() -> Vec<Worst> {
         ),
         create(
             "empty containers",
-            "/api/v1/namespaces/default/pods",
+            PODS,
             format!("{{\"metadata\":{{\"name\":\"p\"}},\"spec\":{{\"containers\":[{containers}{{}}]}}}}"),
             &[400],
         ),
@@ -104,6 +105,14 @@ pub(super) fn worst_requests() -> Vec<Worst> {
             media: TABLE,
             body: String::new(),
             codes: &[200],
+        },
+        Worst {
+            name: "log of a large pod on a large node",
+            method: Method::GET,
+            path: format!("{PODS}/large/log?container=c005499"),
+            media: "application/json",
+            body: String::new(),
+            codes: &[500],
         },
         Worst {
             name: "label selector",
@@ -148,6 +157,13 @@ impl Worst {
 pub(super) async fn prepare(http: &Http) {
     let long = json!({"metadata": {"name": "long", "finalizers": numbered(60_000, "a/n")}});
     http.create(CONFIG_MAPS, &long).await;
+    let taints: Vec<Value> =
+        numbered(20_000, "k").iter().map(|key| json!({"key": key, "effect": "NoSchedule"})).collect();
+    http.create("/api/v1/nodes", &json!({"metadata": {"name": "large"}, "spec": {"taints": taints}})).await;
+    let containers: Vec<Value> =
+        numbered(5_500, "c").iter().map(|name| json!({"name": name, "image": "none"})).collect();
+    let pod = json!({"metadata": {"name": "large"}, "spec": {"nodeName": "large", "containers": containers}});
+    http.create(PODS, &pod).await;
     create_deep_kind(http).await;
 }
 

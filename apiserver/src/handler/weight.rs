@@ -2,6 +2,7 @@
 
 use super::plan::Verb;
 use crate::registry::{self, Kind, Scope};
+use crate::verbs::connect;
 use crate::verbs::request::Request;
 use crate::{admission, dispatch};
 
@@ -22,8 +23,10 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
         return false;
     }
     match verb {
-        // A watch only opens a stream here; a kubelet computes the response of a connection.
-        Verb::Watch | Verb::Connect | Verb::RequestToken => true,
+        // A watch only opens a stream here.
+        Verb::Watch | Verb::RequestToken => true,
+        // A kubelet computes the response, but the pod and its node are decoded here.
+        Verb::Connect => connect::decoded_bytes(request) <= LIGHT_BYTES,
         Verb::List | Verb::DeleteCollection => collection_is_light(request),
         Verb::Get => object_size(request) <= LIGHT_COPY && !request.kind().is_custom(),
         // The schema of a custom kind may contain rules that compute.
@@ -46,7 +49,8 @@ const DECODED: usize = 12;
 /// The memory that a request needs which is not light, bytes. A list reserves its own.
 pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
     let object = match verb {
-        Verb::Watch | Verb::Connect | Verb::RequestToken | Verb::List | Verb::DeleteCollection => 0,
+        Verb::Connect => connect::decoded_bytes(request),
+        Verb::Watch | Verb::RequestToken | Verb::List | Verb::DeleteCollection => 0,
         Verb::Get
         | Verb::Create
         | Verb::Update(_)

@@ -34,6 +34,17 @@ const NO_WAY: &str = "this server does not connect to kubelets or pods";
 /// Address types of a node, in order of preference.
 const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
+/// The bytes of the objects that [`connect`] decodes: the pod or node of the request, and the node of a pod.
+pub(crate) fn decoded_bytes(request: &Request) -> usize {
+    let name = split(&request.resource.name, "").map_or(request.resource.name.as_str(), |(_, name, _)| name);
+    let head = request.head();
+    let Some(record) = head.get(&request.resource.key(name)) else { return 0 };
+    let on = record.view.field("spec.nodeName").filter(|node| !node.is_empty());
+    let node = on.zip(registry::by_resource("", "v1", "nodes"));
+    let node = node.map(|(node, kind)| dispatch::key(kind, "", node));
+    record.value.len() + node.and_then(|key| head.get(&key)).map_or(0, |node| node.value.len())
+}
+
 /// Handles a request for a connection.
 pub(crate) async fn connect(request: &Request) -> Result<Response, ApiError> {
     match (request.names().plural, request.resource.subresource.as_str()) {

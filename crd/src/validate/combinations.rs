@@ -7,6 +7,9 @@ use serde_json::Value;
 use super::BYTES_PER_STEP;
 use crate::schema::Schema;
 
+/// What an error of a part costs, in steps: its path and its message are written, although other parts may fit.
+const STEPS_PER_ERROR: usize = 64;
+
 /// Appends the errors of the combinations of a schema.
 pub(super) fn check(
     steps: &Steps,
@@ -47,6 +50,7 @@ impl Subject<'_> {
         super::check(self.steps, part, self.path, self.value, None, &mut errors)?;
         let text = |cause: &orlop_api::validate::Cause| cause.field.len() + cause.message.len();
         self.steps.take(errors.causes().iter().map(text).sum::<usize>() / BYTES_PER_STEP)?;
+        self.steps.take(errors.len() * STEPS_PER_ERROR)?;
         Ok(errors)
     }
 

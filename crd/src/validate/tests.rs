@@ -232,6 +232,19 @@ fn products_of_schema_and_value_are_bounded() {
 }
 
 #[test]
+fn errors_of_parts_cost_more_steps_than_fitting_parts() {
+    let schema = |parts: Vec<Value>| Schema::of(&json!({"type": "string", "not": {"anyOf": parts}}));
+    let failing = schema((0..30).map(|n| json!({"enum": [format!("z{n}")]})).collect());
+    let fitting = schema((0..30).map(|n| json!({"minLength": n})).collect());
+    for (schema, want) in [(failing, "the validation takes too many steps"), (fitting, "must not validate")] {
+        let mut errors = FieldErrors::new();
+        validate_within(&Steps::new(500), &schema, &Path::default(), &json!("x"), None, &mut errors);
+        let found: Vec<&str> = errors.causes().iter().map(|cause| cause.message.as_str()).collect();
+        assert!(found.iter().any(|found| found.contains(want)), "{want}: {found:?}");
+    }
+}
+
+#[test]
 fn first_fitting_part_of_any_of_ends_the_search() {
     let parts: Vec<Value> = (0..100).map(|n| json!({"minLength": n})).collect();
     let schema = Schema::of(&json!({"type": "string", "anyOf": parts}));
