@@ -29,7 +29,7 @@ use crate::exchange::{
     WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, out_of_memory, read, wants_pretty,
 };
 use crate::limits::Client;
-use crate::metrics::{self, Labels};
+use crate::metrics::{self, Labels, Metrics};
 use crate::registry::Scope;
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
@@ -96,7 +96,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     };
     let deprecated = resource.kind.deprecated();
     let is_custom = resource.kind.is_custom();
-    let labels = labels(verb, &resource, &query);
+    let labels = labels(&server.metrics, verb, &resource, &query);
     let open_watch = (verb == Verb::Watch).then(|| server.metrics.begin_watch(&labels));
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
     // Without authentication every request runs as the admin user.
@@ -201,10 +201,9 @@ const MAX_LOGGED_PATH: usize = 256;
 /// Processes a request up to its verb, to test bad paths and parameters.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn probe(method: &http::Method, path: &str, query: &Query) -> Result<(), ApiError> {
-    let Some((verb, resource)) = plan(&crate::custom::Kinds::default(), method, path, query)? else {
+    let Some((verb, _)) = plan(&crate::custom::Kinds::default(), method, path, query)? else {
         return Ok(());
     };
-    let _ = labels(verb, &resource, query);
     time_limit(verb, query, WRITE_TIME_MAX).map(|_| ())
 }
 
@@ -244,18 +243,19 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
     }
 }
 
-fn labels(verb: Verb, resource: &Resource, query: &Query) -> Labels {
+fn labels(metrics: &Metrics, verb: Verb, resource: &Resource, query: &Query) -> Labels {
     let names = resource.kind.names();
     let namespace = match resource.kind.scope() {
         Scope::Cluster => "",
         Scope::Namespaced => resource.namespace.as_str(),
     };
+    let [group, version, resource_label] = metrics.kind_labels(names, resource.kind.is_custom());
     Labels {
         verb: verb.label(),
         dry_run: query.text("dryRun") == "All",
-        group: names.group,
-        version: names.version,
-        resource: names.plural,
+        group,
+        version,
+        resource: resource_label,
         subresource: resource.subresource.clone(),
         scope: metrics::scope(resource.kind.scope(), namespace, &resource.name),
     }

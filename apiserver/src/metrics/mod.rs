@@ -2,7 +2,10 @@
 
 mod process;
 
+use std::collections::HashSet;
+
 use orlop_store::{Kv, Usage};
+use parking_lot::Mutex;
 use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
@@ -26,6 +29,10 @@ const DURATION: &[&str] =
 const SLI: &[&str] = &["verb", "group", "version", "resource", "subresource", "scope", "component"];
 const LONG_RUNNING: &[&str] = &["verb", "group", "version", "resource", "subresource", "scope", "component"];
 const COMPONENT: &str = "apiserver";
+/// Custom kinds with their own series. Definitions come from clients, and each kind has hundreds of series.
+const MAX_CUSTOM_KINDS: usize = 100;
+/// The group, version and resource of further custom kinds.
+const OTHER: &str = "other";
 
 /// The labels of a request.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +71,7 @@ pub(crate) struct Metrics {
     store_revision: IntGauge,
     store: StoreGauges,
     process: process::Process,
+    custom_kinds: Mutex<HashSet<(&'static str, &'static str)>>,
     /// Held while the metrics are read.
     pub(crate) reading: tokio::sync::Mutex<()>,
 }
@@ -216,6 +224,7 @@ impl Metrics {
             store_revision,
             store,
             process,
+            custom_kinds: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
         })
     }
@@ -223,6 +232,21 @@ impl Metrics {
     /// The registry, in which other modules register their metrics.
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// The labels group, version and resource of a kind.
+    pub(crate) fn kind_labels(&self, names: &Names, is_custom: bool) -> [&'static str; 3] {
+        let own = [names.group, names.version, names.plural];
+        if !is_custom {
+            return own;
+        }
+        let mut kinds = self.custom_kinds.lock();
+        let key = (names.group, names.plural);
+        if !kinds.contains(&key) && kinds.len() >= MAX_CUSTOM_KINDS {
+            return [OTHER; 3];
+        }
+        kinds.insert(key);
+        own
     }
 
     /// Records that a watch has been opened.
@@ -249,8 +273,8 @@ impl Metrics {
     }
 
     /// The counter of events sent to watches of a kind.
-    pub(crate) fn watch_counter(&self, names: &Names) -> IntCounter {
-        self.watch_events.with_label_values(&[names.group, names.version, names.plural])
+    pub(crate) fn watch_counter(&self, names: &Names, is_custom: bool) -> IntCounter {
+        self.watch_events.with_label_values(&self.kind_labels(names, is_custom))
     }
 
     /// Records the result of a scheduled snapshot.
@@ -264,6 +288,8 @@ impl Metrics {
     /// All metrics in the text exposition format.
     pub(crate) fn text(&self, store: &dyn Kv<Projection>, kinds: &Kinds) -> Vec<u8> {
         self.process.read();
+        // Without the kinds whose definitions were deleted.
+        self.objects.reset();
         let head = store.head();
         for kind in KINDS.iter().filter(|kind| kind.is_stored() && !kind.is_view()) {
             let names = kind.names();
@@ -275,9 +301,15 @@ impl Metrics {
             };
             self.storage_objects.with_label_values(&[&qualified]).set(count);
         }
-        for (group, plural, prefix) in kinds.now().prefixes() {
+        let mut others = 0;
+        for (nth, (group, plural, prefix)) in kinds.now().prefixes().enumerate() {
             let count = i64::try_from(head.range(prefix, None).count()).unwrap_or(i64::MAX);
-            self.objects.with_label_values(&[group, plural]).set(count);
+            if nth < MAX_CUSTOM_KINDS {
+                self.objects.with_label_values(&[group, plural]).set(count);
+            } else {
+                others += count;
+                self.objects.with_label_values(&[OTHER; 2]).set(others);
+            }
         }
         let usage = store.usage();
         self.store_size.set(i64::try_from(usage.size).unwrap_or(i64::MAX));
@@ -303,7 +335,23 @@ pub(crate) fn scope(scope: Scope, namespace: &str, name: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::Metrics;
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn series_of_custom_kinds_are_bounded() {
+        let metrics = Metrics::new().unwrap();
+        let names = |n: usize| crate::registry::Names {
+            group: "example.com",
+            version: "v1",
+            plural: Box::leak(format!("kinds{n}").into_boxed_str()),
+            ..*crate::registry::KINDS[0].names()
+        };
+        let labels: HashSet<_> = (0..1000).map(|n| metrics.kind_labels(&names(n), true)).collect();
+        assert_eq!(labels.len(), MAX_CUSTOM_KINDS + 1);
+        assert_eq!(metrics.kind_labels(&names(0), true)[2], "kinds0");
+        assert_eq!(metrics.kind_labels(&names(5000), false)[2], "kinds5000", "built-in kinds have their own");
+    }
 
     #[test]
     fn no_metric_is_defined_twice() {

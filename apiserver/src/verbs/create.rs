@@ -19,6 +19,20 @@ const SUFFIX: usize = 5;
 const GENERATED_BASE_MAX: usize = 58;
 const GENERATE_ATTEMPTS: usize = 8;
 
+/// The maximum number of CustomResourceDefinitions. Discovery, the OpenAPI documents and the check of names visit all of them
+/// after each change.
+const MAX_DEFINITIONS: usize = 1000;
+
+/// Rejects an object of a kind of which there are enough.
+fn check_count(request: &Request, name: &str, max: usize) -> Result<(), ApiError> {
+    let count = request.head().range(&request.resource.prefix(), None).take(max).count();
+    if count < max {
+        return Ok(());
+    }
+    let why = format!("this server stores at most {max} objects of this kind");
+    Err(ApiError::forbidden(request.names(), name, &why))
+}
+
 /// Creates an object.
 pub(crate) async fn create(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
@@ -56,6 +70,9 @@ pub(crate) async fn create_tracked(
     let kind = request.kind();
     if kind.is_terminating() {
         return Err(terminating_definition());
+    }
+    if request.names().plural == "customresourcedefinitions" {
+        check_count(request, object.name(), MAX_DEFINITIONS)?;
     }
     let given_version = object.str_at(&["metadata", "resourceVersion"]).to_owned();
     for name in

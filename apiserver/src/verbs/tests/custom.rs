@@ -168,3 +168,23 @@ async fn objects_that_are_held_cost_nothing_when_others_change() {
     let (few, many) = (updates_among(2).await, updates_among(200).await);
     assert!(many < few * 5, "{few:?} among 2, {many:?} among 200");
 }
+
+#[tokio::test]
+async fn definitions_are_limited_in_number() {
+    let rig = Rig::new().await;
+    let named = |at: usize| {
+        let mut definition = definition();
+        definition["metadata"]["name"] = format!("w{at}s.example.com").into();
+        definition["spec"]["names"] =
+            json!({"plural": format!("w{at}s"), "singular": format!("w{at}"), "kind": format!("W{at}")});
+        definition
+    };
+    for at in 0..1000 {
+        rig.post(DEFINITIONS, named(at)).await.expect(201);
+    }
+    let refused = rig.post(DEFINITIONS, named(1000)).await;
+    assert_eq!(refused.code, 403, "{}", refused.text());
+    rig.delete(&format!("{DEFINITIONS}/w0s.example.com"), Value::Null).await.expect(200);
+    until(&rig, &format!("{DEFINITIONS}/w0s.example.com"), 404).await;
+    rig.post(DEFINITIONS, named(1000)).await.expect(201);
+}

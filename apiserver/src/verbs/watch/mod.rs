@@ -65,7 +65,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
             Some(definition) => request.server.kinds.ended(definition),
             None => request.server.closing.clone(),
         },
-        counter: request.server.metrics.watch_counter(request.names()),
+        counter: request.server.metrics.watch_counter(request.names(), request.kind().is_custom()),
         account: service_account::account_name(&request.user).map(|_| {
             let (server, user) = (request.server.clone(), request.user.clone());
             let is_alive: IsAlive = Box::new(move || server.accounts.is_alive(&user));
