@@ -100,22 +100,29 @@ pub fn judge(
 ) -> FoundVolumes {
     let (asked, mut memory) = (ClaimRequest::of(claim), SelectorCache::new());
     let mut survey = Survey::default();
+    let mut asking = Vec::new();
     world.facts(&mut |facts| {
         let mut against = facts.against(&asked, &mut memory);
-        if let Some(eligible) = eligible {
-            let accepted = match facts.near(&eligible.held) {
-                Near::Yes => true,
-                Near::No => false,
-                // Only volumes that fit otherwise are decoded; the nearest are checked again below.
-                Near::Ask if against.count > 0 => true,
-                Near::Ask => world.volume(&facts.name).is_some_and(|volume| eligible.accept(&volume)),
-            };
-            if !accepted {
-                against.add(Rule::NodeAffinity);
-            }
+        let near = eligible.map_or(Near::Yes, |eligible| facts.near(&eligible.held));
+        match near {
+            Near::Yes => {}
+            Near::No => against.add(Rule::NodeAffinity),
+            // Only volumes that fit otherwise are decoded; the nearest are checked again below.
+            Near::Ask if against.count > 0 => {}
+            // Not while the facts are locked: decoding takes long, and new facts would have to wait.
+            Near::Ask => return asking.push((facts.clone(), against)),
         }
         survey.add(facts, &asked, against);
     });
+    for (facts, mut against) in asking {
+        let accepts = |eligible: &AllowedNodes| {
+            world.volume(&facts.name).is_some_and(|volume| eligible.accept(&volume))
+        };
+        if !eligible.is_none_or(accepts) {
+            against.add(Rule::NodeAffinity);
+        }
+        survey.add(&facts, &asked, against);
+    }
     let (total, fit) = survey.counts();
     let fits = |one: &Ranked| one.against.count == 0;
     let ours = survey.ours.as_ref().and_then(|one| Some((world.volume(&one.name)?, fits(one))));

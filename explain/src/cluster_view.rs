@@ -12,6 +12,7 @@ use k8s_openapi::api::storage::v1::{
 
 use super::facts::Facts;
 use super::model::Reference;
+use super::node::{Rooms, rooms};
 use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
 /// Settings of the controllers that affect answers.
@@ -83,6 +84,11 @@ pub trait ClusterView {
     /// The newest event of an object with one of these reasons.
     fn event(&self, of: &Reference, reasons: &[&str]) -> Option<&Event> {
         self.events().iter().find(|event| is_about(event, of, reasons))
+    }
+
+    /// The volumes on a node by driver.
+    fn rooms(&self, node: &str) -> Arc<Rooms> {
+        Arc::new(rooms(self, node))
     }
 
     /// Whether a driver is installed: it has a CSIDriver object, or it is registered on a node.

@@ -151,16 +151,15 @@ fn recreate_pod(world: &dyn ClusterView, volume: &PersistentVolume, pod: &Arc<Po
         return None;
     }
     let empty = Default::default();
-    let (found, moved) = world.nodes().into_iter().find_map(|node: Arc<Node>| {
-        let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
-        if !accepts_node(volume, labels) {
-            return None;
-        }
-        let mut moved = Pod::clone(pod);
-        let selector = moved.spec.as_mut()?.node_selector.as_mut()?;
-        selector.retain(|key, value| labels.get(key) == Some(value));
-        may_run(&moved, &node).then_some((node, moved))
+    let mut moved = Pod::clone(pod);
+    // Without the parts of the selector that exclude a node, the rest of the pod decides.
+    let selector = moved.spec.as_mut()?.node_selector.as_mut().map(std::mem::take)?;
+    let found = world.nodes().into_iter().find(|node: &Arc<Node>| {
+        accepts_node(volume, node.metadata.labels.as_ref().unwrap_or(&empty)) && may_run(&moved, node)
     })?;
+    let labels = found.metadata.labels.as_ref().unwrap_or(&empty);
+    let kept = selector.into_iter().filter(|(key, value)| labels.get(key) == Some(value)).collect();
+    moved.spec.as_mut()?.node_selector = Some(kept);
     let keeps = moved.spec.as_ref()?.node_selector.clone().unwrap_or_default();
     let gone: Vec<String> = pod
         .spec

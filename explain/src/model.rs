@@ -445,6 +445,7 @@ codes! {
     UnknownPolicy: "The reclaim policy is unknown.",
     ClaimMissing: "A claim that the pod uses does not exist.",
     ClaimNotBound: "A claim that the pod uses is not bound.",
+    ClaimsLeftOut: "The pod uses more claims than one answer explains.",
     ClaimTerminating: "A claim that the pod uses is being deleted.",
     Unschedulable: "No node fits the pod.",
     VolumePinsPod: "A volume of the pod can be used on some nodes only, and the pod cannot run there.",

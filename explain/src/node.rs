@@ -10,7 +10,7 @@ use serde_json::json;
 use orlop_client::names::TAINT_OUT_OF_SERVICE;
 use orlop_client::pods;
 use orlop_controller::node_lifecycle::health::{Readiness, ready};
-use orlop_controller::scheduler::filter::taints::tolerates;
+use orlop_controller::scheduler::filter::taints::Tolerations;
 use orlop_volume::object::volume_name;
 
 use super::cluster_view::ClusterView;
@@ -40,8 +40,8 @@ pub fn explain(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
         // Cordoning is intentional: there is no problem, and the state does not end by itself.
         why.push(Severity::Ok, Cause::new(Code::NodeCordoned, message, Vec::new()).fixed_by(Some(fix)));
     }
-    let rooms = rooms(world, name);
-    for (driver, room) in &rooms {
+    let rooms = world.rooms(name);
+    for (driver, room) in rooms.iter() {
         if let Some(limit) = room.limit
             && room.used.len() >= limit
         {
@@ -141,13 +141,8 @@ fn force(world: &dyn ClusterView, node: &str) -> String {
     format!(" {when}. If the machine is down, run {}. That frees them immediately.", say_down(node))
 }
 
-/// Why a pod cannot run on a node where its volume can be used.
-pub(super) fn against(
-    world: &dyn ClusterView,
-    pod: &Pod,
-    node: &Node,
-    volume: &PersistentVolume,
-) -> Option<(Code, String)> {
+/// Why a pod cannot run on a node, whatever its volumes are.
+pub(super) fn refusal(pod: &Pod, tolerations: &Tolerations<'_>, node: &Node) -> Option<(Code, String)> {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     if !may_run(pod, node) {
         return Some((
@@ -161,14 +156,19 @@ pub(super) fn against(
     if node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true)) {
         return Some((Code::NodeCordoned, format!("node {name} is cordoned")));
     }
-    if let Some(taint) = untolerated(pod, node) {
-        return Some((
-            Code::Unschedulable,
-            format!("node {name} has the taint {taint}, which the pod does not tolerate"),
-        ));
-    }
+    let taint = untolerated(tolerations, node)?;
+    Some((Code::Unschedulable, format!("node {name} has the taint {taint}, which the pod does not tolerate")))
+}
+
+/// Why a node has no room for another volume of this driver.
+pub(super) fn full(
+    world: &dyn ClusterView,
+    node: &Node,
+    volume: &PersistentVolume,
+) -> Option<(Code, String)> {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
     let driver = volume.spec.as_ref()?.csi.as_ref()?.driver.as_str();
-    let rooms = rooms(world, name);
+    let rooms = world.rooms(name);
     let room = rooms.get(driver)?;
     let limit = room.limit?;
     let here = volume.metadata.name.as_deref().is_some_and(|volume| room.used.contains(volume));
@@ -182,10 +182,10 @@ pub(super) fn against(
 }
 
 /// A taint that the pod does not tolerate, as `key=value:effect`.
-fn untolerated(pod: &Pod, node: &Node) -> Option<String> {
+fn untolerated(tolerations: &Tolerations<'_>, node: &Node) -> Option<String> {
     let taints = node.spec.as_ref()?.taints.as_deref()?;
     let keeps_away = |taint: &&Taint| {
-        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !tolerates(pod, taint)
+        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !tolerations.cover(taint)
     };
     let taint = taints.iter().find(keeps_away)?;
     let value = taint.value.as_deref().filter(|value| !value.is_empty());
@@ -206,15 +206,21 @@ fn living(pods: &[Arc<Pod>]) -> Vec<&Arc<Pod>> {
     pods.iter().filter(|pod| !pods::is_finished(pod)).collect()
 }
 
-#[derive(Default)]
-struct VolumeLimit {
-    limit: Option<usize>,
-    used: BTreeSet<String>,
+/// The volumes of one driver on a node.
+#[derive(Debug, Default)]
+pub struct VolumeLimit {
+    /// How many the node supports.
+    pub limit: Option<usize>,
+    /// Their names.
+    pub used: BTreeSet<String>,
 }
 
+/// The volumes on a node by driver.
+pub type Rooms = BTreeMap<String, VolumeLimit>;
+
 /// The volumes of every driver on a node: attached to it, or used by its pods.
-fn rooms(world: &dyn ClusterView, node: &str) -> BTreeMap<String, VolumeLimit> {
-    let mut rooms: BTreeMap<String, VolumeLimit> = BTreeMap::new();
+pub(super) fn rooms<W: ClusterView + ?Sized>(world: &W, node: &str) -> Rooms {
+    let mut rooms = Rooms::new();
     if let Some(node) = world.csi_node(node) {
         for driver in &node.spec.drivers {
             let limit = driver.allocatable.as_ref().and_then(|room| room.count);

@@ -1,6 +1,8 @@
 //! Explains kinds without rules of their own by the newest event that reports a refusal. Mostly these are pod
 //! sets whose claims exceed a quota: the claims do not exist, so they cannot be explained themselves.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::ResourceQuota;
 use orlop_apimachinery::quantity::Quantity;
 use serde_json::{Map, Value, json};
@@ -103,14 +105,16 @@ impl<'a> Quota<'a> {
         let (used, limited) = told.split_once(", limited: ")?;
         let mut words = before.rsplitn(3, ' ');
         let (object, kind) = (words.next()?.trim_matches('"'), words.next()?);
-        let value = |list: &'a str, what: &str| {
-            list.split(',').find_map(|one| one.trim().strip_prefix(what)?.strip_prefix('='))
+        let values = |list: &'a str| -> BTreeMap<&'a str, &'a str> {
+            // The first of equal names counts.
+            list.split(',').rev().filter_map(|one| one.trim().split_once('=')).collect()
         };
+        let (used_of, limit_of) = (values(used), values(limited));
         let short: Option<Vec<Short<'a>>> = asked
             .split(',')
             .map(|one| {
                 let (what, asked) = one.trim().split_once('=')?;
-                let (used, limit) = (value(used, what)?, value(limited, what)?);
+                let (used, limit) = (*used_of.get(what)?, *limit_of.get(what)?);
                 let limit = limit.trim_end_matches(['.', ' ']);
                 let needed = Quantity::parse(used).ok()?.plus(&Quantity::parse(asked).ok()?);
                 Some(Short { what, asked, used, limit, needed })
@@ -141,6 +145,10 @@ mod tests {
         let short: Vec<String> =
             told.short.iter().map(|one| format!("{} {} {}", one.what, one.limit, one.needed)).collect();
         assert_eq!(short, ["persistentvolumeclaims 2 3", "requests.storage 10Gi 13Gi"]);
+        // Names that start with another one, and the first of equal names.
+        let said = "pods \"p\" is forbidden: exceeded quota: q, requested: a=1, used: ab=9,a=2,a=7, limited: ab=9,a=2,a=7";
+        let told = Quota::read(said).unwrap();
+        assert_eq!(told.short.iter().map(|one| (one.used, one.limit)).collect::<Vec<_>>(), [("2", "2")]);
         for odd in [
             "",
             "x is forbidden: exceeded quota: q",
@@ -148,5 +156,21 @@ mod tests {
         ] {
             assert!(Quota::read(odd).is_none(), "{odd}");
         }
+    }
+    #[test]
+    fn cost_of_a_long_message_is_linear() {
+        let message = |count: usize| {
+            let list = |value: usize| -> String {
+                (0..count).map(|n| format!("r{n}={value}")).collect::<Vec<_>>().join(",")
+            };
+            let reversed: Vec<String> = (0..count).rev().map(|n| format!("r{n}=1")).collect();
+            let (asked, used) = (list(1), reversed.join(","));
+            format!(
+                "pods \"p\" is forbidden: exceeded quota: q, requested: {asked}, used: {used}, limited: {used}"
+            )
+        };
+        orlop_apimachinery::thread_time::assert_linear("quota", 300, message, |said| {
+            Quota::read(said).unwrap().short.len()
+        });
     }
 }

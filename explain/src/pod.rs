@@ -1,6 +1,7 @@
 //! Explains what the volumes of a pod wait for: a claim, a node, detachment from another node, a driver, or a
 //! mount.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,23 +21,88 @@ use super::model::{Cause, Code, Reference, Severity, Why};
 use super::scheduling::unschedulable;
 use super::words;
 use super::{claim, node};
+use orlop_controller::scheduler::filter::taints::Tolerations;
+
+/// So many claims of a pod are read.
+const CLAIMS: usize = 1000;
+/// So many claims of a pod are explained; each may cost a search through all volumes or nodes.
+const EXPLAINED: usize = 20;
+
+/// A pod whose claims are explained, and what is known of it so far.
+struct AskingPod<'a> {
+    pod: &'a Pod,
+    /// Its node, if it has one.
+    node: Option<&'a str>,
+    tolerations: Tolerations<'a>,
+    /// All nodes, each with why the pod cannot run there. Read with the first volume.
+    nodes: OnceCell<Vec<NodeRefusal>>,
+    /// The claims that were explained.
+    explained: usize,
+    /// The claims that were not.
+    left: usize,
+}
+
+/// A node, and why a pod cannot run there, whatever its volumes are.
+type NodeRefusal = (Arc<Node>, Option<(Code, String)>);
+
+impl<'a> AskingPod<'a> {
+    fn new(pod: &'a Pod, node: Option<&'a str>) -> Self {
+        let tolerations = Tolerations::of(pod);
+        Self { pod, node, tolerations, nodes: OnceCell::new(), explained: 0, left: 0 }
+    }
+
+    fn nodes(&self, world: &dyn ClusterView) -> &[NodeRefusal] {
+        self.nodes.get_or_init(|| {
+            let refusal = |node: Arc<Node>| {
+                let refusal = node::refusal(self.pod, &self.tolerations, &node);
+                (node, refusal)
+            };
+            world.nodes().into_iter().map(refusal).collect()
+        })
+    }
+
+    /// Whether another claim may be explained.
+    fn takes_another(&mut self) -> bool {
+        let takes = self.explained < EXPLAINED;
+        if takes {
+            self.explained += 1;
+        } else {
+            self.left += 1;
+        }
+        takes
+    }
+}
 
 /// Explains a pod that is not being deleted.
 pub fn explain(world: &dyn ClusterView, pod: &Arc<Pod>, why: &mut Why) {
+    let left = explain_some(world, pod, why);
+    if left > 0 {
+        let (name, claims) = (object::name(&pod.metadata), words::count(left, "more claim"));
+        let message =
+            format!("Pod {name} uses {claims}, which this answer does not explain; ask about each.");
+        why.push(Severity::Ok, Cause::new(Code::ClaimsLeftOut, message, Vec::new()));
+    }
+}
+
+/// Explains a pod with a limited number of claims. Returns how many were left out.
+fn explain_some(world: &dyn ClusterView, pod: &Arc<Pod>, why: &mut Why) -> usize {
     let phase = pods::phase(pod);
     why.state = if phase.is_empty() { "Pending".to_owned() } else { phase.to_owned() };
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     if pods::is_finished(pod) {
         why.summary = format!("Pod {name} has finished ({phase}); its volumes are released.");
-        return;
+        return 0;
     }
     let here = pods::node_name(pod).map(|name| (name, world.node(name)));
     if let Some((_, Some(node))) = &here {
         node::health(world, node, why);
     }
-    for key in pods::claim_keys(pod) {
-        of_claim(world, pod, &key, here.as_ref().map(|(name, _)| *name), why);
+    let mut asking = AskingPod::new(pod, here.as_ref().map(|(name, _)| *name));
+    let keys = pods::claim_keys(pod);
+    for key in keys.iter().take(CLAIMS) {
+        of_claim(world, &mut asking, key, why);
     }
+    let left = asking.left + keys.len().saturating_sub(CLAIMS);
     let Some((node, _)) = here else {
         if let Some(said) = unschedulable(pod) {
             let message = format!("No node fits pod {name}: {}.", words::open(&said));
@@ -45,14 +111,13 @@ pub fn explain(world: &dyn ClusterView, pod: &Arc<Pod>, why: &mut Why) {
             let message = format!("Pod {name} has no node yet; the scheduler will process it soon.");
             why.push(Severity::Waiting, Cause::new(Code::NotScheduled, message, Vec::new()));
         }
-        return;
+        return left;
     };
     if phase == "Running" {
-        let claims = pods::claim_keys(pod);
-        let uses = if claims.is_empty() { String::new() } else { format!(" with {}", words::list(&claims)) };
+        let uses = if keys.is_empty() { String::new() } else { format!(" with {}", words::list(&keys)) };
         let first = why.causes.first().map(|cause| format!(" {}", cause.message)).unwrap_or_default();
         why.summary = format!("Pod {name} runs on node {node}{uses}.{first}");
-        return;
+        return left;
     }
     mounting(world, pod, node, why);
     if why.causes.is_empty() {
@@ -64,6 +129,7 @@ pub fn explain(world: &dyn ClusterView, pod: &Arc<Pod>, why: &mut Why) {
             Cause::new(Code::Starting, message, vec![Reference::named::<Node>(None, node)]),
         );
     }
+    left
 }
 
 /// Explains what the node reports about mounting volumes.
@@ -92,19 +158,30 @@ fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
 }
 
 /// Explains a pod without a node whose bound volume restricts its nodes, with the reason against each node.
-fn pinned(world: &dyn ClusterView, pod: &Pod, claim: &str, volume: &Arc<PersistentVolume>, why: &mut Why) {
-    let nodes = world.nodes();
+fn pinned(
+    world: &dyn ClusterView,
+    asking: &AskingPod<'_>,
+    claim: &str,
+    volume: &Arc<PersistentVolume>,
+    why: &mut Why,
+) {
+    let nodes = asking.nodes(world);
     let empty = BTreeMap::new();
-    let reached: Vec<&Arc<Node>> = nodes
+    let reached: Vec<&NodeRefusal> = nodes
         .iter()
-        .filter(|node| accepts_node(volume, node.metadata.labels.as_ref().unwrap_or(&empty)))
+        .filter(|(node, _)| accepts_node(volume, node.metadata.labels.as_ref().unwrap_or(&empty)))
         .collect();
-    let against: Vec<Option<(Code, String)>> =
-        reached.iter().map(|node| node::against(world, pod, node, volume)).collect();
-    if nodes.is_empty() || against.iter().any(Option::is_none) {
+    let mut against: Vec<(Code, String)> = Vec::with_capacity(reached.len());
+    for (node, refusal) in &reached {
+        match refusal.clone().or_else(|| node::full(world, node, volume)) {
+            Some(refusal) => against.push(refusal),
+            // The pod can run here: nothing to explain.
+            None => return,
+        }
+    }
+    if nodes.is_empty() {
         return;
     }
-    let against: Vec<(Code, String)> = against.into_iter().flatten().collect();
     let name = object::name(&volume.metadata);
     let free = reached.len() == nodes.len();
     let code = match against.iter().any(|(code, _)| *code == Code::DriverFull) {
@@ -118,18 +195,19 @@ fn pinned(world: &dyn ClusterView, pod: &Pod, claim: &str, volume: &Arc<Persiste
     let place = if free { "every node".to_owned() } else { format!("{} only", words::affinity(volume)) };
     let message = format!("Volume {name} of claim {claim} can be used on {place}, and {why_not}.");
     let mut objects = vec![Reference::to(volume.as_ref())];
-    objects.extend(reached.iter().take(3).map(|node| Reference::to(node.as_ref())));
+    objects.extend(reached.iter().take(3).map(|(node, _)| Reference::to(node.as_ref())));
     why.push(Severity::Attention, Cause::new(code, message, objects));
 }
 
-fn of_claim(world: &dyn ClusterView, pod: &Pod, key: &str, node: Option<&str>, why: &mut Why) {
+fn of_claim(world: &dyn ClusterView, asking: &mut AskingPod<'_>, key: &str, why: &mut Why) {
+    let (pod, node) = (asking.pod, asking.node);
     let (namespace, name) = orlop_client::informer::split_key(key);
     let reference = Reference::named::<PersistentVolumeClaim>(Some(namespace), name);
     let Some(claim) = world.claim(key) else {
+        let volume = name.strip_prefix(object::name(&pod.metadata)).and_then(|rest| rest.strip_prefix('-'));
+        let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
         let ephemeral =
-            pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default().iter().any(
-                |volume| volume.ephemeral.is_some() && pods::ephemeral_claim_name(pod, &volume.name) == name,
-            );
+            volumes.iter().any(|one| volume == Some(one.name.as_str()) && one.ephemeral.is_some());
         let (severity, next) = match ephemeral {
             true => (Severity::Waiting, "it will be created for the pod"),
             false => (Severity::Attention, "create it, or correct the pod"),
@@ -147,12 +225,16 @@ fn of_claim(world: &dyn ClusterView, pod: &Pod, key: &str, node: Option<&str>, w
         return;
     }
     if ClaimPhase::of(&claim) != ClaimPhase::Bound {
-        not_bound(world, &claim, key, why);
+        if asking.takes_another() {
+            not_bound(world, &claim, key, why);
+        }
         return;
     }
     let Some(volume) = world.volume(volume_name(&claim)) else { return };
     let Some(node) = node else {
-        pinned(world, pod, key, &volume, why);
+        if asking.takes_another() {
+            pinned(world, asking, key, &volume, why);
+        }
         return;
     };
     if pods::phase(pod) != "Running" {

@@ -2,8 +2,10 @@
 //! first query. Every query reads the object itself and its events from the server, so the answer describes the
 //! current object; related objects come from the informers' caches.
 
-use parking_lot::RwLock;
-use std::sync::Arc;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -19,13 +21,14 @@ use orlop_client::api::Api;
 use orlop_client::api::Json;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde_json::Value;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 
 use super::claim::source_of;
 use super::cluster_view::{ClusterView, Settings, newest_first};
 use super::explain;
 use super::facts::{FactTable, Facts};
 use super::model::Why;
+use super::node::{Rooms, rooms};
 use super::subject::Subject;
 use orlop_client::client::is_not_found;
 use orlop_client::informer::{Informer, Registration};
@@ -35,6 +38,14 @@ use orlop_controller::options::Options;
 use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 use orlop_volume::object::{self, ClaimPhase};
 
+/// So many explanations run at a time; the others wait.
+static AT_ONCE: Semaphore = Semaphore::const_new(4);
+/// The events and the snapshot of so many claims of a pod are read.
+const CLAIMS: usize = 20;
+/// So many claims of a pod are looked at to find those.
+const CLAIMS_SEEN: usize = 1000;
+/// So many events of an object are read.
+const EVENTS: u32 = 500;
 /// How long a query waits for the initial lists.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Index of attachments by volume name.
@@ -183,11 +194,17 @@ impl Service {
         let subject = subject(question, object)
             .map_err(|source| ServiceError::Odd { what: question.words(), source })?;
         let around = around(&source.client, question, &subject, live).await;
-        let view = View { live: Arc::clone(live), settings: source.settings, now: Timestamp::now(), around };
+        // Never closed.
+        let turn = AT_ONCE.acquire().await;
+        let view = View::new(Arc::clone(live), source.settings, around);
+        // When the client is gone, this future is dropped.
+        let _ended = Ended(Arc::clone(&view.ended));
         // Judging many volumes is CPU-bound and must not block a thread that serves requests.
-        tokio::task::spawn_blocking(move || explain(&view, &subject))
-            .await
-            .map_err(|_| ServiceError::Panic(question.words()))
+        let explained = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            explain(&view, &subject)
+        });
+        explained.await.map_err(|_| ServiceError::Panic(question.words()))
     }
 }
 
@@ -236,8 +253,9 @@ async fn around(client: &Client, question: &Question, subject: &Subject, live: &
     let claims: Vec<Arc<PersistentVolumeClaim>> = match subject {
         Subject::Claim(claim) => vec![Arc::clone(claim)],
         Subject::Pod(pod) => {
-            let claims = claim_keys(pod).into_iter().filter_map(|key| live.claims.get(&key));
-            claims.filter(|claim| ClaimPhase::of(claim) != ClaimPhase::Bound).collect()
+            let claims =
+                claim_keys(pod).into_iter().take(CLAIMS_SEEN).filter_map(|key| live.claims.get(&key));
+            claims.filter(|claim| ClaimPhase::of(claim) != ClaimPhase::Bound).take(CLAIMS).collect()
         }
         Subject::Volume(_) | Subject::Node(_) | Subject::Attachment(_) | Subject::Other(_) => Vec::new(),
     };
@@ -276,7 +294,7 @@ fn optional<K>(read: kube::Result<Option<K>>) -> Option<K> {
 async fn events(client: &Client, namespace: &str, kind: &str, name: &str) -> Vec<Event> {
     let of = format!("involvedObject.kind={kind},involvedObject.name={name}");
     let api: Api<Event> = Api::namespaced(client.clone(), namespace);
-    match api.list(&ListParams::default().fields(&of)).await {
+    match api.list(&ListParams::default().fields(&of).limit(EVENTS)).await {
         Ok(list) => list.items,
         Err(error) => {
             tracing::debug!(%error, "events cannot be read, explaining without them");
@@ -360,11 +378,50 @@ impl Live {
 }
 
 /// The view of the cluster for one query.
+///
+/// When the query has ended, nothing is found any more: the explanation, which runs in a thread of its own, then ends soon.
 struct View {
     live: Arc<Live>,
     settings: Settings,
     now: Timestamp,
     around: FetchedObjects,
+    ended: Arc<AtomicBool>,
+    // Read once per query: each claim of a pod may ask for them.
+    nodes: OnceLock<Vec<Arc<Node>>>,
+    classes: OnceLock<Vec<Arc<StorageClass>>>,
+    rooms: Mutex<HashMap<String, Arc<Rooms>>>,
+}
+
+/// Ends a query when it is dropped.
+struct Ended(Arc<AtomicBool>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl View {
+    fn new(live: Arc<Live>, settings: Settings, around: FetchedObjects) -> Self {
+        Self {
+            live,
+            settings,
+            now: Timestamp::now(),
+            around,
+            ended: Arc::default(),
+            nodes: OnceLock::new(),
+            classes: OnceLock::new(),
+            rooms: Mutex::default(),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    fn read<T: Default>(&self, read: impl FnOnce(&Live) -> T) -> T {
+        if self.has_ended() { T::default() } else { read(&self.live) }
+    }
 }
 
 impl ClusterView for View {
@@ -377,68 +434,68 @@ impl ClusterView for View {
     }
 
     fn claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
-        self.live.claims.get(key)
+        self.read(|live| live.claims.get(key))
     }
 
     fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
-        self.live.volumes.get(name)
+        self.read(|live| live.volumes.get(name))
     }
 
     fn facts(&self, each: &mut dyn FnMut(&Facts)) {
-        self.live.facts.read().all().for_each(each);
+        self.live.facts.read().all().take_while(|_| !self.has_ended()).for_each(each);
     }
 
     fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
-        self.live.classes.get(name)
+        self.read(|live| live.classes.get(name))
     }
 
     fn classes(&self) -> Vec<Arc<StorageClass>> {
-        self.live.classes.list()
+        self.classes.get_or_init(|| self.read(|live| live.classes.list())).clone()
     }
 
     fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>> {
-        self.live.pods.by_index(INDEX_CLAIM, key)
+        self.read(|live| live.pods.by_index(INDEX_CLAIM, key))
     }
 
     fn pods_on_node(&self, node: &str) -> Vec<Arc<Pod>> {
-        self.live.pods.by_index(INDEX_NODE, node)
+        self.read(|live| live.pods.by_index(INDEX_NODE, node))
     }
 
     fn node(&self, name: &str) -> Option<Arc<Node>> {
-        self.live.nodes.get(name)
+        self.read(|live| live.nodes.get(name))
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {
-        self.live.nodes.list()
+        self.nodes.get_or_init(|| self.read(|live| live.nodes.list())).clone()
     }
 
     fn csi_node(&self, name: &str) -> Option<Arc<CSINode>> {
-        self.live.csi_nodes.get(name)
+        self.read(|live| live.csi_nodes.get(name))
     }
 
     fn nodes_with_driver(&self, driver: &str) -> Vec<String> {
-        let nodes = self.live.csi_nodes.by_index(BY_DRIVER, driver);
+        let nodes = self.read(|live| live.csi_nodes.by_index(BY_DRIVER, driver));
         nodes.iter().filter_map(|node| node.metadata.name.clone()).collect()
     }
 
     fn driver(&self, name: &str) -> Option<Arc<CSIDriver>> {
-        self.live.drivers.get(name)
+        self.read(|live| live.drivers.get(name))
     }
 
     fn attachments_of_volume(&self, volume: &str) -> Vec<Arc<VolumeAttachment>> {
-        self.live.attachments.by_index(BY_VOLUME, volume)
+        self.read(|live| live.attachments.by_index(BY_VOLUME, volume))
     }
 
     fn attachments_on_node(&self, node: &str) -> Vec<Arc<VolumeAttachment>> {
-        self.live.attachments.by_index(BY_NODE, node)
+        self.read(|live| live.attachments.by_index(BY_NODE, node))
     }
 
     fn attributes_class(&self, name: &str) -> Option<Arc<VolumeAttributesClass>> {
-        self.live.attributes_classes.get(name)
+        self.read(|live| live.attributes_classes.get(name))
     }
 
     fn capacities(&self, class: &str) -> Vec<Arc<CSIStorageCapacity>> {
-        self.live.capacities.by_index(BY_CLASS, class)
+        self.read(|live| live.capacities.by_index(BY_CLASS, class))
     }
 
     fn snapshot(&self, namespace: &str, name: &str) -> Option<Arc<VolumeSnapshot>> {
@@ -455,10 +512,26 @@ impl ClusterView for View {
     fn events(&self) -> &[Event] {
         &self.around.events
     }
+
+    fn rooms(&self, node: &str) -> Arc<Rooms> {
+        if let Some(known) = self.rooms.lock().get(node) {
+            return Arc::clone(known);
+        }
+        let rooms = Arc::new(rooms(self, node));
+        self.rooms.lock().insert(node.to_owned(), Arc::clone(&rooms));
+        rooms
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use k8s_openapi::api::core::v1::NodeStatus;
+    use orlop_test_support::FakeApi;
+    use serde_json::json;
+    use tokio_util::sync::CancellationToken;
+
+    use super::super::model::Code;
     use super::*;
 
     #[test]
@@ -482,5 +555,60 @@ mod tests {
         ] {
             assert_eq!(path(namespace, name), wanted, "{case}");
         }
+    }
+
+    fn question(name: &str) -> Question {
+        Question {
+            api_version: "v1".to_owned(),
+            resource: "pods".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: Some("ns".to_owned()),
+            name: name.to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn only_some_claims_of_a_pod_are_explained() {
+        let api = FakeApi::new();
+        let volumes: Vec<Value> = (0..100)
+            .map(
+                |n| json!({"name": format!("v{n}"), "persistentVolumeClaim": {"claimName": format!("c{n}")}}),
+            )
+            .collect();
+        for n in 0..100 {
+            api.seed(json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "ns", "name": format!("c{n}")},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}));
+        }
+        api.seed(json!({"kind": "Pod", "metadata": {"namespace": "ns", "name": "p"},
+            "spec": {"containers": [], "volumes": volumes}}));
+        let shutdown = CancellationToken::new();
+        let service = Service::default();
+        service.look_at(api.client(), Informers::new(api.client(), shutdown.clone()), Settings::default());
+        let why = service.explain(&question("p")).await.unwrap();
+        let codes = |code: Code| why.causes.iter().filter(|cause| cause.code == code).count();
+        assert_eq!((codes(Code::ClaimNotBound), codes(Code::ClaimsLeftOut)), (CLAIMS, 1));
+        let lists = api.requests().iter().filter(|request| request.contains("involvedObject")).count();
+        assert!(lists <= CLAIMS + 1, "{lists} lists of events");
+        shutdown.cancel();
+    }
+
+    #[tokio::test]
+    async fn ended_query_finds_nothing_and_nodes_are_read_once() {
+        let api = FakeApi::new();
+        let shutdown = CancellationToken::new();
+        let live = Live::start(Informers::new(api.client(), shutdown.clone())).await;
+        let mut node = Node { status: Some(NodeStatus::default()), ..Node::default() };
+        node.metadata.name = Some("n".to_owned());
+        node.metadata.resource_version = Some("1".to_owned());
+        live.nodes.apply(node);
+        let view = || View::new(Arc::clone(&live), Settings::default(), FetchedObjects::default());
+        let ended = view();
+        drop(Ended(Arc::clone(&ended.ended)));
+        assert_eq!((ended.nodes().len(), ended.node("n").is_some()), (0, false));
+        let going = view();
+        assert_eq!((going.nodes().len(), going.node("n").is_some()), (1, true));
+        assert!(Arc::ptr_eq(&going.nodes()[0], &going.nodes()[0]));
+        assert!(Arc::ptr_eq(&going.rooms("n"), &going.rooms("n")));
+        shutdown.cancel();
     }
 }

@@ -42,6 +42,9 @@ pub struct Table {
     contents: ByKey<VolumeSnapshotContent>,
     others: BTreeMap<(String, String), Value>,
     events: Vec<Event>,
+    /// The facts are being read.
+    #[cfg(test)]
+    reads_facts: std::cell::Cell<bool>,
 }
 
 fn read<K: Object>(into: &mut ByKey<K>, object: &Value) -> serde_json::Result<()> {
@@ -71,6 +74,8 @@ impl Table {
             contents: ByKey::new(),
             others: BTreeMap::new(),
             events: Vec::new(),
+            #[cfg(test)]
+            reads_facts: std::cell::Cell::default(),
         }
     }
 
@@ -146,11 +151,17 @@ impl ClusterView for Table {
     }
 
     fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
+        #[cfg(test)]
+        assert!(!self.reads_facts.get(), "a volume is decoded while the facts are locked");
         self.volumes.get(name).cloned()
     }
 
     fn facts(&self, each: &mut dyn FnMut(&Facts)) {
+        #[cfg(test)]
+        self.reads_facts.set(true);
         self.facts.all().for_each(each);
+        #[cfg(test)]
+        self.reads_facts.set(false);
     }
 
     fn class(&self, name: &str) -> Option<Arc<StorageClass>> {

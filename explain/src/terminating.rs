@@ -18,17 +18,23 @@ use super::subject::Subject;
 use super::words;
 use super::{attachment, volume};
 
+/// So many finalizers are explained: each may cost the pods of a claim.
+const FINALIZERS: usize = 20;
+
 /// Explains an object that is being deleted.
 pub fn explain(world: &dyn ClusterView, subject: &Subject, why: &mut Why) {
     why.state = "Terminating".to_owned();
     let reference = subject.reference();
     let finalizers = subject.meta().finalizers.clone().unwrap_or_default();
     let mut said = Vec::new();
-    for finalizer in &finalizers {
+    for finalizer in finalizers.iter().take(FINALIZERS) {
         let FinalizerBlock { owner, message, objects, severity, fix } = held(world, subject, finalizer);
         why.severity = why.severity.max(severity);
         said.push(message.clone());
         why.blocked_by.push(Blocker { finalizer: finalizer.clone(), owner, message, objects, fix });
+    }
+    if finalizers.len() > FINALIZERS {
+        said.push(format!("It has {}.", words::count(finalizers.len() - FINALIZERS, "more finalizer")));
     }
     if !finalizers.is_empty() {
         let message = format!("{} is being deleted and waits. {}", reference.words(), said.join(" "));

@@ -104,6 +104,9 @@ fn available(volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) 
     why.push(Severity::Waiting, cause);
 }
 
+/// The health of so many nodes is explained for a volume that is attached to more.
+const NODES: usize = 20;
+
 fn bound(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) {
     let Some(holder) = holder else {
         let message = "The volume is Bound without a claimRef; the binder will correct that soon.";
@@ -129,7 +132,7 @@ fn bound(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&Hol
     let pods =
         if pods.is_empty() { "no pod uses it".to_owned() } else { format!("used by {}", words::list(&pods)) };
     why.summary = format!("Volume {} is bound to claim {}{place}; {pods}.", name(volume), holder.key);
-    for node in &attached {
+    for node in attached.iter().take(NODES) {
         super::node::silence(world, node, why);
     }
     if holder.there.is_none() {

@@ -27,7 +27,7 @@ pub(super) struct Worst {
     pub(super) media: &'static str,
     pub(super) body: String,
     /// The allowed codes of the response.
-    codes: &'static [u16],
+    pub(super) codes: &'static [u16],
 }
 
 fn numbered(count: usize, prefix: &str) -> Vec<String> {

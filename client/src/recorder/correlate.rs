@@ -79,7 +79,7 @@ impl Correlator {
         let known = self.equal.get(&key).cloned();
         if let Some(known) = &known {
             event.metadata.name = Some(known.name.clone());
-            event.count = Some(known.count + 1);
+            event.count = Some(known.count.saturating_add(1));
             event.first_timestamp = known.first.clone();
         }
         self.remember(key.clone(), &event);

@@ -206,7 +206,8 @@ impl Actual {
     /// not in use.
     pub(super) fn written(&mut self, node: &str, list: &[Arc<str>], in_use: &[String]) {
         let Some(node) = self.nodes.get_mut(node) else { return };
-        for volume in list.iter().filter(|volume| !in_use.iter().any(|name| **name == ***volume)) {
+        let in_use: HashSet<&str> = in_use.iter().map(String::as_str).collect();
+        for volume in list.iter().filter(|volume| !in_use.contains(&***volume)) {
             node.assumed.remove(volume);
         }
     }
@@ -274,5 +275,34 @@ impl Actual {
         if self.nodes.get(name).is_some_and(empty) {
             self.nodes.remove(name);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_of_a_node_cost_linear_time() {
+        let node: Arc<str> = "n".into();
+        orlop_apimachinery::thread_time::assert_linear(
+            "volumes of a node",
+            500,
+            |count| {
+                let list: Vec<Arc<str>> = (0..count).map(|n| format!("v{n}").into()).collect();
+                let in_use: Vec<String> = list.iter().rev().map(|name| name.to_string()).collect();
+                (list, in_use)
+            },
+            |(list, in_use)| {
+                let mut actual = Actual::default();
+                for volume in list {
+                    actual.list(&Key { volume: Arc::clone(volume), node: Arc::clone(&node) });
+                }
+                actual.written("n", list, in_use);
+                assert!(actual.in_use(&Key { volume: "v0".into(), node: Arc::clone(&node) }));
+                actual.written("n", list, &[]);
+                assert!(!actual.in_use(&Key { volume: "v0".into(), node: Arc::clone(&node) }));
+            },
+        );
     }
 }

@@ -2,6 +2,7 @@
 //! [`steps`](super::steps).
 
 use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -29,6 +30,12 @@ use orlop_client::pods;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_volume::csi::handle::of_unique_name;
+
+/// So many pods get an event about a volume. A node runs fewer, and each event names the pods on the other nodes.
+const EVENTS: usize = 250;
+
+/// The number of volumes after which the verification yields to other tasks.
+const TURN: usize = 256;
 
 /// The controller.
 pub(super) struct Controller {
@@ -139,7 +146,8 @@ impl Controller {
                 }
                 Decision::Attach => {
                     let Some(wanted) = state.desired.get(key) else { return Step::Rest(Shown::Same) };
-                    let (spec, pods) = (Arc::clone(&wanted.spec), wanted.pods.clone());
+                    let (spec, pods) =
+                        (Arc::clone(&wanted.spec), wanted.pods().take(EVENTS).cloned().collect());
                     state.operations.begin(key, OperationKind::Attach, Some(Arc::clone(&spec)), pods, now);
                     return Step::Attach(spec);
                 }
@@ -228,19 +236,23 @@ impl Controller {
 
     /// Records an event on the pods, once, that another node has the volume.
     fn refuse(&self, state: &mut AttachState, key: &Key, now: Instant) {
+        if state.desired.get(key).is_none_or(|wanted| wanted.refusal_told) {
+            return;
+        }
         let holders = state.holders(key, &self.caches);
         let users = state.pods_on(&holders);
         let held: Vec<_> =
             holders.iter().map(|holder| state.held(holder, &self.caches, &self.settings, now)).collect();
         let Some(wanted) = state.desired.get_mut(key) else { return };
-        if std::mem::replace(&mut wanted.refusal_told, true) {
-            return;
-        }
+        wanted.refusal_told = true;
         let title = &wanted.spec.title;
-        for pod in &wanted.pods {
-            let texts =
-                [events::refused(title, &pod.namespace, &users), events::held(title, &pod.namespace, &held)];
-            for text in texts {
+        // Each text lists the pods that have the volume: written once for the pods of a namespace.
+        let mut written: BTreeMap<&str, [String; 2]> = BTreeMap::new();
+        for pod in wanted.pods().take(EVENTS) {
+            let texts = written.entry(&pod.namespace).or_insert_with(|| {
+                [events::refused(title, &pod.namespace, &users), events::held(title, &pod.namespace, &held)]
+            });
+            for text in texts.clone() {
                 events::tell(&self.recorder, pod, EventType::Warning, reason::FAILED_ATTACH_VOLUME, text);
             }
         }
@@ -249,7 +261,7 @@ impl Controller {
     /// Pods of other nodes that wait for this volume.
     pub(super) fn waiting_pods(&self, key: &Key) -> Vec<Arc<PodRef>> {
         let state = self.state();
-        state.pods_on(&state.others(key))
+        state.pods_on(&state.others(key)).into_iter().take(EVENTS).collect()
     }
 
     /// Checks the attached volumes of the node that are unwanted there.
@@ -298,8 +310,8 @@ impl Controller {
         }
         self.wake_unwanted(name);
         if newly_managed {
-            for pod in self.caches.pods.by_index(pods::INDEX_NODE, name) {
-                self.pods.add(orlop_client::informer::key_of(pod.as_ref()).into());
+            for pod in self.caches.pods.indexed_keys(pods::INDEX_NODE, name, "") {
+                self.pods.add(pod);
             }
         }
     }
@@ -351,7 +363,7 @@ impl Controller {
 
     /// Checks every volume that is not where it should be, or whose VolumeAttachment does not report it as attached. A safety net
     /// for missed events: it walks over all volumes, and normally finds nothing.
-    pub(super) fn verify(&self) {
+    pub(super) async fn verify(&self) {
         let (mut rest, mut confirmed) = (Vec::new(), Vec::new());
         {
             let state = self.state();
@@ -365,7 +377,14 @@ impl Controller {
             of_unique_name(&key.volume).is_none()
                 || matches!(View::of(attachment.as_deref()), View::There(there) if there.attached)
         };
-        rest.extend(confirmed.into_iter().filter(|key| !is_fine(key)));
+        for (number, key) in confirmed.into_iter().enumerate() {
+            if number % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+            if !is_fine(&key) {
+                rest.push(key);
+            }
+        }
         rest.into_iter().for_each(|key| self.keys.add(key));
     }
 }

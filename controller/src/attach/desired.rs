@@ -1,7 +1,9 @@
 //! The desired state: managed node -> volume -> the pods there that need it. Only this module depends on how the state is
 //! indexed; a change of one pod costs only what that pod has. Nodes are retained while they exist or have wanted volumes.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::volume::{Key, Spec};
@@ -21,17 +23,51 @@ pub(super) struct DesiredVolume {
     /// The volume as the first of the pods names it.
     pub(super) spec: Arc<Spec>,
     /// The pods that need it.
-    pub(super) pods: Vec<Arc<PodRef>>,
+    pods: Few<UsingPod>,
     /// The pods have an event that another node has the volume.
     pub(super) refusal_told: bool,
+}
+
+impl DesiredVolume {
+    /// The pods that need it, in the order in which they were taken up.
+    pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<PodRef>> {
+        self.pods.iter().map(|using| &using.pod)
+    }
+}
+
+/// A pod that was taken up, ordered and identified by its number.
+#[derive(Clone, Debug)]
+struct UsingPod {
+    number: u64,
+    pod: Arc<PodRef>,
+}
+
+impl PartialEq for UsingPod {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for UsingPod {}
+
+impl PartialOrd for UsingPod {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for UsingPod {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.number.cmp(&other.number)
+    }
 }
 
 /// A resolved pod, and the volumes that it needs.
 #[derive(Debug)]
 struct Taken {
-    pod: Arc<PodRef>,
+    using: UsingPod,
     node: Arc<str>,
-    volumes: Vec<Arc<str>>,
+    volumes: Few<Arc<str>>,
 }
 
 /// The desired state.
@@ -43,6 +79,8 @@ pub(super) struct Desired {
     nodes: HashMap<Arc<str>, HashMap<Arc<str>, DesiredVolume>>,
     by_volume: HashMap<Arc<str>, Few<Arc<str>>>,
     pods: HashMap<Arc<str>, Taken>,
+    /// The pods that were taken up so far.
+    numbers: u64,
 }
 
 impl Desired {
@@ -66,8 +104,8 @@ impl Desired {
     }
 
     /// The UID of the pod that was taken up under this key, and its volumes.
-    pub(super) fn taken(&self, pod: &str) -> Option<(&str, &[Arc<str>])> {
-        self.pods.get(pod).map(|taken| (&*taken.pod.uid, &*taken.volumes))
+    pub(super) fn taken(&self, pod: &str) -> Option<(&str, &Few<Arc<str>>)> {
+        self.pods.get(pod).map(|taken| (&*taken.using.pod.uid, &taken.volumes))
     }
 
     /// Adds a volume that a pod needs on its managed node. Returns the key if no other pod of that node needed the volume.
@@ -87,20 +125,19 @@ impl Desired {
         let is_new = !volumes.contains_key(&volume);
         let wanted = volumes.entry(Arc::clone(&volume)).or_insert_with(|| DesiredVolume {
             spec,
-            pods: Vec::new(),
+            pods: Few::None,
             refusal_told: false,
         });
-        if !wanted.pods.iter().any(|known| known.uid == pod.uid) {
-            wanted.pods.push(Arc::clone(pod));
-        }
-        let taken = self.pods.entry(Arc::clone(key)).or_insert_with(|| Taken {
-            pod: Arc::clone(pod),
-            node: Arc::clone(&node),
-            volumes: Vec::new(),
+        let taken = self.pods.entry(Arc::clone(key)).or_insert_with(|| {
+            self.numbers += 1;
+            Taken {
+                using: UsingPod { number: self.numbers, pod: Arc::clone(pod) },
+                node: Arc::clone(&node),
+                volumes: Few::None,
+            }
         });
-        if !taken.volumes.contains(&volume) {
-            taken.volumes.push(Arc::clone(&volume));
-        }
+        wanted.pods.insert(taken.using.clone());
+        taken.volumes.insert(Arc::clone(&volume));
         if !is_new {
             return None;
         }
@@ -111,26 +148,27 @@ impl Desired {
     /// Removes a pod that needs no volume any more. Returns the volumes that no other pod of its node needs.
     pub(super) fn release_pod(&mut self, pod: &str) -> Vec<Key> {
         let Some(taken) = self.pods.remove(pod) else { return Vec::new() };
-        let Taken { pod, node, volumes } = taken;
-        volumes
-            .into_iter()
-            .filter_map(|volume| self.unwant(&pod, Key { volume, node: Arc::clone(&node) }))
-            .collect()
+        let Taken { using, node, volumes } = taken;
+        let keys = volumes.iter().map(|volume| Key { volume: Arc::clone(volume), node: Arc::clone(&node) });
+        keys.filter_map(|key| self.unwant(&using, key)).collect()
     }
 
     /// Removes a volume from the needs of a pod. Returns the key if no other pod of its node needs it.
     pub(super) fn release(&mut self, pod: &str, volume: &str) -> Option<Key> {
         let taken = self.pods.get_mut(pod)?;
-        let at = taken.volumes.iter().position(|name| &**name == volume)?;
-        let key = Key { volume: taken.volumes.swap_remove(at), node: Arc::clone(&taken.node) };
-        let pod = Arc::clone(&taken.pod);
-        self.unwant(&pod, key)
+        let name = Arc::clone(
+            taken.volumes.range(Bound::Included(volume)).next().filter(|name| ***name == *volume)?,
+        );
+        taken.volumes.remove(volume);
+        let key = Key { volume: name, node: Arc::clone(&taken.node) };
+        let using = taken.using.clone();
+        self.unwant(&using, key)
     }
 
-    fn unwant(&mut self, pod: &PodRef, key: Key) -> Option<Key> {
+    fn unwant(&mut self, using: &UsingPod, key: Key) -> Option<Key> {
         let volumes = self.nodes.get_mut(&key.node)?;
         let wanted = volumes.get_mut(&key.volume)?;
-        wanted.pods.retain(|known| known.uid != pod.uid);
+        wanted.pods.remove(using);
         if !wanted.pods.is_empty() {
             return None;
         }
@@ -197,5 +235,42 @@ mod tests {
         assert!(!desired.is_managed("n") && desired.nodes.is_empty() && desired.managed.is_empty());
         assert!(desired.by_volume.is_empty());
         assert!(desired.manage(&node), "as any new one");
+    }
+
+    #[test]
+    fn many_pods_and_volumes_cost_linear_time() {
+        let spec = |n: usize| {
+            let volume = serde_json::json!({"metadata": {"name": format!("pv{n}")},
+                "spec": {"accessModes": ["ReadWriteOnce"], "csi": {"driver": "d", "volumeHandle": format!("h{n}")}}});
+            Arc::new(Spec::of_volume(&serde_json::from_value(volume).unwrap()).unwrap())
+        };
+        let pod = |n: usize| {
+            let (name, uid) = (format!("p{n}"), format!("u{n}"));
+            Arc::new(PodRef { namespace: "ns".into(), name: name.into(), uid: uid.into() })
+        };
+        let node: Arc<str> = "n".into();
+        orlop_apimachinery::thread_time::assert_linear(
+            "one volume of many pods, and one pod with many volumes",
+            500,
+            |count| ((0..count).map(spec).collect::<Vec<_>>(), (0..count).map(pod).collect::<Vec<_>>()),
+            |(specs, pods)| {
+                let mut desired = Desired::default();
+                desired.manage(&node);
+                let keys: Vec<Arc<str>> = pods.iter().map(|pod| pod.uid.as_ref().into()).collect();
+                for (key, pod) in keys.iter().zip(pods) {
+                    desired.want(key, pod, "n", Arc::clone(&specs[0]));
+                }
+                for spec in specs {
+                    desired.want(&keys[0], &pods[0], "n", Arc::clone(spec));
+                }
+                let uses =
+                    desired.get(&Key { volume: Arc::clone(&specs[0].unique), node: Arc::clone(&node) });
+                assert!(uses.unwrap().pods().map(|pod| &pod.uid).eq(pods.iter().map(|pod| &pod.uid)));
+                for spec in specs.iter().skip(1) {
+                    assert!(desired.release(&keys[0], &spec.unique).is_some());
+                }
+                keys.iter().map(|key| desired.release_pod(key).len()).sum::<usize>()
+            },
+        );
     }
 }

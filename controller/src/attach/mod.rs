@@ -135,7 +135,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let verification = async {
             let Some(period) = this.settings.verify_every else { return };
             while tokio::time::timeout(period, context.shutdown.cancelled()).await.is_err() {
-                this.verify();
+                this.verify().await;
             }
         };
         tokio::join!(pods, keys, reports, verification, end);

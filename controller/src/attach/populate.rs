@@ -34,7 +34,7 @@ impl Controller {
             Some(resolved) if resolved.over => changed.extend(state.desired.release_pod(key)),
             // Tests: NEW-AD-CLAIM-GONE
             Some(resolved) => {
-                let taken = state.desired.taken(key).map(|(_, volumes)| volumes.to_vec()).unwrap_or_default();
+                let taken = state.desired.taken(key).map(|(_, volumes)| volumes.clone()).unwrap_or_default();
                 // Tests: AD-100
                 for volume in taken.iter().filter(|volume| !self.caches.is_attachable(volume)) {
                     changed.extend(state.desired.release(key, volume));
@@ -82,8 +82,8 @@ impl Controller {
     }
 
     fn look_at_pods_of(&self, claim: &str) {
-        for pod in self.caches.pods.by_index(pods::INDEX_CLAIM, claim) {
-            self.pods.add(orlop_client::informer::key_of(pod.as_ref()).into());
+        for pod in self.caches.pods.indexed_keys(pods::INDEX_CLAIM, claim, "") {
+            self.pods.add(pod);
         }
     }
 

@@ -278,7 +278,7 @@ impl AttachState {
     /// Pods on these nodes that need the volume.
     pub(super) fn pods_on(&self, holders: &[Key]) -> Vec<Arc<PodRef>> {
         let wanted = holders.iter().filter_map(|key| self.desired.get(key));
-        wanted.flat_map(|wanted| wanted.pods.iter().cloned()).collect()
+        wanted.flat_map(|wanted| wanted.pods().cloned()).collect()
     }
 
     /// The description of a holder.

@@ -22,7 +22,7 @@ use super::error::{SyncError, chain};
 use super::host_path::HostPath;
 use super::nfs::Nfs;
 use super::plugin::Plugins;
-use super::{requeue, resync};
+use super::{pods, requeue, resync};
 use crate::context::{Context, ControllerError};
 use crate::options::Options;
 use orlop_client::informer::{Change, Registration};
@@ -155,6 +155,13 @@ impl Binder {
 
     fn pod_changed(&self, change: &Change<Pod>) {
         let Some(pod) = change.new.as_ref().or_else(|| change.old()) else { return };
+        // Most changes of a pod are of its status, and each of its claims would be read.
+        if let (Some(old), Some(new)) = (change.old(), change.new.as_deref())
+            && !change.replaced()
+            && !pods::matters(old, new)
+        {
+            return;
+        }
         let over = change.new.as_deref().is_none_or(is_terminated);
         let (claims, volumes) = {
             let stores = self.lock();

@@ -74,6 +74,13 @@ impl Binder {
             }
         };
         let Some(volume) = self.still_released(&volume).await? else { return Ok(()) };
+        if let Some(reference) = object::claim_ref(&volume) {
+            let users = self.last_users(&object::reference_key(reference)).await?;
+            if !users.is_empty() {
+                let message = format!("Volume is used by pods: {}", users.join(","));
+                return self.delete_failed(&volume, DeleteError::InUse(message)).await;
+            }
+        }
         if let Some(message) = self.shared_storage(&volume, reason::VOLUME_FAILED_DELETE).await? {
             return self.delete_failed(&volume, DeleteError::InUse(message)).await;
         }

@@ -28,6 +28,11 @@ pub fn what_it_waits_for(pods: &[Arc<Pod>]) -> (&'static str, String) {
     (reason::WAIT_FOR_POD_SCHEDULED, message)
 }
 
+/// Whether a change of a pod is relevant to its claims and volumes: it got a node, or it ended. Its volumes never change.
+pub fn matters(old: &Pod, new: &Pod) -> bool {
+    node_name(old) != node_name(new) || is_terminated(old) != is_terminated(new)
+}
+
 /// `namespace/name` of the pods that have not finished, sorted: they may still write to the volume.
 // Tests: PV-6-11, PV-6-12, OWN-REC-19
 pub fn users(pods: &[Arc<Pod>]) -> Vec<String> {
@@ -38,4 +43,30 @@ pub fn users(pods: &[Arc<Pod>]) -> Vec<String> {
         .collect();
     keys.sort();
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn only_node_and_end_of_a_pod_matter() {
+        let pod = |node: Value, status: Value| -> Pod {
+            let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [], "nodeName": node}, "status": status});
+            serde_json::from_value(pod).unwrap()
+        };
+        let running = || pod(json!("n"), json!({"phase": "Running"}));
+        let table = [
+            ("placed", pod(json!(null), json!({})), running(), true),
+            ("ended", running(), pod(json!("n"), json!({"phase": "Succeeded"})), true),
+            ("started", pod(json!("n"), json!({"phase": "Pending"})), running(), false),
+            ("reported", running(), pod(json!("n"), json!({"phase": "Running", "podIP": "10.0.0.1"})), false),
+        ];
+        for (name, old, new, wanted) in table {
+            assert_eq!(matters(&old, &new), wanted, "{name}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 
 use super::binder::Binder;
 use super::error::SyncError;
+use super::pods::users;
 use super::reclaim_policy::Policy;
 use super::volume_situation::is_released;
 use orlop_client::names::reason;
@@ -42,8 +43,8 @@ impl Binder {
         Ok(())
     }
 
-    /// The volume as the server has it, if it verifiably has no claim now; otherwise the caller does nothing. The
-    /// stored claim is checked first; if the store has none, the server is read too.
+    /// The volume as the server has it, if it verifiably has no claim now and still the same reclaim policy; otherwise the
+    /// caller does nothing. The stored claim is checked first; if the store has none, the server is read too.
     // Tests: PV-6-6, PV-6-7, PV-6-8, PV-8-6
     pub(super) async fn still_released(
         &self,
@@ -52,7 +53,7 @@ impl Binder {
         let name = object::name(&volume.metadata);
         let Some(live) = self.read_volume(name).await? else { return Ok(None) };
         // A recreated volume of the same name is a different volume.
-        if live.metadata.uid != volume.metadata.uid {
+        if live.metadata.uid != volume.metadata.uid || Policy::of(&live) != Policy::of(volume) {
             return Ok(None);
         }
         let Some(reference) = claim_ref(&live) else { return Ok(None) };
@@ -62,5 +63,17 @@ impl Binder {
         }
         let on_server = self.read_claim(&key).await?;
         Ok(is_released(&live, on_server.as_ref()).then(|| Arc::new(live)))
+    }
+    /// The pods that may still use the volume of a deleted claim. If there is a new claim of that name, the pods belong to it.
+    // Tests: PV-6-9, NEW-DELETE-IN-USE
+    pub(super) async fn last_users(&self, claim: &str) -> Result<Vec<String>, SyncError> {
+        if self.stored_claim(claim).is_some() {
+            return Ok(Vec::new());
+        }
+        // The cache first; if it knows no user, the server: a pod that was just created must not lose its data.
+        match users(&self.pods_of_claim(claim)) {
+            known if known.is_empty() => Ok(users(&self.read_pods_of_claim(claim).await?)),
+            known => Ok(known),
+        }
     }
 }

@@ -70,13 +70,15 @@ pub fn claims_for_volume(
             keys.push(key.to_owned());
         }
     };
+    let reference = claim_ref(new).map(reference_key);
     for key in claims.waiting().naming(object::name(&new.metadata)) {
-        if claims.get(key).is_some_and(|claim| !is_settled(&claim, new)) {
+        // Only the volume's own claim can be settled. Any number of others may name the volume; they are not read here.
+        let is_own = reference.as_deref() == Some(&**key);
+        if !is_own || claims.get(key).is_some_and(|claim| !is_settled(&claim, new)) {
             wake(key.as_ref());
         }
     }
-    if let Some(reference) = claim_ref(new) {
-        let key = reference_key(reference);
+    if let Some(key) = reference {
         let waits = |claim: &PersistentVolumeClaim| {
             object::points_to(new, claim) && !has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED)
         };
@@ -138,4 +140,36 @@ pub fn volumes_for_pod(volumes: &VolumeStore, pod: &Pod) -> Vec<String> {
         .filter(|volume| waits(volume))
         .map(|volume| object::name(&volume.metadata).to_owned())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use orlop_client::packed_object::{GETS, PackedObject};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Anybody may create claims that name a volume.
+    #[test]
+    fn claims_of_others_are_queued_and_not_read() {
+        let mut claims = ClaimStore::default();
+        for n in 0..100 {
+            let claim = json!({"metadata": {"namespace": "ns", "name": format!("c{n}"), "uid": format!("u{n}"),
+                "resourceVersion": "1", "annotations": {names::ANN_BIND_COMPLETED: "yes"}},
+                "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
+            let claim: Arc<PersistentVolumeClaim> = Arc::new(serde_json::from_value(claim).unwrap());
+            claims.offer(PackedObject::new(Arc::clone(&claim)), &claim).unwrap();
+        }
+        let volume = json!({"metadata": {"name": "pv"},
+            "spec": {"claimRef": {"namespace": "ns", "name": "c7", "uid": "u7"}}, "status": {"phase": "Bound"}});
+        let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
+        let before = GETS.get();
+        let keys = claims_for_volume(&claims, None, &volume);
+        assert_eq!(GETS.get() - before, 2, "only its own claim");
+        assert_eq!(keys.len(), 99);
+        assert!(!keys.iter().any(|key| key == "ns/c7"), "it is settled");
+    }
 }

@@ -1,7 +1,6 @@
 //! Verifies that no other volume uses the storage that is to be erased (I8).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume};
 use kube::api::ListParams;
@@ -12,11 +11,10 @@ use tokio::time::Instant;
 use super::binder::Binder;
 use super::error::SyncError;
 use super::storage_users::{StorageUser, is_claimed, storage_user};
+use super::volume_situation::is_released;
 
 /// Volumes per request.
 const PAGE: u32 = 500;
-/// How long a list of the volumes is used: many volumes may be erased one after another.
-const LIST_AGE: Duration = Duration::from_secs(1);
 /// The number of volumes that an error names.
 const MAX_NAMED: usize = 10;
 
@@ -46,10 +44,18 @@ impl Binder {
         Ok((!names.is_empty()).then(|| format!("Volume uses the same storage as: {}", names.join(","))))
     }
 
+    /// Whether the store has the claim that the volume belongs to.
+    fn has_claim(&self, volume: &PersistentVolume) -> bool {
+        let key = object::claim_ref(volume).map(object::reference_key);
+        key.and_then(|key| self.stored_claim(&key)).is_some_and(|claim| !is_released(volume, Some(&claim)))
+    }
+
     async fn storage_users(&self) -> Result<Arc<Vec<StorageUser>>, SyncError> {
+        let asked = Instant::now();
         let mut latest = self.storage_users.0.lock().await;
+        // A list that began earlier may lack a volume that got a claim since. Those who waited meanwhile share one.
         if let Some((taken, users)) = &*latest
-            && taken.elapsed() < LIST_AGE
+            && *taken > asked
         {
             return Ok(Arc::clone(users));
         }
@@ -59,10 +65,10 @@ impl Binder {
         loop {
             let page = self.volumes_api().list(&params).await;
             let page = page.map_err(|source| SyncError::ListVolumes { source })?;
-            let items = page.items;
-            let found = blocking(move || -> Vec<StorageUser> {
-                items.iter().filter(|volume| is_claimed(volume)).filter_map(storage_user).collect()
-            });
+            let mut items = page.items;
+            items.retain(|volume| is_claimed(volume, || self.has_claim(volume)));
+            let found =
+                blocking(move || -> Vec<StorageUser> { items.iter().filter_map(storage_user).collect() });
             users.extend(found.await?);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),

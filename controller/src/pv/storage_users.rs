@@ -16,20 +16,21 @@ pub(super) struct StorageUser {
     resolved: StorageIdentity,
 }
 
-/// The volumes as they were listed last. Callers that arrive during a list share it.
+/// The volumes as they were listed last, and when the list began.
 #[derive(Default)]
 pub(super) struct StorageUsers(pub(super) Mutex<Option<(Instant, Arc<Vec<StorageUser>>)>>);
 
 /// Whether a volume protects its storage: it belongs to a claim, and is not itself about to be erased. Otherwise two
-/// released volumes with the same storage would protect each other for ever.
-// Tests: NEW-SHARED-3
-pub(super) fn is_claimed(volume: &PersistentVolume) -> bool {
+/// released volumes with the same storage would protect each other for ever. Its phase may be wrong: a claim that is
+/// `known` counts.
+// Tests: NEW-SHARED-3, NEW-SHARED-4
+pub(super) fn is_claimed(volume: &PersistentVolume, known: impl FnOnce() -> bool) -> bool {
     let spec = volume.spec.as_ref();
     let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
     let policy = spec.and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
     let is_reclaimed =
         matches!(phase, Some("Released" | "Failed")) && matches!(policy, Some("Delete" | "Recycle"));
-    spec.is_some_and(|spec| spec.claim_ref.is_some()) && !is_reclaimed
+    spec.is_some_and(|spec| spec.claim_ref.is_some()) && (!is_reclaimed || known())
 }
 
 /// What the check needs of a volume; `None` if its source is unknown. Reads the file system to resolve links.

@@ -14,6 +14,9 @@ use orlop_client::informer::split_key;
 use orlop_client::pods::claim_keys;
 use orlop_volume::object::{claim_key, name};
 
+/// Pods per request.
+const PAGE: u32 = 500;
+
 impl Binder {
     pub(super) fn volumes_api(&self) -> Api<PersistentVolume> {
         Api::all(self.client.clone())
@@ -78,24 +81,30 @@ impl Binder {
     /// Reads a volume from the server.
     pub(super) async fn read_volume(&self, name: &str) -> Result<Option<PersistentVolume>, SyncError> {
         let answer = self.volumes_api().get_opt(name).await;
-        let answer = answer;
         answer.map_err(|source| SyncError::ReadVolume { volume: name.to_owned(), source })
     }
 
     /// Reads the pods that use a claim from the server.
     pub(super) async fn read_pods_of_claim(&self, key: &str) -> Result<Vec<Arc<Pod>>, SyncError> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), split_key(key).0);
-        let pods = api.list(&ListParams::default()).await;
-        let pods = pods.map_err(|source| SyncError::ListPods { claim: key.to_owned(), source })?;
         let names_it = |pod: &Pod| claim_keys(pod).iter().any(|named| named == key);
-        Ok(pods.items.into_iter().filter(names_it).map(Arc::new).collect())
+        let mut found = Vec::new();
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = api.list(&params).await;
+            let page = page.map_err(|source| SyncError::ListPods { claim: key.to_owned(), source })?;
+            found.extend(page.items.into_iter().filter(names_it).map(Arc::new));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(found),
+            }
+        }
     }
 
     /// Reads a claim from the server.
     pub(super) async fn read_claim(&self, key: &str) -> Result<Option<PersistentVolumeClaim>, SyncError> {
         let (namespace, name) = split_key(key);
         let answer = self.claims_api(namespace).get_opt(name).await;
-        let answer = answer;
         answer.map_err(|source| SyncError::ReadClaim { claim: key.to_owned(), source })
     }
 }

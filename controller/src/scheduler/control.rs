@@ -3,14 +3,16 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::bind::Work;
 use super::decide::{self, Decision};
-use super::filter::{Broken, Rules};
+use super::filter::Broken;
+use super::node_needs::NodeNeeds;
 use super::pod::waits_for_us;
-use super::queue::{Moves, Ticket};
+use super::queue::{Moves, Ticket, Waits};
 use super::report::Why;
 use super::state::{Scheduler, SchedulerState};
 use crate::context::{Context, ControllerError};
@@ -79,16 +81,31 @@ impl Scheduler {
         });
         let this = Arc::clone(self);
         match decided {
-            Ok(Outcome::Place(work)) => self.spawn(async move { this.carry_out(*work).await }),
-            Ok(Outcome::Unfit { message, rules, claims, seen }) => self.spawn(async move {
+            Ok(Outcome::Place(work)) => {
+                self.spawn_for(ticket, async move { this.carry_out(*work).await });
+            }
+            Ok(Outcome::Unfit(unfit)) => self.spawn_for(ticket.clone(), async move {
+                let Unfit { message, waits, seen } = *unfit;
                 this.report(&pod, Why::Unschedulable, &message).await;
-                this.queue.park(&ticket, rules, &claims, seen);
+                this.queue.park(&ticket, waits, seen);
             }),
-            Err(broken) => self.spawn(async move {
+            Err(broken) => self.spawn_for(ticket.clone(), async move {
                 this.report(&pod, Why::SchedulerError, &broken.to_string()).await;
                 this.queue.retry(&ticket);
             }),
         }
+    }
+
+    /// Runs a task about a taken pod. A panic must not keep the pod taken, or it would never be scheduled again (I12).
+    fn spawn_for(self: &Arc<Self>, ticket: Ticket, task: impl Future<Output = ()> + Send + 'static) {
+        let this = Arc::clone(self);
+        self.spawn(async move {
+            if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
+                let text = panic_text(panic.as_ref());
+                tracing::error!(pod = %ticket.key, panic = text, "the work for a pod panicked");
+                this.queue.retry(&ticket);
+            }
+        });
     }
 
     fn decide(&self, ticket: &Ticket, pod: &Arc<Pod>) -> Result<Outcome, Broken> {
@@ -100,8 +117,10 @@ impl Scheduler {
             Decision::Place { node, volumes } => {
                 Outcome::Place(Box::new(Work::reserve(ticket, pod, &facts, &node, volumes, &mut known)))
             }
-            Decision::Unfit { message, rules } => {
-                Outcome::Unfit { message, rules, claims: facts.claims.clone(), seen }
+            Decision::Unfit { message, rules, classes } => {
+                let needs = Arc::new(NodeNeeds::of(pod));
+                let waits = Waits { rules, claims: facts.claims.clone(), classes, needs };
+                Outcome::Unfit(Box::new(Unfit { message, waits, seen }))
             }
         })
     }
@@ -109,5 +128,32 @@ impl Scheduler {
 
 enum Outcome {
     Place(Box<Work>),
-    Unfit { message: String, rules: Rules, claims: Vec<String>, seen: Moves },
+    Unfit(Box<Unfit>),
+}
+
+/// No node is feasible.
+struct Unfit {
+    message: String,
+    waits: Waits,
+    seen: Moves,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::options::Options;
+    use crate::testing::FakeApi;
+
+    #[tokio::test(start_paused = true)]
+    async fn panic_in_a_task_does_not_keep_the_pod() {
+        let api = FakeApi::new();
+        let scheduler = Arc::new(Scheduler::new(&api.context(Options::default(), &CancellationToken::new())));
+        scheduler.queue.add(&"ns/p".into(), 0);
+        let ticket = scheduler.queue.next().await.unwrap();
+        scheduler.spawn_for(ticket.clone(), async { panic!("on purpose") });
+        assert_eq!(scheduler.queue.next().await, Some(ticket));
+    }
 }

@@ -1,5 +1,5 @@
 //! Applies the informers' events to the scheduler's state and wakes the pods that they may help: an event costs as much as its
-//! object, plus a check of the parked pods that a related rule rejected.
+//! object and the pods that it wakes; the needs of the other parked pods are compared once for all equal ones.
 
 use std::sync::{Arc, Weak};
 
@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVo
 
 use super::bind_notify::BindWait;
 use super::cluster::{News, NodeFacts};
-use super::decide::may_suit;
 use super::filter::{Rule, Rules};
 use super::pod::{PodFacts, waits_for_us};
 use super::state::{Scheduler, SchedulerState};
@@ -92,7 +91,7 @@ impl Scheduler {
     }
 
     fn wake(&self, rules: &[Rule]) {
-        self.queue.wake(Rules::of(rules), |_| true);
+        self.queue.wake(Rules::of(rules));
     }
 
     fn namespace_changed(&self, change: &Change<Namespace>) {
@@ -116,9 +115,7 @@ impl Scheduler {
         // Even an infeasible node may be one of the domains that are compared, and the message about the pod is no longer that
         // there are no nodes.
         self.wake(&[Rule::Spread, Rule::NoNodes]);
-        self.queue.wake(Rules::of(&ABOUT_NODES), |key| {
-            self.pods.get(key).is_some_and(|pod| may_suit(&pod, &facts))
-        });
+        self.queue.wake_for_node(Rules::of(&ABOUT_NODES), |needs| needs.may_suit(&facts));
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {
@@ -184,12 +181,7 @@ impl Scheduler {
         if same {
             return;
         }
-        let class = class::volume_class(volume);
-        self.queue.wake(Rules::of(&[Rule::VolumeBinding]), |key| {
-            let claims = self.pods.get(key).map(|pod| pods::claim_keys(&pod)).unwrap_or_default();
-            let mut claims = claims.iter().filter_map(|claim| self.caches.claims.get(claim));
-            claims.any(|claim| class::claim_class(&claim) == class)
-        });
+        self.queue.wake_class(Rules::of(&[Rule::VolumeBinding]), class::volume_class(volume));
     }
 
     /// Drops the assumptions about a pod, and wakes the pods that this may help.

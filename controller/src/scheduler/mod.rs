@@ -2,7 +2,7 @@
 //! in a separate task per pod. docs/scheduling.md lists what is supported.
 //!
 //! Reading order. State: [`amounts`], [`host_ports`], [`inline_disks`], [`terms`], [`pod`], [`cluster`], [`disk`], [`disks`], [`capacity`], [`volumes`]. Decisions: [`filter`],
-//! [`score`], [`message`], [`decide`]. Waiting pods: [`queue`]. Effects: [`bind`], [`bind_notify`]. The loop: [`state`], [`control`], and `feed`,
+//! [`score`], [`message`], [`decide`]. Waiting pods: [`node_needs`], [`queue`]. Effects: [`bind`], [`bind_notify`]. The loop: [`state`], [`control`], and `feed`,
 //! which applies the changes from the informers and queues the pods that they may help.
 //!
 //! Upstream: pkg/scheduler.
@@ -21,6 +21,7 @@ pub mod filter;
 pub mod host_ports;
 pub mod inline_disks;
 pub mod message;
+pub mod node_needs;
 pub mod pod;
 pub mod queue;
 mod report;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::amounts::{self, Amounts};
+use super::filter::too_large::TERMS;
 use super::host_ports::HostPorts;
 use super::inline_disks::InlineDisks;
 use super::terms::{Labels, Term};
@@ -65,8 +66,10 @@ impl PodFacts {
             ports: HostPorts::of(pod),
             claims: pods::claim_keys(pod),
             disks: InlineDisks::of(pod),
-            affinity: with.into_iter().flatten().map(read).collect(),
-            anti_affinity: apart.into_iter().flatten().map(read).collect(),
+            // A pod with more terms is not scheduled here. If it was placed by others, the rest is ignored: each decision about
+            // any pod reads the anti-affinity of all placed pods.
+            affinity: with.into_iter().flatten().take(TERMS + 1).map(read).collect(),
+            anti_affinity: apart.into_iter().flatten().take(TERMS + 1).map(read).collect(),
             namespace,
             labels,
         }

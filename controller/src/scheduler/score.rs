@@ -22,7 +22,8 @@ pub fn best<'a>(
     requests: &Amounts,
     nodes: &[&'a NodeState],
 ) -> Option<&'a NodeState> {
-    let wishes: Vec<i64> = nodes.iter().map(|node| node_affinity::preference(pod, &node.facts)).collect();
+    let wishes = node_affinity::wishes(pod);
+    let wishes: Vec<i64> = nodes.iter().map(|node| node_affinity::preference(&wishes, &node.facts)).collect();
     let minded: Vec<i64> = nodes
         .iter()
         .map(|node| i64::try_from(taints::unwelcome(tolerations, &node.facts)).unwrap_or(i64::MAX))

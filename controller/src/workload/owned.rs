@@ -3,11 +3,14 @@
 //!
 //! The index is added when the first workload is synced. Until then, it costs nothing.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::Resource;
 use kube::core::ObjectMeta;
@@ -22,6 +25,8 @@ pub const INDEX_CONTROLLER: &str = "controller";
 pub const INDEX_UID: &str = "uid";
 /// Name of the index by namespace.
 pub const INDEX_NAMESPACE: &str = "namespace";
+/// Name of the index of owners by the orphans that they may adopt.
+pub const INDEX_SELECTS: &str = "selects";
 
 /// A namespaced kind that informers can cache.
 pub trait Namespaced:
@@ -64,10 +69,45 @@ pub fn index_by_controller<K: Object>(objects: &Informer<K>) {
     objects.add_index(INDEX_CONTROLLER, controller_values::<K>);
 }
 
-/// Adds [`INDEX_UID`] and [`INDEX_NAMESPACE`].
-pub fn index_owners<K: Object>(owners: &Informer<K>) {
+/// A workload that adopts orphans which its selector matches.
+pub trait Adopter: Namespaced {
+    /// Its selector.
+    fn selector(&self) -> Option<Cow<'_, LabelSelector>>;
+}
+
+impl Adopter for Deployment {
+    fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
+        self.spec.as_ref().map(|spec| Cow::Borrowed(&spec.selector))
+    }
+}
+
+impl Adopter for ReplicaSet {
+    fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
+        self.spec.as_ref().map(|spec| Cow::Borrowed(&spec.selector))
+    }
+}
+
+impl Adopter for StatefulSet {
+    fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
+        self.spec.as_ref().map(|spec| Cow::Borrowed(&spec.selector))
+    }
+}
+
+impl Adopter for ReplicationController {
+    fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
+        let match_labels = self.spec.as_ref()?.selector.clone();
+        Some(Cow::Owned(LabelSelector { match_labels, match_expressions: None }))
+    }
+}
+
+/// Adds [`INDEX_UID`], [`INDEX_NAMESPACE`] and [`INDEX_SELECTS`].
+pub fn index_owners<O: Adopter>(owners: &Informer<O>) {
     owners.add_index(INDEX_UID, |owner| owner.meta().uid.clone().into_iter().collect());
     owners.add_index(INDEX_NAMESPACE, |owner| owner.meta().namespace.clone().into_iter().collect());
+    owners.add_index(INDEX_SELECTS, |owner| {
+        let namespace = owner.meta().namespace.as_deref().unwrap_or_default();
+        owner.selector().map(|selector| orphans_of(namespace, &selector)).into_iter().collect()
+    });
 }
 
 fn controller_values<K: Resource>(object: &K) -> Vec<String> {
@@ -84,6 +124,14 @@ fn orphan_value(namespace: &str, key: &str, value: &str) -> String {
     format!("{namespace}/{key}={value}")
 }
 
+/// The value under which all orphans are indexed that a selector may match: a label that it requires, or the namespace.
+fn orphans_of(namespace: &str, selector: &LabelSelector) -> String {
+    match selector.match_labels.iter().flatten().next() {
+        Some((key, value)) => orphan_value(namespace, key, value),
+        None => format!("{namespace}/"),
+    }
+}
+
 /// The objects that this owner controls, and the orphans that its selector may match.
 pub fn candidates<K: Object>(
     objects: &Informer<K>,
@@ -92,11 +140,7 @@ pub fn candidates<K: Object>(
     selector: &LabelSelector,
 ) -> Vec<Arc<K>> {
     let mut found = objects.by_index(INDEX_CONTROLLER, uid);
-    let orphans = match selector.match_labels.iter().flatten().next() {
-        Some((key, value)) => orphan_value(namespace, key, value),
-        None => format!("{namespace}/"),
-    };
-    found.extend(objects.by_index(INDEX_CONTROLLER, &orphans));
+    found.extend(objects.by_index(INDEX_CONTROLLER, &orphans_of(namespace, selector)));
     found
 }
 
@@ -116,21 +160,17 @@ pub fn former_owners<K, O: Namespaced>(change: &Change<K>, owners: &Informer<O>)
         .collect()
 }
 
-/// The keys of owners that may adopt an orphan. `selector` returns the selector of an owner.
-pub fn wooers<K: Resource, O: Namespaced>(
-    object: &K,
-    owners: &Informer<O>,
-    selector: impl Fn(&O) -> Option<Selector>,
-) -> Vec<String> {
+/// The keys of owners that may adopt an orphan. Only owners that require one of its labels, or none, are read.
+pub fn wooers<K: Resource, O: Adopter>(object: &K, owners: &Informer<O>) -> Vec<String> {
     let meta = object.meta();
     let Some(namespace) = meta.namespace.as_deref() else { return Vec::new() };
     if controller_of(meta).is_some() || !owners.has_indexed(INDEX_NAMESPACE, namespace) {
         return Vec::new();
     }
-    let owners = owners.by_index(INDEX_NAMESPACE, namespace);
-    let wanting = owners.iter().filter(|owner| {
-        selector(owner)
-            .is_some_and(|selector| !selector.is_everything() && fits(&selector, meta.labels.as_ref()))
+    let near = controller_values(object).into_iter().flat_map(|value| owners.by_index(INDEX_SELECTS, &value));
+    let wanting = near.filter(|owner| {
+        let selector = owner.selector().and_then(|selector| selector_of(&selector));
+        selector.is_some_and(|selector| !selector.is_everything() && fits(&selector, meta.labels.as_ref()))
     });
     wanting.map(|owner| orlop_client::informer::key_of(owner.as_ref())).collect()
 }
@@ -138,7 +178,6 @@ pub fn wooers<K: Resource, O: Namespaced>(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use k8s_openapi::api::apps::v1::ReplicaSet;
     use k8s_openapi::api::core::v1::Pod;
     use serde_json::{Value, json};
 
@@ -184,9 +223,28 @@ mod tests {
         assert_eq!(owner_key(&sets, &pod("a", Some("u1"), json!({})).metadata).as_deref(), Some("ns/web"));
         assert_eq!(owner_key(&sets, &pod("a", Some("u0"), json!({})).metadata), None);
         assert_eq!(owner_key(&sets, &pod("a", None, json!({})).metadata), None);
-        let wanting = |pod: &Pod| wooers(pod, &sets, |set| selector_of(&set.spec.as_ref()?.selector));
+        let wanting = |pod: &Pod| wooers(pod, &sets);
         assert_eq!(wanting(&pod("a", None, json!({"app": "web"}))), ["ns/web"]);
         assert_eq!(wanting(&pod("a", None, json!({"app": "db"}))), Vec::<String>::new());
         assert_eq!(wanting(&pod("a", Some("u9"), json!({"app": "web"}))), Vec::<String>::new());
+    }
+
+    #[test]
+    fn only_owners_that_require_a_label_of_the_orphan_are_read() {
+        let sets: Informer<ReplicaSet> = Informer::new();
+        for (name, selector) in (0..100)
+            .map(|n| (format!("s{n}"), json!({"matchLabels": {"app": format!("a{n}"), "b": "x"}})))
+            .chain([("any".to_owned(), json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}))])
+        {
+            let set = json!({"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": {"selector": selector}});
+            sets.apply(serde_json::from_value(set).unwrap());
+        }
+        index_owners(&sets);
+        let before = orlop_client::packed_object::GETS.get();
+        let orphan = pod("a", None, json!({"app": "a7", "b": "x"}));
+        assert_eq!(wooers(&orphan, &sets), ["ns/s7", "ns/any"]);
+        assert_eq!(orlop_client::packed_object::GETS.get() - before, 2);
+        assert_eq!(wooers(&pod("a", None, json!({"app": "a7"})), &sets), ["ns/any"]);
+        assert!(wooers(&pod("a", None, json!({})), &sets).is_empty());
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{ask, claim, volume, with, world};
 use crate::candidates::{NEAREST, Survey, verdicts};
 use crate::facts::{ClaimRequest, FactTable, SelectorCache};
+use crate::model::Code;
 use orlop_volume::fit::{self, RequiredLabels};
 
 fn pick(rng: &mut StdRng, from: &[Value]) -> Value {
@@ -125,4 +126,69 @@ fn equal_volumes_are_compared_once() {
     let mut survey = Survey::default();
     table.all().for_each(|facts| survey.add(facts, &asked, facts.against(&asked, &mut memory)));
     assert_eq!((survey.counts(), memory.len()), ((100_000, 0), 1));
+}
+
+/// An unscheduled pod with many bound claims reads all nodes once.
+#[test]
+fn nodes_are_compared_once_with_a_pod() {
+    let objects = |claims: usize| {
+        let mut objects: Vec<Value> = (0..300).map(|n| super::node(&format!("n{n}"), "a")).collect();
+        let mut volumes = Vec::new();
+        for n in 0..claims {
+            let (c, v) = (format!("c{n}"), format!("v{n}"));
+            let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions":
+                [{"key": "zone", "operator": "In", "values": ["b"]}]}]}});
+            objects.push(with(
+                volume(),
+                json!({"metadata": {"name": v, "uid": v}, "spec": {"nodeAffinity": affinity}}),
+            ));
+            objects.push(with(
+                claim(),
+                json!({"metadata": {"name": c, "uid": c}, "spec": {"volumeName": v},
+                "status": {"phase": "Bound"}}),
+            ));
+            volumes.push(json!({"name": v, "persistentVolumeClaim": {"claimName": c}}));
+        }
+        objects.push(with(super::pod("p", None), json!({"spec": {"volumes": volumes}})));
+        world(&objects)
+    };
+    let why = ask(&objects(50), "pods", "ns/p");
+    let count = |code| why.causes.iter().filter(|cause| cause.code == code).count();
+    assert_eq!((count(Code::VolumePinsPod), count(Code::ClaimsLeftOut)), (20, 1));
+    assert!(why.causes.last().is_some_and(|cause| cause.message.contains("30 more claims")));
+}
+
+/// Each finalizer may cost a look at all pods of the claim.
+#[test]
+fn only_some_finalizers_are_explained() {
+    let finalizers = vec!["kubernetes.io/pvc-protection"; 1000];
+    let leaving =
+        json!({"metadata": {"deletionTimestamp": "2026-05-01T00:00:00Z", "finalizers": finalizers}});
+    let why =
+        ask(&world(&[with(claim(), leaving), super::pod("p", Some("n"))]), "persistentvolumeclaims", "ns/c");
+    assert_eq!(why.blocked_by.len(), 20);
+    assert!(why.causes[0].message.ends_with("It has 980 more finalizers."), "{}", why.causes[0].message);
+}
+
+/// Volumes whose affinity has to be evaluated are decoded after the facts were read, see the assertion in the table.
+#[test]
+fn affinities_are_evaluated_outside_of_the_facts() {
+    let zones = |zones: &[&str]| {
+        let term =
+            |zone: &&str| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
+        let terms: Vec<Value> = zones.iter().map(term).collect();
+        json!({"spec": {"storageClassName": "late", "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}})
+    };
+    let named = |name: &str| json!({"metadata": {"name": name, "uid": name}});
+    let table = world(&[
+        super::class("late", "kubernetes.io/no-provisioner", "WaitForFirstConsumer"),
+        with(claim(), json!({"spec": {"storageClassName": "late"}})),
+        super::pod("p", None),
+        super::node("n", "a"),
+        with(with(volume(), named("near")), zones(&["a", "b"])),
+        with(with(volume(), named("far")), zones(&["b", "c"])),
+    ]);
+    let found = ask(&table, "persistentvolumeclaims", "ns/c").candidates.unwrap();
+    assert_eq!((found.total, found.fit), (2, 1));
+    assert_eq!(found.nearest[0].volume, "near");
 }

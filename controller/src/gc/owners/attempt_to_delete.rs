@@ -25,6 +25,10 @@ use orlop_client::uid::Uid;
 
 /// Size of the cache of owners known to be absent. Upstream: 500.
 const ABSENT: usize = 500;
+/// So many dependents of an object in a foreground deletion are looked at with each of them that is deleted.
+const AGAIN: usize = 100;
+/// So many owners of an object are read in one attempt, one after the other.
+const OWNERS: usize = 500;
 
 /// Why an object could not be processed; it is retried.
 #[derive(Debug, thiserror::Error)]
@@ -184,7 +188,11 @@ impl Collector {
             OwnerVerdict::Keep => Ok(()),
             OwnerVerdict::Loosen => {
                 let patch = json!({"ownerReferences": owners.solid});
-                self.patch(&node, &live, patch, "remove owners in vain from").await.map(drop)
+                self.patch(&node, &live, patch, "remove owners in vain from").await?;
+                if live.owner_references().len() > OWNERS {
+                    self.queue.add(Work::Delete(uid.clone()));
+                }
+                Ok(())
             }
             OwnerVerdict::Foreground => {
                 let mut version = live.metadata.resource_version.clone();
@@ -213,7 +221,8 @@ impl Collector {
             let graph = self.graph();
             let mut blocking = graph.blocking(&node.uid).peekable();
             let is_blocked = blocking.peek().is_some();
-            let waiting = blocking.filter(|dependent| !dependent.state().foreground);
+            // All were queued when the deletion of the owner began; these are queued again in case one got lost.
+            let waiting = blocking.take(AGAIN).filter(|dependent| !dependent.state().foreground);
             (is_blocked, waiting.map(|dependent| dependent.uid.clone()).collect::<Vec<Uid>>())
         };
         if !is_blocked {
@@ -262,9 +271,11 @@ impl Collector {
         Ok(())
     }
 
+    /// Reads the owners. Of very many, the rest counts as existing until the first ones are removed.
     async fn classify(&self, node: &Node, references: &[OwnerReference]) -> Result<Owners, CollectError> {
         let mut owners = Owners::default();
-        for reference in references {
+        let (first, rest) = references.split_at(references.len().min(OWNERS));
+        for reference in first {
             let list = match self.owner(node, reference).await? {
                 None => &mut owners.dangling,
                 Some(live) if is_terminating(&live) && has_finalizer(&live, FINALIZER_FOREGROUND) => {
@@ -274,6 +285,7 @@ impl Collector {
             };
             list.push(reference.clone());
         }
+        owners.solid.extend_from_slice(rest);
         Ok(owners)
     }
 

@@ -122,10 +122,6 @@ impl Node {
         }
         owners
     }
-
-    fn blocks(&self, owner: &str) -> bool {
-        self.state().owners.iter().any(|o| o.uid == owner && o.block_owner_deletion == Some(true))
-    }
 }
 
 /// All references of an object to one owner.
@@ -146,6 +142,8 @@ pub struct Graph {
     nodes: HashMap<Uid, Node>,
     /// Dependents, by UID of the owner.
     dependents: HashMap<Uid, Few<Uid>>,
+    /// Those of them that block a foreground deletion of the owner.
+    blocking: HashMap<Uid, Few<Uid>>,
 }
 
 impl Graph {
@@ -161,8 +159,7 @@ impl Graph {
 
     /// The dependents that block a foreground deletion of their owner.
     pub fn blocking(&self, uid: &Uid) -> impl Iterator<Item = &Node> {
-        let text = uid.to_string();
-        self.dependents(uid).filter(move |node| node.blocks(&text))
+        self.blocking.get(uid).into_iter().flatten().filter_map(|dependent| self.nodes.get(dependent))
     }
 
     /// Records that an object was created or changed.
@@ -186,13 +183,22 @@ impl Graph {
             let owner = Uid::from(reference.uid.as_str());
             let left = now.get(reference.uid.as_str());
             if left.is_none() {
-                self.unlink(&owner, &uid);
+                unlink(&mut self.dependents, &owner, &uid);
             }
             let unblocked =
                 reference.block_owner_deletion == Some(true) && !left.is_some_and(|left| left.blocks);
             if unblocked && self.nodes.contains_key(&owner) {
                 work.push(Work::Delete(owner));
             }
+        }
+        let blocks = |owners: &HashMap<&str, Ownership>, owner: &str| {
+            owners.get(owner).is_some_and(|ownership| ownership.blocks)
+        };
+        for owner in now.keys().filter(|owner| blocks(&now, owner) && !blocks(&before, owner)) {
+            self.blocking.entry(Uid::from(*owner)).or_default().insert(uid.clone());
+        }
+        for owner in before.keys().filter(|owner| blocks(&before, owner) && !blocks(&now, owner)) {
+            unlink(&mut self.blocking, &Uid::from(*owner), &uid);
         }
         if old.is_none() && self.dependents.contains_key(&uid) {
             let text = uid.to_string();
@@ -214,20 +220,21 @@ impl Graph {
         let mut work: Vec<Work> = self.dependents(uid).map(|d| Work::Delete(d.uid.clone())).collect();
         for reference in &node.state().owners {
             let owner = Uid::from(reference.uid.as_str());
-            self.unlink(&owner, uid);
+            unlink(&mut self.dependents, &owner, uid);
+            unlink(&mut self.blocking, &owner, uid);
             if self.nodes.get(&owner).is_some_and(|owner| owner.state().foreground) {
                 work.push(Work::Delete(owner));
             }
         }
         work
     }
+}
 
-    fn unlink(&mut self, owner: &Uid, dependent: &Uid) {
-        if let Some(set) = self.dependents.get_mut(owner) {
-            set.remove(dependent);
-            if set.is_empty() {
-                self.dependents.remove(owner);
-            }
+fn unlink(of_owners: &mut HashMap<Uid, Few<Uid>>, owner: &Uid, dependent: &Uid) {
+    if let Some(set) = of_owners.get_mut(owner) {
+        set.remove(dependent);
+        if set.is_empty() {
+            of_owners.remove(owner);
         }
     }
 }

@@ -77,6 +77,63 @@ fn update_of_an_object_with_many_owners_is_linear() {
     });
 }
 
+#[test]
+fn blocking_dependents_are_counted_as_references_change() {
+    let resource = kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+    let kind = Arc::new(Served { resource, namespaced: true, verbs: Vec::new() });
+    let node = |name: &str, owners: &[Value]| {
+        let object: Meta = serde_json::from_value(map(name, owners)).unwrap();
+        Node::of(&kind, &format!("ns/{name}").into(), &object).unwrap()
+    };
+    let uid = |name: &str| orlop_client::uid::Uid::from(format!("uid-{name}").as_str());
+    let mut graph = Graph::default();
+    let blocking = |graph: &Graph| -> Vec<String> {
+        graph.blocking(&uid("o")).map(|node| node.name().to_owned()).collect()
+    };
+    type Step<'a> = (&'a str, Vec<Value>, &'a [&'a str]);
+    let steps: [Step<'_>; 6] = [
+        ("a", vec![owner("o", false)], &[]),
+        ("b", vec![owner("o", true), owner("x", true)], &["b"]),
+        ("a", vec![owner("o", false), owner("o", true)], &["a", "b"]),
+        ("b", vec![owner("x", true)], &["a"]),
+        ("a", vec![owner("o", true)], &["a"]),
+        ("a", vec![owner("o", false)], &[]),
+    ];
+    for (number, (name, owners, wanted)) in steps.into_iter().enumerate() {
+        graph.observe(node(name, &owners));
+        assert_eq!(blocking(&graph), wanted, "step {number}");
+    }
+    graph.observe(node("a", &[owner("o", true)]));
+    graph.forget(&uid("a"));
+    assert!(blocking(&graph).is_empty());
+}
+
+/// Each deleted dependent asks whether another one still blocks. Those that do not block come first in the order.
+#[test]
+fn end_of_a_foreground_deletion_costs_linear_time() {
+    let resource = kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+    let kind = Arc::new(Served { resource, namespaced: true, verbs: Vec::new() });
+    let nodes = |count: usize| -> Vec<Node> {
+        let node = |n: usize| {
+            let name = if n.is_multiple_of(2) { format!("a{n}") } else { format!("z{n}") };
+            let object: Meta = serde_json::from_value(map(&name, &[owner("o", n % 2 == 1)])).unwrap();
+            Node::of(&kind, &format!("ns/{name}").into(), &object).unwrap()
+        };
+        (0..count).map(node).collect()
+    };
+    let of = orlop_client::uid::Uid::from("uid-o");
+    assert_linear("dependents", 400, nodes, |nodes| {
+        let mut graph = Graph::default();
+        nodes.iter().for_each(|node| drop(graph.observe(node.clone())));
+        let blocking = nodes.iter().filter(|node| node.name().starts_with('z'));
+        let still = blocking.filter(|node| {
+            graph.forget(&node.uid);
+            graph.blocking(&of).next().is_some()
+        });
+        assert_eq!(still.count(), nodes.len() / 2 - 1);
+    });
+}
+
 #[tokio::test(start_paused = true)]
 async fn dependents_are_deleted_with_their_last_owner_at_every_level() {
     let api = FakeApi::new();
@@ -101,6 +158,26 @@ async fn dependents_are_deleted_with_their_last_owner_at_every_level() {
     api.delete("configmaps", "ns/b");
     api.settle().await;
     assert_eq!(names(&api), Vec::<String>::new());
+}
+
+/// An object may name any number of owners: they are read in turns, so that the worker serves other objects meanwhile.
+#[tokio::test(start_paused = true)]
+async fn very_many_owners_are_read_in_turns() {
+    let api = FakeApi::new();
+    let absent: Vec<Value> = (0..1200).map(|n| owner(&format!("absent-{n}"), false)).collect();
+    let mut kept = absent.clone();
+    kept.push(owner("a", false));
+    api.seed(map("a", &[]));
+    api.seed(map("gone", &absent));
+    api.seed(map("kept", &kept));
+    let _running = start(&api);
+    api.settle().await;
+    assert_eq!(names(&api), ["a", "kept"]);
+    let left = api.get("configmaps", "ns/kept").unwrap();
+    assert_eq!(left["metadata"]["ownerReferences"], json!([owner("a", false)]));
+    let requests = api.requests();
+    let turns = requests.iter().filter(|request| request.to_lowercase().starts_with("patch")).count();
+    assert_eq!(turns, 2 + 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,7 +23,7 @@ use super::wanted::whole_seconds;
 use crate::context::{Context, ControllerError};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::client::is_not_found;
-use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{condition, controller, reason};
 use orlop_client::pods::{INDEX_NODE, index_by_node, node_name};
@@ -132,7 +132,7 @@ impl Evictor {
             }
         }
         // After the update of the set: a pod that arrives now is queued by its own event or by this loop.
-        self.pods.by_index(INDEX_NODE, name).iter().for_each(|pod| self.queue.add(key_of(pod.as_ref())));
+        self.pods.indexed_keys(INDEX_NODE, name, "").iter().for_each(|key| self.queue.add(key.to_string()));
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {

@@ -19,8 +19,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use orlop_apimachinery::quantity::Quantity;
 
+mod affinities;
 mod node;
 
+use self::affinities::{Affinities, RequiredNodes};
 pub use node::{NodeChoices, NodeSearch};
 
 use super::resync_skip::SyncOutcome;
@@ -56,6 +58,7 @@ pub struct VolumeIndex {
     free: HashMap<Shelf, Free>,
     /// Whether volumes that require a node label are indexed by it, see [`VolumeIndex::for_nodes`].
     for_nodes: bool,
+    affinities: Affinities,
 }
 
 /// The free volumes of one shelf.
@@ -91,13 +94,15 @@ struct Stored {
     settled: SyncOutcome,
     /// Whether the volume accepts every node under whose labels it is indexed.
     accepts: bool,
+    /// What has to be evaluated otherwise, if it is kept.
+    required: Option<Arc<RequiredNodes>>,
 }
 
 impl Stored {
     fn new(kept: PackedObject<PersistentVolume>, volume: &PersistentVolume) -> Self {
         let labels = volume.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
         let labels = labels.and_then(|labels| serde_json::to_string(labels).ok()).map(String::into);
-        Self { kept, labels, settled: SyncOutcome::No, accepts: false }
+        Self { kept, labels, settled: SyncOutcome::No, accepts: false, required: None }
     }
 
     fn has_labels(&self, wanted: &RequiredLabels) -> bool {
@@ -210,7 +215,8 @@ impl VolumeIndex {
             Reach::Label { enough, .. } => self.for_nodes && enough,
             Reach::Elsewhere => false,
         };
-        self.by_name.insert(name, Stored { accepts, ..Stored::new(kept, volume) });
+        let required = if self.for_nodes && !accepts { self.affinities.share(volume) } else { None };
+        self.by_name.insert(name, Stored { accepts, required, ..Stored::new(kept, volume) });
         old
     }
 
@@ -223,7 +229,11 @@ impl VolumeIndex {
 
     /// Removes a volume.
     pub fn remove(&mut self, name: &str) -> Option<Arc<PersistentVolume>> {
-        let old = self.by_name.remove(name)?.kept.get();
+        let stored = self.by_name.remove(name)?;
+        if let Some(required) = stored.required {
+            self.affinities.leave(required);
+        }
+        let old = stored.kept.get();
         if let Some(reference) = object::claim_ref(&old) {
             let key = object::reference_key(reference);
             if let Some(names) = self.pointing.get_mut(key.as_str()) {

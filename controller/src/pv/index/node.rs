@@ -132,7 +132,7 @@ impl<'a> NodeChoices<'a> {
         !self.chosen.contains(name)
     }
 
-    /// Whether a volume accepts the node. A volume is decoded for this unless its index entry is enough.
+    /// Whether a volume accepts the node. A volume is decoded for this only if its affinity is very long.
     fn accepts(&self, stored: &'a Stored) -> bool {
         if stored.accepts {
             return true;
@@ -141,7 +141,10 @@ impl<'a> NodeChoices<'a> {
         if self.refused.borrow().contains(name) {
             return false;
         }
-        let accepts = accepts_node(&stored.kept.get(), self.labels);
+        let accepts = match &stored.required {
+            Some(required) => required.accept(self.labels),
+            None => accepts_node(&stored.kept.get(), self.labels),
+        };
         if !accepts {
             self.refused.borrow_mut().insert(name);
         }
@@ -226,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn volume_that_refuses_the_node_is_decoded_once() {
+    fn volume_that_refuses_the_node_is_not_decoded() {
         let terms: Vec<Value> = ["a", "b"]
             .map(|zone| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}))
             .into();
@@ -242,7 +245,34 @@ mod tests {
         let mut choices = NodeChoices::new(&index, &labels);
         let before = orlop_client::packed_object::GETS.get();
         assert!(searches.iter().all(|search| choices.choose(search).is_none()));
-        assert_eq!(orlop_client::packed_object::GETS.get() - before, 10);
+        assert_eq!(orlop_client::packed_object::GETS.get() - before, 0);
         assert_eq!(choices.visits(), 100);
+        // On a node with the label, the volumes are found by the same affinity.
+        let labels = BTreeMap::from([("zone".to_owned(), "b".to_owned())]);
+        let mut choices = NodeChoices::new(&index, &labels);
+        assert!(searches.iter().all(|search| choices.choose(search).is_some()));
+        assert_eq!(index.affinities.len(), 1, "equal affinities are kept once");
+        let mut index = index;
+        for n in 0..10 {
+            index.remove(&format!("v{n}"));
+        }
+        assert_eq!(index.affinities.len(), 0);
+    }
+
+    #[test]
+    fn very_long_affinity_is_evaluated_too() {
+        let values: Vec<String> = (0..5000).map(|n| format!("zone-{n}")).collect();
+        let terms = json!([{"matchExpressions": [{"key": "zone", "operator": "In", "values": values}]}]);
+        let index = index([volume(
+            "v",
+            1,
+            json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}),
+        )]);
+        assert_eq!(index.affinities.len(), 0);
+        let search = index.search(&claim("c", 1, json!({}))).unwrap();
+        for (zone, found) in [("zone-4999", true), ("zone-x", false)] {
+            let labels = BTreeMap::from([("zone".to_owned(), zone.to_owned())]);
+            assert_eq!(NodeChoices::new(&index, &labels).choose(&search).is_some(), found);
+        }
     }
 }

@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 
 use crate::pv::binder::Binder;
 use crate::pv::error::{SyncError, chain};
-use crate::pv::pods::users;
 use orlop_client::names::reason;
 use orlop_client::recorder::EventType;
 use orlop_volume::object::{self, claim_ref, reference_key};
@@ -29,19 +28,11 @@ impl Binder {
         let Some(volume) = self.still_released(volume).await? else { return Ok(()) };
         let Some(reference) = claim_ref(&volume) else { return Ok(()) };
         let key = reference_key(reference);
-        // A claim of that name in the store is a new one, and the pods belong to it.
-        // Tests: PV-6-9
-        if self.stored_claim(&key).is_none() {
-            // The cache first; if it knows no user, the server: a pod that was just created must not lose its data.
-            let mut in_use_by = users(&self.pods_of_claim(&key));
-            if in_use_by.is_empty() {
-                in_use_by = users(&self.read_pods_of_claim(&key).await?);
-            }
-            if !in_use_by.is_empty() {
-                let message = format!("Volume is used by pods: {}", in_use_by.join(","));
-                self.volume_event(&volume, EventType::Normal, reason::VOLUME_FAILED_RECYCLE, &message);
-                return Ok(());
-            }
+        let users = self.last_users(&key).await?;
+        if !users.is_empty() {
+            let message = format!("Volume is used by pods: {}", users.join(","));
+            self.volume_event(&volume, EventType::Normal, reason::VOLUME_FAILED_RECYCLE, &message);
+            return Ok(());
         }
         if let Some(message) = self.shared_storage(&volume, reason::VOLUME_FAILED_RECYCLE).await? {
             self.volume_event(&volume, EventType::Warning, reason::VOLUME_FAILED_RECYCLE, &message);

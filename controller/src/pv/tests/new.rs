@@ -225,4 +225,35 @@ pub(super) const CASES: &[Case] = &[
         settled: &[End { objects: &[], events: &[] }],
         ..NO_CASE
     },
+    Case {
+        id: "NEW-SHARED-4",
+        about: "A volume with policy Retain protects a directory, although its claim is gone",
+        given: &[
+            r#"pv pv-1 1Gi RWO Released policy=Delete ref=default/c-1:uid-old @by-controller src={"hostPath":{"path":"/tmp/pv-cases/shared-4"}}"#,
+            r#"pv pv-2 1Gi RWO Released policy=Retain ref=default/c-2:uid-old src={"hostPath":{"path":"/tmp/pv-cases/shared-4/a/b"}}"#,
+        ],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-1 1Gi RWO Released policy=Delete ref=default/c-1:uid-old @by-controller src={"hostPath":{"path":"/tmp/pv-cases/shared-4"}}"#,
+                r#"pv pv-2 1Gi RWO Released policy=Retain ref=default/c-2:uid-old src={"hostPath":{"path":"/tmp/pv-cases/shared-4/a/b"}}"#,
+            ],
+            events: &["PersistentVolume pv-1 Normal VolumeDelete Volume uses the same storage as: pv-2"],
+        }],
+        ..NO_CASE
+    },
+    Case {
+        id: "NEW-DELETE-IN-USE",
+        about: "The directory of a released volume is not deleted while a pod of its claim has not ended",
+        given: &[
+            r#"pv pv-1 1Gi RWO Released policy=Delete ref=default/c-1:uid-old @by-controller src={"hostPath":{"path":"/tmp/pv-cases/in-use"}}"#,
+            "pod default/p1 Running claims=c-1",
+        ],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-1 1Gi RWO Released policy=Delete ref=default/c-1:uid-old @by-controller src={"hostPath":{"path":"/tmp/pv-cases/in-use"}}"#,
+            ],
+            events: &["PersistentVolume pv-1 Normal VolumeDelete Volume is used by pods: default/p1"],
+        }],
+        ..NO_CASE
+    },
 ];

@@ -132,6 +132,79 @@ async fn i8_pod_known_only_to_the_server_keeps_its_data() {
     assert!(stage.api.events().iter().any(|event| event == told), "{:?}", stage.api.events());
 }
 
+/// The delete operation compares with the volumes as the server has them: a volume with the same directory that has just been
+/// bound keeps its data (I8), also right after another comparison, and whatever its phase is.
+#[tokio::test(start_paused = true)]
+async fn i8_volume_bound_a_moment_ago_keeps_its_directory() {
+    const PATH: &str = r#"src={"hostPath":{"path":"/tmp/pv-cases/moment/a"}}"#;
+    let table = [
+        ("bound", "pv pv-2 1Gi RWO Bound ref=default/c-2:uid-c-2"),
+        ("with a wrong phase", "pv pv-2 1Gi RWO Released policy=Delete ref=default/c-2:uid-c-2"),
+    ];
+    for (name, other) in table {
+        let case = Case {
+            given: &[
+                r#"pv pv-1 1Gi RWO Released policy=Delete ref=default/c-1:uid-old @by-controller src={"hostPath":{"path":"/tmp/pv-cases/moment"}}"#,
+                r#"pv pv-3 1Gi RWO Released policy=Delete ref=default/c-3:uid-old @by-controller src={"hostPath":{"path":"/tmp/pv-cases/moment-3"}}"#,
+                "pvc default/c-2 uid-c-2 1Gi RWO Bound volume=pv-2 has=RWO/1Gi @completed",
+            ],
+            ..NO_CASE
+        };
+        let stage = stage(&case, false);
+        stage.prepare().await;
+        let volume = |name: &str| stage.binder.stored_volume(name).unwrap();
+        let (first, third) = (volume("pv-1"), volume("pv-3"));
+        assert!(stage.binder.delete_operation(third).await.is_ok(), "{name}");
+        assert!(stage.api.get("persistentvolumes", "pv-3").is_none(), "{name}");
+        step(&stage.api, &format!("create {other} {PATH}"));
+        assert!(stage.binder.delete_operation(first).await.is_err(), "{name}");
+        assert!(stage.api.get("persistentvolumes", "pv-1").is_some(), "{name}");
+    }
+}
+
+/// The policy was changed to Retain, and the store does not know it yet: nothing is deleted or scrubbed (I8).
+#[tokio::test(start_paused = true)]
+async fn i8_policy_known_only_to_the_server_keeps_the_data() {
+    for policy in ["Delete", "Recycle"] {
+        let line: &'static str = match policy {
+            "Delete" => "pv pv-1 1Gi RWO Released policy=Delete ref=default/c-1:uid-old @by-controller",
+            _ => "pv pv-1 1Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller",
+        };
+        let given: &'static [&'static str] = Box::leak(Box::new([line]));
+        let stage = stage(&Case { given, ..NO_CASE }, false);
+        stage.prepare().await;
+        let volume = stage.binder.stored_volume("pv-1").unwrap();
+        // Written without yielding: no event has been processed yet.
+        step(
+            &stage.api,
+            r#"patch persistentvolumes pv-1 {"spec":{"persistentVolumeReclaimPolicy":"Retain"}}"#,
+        );
+        stage.api.fail_nth_write(0, FaultKind::Status(500, "InternalError", "nothing may be written"));
+        let done = match policy {
+            "Delete" => stage.binder.delete_operation(volume).await,
+            _ => stage.binder.recycle_operation(volume).await,
+        };
+        assert!(done.is_ok(), "{policy}");
+        assert_eq!(stage.api.pending_faults(), 1, "{policy}: nothing was written");
+    }
+}
+
+/// A pod that only the server knows keeps the directory of its deleted claim's volume (I8).
+#[tokio::test(start_paused = true)]
+async fn i8_pod_known_only_to_the_server_stops_the_deletion() {
+    let case = Case {
+        given: &["pv pv-1 1Gi RWO Released policy=Delete ref=default/c-1:uid-old @by-controller"],
+        ..NO_CASE
+    };
+    let stage = stage(&case, false);
+    stage.prepare().await;
+    let volume = stage.binder.stored_volume("pv-1").unwrap();
+    step(&stage.api, "create pod default/p1 Running claims=c-1");
+    assert!(stage.binder.pods_of_claim("default/c-1").is_empty());
+    assert!(stage.binder.delete_operation(volume).await.is_err());
+    assert!(stage.api.get("persistentvolumes", "pv-1").is_some());
+}
+
 const MISBOUND: &str = "ClaimMisbound";
 
 /// Volumes and claims arrive over two watches. A claim that was written together with its volume may arrive

@@ -8,18 +8,19 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::cluster::{Cluster, NodeState};
 use super::disks::Disks;
+use super::filter::node_terms::NodeTerms;
 use super::filter::taints::Tolerations;
 use super::filter::volume_binding::{self, NotNow, Plan, PodClaims, PodVolumes};
 use super::filter::{
     Broken, Misfit, Rule, Rules, limits, node_affinity, pod_affinity, ports, resources, restrictions, spread,
-    taints, unschedulable, zone,
+    taints, too_large, unschedulable, zone,
 };
 use super::pod::PodFacts;
 use super::volumes::Volumes;
 use super::{message, score};
 use orlop_apimachinery::quantity::Quantity;
 use orlop_apimachinery::steps::Steps;
-use orlop_volume::object;
+use orlop_volume::{class, object};
 
 /// The result of a decision.
 #[derive(Debug, PartialEq)]
@@ -37,6 +38,8 @@ pub enum Decision {
         message: String,
         /// The rules that rejected nodes; changes that affect them may help.
         rules: Rules,
+        /// The classes of the pod's claims, as far as they were read: a volume of such a class may help.
+        classes: BTreeSet<String>,
     },
 }
 
@@ -51,7 +54,11 @@ pub fn decide(
     let (cluster, volumes) = (&*cluster, &*volumes);
     if cluster.nodes().len() == 0 {
         let rules = Rules::of(&[Rule::NoNodes]);
-        return Ok(Decision::Unfit { message: message::NO_NODES.to_owned(), rules });
+        return Ok(Decision::Unfit {
+            message: message::NO_NODES.to_owned(),
+            rules,
+            classes: BTreeSet::new(),
+        });
     }
     let question = match Question::new(pod, facts, cluster, volumes) {
         Ok(question) => question,
@@ -63,7 +70,8 @@ pub fn decide(
                 false => message::preemption(nodes, (0..nodes).map(|_| message::NOT_HELPFUL)),
             };
             let message = message::unfit(nodes, Some(&text), [].into_iter(), &preemption);
-            return Ok(Decision::Unfit { message, rules: Rules::of(&[rule]) });
+            // Not rejected by a node: no volume helps before a claim or the pod changes.
+            return Ok(Decision::Unfit { message, rules: Rules::of(&[rule]), classes: BTreeSet::new() });
         }
     };
     let (mut fits, mut misfits) = (BTreeMap::new(), Vec::new());
@@ -82,7 +90,10 @@ pub fn decide(
                 fits.remove(node.facts.name.as_str()).map(|(_, found)| found.read()).unwrap_or_default();
             Ok(Decision::Place { node: node.facts.name.clone(), volumes })
         }
-        None => Ok(unfit(pod, facts, &misfits)),
+        None => {
+            let classes = question.claims.all().map(|claim| class::claim_class(claim).to_owned()).collect();
+            Ok(unfit(pod, facts, &misfits, classes))
+        }
     }
 }
 
@@ -90,7 +101,12 @@ fn never_evicts(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.preemption_policy.as_deref()) == Some("Never")
 }
 
-fn unfit(pod: &Pod, facts: &PodFacts, misfits: &[(&NodeState, Misfit)]) -> Decision {
+fn unfit(
+    pod: &Pod,
+    facts: &PodFacts,
+    misfits: &[(&NodeState, Misfit)],
+    classes: BTreeSet<String>,
+) -> Decision {
     let mut rules = Rules::default();
     misfits.iter().for_each(|(_, misfit)| rules.insert(misfit.rule));
     let preemption = if never_evicts(pod) {
@@ -109,7 +125,7 @@ fn unfit(pod: &Pod, facts: &PodFacts, misfits: &[(&NodeState, Misfit)]) -> Decis
     };
     let reasons = misfits.iter().flat_map(|(_, misfit)| &misfit.reasons).map(String::as_str);
     let message = message::unfit(misfits.len(), None, reasons, &preemption);
-    Decision::Unfit { message, rules }
+    Decision::Unfit { message, rules, classes }
 }
 
 /// Why no node was checked.
@@ -120,9 +136,9 @@ enum PodRefusal {
 
 /// A pod and everything that the rules need to know of it.
 struct Question<'a> {
-    pod: &'a Pod,
     facts: &'a PodFacts,
     tolerations: Tolerations<'a>,
+    node_terms: NodeTerms<'a>,
     requests: Vec<(&'a str, &'a Quantity)>,
     named: Option<BTreeSet<String>>,
     claims: PodClaims,
@@ -141,6 +157,9 @@ impl<'a> Question<'a> {
         cluster: &'a Cluster,
         volumes: &Volumes,
     ) -> Result<Self, PodRefusal> {
+        if let Some(text) = too_large::reason(pod, facts) {
+            return Err(PodRefusal::Unfit { text, rule: Rule::Unsupported });
+        }
         let named = node_affinity::named_nodes(pod);
         if named.as_ref().is_some_and(BTreeSet::is_empty) {
             let text = node_affinity::CONFLICT.to_owned();
@@ -164,9 +183,9 @@ impl<'a> Question<'a> {
             brought.entry(disk.0.clone()).or_default().insert(disk);
         }
         Ok(Self {
-            pod,
             facts,
             tolerations: Tolerations::of(pod),
+            node_terms: NodeTerms::of(pod),
             requests: resources::wanted(&facts.requests),
             named,
             claim_in_use: in_use,
@@ -198,7 +217,7 @@ impl<'a> Question<'a> {
         }
         unschedulable::check(&self.tolerations, facts)?;
         taints::check(&self.tolerations, facts)?;
-        node_affinity::check(self.pod, facts)?;
+        node_affinity::check(&self.node_terms, facts)?;
         ports::check(&self.facts.ports, node)?;
         resources::check(&self.requests, node)?;
         restrictions::check(&self.facts.disks, self.claim_in_use, node)?;
@@ -215,14 +234,6 @@ impl<'a> Question<'a> {
         spread::check(&self.spread, &node.facts)?;
         self.places.check(&node.facts)
     }
-}
-
-/// Whether a new or changed node may be feasible for this pod: applies the rules that read only the node.
-pub fn may_suit(pod: &Pod, node: &super::cluster::NodeFacts) -> bool {
-    let tolerations = Tolerations::of(pod);
-    unschedulable::check(&tolerations, node).is_ok()
-        && taints::check(&tolerations, node).is_ok()
-        && node_affinity::check(pod, node).is_ok()
 }
 
 /// The facts of a pod that decisions read.

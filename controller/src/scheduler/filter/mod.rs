@@ -4,12 +4,14 @@
 
 pub mod limits;
 pub mod node_affinity;
+pub mod node_terms;
 pub mod pod_affinity;
 pub mod ports;
 pub mod resources;
 pub mod restrictions;
 pub mod spread;
 pub mod taints;
+pub mod too_large;
 pub mod unschedulable;
 pub mod volume_binding;
 pub mod zone;

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::super::cluster::NodeFacts;
+use super::node_terms::{NodeTerm, NodeTerms};
 use super::{Misfit, Rule};
-use orlop_volume::affinity::{pod_accepts_node, required_node_terms, term_matches};
+use orlop_volume::affinity::required_node_terms;
 
 const REASON: &str = "node(s) didn't match Pod's node affinity/selector";
 /// Upstream's text for nodes that a pod's affinity by name excludes.
@@ -15,12 +16,8 @@ pub const NOT_NAMED: &str = "node(s) didn't satisfy plugin(s) [NodeAffinity]";
 pub const CONFLICT: &str = "pod affinity terms conflict";
 
 /// The rule.
-pub fn check(pod: &Pod, node: &NodeFacts) -> Result<(), Misfit> {
-    if pod_accepts_node(pod, &node.labels, &node.name) {
-        Ok(())
-    } else {
-        Err(Misfit::fixed(Rule::NodeAffinity, REASON))
-    }
+pub fn check(terms: &NodeTerms<'_>, node: &NodeFacts) -> Result<(), Misfit> {
+    if terms.accept(node) { Ok(()) } else { Err(Misfit::fixed(Rule::NodeAffinity, REASON)) }
 }
 
 /// The only feasible nodes, if every alternative of the pod's affinity names nodes. An empty set: the names contradict each
@@ -44,8 +41,11 @@ pub fn named_nodes(pod: &Pod) -> Option<BTreeSet<String>> {
     Some(all)
 }
 
-/// The sum of the weights of the preferences that a node matches.
-pub fn preference(pod: &Pod, node: &NodeFacts) -> i64 {
+/// A preference and its weight.
+pub type Wish<'a> = (NodeTerm<'a>, i64);
+
+/// The preferences of a pod.
+pub fn wishes(pod: &Pod) -> Vec<Wish<'_>> {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()?.node_affinity.as_ref());
     let wishes =
         affinity.and_then(|affinity| affinity.preferred_during_scheduling_ignored_during_execution.as_ref());
@@ -53,9 +53,13 @@ pub fn preference(pod: &Pod, node: &NodeFacts) -> i64 {
     wishes
         .into_iter()
         .flatten()
-        .filter(|wish| term_matches(&wish.preference, &node.labels, &node.name))
-        .map(|wish| i64::from(wish.weight))
-        .sum()
+        .map(|wish| (NodeTerm::of(&wish.preference), i64::from(wish.weight)))
+        .collect()
+}
+
+/// The sum of the weights of the preferences that a node matches.
+pub fn preference(wishes: &[Wish<'_>], node: &NodeFacts) -> i64 {
+    wishes.iter().filter(|(wish, _)| wish.matches(node)).map(|(_, weight)| weight).sum()
 }
 
 #[cfg(test)]
@@ -133,7 +137,7 @@ mod tests {
         ];
         for (name, pod, fits) in table {
             let wanted = if fits { Ok(()) } else { Err(Misfit::fixed(Rule::NodeAffinity, REASON)) };
-            assert_eq!(check(&pod, &node()), wanted, "{name}");
+            assert_eq!(check(&NodeTerms::of(&pod), &node()), wanted, "{name}");
         }
     }
 
@@ -177,6 +181,6 @@ mod tests {
         let pod =
             pod(json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
             [wish(10, "ssd"), wish(5, "zone"), wish(1, "x")]}}}));
-        assert_eq!(preference(&pod, &node()), 15);
+        assert_eq!(preference(&wishes(&pod), &node()), 15);
     }
 }

@@ -1,10 +1,11 @@
 //! The rule for required pod affinity and anti-affinity, both of the pod and of existing pods.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use super::super::cluster::{Cluster, NodeFacts};
 use super::super::pod::PodFacts;
-use super::super::terms::Term;
+use super::super::terms::{Labels, Term};
 use super::{Misfit, Rule};
 
 const AFFINITY: &str = "node(s) didn't match pod affinity rules";
@@ -43,16 +44,59 @@ pub fn places(pod: &PodFacts, cluster: &Cluster) -> AffinityDomains {
     if pod.affinity.is_empty() && pod.anti_affinity.is_empty() {
         return places;
     }
+    let mut known = Compared::default();
     for node in cluster.nodes() {
+        // What one pod of the node has shown need not be asked of its other pods.
+        let mut has_company = pod.affinity.is_empty();
+        let mut terms: Vec<usize> = (0..pod.anti_affinity.len()).collect();
         for other in node.pods.values() {
-            if !pod.affinity.is_empty() && meets_all(&pod.affinity, other, cluster) {
+            if has_company && terms.is_empty() {
+                break;
+            }
+            let met = known.with(pod, other, cluster);
+            if met.all_of_affinity && !has_company {
+                has_company = true;
                 pod.affinity.iter().for_each(|term| note(&mut places.company, term, &node.facts));
             }
-            let terms = pod.anti_affinity.iter().filter(|term| meets(term, other, cluster));
-            terms.for_each(|term| note(&mut places.avoided, term, &node.facts));
+            terms.retain(|term| match met.anti_affinity.contains(term) {
+                true => {
+                    note(&mut places.avoided, &pod.anti_affinity[*term], &node.facts);
+                    false
+                }
+                false => true,
+            });
         }
     }
     places
+}
+
+/// The terms of a pod that another one meets.
+#[derive(Debug)]
+struct Met {
+    /// It meets all affinity terms, and there are some.
+    all_of_affinity: bool,
+    /// Numbers of the anti-affinity terms, in order.
+    anti_affinity: BTreeSet<usize>,
+}
+
+/// What was compared so far, by namespace and labels: equal pods meet the same terms.
+#[derive(Default)]
+struct Compared<'a>(HashMap<(&'a str, &'a Labels), Rc<Met>>);
+
+impl<'a> Compared<'a> {
+    fn with(&mut self, pod: &PodFacts, other: &'a PodFacts, cluster: &Cluster) -> Rc<Met> {
+        let compare = || {
+            let terms = pod.anti_affinity.iter().enumerate();
+            Rc::new(Met {
+                all_of_affinity: !pod.affinity.is_empty() && meets_all(&pod.affinity, other, cluster),
+                anti_affinity: terms
+                    .filter(|(_, term)| meets(term, other, cluster))
+                    .map(|(n, _)| n)
+                    .collect(),
+            })
+        };
+        Rc::clone(self.0.entry((&other.namespace, &other.labels)).or_insert_with(compare))
+    }
 }
 
 fn meets(term: &Term, pod: &PodFacts, cluster: &Cluster) -> bool {
@@ -232,5 +276,21 @@ mod tests {
         let alone = there(apart(json!([term("web", "zone")])));
         let web = pod("p", "web", json!({}));
         assert_eq!(why(&alone, &web), Misfit::passing(Rule::PodAffinity, EXISTING));
+    }
+
+    #[test]
+    fn many_terms_and_pods_cost_linear_time() {
+        let terms = |count: usize| (0..count).map(|n| term(&format!("x{n}"), "host")).collect::<Vec<_>>();
+        orlop_apimachinery::thread_time::assert_linear(
+            "terms and equal pods",
+            12,
+            |count| {
+                let there = |n: usize| (pod(&format!("p{n}"), "db", json!({})), "a1");
+                (pod("p", "web", apart(json!(terms(count)))), cluster((0..count * 20).map(there).collect()))
+            },
+            |(pod, cluster)| {
+                assert!(places(pod, cluster).check(&cluster.node("a1").unwrap().facts).is_ok());
+            },
+        );
     }
 }

@@ -10,7 +10,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use self::waits::WaitIndex;
+pub use self::waits::Waits;
 use super::filter::{RULES, Rules};
+use super::node_needs::NodeNeeds;
+
+mod waits;
 
 /// Delay after the first failure; it doubles. Upstream: podInitialBackoffSeconds.
 const FIRST: Duration = Duration::from_secs(1);
@@ -50,8 +55,8 @@ struct QueueState {
     timed: BTreeMap<(Instant, u64), Key>,
     /// Parked pods, and pods being scheduled, by the claims that they name.
     by_claim: HashMap<String, BTreeSet<Key>>,
-    /// Parked pods by the rules that rejected them.
-    by_rule: [BTreeSet<Key>; RULES],
+    /// Parked pods by what else they wait for.
+    parked: WaitIndex,
     sequence: u64,
     /// The number of relevant changes so far, for each rule.
     moves: [u64; RULES],
@@ -77,8 +82,7 @@ enum QueuePlace {
     },
     Parked {
         at: (Instant, u64),
-        rules: Rules,
-        claims: Vec<String>,
+        waits: Waits,
     },
     /// `again`: the pod or one of the `claims` has changed since scheduling began.
     Taken {
@@ -187,26 +191,24 @@ impl PodQueue {
         moves
     }
 
-    /// Parks a taken pod that these rules rejected on all nodes, until a change that concerns one of the rules or one of its
+    /// Parks a taken pod that some rules rejected on all nodes, until a change that concerns one of the rules or one of its
     /// claims. If such a change came after [`look`](Self::look), it only waits out its delay. Other changes do not wake it.
-    pub fn park(&self, ticket: &Ticket, rules: Rules, claims: &[String], seen: Moves) {
+    pub fn park(&self, ticket: &Ticket, mut waits: Waits, seen: Moves) {
         let mut state = self.state();
         let (now, key) = (Instant::now(), &ticket.key);
-        let moved = rules.numbers().any(|rule| state.moves[rule] != seen.0[rule]);
+        let moved = waits.rules.numbers().any(|rule| state.moves[rule] != seen.0[rule]);
         let at = state.next_time(now + PARKED);
         let Some(entry) = state.taken(ticket) else { return };
         let again = matches!(entry.place, QueuePlace::Taken { again: true, .. });
         entry.fail(now);
         state.leave(key);
-        if let Some(entry) = state.taken(ticket) {
-            entry.place = QueuePlace::Parked { at, rules, claims: claims.to_vec() };
-        }
         state.timed.insert(at, Arc::clone(key));
-        for rule in rules.numbers() {
-            state.by_rule[rule].insert(Arc::clone(key));
-        }
-        for claim in claims {
+        for claim in &waits.claims {
             state.by_claim.entry(claim.clone()).or_default().insert(Arc::clone(key));
+        }
+        state.parked.insert(key, &mut waits);
+        if let Some(entry) = state.taken(ticket) {
+            entry.place = QueuePlace::Parked { at, waits };
         }
         if moved || again {
             state.wake(key);
@@ -227,13 +229,41 @@ impl PodQueue {
         self.shared.changed.notify_one();
     }
 
-    /// A change may help parked pods that these rules rejected. `for_this` filters them; for a pod that is being scheduled, the
-    /// change is counted without the filter.
-    pub fn wake(&self, rules: Rules, for_this: impl Fn(&Key) -> bool) {
+    /// A change may help parked pods that these rules rejected.
+    pub fn wake(&self, rules: Rules) {
+        self.wake_those(rules, |parked| parked.rejected(rules));
+    }
+
+    /// A change may help parked pods that these rules rejected and that have a claim of this class. For a pod that is being
+    /// scheduled, the change counts whatever its classes are.
+    pub fn wake_class(&self, rules: Rules, class: &str) {
+        self.wake_those(rules, |parked| parked.of_class(class, rules));
+    }
+
+    /// A node changed, which may help parked pods that these rules rejected, if it suits their needs. For a pod that is being
+    /// scheduled, the change counts whatever its needs are.
+    pub fn wake_for_node(&self, rules: Rules, may_suit: impl Fn(&NodeNeeds) -> bool) {
+        // Counted first: a pod that is parked from here on has seen the change, or is retried because of the count.
+        let mut needs = {
+            let mut state = self.state();
+            state.count(rules);
+            state.parked.needs()
+        };
+        // The queue is free meanwhile.
+        needs.retain(|needs| may_suit(needs));
+        let state = self.state();
+        let keys: Vec<Key> = needs.iter().flat_map(|needs| state.parked.with_needs(needs, rules)).collect();
+        self.wake_all(state, &keys);
+    }
+
+    fn wake_those(&self, rules: Rules, which: impl FnOnce(&WaitIndex) -> Vec<Key>) {
         let mut state = self.state();
-        rules.numbers().for_each(|rule| state.moves[rule] += 1);
-        let touched: BTreeSet<&Key> = rules.numbers().flat_map(|rule| &state.by_rule[rule]).collect();
-        let keys: Vec<Key> = touched.into_iter().filter(|key| for_this(key)).cloned().collect();
+        state.count(rules);
+        let keys = which(&state.parked);
+        self.wake_all(state, &keys);
+    }
+
+    fn wake_all(&self, mut state: MutexGuard<'_, QueueState>, keys: &[Key]) {
         keys.iter().for_each(|key| state.wake(key));
         drop(state);
         if !keys.is_empty() {
@@ -303,15 +333,18 @@ impl QueueState {
             QueuePlace::Rests { at } => {
                 self.timed.remove(at);
             }
-            QueuePlace::Parked { at, rules, claims } => {
+            QueuePlace::Parked { at, waits } => {
                 self.timed.remove(at);
-                for rule in rules.numbers() {
-                    self.by_rule[rule].remove(key);
-                }
-                unlist(&mut self.by_claim, claims, key);
+                self.parked.remove(key, waits);
+                unlist(&mut self.by_claim, &waits.claims, key);
             }
             QueuePlace::Taken { claims, .. } => unlist(&mut self.by_claim, claims, key),
         }
+    }
+
+    /// Counts a change that concerns these rules.
+    fn count(&mut self, rules: Rules) {
+        rules.numbers().for_each(|rule| self.moves[rule] += 1);
     }
 
     /// Makes a parked pod ready, after its delay.

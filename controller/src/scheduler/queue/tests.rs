@@ -17,6 +17,10 @@ async fn next(queue: &PodQueue) -> (Ticket, u64) {
 
 const RULES: [Rule; 1] = [Rule::Resources];
 
+fn waits(claims: &[String]) -> Waits {
+    Waits { rules: Rules::of(&RULES), claims: claims.to_vec(), ..Waits::default() }
+}
+
 #[tokio::test(start_paused = true)]
 async fn order_is_priority_then_arrival() {
     let queue = PodQueue::default();
@@ -50,17 +54,18 @@ async fn parked_pod_is_woken_by_a_related_change() {
     let queue = PodQueue::default();
     queue.add(&key("a"), 0);
     let claims = ["ns/c".to_owned()];
-    let park = |ticket: &Ticket| queue.park(ticket, Rules::of(&RULES), &claims, queue.look(ticket, &claims));
+    let park = |ticket: &Ticket| queue.park(ticket, waits(&claims), queue.look(ticket, &claims));
     let (ticket, _) = next(&queue).await;
     park(&ticket);
-    queue.wake(Rules::of(&[Rule::Taints]), |_| true);
-    queue.wake(Rules::of(&RULES), |_| false);
+    queue.wake(Rules::of(&[Rule::Taints]));
+    queue.wake_for_node(Rules::of(&RULES), |_| false);
+    queue.wake_class(Rules::of(&RULES), "fast");
     queue.wake_claim("ns/d");
     let (ticket, waited) = next(&queue).await;
     assert_eq!(waited, PARKED.as_secs(), "nothing helped; the safety net did");
     park(&ticket);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    queue.wake(Rules::of(&RULES), |_| true);
+    queue.wake(Rules::of(&RULES));
     let (ticket, waited) = next(&queue).await;
     assert_eq!(waited, 0, "its delay had passed");
     park(&ticket);
@@ -68,9 +73,49 @@ async fn parked_pod_is_woken_by_a_related_change() {
     let (ticket, waited) = next(&queue).await;
     assert_eq!(waited, 4, "its delay, the third");
     let before = queue.look(&ticket, &[]);
-    queue.wake(Rules::of(&RULES), |_| true);
-    queue.park(&ticket, Rules::of(&RULES), &[], before);
+    queue.wake(Rules::of(&RULES));
+    queue.park(&ticket, waits(&[]), before);
     assert_eq!(next(&queue).await.1, 8, "something changed while it was looked at");
+}
+
+/// Parks pods of two needs and two classes.
+async fn two_kinds(queue: &PodQueue, count: usize) {
+    for number in 0..count {
+        queue.add(&key(&format!("p{number}")), 0);
+    }
+    for number in 0..count {
+        let (ticket, _) = next(queue).await;
+        let zone = format!("z{}", number % 2);
+        let pod =
+            serde_json::json!({"metadata": {}, "spec": {"containers": [], "nodeSelector": {"zone": zone}}});
+        let needs = Arc::new(NodeNeeds::of(&serde_json::from_value(pod).unwrap()));
+        let classes = [format!("c{}", number % 2)].into();
+        queue.park(&ticket, Waits { classes, needs, ..waits(&[]) }, queue.look(&ticket, &[]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changed_node_is_compared_once_with_equal_pods() {
+    let queue = PodQueue::default();
+    two_kinds(&queue, 1000).await;
+    let asked = std::cell::Cell::new(0);
+    let zone = serde_json::json!({"metadata": {"name": "n", "labels": {"zone": "z1"}}});
+    let node = super::super::cluster::NodeFacts::of(&serde_json::from_value(zone).unwrap());
+    queue.wake_for_node(Rules::of(&RULES), |needs| {
+        asked.set(asked.get() + 1);
+        assert!(!queue.shared.state.is_locked(), "the queue is free meanwhile");
+        needs.may_suit(&node)
+    });
+    assert_eq!(asked.get(), 2);
+    let parked = |queue: &PodQueue| queue.state().parked.rejected(Rules::of(&RULES)).len();
+    assert_eq!(parked(&queue), 500);
+    queue.wake_for_node(Rules::of(&[Rule::Taints]), |_| true);
+    queue.wake_class(Rules::of(&[Rule::Taints]), "c0");
+    queue.wake_class(Rules::of(&RULES), "c1");
+    assert_eq!(parked(&queue), 500, "another rule, or another class");
+    queue.wake_class(Rules::of(&RULES), "c0");
+    assert_eq!(parked(&queue), 0);
+    assert!(queue.state().parked.needs().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,14 +123,10 @@ async fn only_a_related_change_prevents_parking() {
     type Change = fn(&PodQueue);
     let table: [(&str, Change, bool); 7] = [
         ("nothing", |_| {}, false),
-        ("another rule", |queue| queue.wake(Rules::of(&[Rule::Taints]), |_| true), false),
+        ("another rule", |queue| queue.wake(Rules::of(&[Rule::Taints])), false),
         ("another claim", |queue| queue.wake_claim("ns/d"), false),
-        ("its rule", |queue| queue.wake(Rules::of(&RULES), |_| true), true),
-        (
-            "its rule among others",
-            |queue| queue.wake(Rules::of(&[Rule::Taints, Rule::Resources]), |_| true),
-            true,
-        ),
+        ("its rule", |queue| queue.wake(Rules::of(&RULES)), true),
+        ("its rule among others", |queue| queue.wake(Rules::of(&[Rule::Taints, Rule::Resources])), true),
         ("its claim", |queue| queue.wake_claim("ns/c"), true),
         ("the pod itself", |queue| queue.add(&key("a"), 0), true),
     ];
@@ -96,13 +137,13 @@ async fn only_a_related_change_prevents_parking() {
         let (ticket, _) = next(&queue).await;
         let seen = queue.look(&ticket, &claims);
         change(&queue);
-        queue.park(&ticket, Rules::of(&RULES), &claims, seen);
+        queue.park(&ticket, waits(&claims), seen);
         let wanted = if moved { FIRST } else { PARKED };
         let (ticket, waited) = next(&queue).await;
         assert_eq!(waited, wanted.as_secs(), "{name}");
         // The next decision starts with new counts.
         let seen = queue.look(&ticket, &claims);
-        queue.park(&ticket, Rules::of(&RULES), &claims, seen);
+        queue.park(&ticket, waits(&claims), seen);
         assert_eq!(next(&queue).await.1, PARKED.as_secs(), "{name}, the next time");
     }
 }
@@ -140,13 +181,13 @@ async fn recreated_pod_has_another_ticket() {
     assert_eq!(waited, 0);
     queue.retry(&old);
     queue.done(&old);
-    queue.park(&old, Rules::of(&RULES), &[], queue.look(&old, &[]));
+    queue.park(&old, waits(&[]), queue.look(&old, &[]));
     queue.retry(&new);
     assert_eq!(next(&queue).await, (new.clone(), 1));
     // Changed while it was taken: it is retried.
     let seen = queue.look(&new, &[]);
     queue.add(&key("a"), 0);
-    queue.park(&new, Rules::of(&RULES), &[], seen);
+    queue.park(&new, waits(&[]), seen);
     assert_eq!(next(&queue).await.1, 2);
     queue.shutdown();
     assert_eq!(queue.next().await, None);

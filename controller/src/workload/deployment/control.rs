@@ -79,11 +79,7 @@ fn set_changed(change: &Change<ReplicaSet>, deployments: &Informer<Deployment>, 
     let Some(set) = change.new.as_deref() else { return };
     match owner_key(deployments, &set.metadata) {
         Some(key) => queue.add(key.to_string()),
-        None => wooers(set, deployments, |deployment: &Deployment| {
-            selector_of(&deployment.spec.as_ref()?.selector)
-        })
-        .into_iter()
-        .for_each(|key| queue.add(key)),
+        None => wooers(set, deployments).into_iter().for_each(|key| queue.add(key)),
     }
 }
 

@@ -110,9 +110,7 @@ fn pod_changed<K: Replicated>(
             old.metadata.labels != pod.metadata.labels || controller_of(&old.metadata).is_some()
         });
     if may_matter && !is_terminating(pod) {
-        wooers(pod, sets, |set: &K| selector_of(&set.to_set().spec?.selector))
-            .into_iter()
-            .for_each(|key| queue.add(key));
+        wooers(pod, sets).into_iter().for_each(|key| queue.add(key));
     }
 }
 

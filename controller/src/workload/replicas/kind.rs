@@ -8,11 +8,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::options::Options;
-use crate::workload::owned::Namespaced;
+use crate::workload::owned::Adopter;
 use orlop_client::names::{COMPONENT_REPLICA_SET, COMPONENT_REPLICATION, controller};
 
 /// A kind that this controller serves.
-pub trait Replicated: Namespaced {
+pub trait Replicated: Adopter {
     /// The name of its controller.
     const CONTROLLER: &'static str;
     /// The component in its events.

@@ -48,10 +48,13 @@ pub fn claim_names(set: &StatefulSet, ordinal: i32) -> Vec<String> {
 
 /// Whether a claim with this name may belong to the set.
 pub fn may_belong(set: &StatefulSet, claim: &str) -> bool {
-    templates(set).iter().any(|template| {
-        let prefix = format!("{}-{}-", template.metadata.name.as_deref().unwrap_or_default(), name(set));
-        claim.strip_prefix(&prefix).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
-    })
+    let own = name(set);
+    let is_of = |template: &PersistentVolumeClaim| {
+        let template = template.metadata.name.as_deref().unwrap_or_default();
+        let rest = claim.strip_prefix(template)?.strip_prefix('-')?.strip_prefix(own)?.strip_prefix('-')?;
+        Some(rest.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    templates(set).iter().any(|template| is_of(template) == Some(true))
 }
 
 /// The claim to create from a template for the pod with this ordinal. Each has all labels of the selector, so the claims of a

@@ -99,9 +99,7 @@ fn member_changed<K: Namespaced>(
     let Some(member) = change.new.as_deref() else { return };
     match owner_key(sets, member.meta()) {
         Some(key) => queue.add(key.to_string()),
-        None => wooers(member, sets, |set: &StatefulSet| selector_of(&set.spec.as_ref()?.selector))
-            .into_iter()
-            .for_each(|key| queue.add(key)),
+        None => wooers(member, sets).into_iter().for_each(|key| queue.add(key)),
     }
 }
 
@@ -189,7 +187,7 @@ impl RevisionKeeper {
         mut collisions: i32,
     ) -> Result<(ControllerRevision, i32), WorkloadError> {
         let api: Api<ControllerRevision> = self.api(set);
-        let number = match today(set, history) {
+        let number = match today(set, history).await {
             Today::Last(at) => return Ok((history[at].clone(), collisions)),
             Today::Again(at, number) => {
                 let changed = ControllerRevision { revision: number, ..history[at].clone() };

@@ -99,17 +99,19 @@ pub enum Today {
     New(i64),
 }
 
-/// Finds the revision of the set's template in the sorted history.
-pub fn today(set: &StatefulSet, sorted: &[ControllerRevision]) -> Today {
+/// Finds the revision of the set's template in the sorted history. Yields between the revisions, because the history and its
+/// templates may be large.
+pub async fn today(set: &StatefulSet, sorted: &[ControllerRevision]) -> Today {
     let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
     let next = sorted.last().map_or(1, |last| last.revision.saturating_add(1));
     let plain = Plain::of(&template);
-    let is_it = |at: &usize| Revision::of(&sorted[*at]).is_ok_and(|revision| plain.is(&revision.template));
-    match (0..sorted.len()).rev().find(is_it) {
-        None => Today::New(next),
-        Some(at) if at + 1 == sorted.len() => Today::Last(at),
-        Some(at) => Today::Again(at, next),
+    for at in (0..sorted.len()).rev() {
+        if Revision::of(&sorted[at]).is_ok_and(|revision| plain.is(&revision.template)) {
+            return if at + 1 == sorted.len() { Today::Last(at) } else { Today::Again(at, next) };
+        }
+        tokio::task::yield_now().await;
     }
+    Today::New(next)
 }
 
 /// Indexes of the unused revisions beyond the set's history limit, oldest first.
@@ -151,15 +153,15 @@ mod tests {
         assert!(Revision::of(&broken).unwrap_err().to_string().contains("holds no pod template"));
     }
 
-    #[test]
-    fn revisions_are_reused_renumbered_and_pruned() {
+    #[tokio::test]
+    async fn revisions_are_reused_renumbered_and_pruned() {
         let mut history =
             vec![new_revision(&set("z"), 3, 0), new_revision(&set("x"), 1, 0), new_revision(&set("y"), 2, 0)];
         sort(&mut history);
-        assert_eq!(today(&set("z"), &history), Today::Last(2));
-        assert_eq!(today(&set("x"), &history), Today::Again(0, 4));
-        assert_eq!(today(&set("new"), &history), Today::New(4));
-        assert_eq!(today(&set("new"), &[]), Today::New(1));
+        assert_eq!(today(&set("z"), &history).await, Today::Last(2));
+        assert_eq!(today(&set("x"), &history).await, Today::Again(0, 4));
+        assert_eq!(today(&set("new"), &history).await, Today::New(4));
+        assert_eq!(today(&set("new"), &[]).await, Today::New(1));
         let last = history[2].metadata.name.clone().unwrap();
         assert_eq!(surplus(&set("z"), &history, &BTreeSet::from([last.as_str()])), [0]);
         assert_eq!(surplus(&set("z"), &history[1..], &BTreeSet::from([last.as_str()])), Vec::<usize>::new());
