@@ -12,7 +12,7 @@ use k8s_openapi::api::storage::v1::{
 
 use super::facts::Facts;
 use super::model::Reference;
-use super::node::{Rooms, rooms};
+use super::volume_limits::VolumeLimits;
 use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
 /// Settings of the controllers that affect answers.
@@ -87,9 +87,7 @@ pub trait ClusterView {
     }
 
     /// The volumes on a node by driver.
-    fn rooms(&self, node: &str) -> Arc<Rooms> {
-        Arc::new(rooms(self, node))
-    }
+    fn volume_limits(&self, node: &str) -> Arc<VolumeLimits>;
 
     /// Whether a driver is installed: it has a CSIDriver object, or it is registered on a node.
     fn has_driver(&self, name: &str) -> bool {

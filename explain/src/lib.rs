@@ -27,6 +27,7 @@ mod sync_failing;
 pub mod table;
 pub mod terminating;
 pub mod volume;
+pub mod volume_limits;
 mod words;
 
 #[cfg(test)]

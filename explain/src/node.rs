@@ -1,6 +1,5 @@
 //! Explains the state of a node, its effect on pods and volumes, and how many more volumes the node accepts.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod, Taint};
@@ -16,6 +15,7 @@ use orlop_volume::object::volume_name;
 use super::cluster_view::ClusterView;
 use super::eligible_nodes::may_run;
 use super::model::{Cause, Code, Fix, Reference, Severity, Why};
+use super::volume_limits::VolumeLimits;
 use super::words;
 
 /// Explains a node that is not being deleted.
@@ -40,8 +40,8 @@ pub fn explain(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
         // Cordoning is intentional: there is no problem, and the state does not end by itself.
         why.push(Severity::Ok, Cause::new(Code::NodeCordoned, message, Vec::new()).fixed_by(Some(fix)));
     }
-    let rooms = world.rooms(name);
-    for (driver, room) in rooms.iter() {
+    let limits = world.volume_limits(name);
+    for (driver, room) in limits.iter() {
         if let Some(limit) = room.limit
             && room.used.len() >= limit
         {
@@ -54,7 +54,7 @@ pub fn explain(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
             why.push(Severity::Waiting, Cause::new(Code::DriverFull, message, vec![object]));
         }
     }
-    let room = rooms.iter().map(|(driver, room)| match room.limit {
+    let room = limits.iter().map(|(driver, room)| match room.limit {
         Some(limit) => format!("{driver} {} of {limit}", room.used.len()),
         None => format!("{driver} {} (no limit)", room.used.len()),
     });
@@ -168,8 +168,8 @@ pub(super) fn full(
 ) -> Option<(Code, String)> {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let driver = volume.spec.as_ref()?.csi.as_ref()?.driver.as_str();
-    let rooms = world.rooms(name);
-    let room = rooms.get(driver)?;
+    let limits = world.volume_limits(name);
+    let room = limits.get(driver)?;
     let limit = room.limit?;
     let here = volume.metadata.name.as_deref().is_some_and(|volume| room.used.contains(volume));
     (room.used.len() >= limit && !here).then(|| {
@@ -206,31 +206,19 @@ fn living(pods: &[Arc<Pod>]) -> Vec<&Arc<Pod>> {
     pods.iter().filter(|pod| !pods::is_finished(pod)).collect()
 }
 
-/// The volumes of one driver on a node.
-#[derive(Debug, Default)]
-pub struct VolumeLimit {
-    /// How many the node supports.
-    pub limit: Option<usize>,
-    /// Their names.
-    pub used: BTreeSet<String>,
-}
-
-/// The volumes on a node by driver.
-pub type Rooms = BTreeMap<String, VolumeLimit>;
-
 /// The volumes of every driver on a node: attached to it, or used by its pods.
-pub(super) fn rooms<W: ClusterView + ?Sized>(world: &W, node: &str) -> Rooms {
-    let mut rooms = Rooms::new();
+pub(super) fn volume_limits<W: ClusterView + ?Sized>(world: &W, node: &str) -> VolumeLimits {
+    let mut limits = VolumeLimits::new();
     if let Some(node) = world.csi_node(node) {
         for driver in &node.spec.drivers {
             let limit = driver.allocatable.as_ref().and_then(|room| room.count);
-            rooms.entry(driver.name.clone()).or_default().limit =
+            limits.entry(driver.name.clone()).or_default().limit =
                 limit.and_then(|limit| usize::try_from(limit).ok());
         }
     }
     for attachment in world.attachments_on_node(node) {
         if let Some(volume) = &attachment.spec.source.persistent_volume_name {
-            rooms.entry(attachment.spec.attacher.clone()).or_default().used.insert(volume.clone());
+            limits.entry(attachment.spec.attacher.clone()).or_default().used.insert(volume.clone());
         }
     }
     for pod in living(&world.pods_on_node(node)) {
@@ -240,8 +228,8 @@ pub(super) fn rooms<W: ClusterView + ?Sized>(world: &W, node: &str) -> Rooms {
             };
             let Some(csi) = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref()) else { continue };
             let name = volume.metadata.name.clone().unwrap_or_default();
-            rooms.entry(csi.driver.clone()).or_default().used.insert(name);
+            limits.entry(csi.driver.clone()).or_default().used.insert(name);
         }
     }
-    rooms
+    limits
 }

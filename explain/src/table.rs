@@ -14,7 +14,9 @@ use serde_json::Value;
 
 use super::cluster_view::{ClusterView, Settings, newest_first};
 use super::facts::{FactTable, Facts};
+use super::node::volume_limits;
 use super::subject::Subject;
+use super::volume_limits::VolumeLimits;
 use orlop_client::informer::key_of;
 use orlop_client::pods;
 use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
@@ -138,6 +140,10 @@ impl Table {
 }
 
 impl ClusterView for Table {
+    fn volume_limits(&self, node: &str) -> Arc<VolumeLimits> {
+        Arc::new(volume_limits(self, node))
+    }
+
     fn now(&self) -> Timestamp {
         self.now
     }

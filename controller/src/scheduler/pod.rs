@@ -5,12 +5,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::amounts::{self, Amounts};
-use super::filter::too_large::TERMS;
 use super::host_ports::HostPorts;
 use super::inline_disks::InlineDisks;
 use super::terms::{Labels, Term};
 use orlop_client::informer::key_of;
 use orlop_client::pods;
+
+/// The required affinity terms, the required anti-affinity terms and the spread constraints that a pod may have, each.
+pub const MAX_TERMS: usize = 100;
 
 /// Upstream's scheduler name; pods with another one are ignored.
 pub const SCHEDULER_NAME: &str = "default-scheduler";
@@ -68,8 +70,8 @@ impl PodFacts {
             disks: InlineDisks::of(pod),
             // A pod with more terms is not scheduled here. If it was placed by others, the rest is ignored: each decision about
             // any pod reads the anti-affinity of all placed pods.
-            affinity: with.into_iter().flatten().take(TERMS + 1).map(read).collect(),
-            anti_affinity: apart.into_iter().flatten().take(TERMS + 1).map(read).collect(),
+            affinity: with.into_iter().flatten().take(MAX_TERMS + 1).map(read).collect(),
+            anti_affinity: apart.into_iter().flatten().take(MAX_TERMS + 1).map(read).collect(),
             namespace,
             labels,
         }

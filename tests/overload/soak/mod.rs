@@ -69,7 +69,6 @@ async fn claims(http: Http, bound: &Mutex<u64>, ended: &CancellationToken) {
 
 /// The worst requests, one after the other.
 async fn worst_requests(http: Http, ended: &CancellationToken) {
-    worst::prepare(&http).await;
     while !ended.is_cancelled() {
         for request in worst::worst_requests() {
             if ended.is_cancelled() {
@@ -154,6 +153,7 @@ async fn attacks_of_all_sorts_beside_a_normal_load() {
     let limit = format!("--memory-limit={MEMORY_LIMIT}");
     let flags = [&limit, "--virtual-nodes=2", "--store-max-bytes=512Mi", "--write-timeout=10s"];
     let mut plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;
+    worst::prepare(&plane.http()).await;
     let attack = mutated::prepare(&plane.http(), StdRng::seed_from_u64(seed)).await;
     let ended = CancellationToken::new();
     let (latencies, bound) = (Latencies::default(), Mutex::new(0));

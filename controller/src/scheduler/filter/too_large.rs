@@ -2,11 +2,9 @@
 
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod};
 
-use super::super::pod::PodFacts;
+use super::super::pod::{MAX_TERMS, PodFacts};
 use orlop_volume::affinity::required_node_terms;
 
-/// The required affinity terms, the required anti-affinity terms and the spread constraints that a pod may have, each.
-pub const TERMS: usize = 100;
 /// The requirements of nodes in all required and preferred terms of a pod.
 const REQUIREMENTS: usize = 1000;
 
@@ -27,9 +25,9 @@ pub fn reason(pod: &Pod, facts: &PodFacts) -> Option<String> {
     let requirements: usize = terms.chain(preferred.iter().map(|wish| &wish.preference)).map(count).sum();
     let spread = spec.topology_spread_constraints.as_ref().map_or(0, Vec::len);
     let table = [
-        ("required pod affinity terms", facts.affinity.len(), TERMS),
-        ("required pod anti-affinity terms", facts.anti_affinity.len(), TERMS),
-        ("topology spread constraints", spread, TERMS),
+        ("required pod affinity terms", facts.affinity.len(), MAX_TERMS),
+        ("required pod anti-affinity terms", facts.anti_affinity.len(), MAX_TERMS),
+        ("topology spread constraints", spread, MAX_TERMS),
         ("node affinity terms and requirements", requirements, REQUIREMENTS),
     ];
     let (what, _, most) = table.into_iter().find(|(_, count, most)| count > most)?;
@@ -64,19 +62,19 @@ mod tests {
                 "required pod affinity terms",
                 |terms| json!({"affinity": {"podAffinity": {REQUIRED: terms}}}),
                 json!({"topologyKey": "zone"}),
-                TERMS,
+                MAX_TERMS,
             ),
             (
                 "required pod anti-affinity terms",
                 |terms| json!({"affinity": {"podAntiAffinity": {REQUIRED: terms}}}),
                 json!({"topologyKey": "zone"}),
-                TERMS,
+                MAX_TERMS,
             ),
             (
                 "topology spread constraints",
                 |terms| json!({"topologySpreadConstraints": terms}),
                 json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}),
-                TERMS,
+                MAX_TERMS,
             ),
             (
                 "node affinity terms",

@@ -1,7 +1,9 @@
 //! The queue of pods without a node. A pod is ready, backing off after a failure, parked until a change that may help it, or
 //! being scheduled. Higher priorities go first, and within a priority the order is FIFO. Delays use tokio's clock.
 
+pub use key::Key;
 use parking_lot::{Mutex, MutexGuard};
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,6 +17,7 @@ pub use self::waits::Waits;
 use super::filter::{RULES, Rules};
 use super::node_needs::NodeNeeds;
 
+mod key;
 mod waits;
 
 /// Delay after the first failure; it doubles. Upstream: podInitialBackoffSeconds.
@@ -23,9 +26,6 @@ const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(10);
 /// A parked pod is retried after this time without any event, as a safety net. Upstream: flushUnschedulablePodsLeftover.
 const PARKED: Duration = Duration::from_secs(300);
-
-/// The key of a pod.
-pub type Key = Arc<str>;
 
 /// A pod taken from the queue. After it is deleted and created again, it has another ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::filter::{RULES, Rules};
 use super::super::node_needs::NodeNeeds;
-use super::Key;
+use super::key::Key;
 
 /// So many different needs are compared with a changed node. More pods than that are woken by any node.
 const DIFFERENT: usize = 4096;
