@@ -196,6 +196,11 @@ impl Served {
         &self.groups
     }
 
+    /// The number of served definitions.
+    pub(crate) fn definition_count(&self) -> usize {
+        self.definitions.len()
+    }
+
     /// Returns the group, plural and storage prefix of each definition, once each.
     pub(crate) fn prefixes(&self) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
         self.definitions.iter().map(|live| {

@@ -32,9 +32,9 @@ pub(crate) fn aggregated_size(served: &crate::custom::Served) -> usize {
 /// The router of the non-resource endpoints. Any other path falls through to the resources.
 pub(crate) fn router(server: &Arc<Inner>) -> Router<Arc<Inner>> {
     let offload = || axum::middleware::from_fn_with_state(server.clone(), offload::requests);
+    let of_kinds = axum::middleware::from_fn_with_state(server.clone(), offload::discovery);
     Router::new()
-        .route("/", get(root))
-        .merge(discovery::router())
+        .merge(discovery::router().route("/", get(root)).route_layer(of_kinds))
         .merge(health::router())
         .merge(openapi::router().route_layer(offload()))
         .merge(openid::router())

@@ -27,6 +27,17 @@ pub(crate) async fn requests(State(server): State<Arc<Inner>>, request: Request,
     response.unwrap_or_else(|error| answer::error(&error, error_media(accept.as_deref()), false))
 }
 
+/// A list of this many custom kinds is computed in less than a millisecond.
+const FEW_KINDS: usize = 100;
+
+/// Like [`requests`], if there are many custom kinds: discovery lists them.
+pub(crate) async fn discovery(server: State<Arc<Inner>>, request: Request, next: Next) -> Response {
+    match server.kinds.now().definition_count() <= FEW_KINDS {
+        true => next.run(request).await,
+        false => requests(server, request, next).await,
+    }
+}
+
 /// Computes the bodies of long and compressed responses there.
 pub(crate) async fn bodies(State(server): State<Arc<Inner>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
