@@ -145,7 +145,6 @@ pub(super) async fn prepare(http: &Http, random: StdRng) -> Attack {
     }
     let served = |list: &Value| list["resources"].as_array().is_some_and(|kinds| !kinds.is_empty());
     http.until("/apis/example.com/v1", "served", served).await;
-    every_kind_has_a_sample(http).await;
     let schemas = Schemas::read(http).await;
     Attack { http: http.clone(), schemas, random, tally: Tally::default() }
 }
@@ -158,6 +157,7 @@ async fn mutated_objects_stop_neither_the_server_nor_other_objects() {
     let mut plane = Plane::of(Layout::OneProcess).server_flags(&["--virtual-nodes", "2"]).start().await;
     let http = plane.http();
     let mut attack = prepare(&http, StdRng::seed_from_u64(seed)).await;
+    every_kind_has_a_sample(&http).await;
     for round in 0..rounds {
         attack.round(&format!("m{round}"), &CancellationToken::new()).await;
     }
