@@ -65,6 +65,22 @@ impl Raw {
         assert!(self.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")).await);
     }
 
+    /// Sends a GET with this Accept header.
+    pub(super) async fn get_as(&mut self, path: &str, accept: &str) {
+        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: {accept}\r\n\r\n");
+        assert!(self.send(head).await);
+    }
+
+    /// Reads until this text has arrived.
+    pub(super) async fn until_contains(&mut self, text: &str) {
+        let (mut heard, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+        while !String::from_utf8_lossy(&heard).contains(text) {
+            let length = wait::in_time(text, self.stream.read(&mut buffer)).await.unwrap();
+            assert!(length > 0, "the connection ended before {text:?}");
+            heard.extend_from_slice(&buffer[..length]);
+        }
+    }
+
     /// Sends the complete POST of a ConfigMap.
     pub(super) async fn post(&mut self, name: &str, agent: &str) {
         let body = format!("{{\"metadata\":{{\"name\":\"{name}\"}}}}");

@@ -3,13 +3,18 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
+use super::others::other_clients;
 use super::raw::Raw;
-use super::{CONFIG_MAPS, figure, until_figure};
+use super::{CONFIG_MAPS, figure, server, until_figure};
 use crate::harness::plane::{Layout, Plane};
 use crate::harness::wait;
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// The number of watches; half of them read.
 fn watchers() -> usize {
@@ -141,4 +146,32 @@ async fn timed_out_watches_end_cleanly() {
         ended.unwrap();
     }
     until_open(&plane, 0).await;
+}
+
+/// A watch as a table decodes whole objects: that does not delay other clients, or the end of the process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn table_watches_of_large_objects_delay_neither_others_nor_shutdown() {
+    let mut plane = server(&["--shutdown-grace", "1s"]).await;
+    let http = plane.http();
+    for nth in 0..20 {
+        let object =
+            json!({"metadata": {"name": format!("quotes-{nth}")}, "data": {"x": "\"\n".repeat(400_000)}});
+        http.create(CONFIG_MAPS, &object).await;
+    }
+    let ended = CancellationToken::new();
+    let others = tokio::spawn(other_clients(plane.http(), ended.clone()));
+    let mut watches = Vec::new();
+    for _ in 0..30 {
+        let mut watch = Raw::narrow(&plane).await;
+        watch.get_as(&format!("{CONFIG_MAPS}?watch=1"), TABLE).await;
+        watches.push(watch);
+    }
+    // One that is read receives a row for each object.
+    let mut rows = Raw::connect(&plane).await;
+    rows.get_as(&format!("{CONFIG_MAPS}?watch=1"), TABLE).await;
+    rows.until_contains("quotes-19").await;
+    ended.cancel();
+    println!("others: {}", others.await.unwrap());
+    plane.server().signal(Signal::TERM);
+    assert_eq!(plane.server().exit_code().await, 0);
 }

@@ -22,3 +22,7 @@ pub(crate) struct HeldMemory(
 /// Marks a response that is long although its length is not known yet.
 #[derive(Clone, Copy)]
 pub(crate) struct LongBody;
+
+/// Marks a response whose pieces are computed: each one may decode whole objects.
+#[derive(Clone, Copy)]
+pub(crate) struct ComputedBody;

@@ -39,6 +39,8 @@ pub(super) fn drive(runtime: &Handle, mut body: Body) -> Body {
             if sender.send(Piece::Frame(frame)).await.is_err() {
                 return;
             }
+            // A piece may take as long as a large object takes to decode.
+            tokio::task::yield_now().await;
         }
         // An error means that the client has gone.
         let _ = sender.send(Piece::End).await;

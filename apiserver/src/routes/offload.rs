@@ -9,7 +9,7 @@ use http::header;
 use orlop_api::query::Query;
 
 use crate::encode::negotiate::error_media;
-use crate::encode::{LongBody, answer};
+use crate::encode::{ComputedBody, LongBody, answer};
 use crate::exchange::header_text;
 use crate::insight::live;
 use crate::limits::Client;
@@ -41,8 +41,9 @@ pub(crate) async fn discovery(server: State<Arc<Inner>>, request: Request, next:
 /// Computes the bodies of long and compressed responses there.
 pub(crate) async fn bodies(State(server): State<Arc<Inner>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
-    let is_long = response.extensions().get::<LongBody>().is_some();
-    if is_long || response.headers().contains_key(header::CONTENT_ENCODING) {
+    let extensions = response.extensions();
+    let is_computed = extensions.get::<LongBody>().is_some() || extensions.get::<ComputedBody>().is_some();
+    if is_computed || response.headers().contains_key(header::CONTENT_ENCODING) {
         server.compute.drive(response)
     } else {
         response

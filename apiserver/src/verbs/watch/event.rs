@@ -84,6 +84,12 @@ impl Writer {
         self
     }
 
+    /// Whether an event decodes its object. Other events copy bytes.
+    pub(super) fn decodes(&self) -> bool {
+        let copies = matches!((&self.framing, self.media), (Framing::Object, Media::Json));
+        !copies || self.kind.is_custom()
+    }
+
     /// Appends the event of a record.
     pub(super) fn record(
         &mut self,

@@ -11,6 +11,7 @@ use http::{HeaderValue, header};
 use orlop_store::Revision;
 use rand::Rng;
 
+use crate::encode::ComputedBody;
 use crate::encode::negotiate::{Endpoint, Transform};
 use crate::encode::shape;
 use crate::encode::table::{IncludeObject, Table};
@@ -75,8 +76,12 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
     };
     let server = request.server.clone();
     let writer = writer.timed(move || server.now());
+    let decodes = writer.decodes();
     let mut response = Response::new(Body::from_stream(stream::stream(start, live, writer)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(wanted.content_type()));
+    if decodes {
+        response.extensions_mut().insert(ComputedBody);
+    }
     Ok(response)
 }
 

@@ -160,6 +160,7 @@ impl Running {
         while out.is_empty() {
             let state = std::mem::replace(&mut self.state, WatchState::Ended);
             self.state = match state {
+                WatchState::Initial { .. } if self.live.closing.is_cancelled() => WatchState::Ended,
                 WatchState::Initial { snapshot, from } => {
                     let state = self.initial(&mut out, snapshot, from);
                     if out.is_empty() {
