@@ -337,6 +337,12 @@ mod tests {
         assert_eq!(names(), ["a"], "its call still hangs");
         end.send(()).unwrap();
         while mounts.run("a", "again".to_owned(), |_| Ok(())).await.is_err() {}
-        assert_eq!(names(), [""; 0]);
+        // A call that was late on a busy machine may still run.
+        let is_empty = async {
+            while !names().is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(LONG, is_empty).await.unwrap();
     }
 }
