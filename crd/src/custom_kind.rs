@@ -432,7 +432,7 @@ impl Kind for CustomKind {
 
     fn to_shown(&self, object: Object) -> Object {
         let mut value = object.into_value();
-        prune::prune(self.schema(), &mut value, true, &mut Vec::new());
+        prune::prune_stored(self.schema(), &mut value);
         let mut object = Object::from_value(value);
         self.defaults(&mut object);
         object

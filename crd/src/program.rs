@@ -19,35 +19,37 @@ impl std::fmt::Debug for Program {
     }
 }
 
+/// The reserved words.
+const WORDS: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
 /// Returns the property name for an escaped name in an expression (upstream: the escaping of property names).
 pub(crate) fn unescape(name: &str) -> Cow<'_, str> {
     if !name.contains("__") {
         return Cow::Borrowed(name);
     }
-    let words = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    if let Some(word) = words.iter().find(|word| name == format!("__{word}__")) {
+    if let Some(word) = WORDS.iter().find(|word| name == format!("__{word}__")) {
         return Cow::Borrowed(word);
     }
     let text = name
@@ -57,4 +59,16 @@ pub(crate) fn unescape(name: &str) -> Cow<'_, str> {
         .replace("__slash__", "/")
         .replace('\u{0}', "__");
     Cow::Owned(text)
+}
+
+/// Returns the name by which expressions call a property.
+pub(crate) fn escape(name: &str) -> Cow<'_, str> {
+    if WORDS.contains(&name) {
+        return Cow::Owned(format!("__{name}__"));
+    }
+    if !name.contains("__") && !name.contains(['.', '-', '/']) {
+        return Cow::Borrowed(name);
+    }
+    let text = name.replace("__", "__underscores__");
+    Cow::Owned(text.replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__"))
 }

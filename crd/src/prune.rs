@@ -8,20 +8,33 @@ use crate::schema::{Schema, Type};
 
 /// Maximum number of reported paths.
 const MAX_LISTED: usize = 100;
+/// Maximum length of the reported paths together, bytes. A path contains names of the client's choice.
+const MAX_LISTED_TEXT: usize = 1 << 20;
 
 /// Removes the members that the schema does not declare, and appends their paths to `dropped`.
 /// The root and embedded objects retain `apiVersion`, `kind` and `metadata`.
 pub(crate) fn prune(schema: &Schema, value: &mut Value, is_object_root: bool, dropped: &mut Vec<String>) {
-    Pruning { path: String::new(), dropped }.value(schema, value, is_object_root);
+    Pruning { path: String::new(), dropped: Some(dropped), text: 0 }.value(schema, value, is_object_root);
+}
+
+/// Like [`prune`], for an object of the store, without the paths.
+pub(crate) fn prune_stored(schema: &Schema, value: &mut Value) {
+    Pruning { path: String::new(), dropped: None, text: 0 }.value(schema, value, true);
 }
 
 struct Pruning<'a> {
+    /// Empty if no paths are reported.
     path: String,
-    dropped: &'a mut Vec<String>,
+    dropped: Option<&'a mut Vec<String>>,
+    /// The length of the reported paths, bytes.
+    text: usize,
 }
 
 impl Pruning<'_> {
     fn below(&mut self, step: &str, prune: impl FnOnce(&mut Self)) {
+        if self.dropped.is_none() {
+            return prune(self);
+        }
         let length = self.path.len();
         if !step.starts_with('[') && length > 0 {
             self.path.push('.');
@@ -65,8 +78,10 @@ impl Pruning<'_> {
     }
 
     fn note(&mut self) {
-        if self.dropped.len() < MAX_LISTED {
-            self.dropped.push(self.path.clone());
+        let Some(dropped) = &mut self.dropped else { return };
+        if dropped.len() < MAX_LISTED && self.text <= MAX_LISTED_TEXT {
+            self.text += self.path.len();
+            dropped.push(self.path.clone());
         }
     }
 }
@@ -141,5 +156,19 @@ mod tests {
             assert_eq!(value, want, "{case}");
             assert_eq!(dropped, want_dropped, "{case}");
         }
+    }
+
+    #[test]
+    fn paths_of_long_names_are_limited() {
+        let schema = json!({"type": "object", "properties": {
+            "m": {"type": "object", "additionalProperties": {"type": "object"}}}});
+        let many: serde_json::Map<String, Value> = (0..100).map(|at| (format!("a{at}"), json!(0))).collect();
+        let mut value = json!({"m": {"k".repeat(MAX_LISTED_TEXT): many}});
+        let mut stored = value.clone();
+        let mut dropped = Vec::new();
+        prune(&Schema::of(&schema), &mut value, true, &mut dropped);
+        assert_eq!(dropped.len(), 1);
+        prune_stored(&Schema::of(&schema), &mut stored);
+        assert_eq!(stored, value);
     }
 }

@@ -204,6 +204,10 @@ fn field<'s>(operand: KnownType<'s>, name: &str, _is_test: bool) -> Result<Known
         return Ok(KnownType::Schema(values));
     }
     if let Some(property) = schema.properties.get(unescape(name).as_ref()) {
+        // The names of an object need no declaration either.
+        if name == "metadata" && !property.properties.contains_key("name") {
+            return Ok(KnownType::Nothing);
+        }
         return Ok(KnownType::Schema(property));
     }
     // The fields of every object need no declaration.

@@ -9,6 +9,7 @@
 mod check;
 mod cost;
 mod equality;
+pub(crate) mod estimate;
 mod eval;
 mod extensions;
 mod functions;

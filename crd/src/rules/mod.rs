@@ -2,6 +2,10 @@
 //!
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema/cel`.
 
+mod cost_limits;
+
+pub(crate) use cost_limits::{Occurrence, RuleCosts, limit};
+
 use orlop_api::validate::{FieldErrors, Path};
 use orlop_apimachinery::steps::{OutOfSteps, Steps};
 use serde_json::Value;
@@ -63,12 +67,14 @@ fn field_path(text: &str) -> Option<Vec<String>> {
     simple_path(&text)
 }
 
-/// Validates a rule of a schema. If `is_traceable` is false, the rule must not use `oldSelf`.
+/// Validates a rule of a schema, whose values occur as `occurrence` says. If `is_traceable` is false, the rule must not use `oldSelf`.
 pub(crate) fn validate(
     rule: &Value,
     schema: &Schema,
     is_traceable: bool,
+    occurrence: &Occurrence,
     path: &Path,
+    costs: &mut RuleCosts,
     errors: &mut FieldErrors,
 ) {
     let text = |name: &str| rule[name].as_str().unwrap_or_default();
@@ -79,6 +85,7 @@ pub(crate) fn validate(
     match compile(text("rule"), schema) {
         Err(why) => errors.invalid(&rule_path, text("rule"), &format!("compilation failed: {why}")),
         Ok(program) => {
+            occurrence.check_rule(&program, &rule_path, costs, errors);
             if program.uses_old && !is_traceable {
                 let why = "oldSelf cannot be used on the uncorrelatable portion of the schema";
                 errors.invalid(&rule_path, text("rule"), why);
@@ -103,11 +110,15 @@ pub(crate) fn validate(
     if text("rule").trim().contains('\n') && message.is_empty() {
         errors.required(&message_path, "message must be specified if rule contains line breaks");
     }
-    if !text("messageExpression").is_empty()
-        && let Err(why) = compile(text("messageExpression"), schema)
-    {
-        let why = format!("messageExpression compilation failed: {why}");
-        errors.invalid(&path.child("messageExpression"), text("messageExpression"), &why);
+    if !text("messageExpression").is_empty() {
+        let path = path.child("messageExpression");
+        match compile(text("messageExpression"), schema) {
+            Ok(program) => occurrence.check_message(&program, &path, costs, errors),
+            Err(why) => {
+                let why = format!("messageExpression compilation failed: {why}");
+                errors.invalid(&path, text("messageExpression"), &why);
+            }
+        }
     }
     if !text("reason").is_empty() && !REASONS.contains(&text("reason")) {
         errors.not_supported(&path.child("reason"), text("reason"), &REASONS);

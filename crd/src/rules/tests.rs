@@ -135,7 +135,8 @@ fn invalid_rules_are_rejected() {
     ] {
         let mut errors = FieldErrors::new();
         let schema = spec(json!({"rule": "true"}))["properties"]["spec"].clone();
-        validate(&rule, &Schema::of(&schema), false, &Path::new("p"), &mut errors);
+        let (once, costs) = (Occurrence::once(), &mut RuleCosts::default());
+        validate(&rule, &Schema::of(&schema), false, &once, &Path::new("p"), costs, &mut errors);
         let found: Vec<String> =
             errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         assert!(found.len() == 1 && found[0].contains(want), "{case}: {found:?}");

@@ -9,7 +9,7 @@ use orlop_apimachinery::steps::Steps;
 use serde_json::Value;
 
 use crate::pattern::{compile, compile_effort};
-use crate::rules;
+use crate::rules::{self, Occurrence, RuleCosts, limit};
 use crate::schema::{Schema, Type, members};
 use crate::{default, prune, validate as values};
 
@@ -64,8 +64,10 @@ pub(crate) fn validate(schema: &Value, path: &Path, work: &mut Work, errors: &mu
         return errors.forbidden(path, &why);
     }
     let form = Schema::without_rules(schema);
-    let mut check = Check { errors, work, in_metadata: false, is_traceable: true };
-    check.schema(schema, &form, path, SchemaPosition::Root);
+    let mut costs = RuleCosts::default();
+    let mut check = Check { errors, work, costs: &mut costs, in_metadata: false, is_traceable: true };
+    check.schema(schema, &form, path, SchemaPosition::Root, Occurrence::once());
+    costs.check(path, errors);
 }
 
 fn measure(schema: &Value, depth: usize, nodes: &mut usize) -> Result<(), String> {
@@ -103,6 +105,7 @@ fn measure(schema: &Value, depth: usize, nodes: &mut usize) -> Result<(), String
 struct Check<'e> {
     errors: &'e mut FieldErrors,
     work: &'e Work,
+    costs: &'e mut RuleCosts,
     in_metadata: bool,
     /// False below items of lists without keys, because these items cannot be matched with their old values.
     is_traceable: bool,
@@ -110,20 +113,29 @@ struct Check<'e> {
 
 impl Check<'_> {
     /// `form` is the same schema without its rules.
-    fn schema(&mut self, schema: &Value, form: &Schema, path: &Path, place: SchemaPosition) {
+    fn schema(
+        &mut self,
+        schema: &Value,
+        form: &Schema,
+        path: &Path,
+        place: SchemaPosition,
+        occurrence: Occurrence,
+    ) {
         if self.errors.is_full() {
             return;
         }
+        let rules = schema["x-kubernetes-validations"].as_array().map_or(&[][..], Vec::as_slice);
         self.plain(schema, form, path);
         self.form(schema, path, place);
         let is_root_like = place == SchemaPosition::Root || schema["x-kubernetes-embedded-resource"] == true;
+        let occurrence = occurrence.declared(form, !rules.is_empty(), is_root_like);
         for (name, property) in members(&schema["properties"]) {
             let Some(form) = form.properties.get(name) else { continue };
             let path = path.child("properties").key(name);
             if is_root_like && name == "metadata" {
                 self.metadata(property, &path);
                 let outer = std::mem::replace(&mut self.in_metadata, true);
-                self.schema(property, form, &path, SchemaPosition::Field);
+                self.schema(property, form, &path, SchemaPosition::Field, occurrence.property(name));
                 self.in_metadata = outer;
                 continue;
             }
@@ -132,12 +144,13 @@ impl Check<'_> {
                 let given = property["type"].as_str().unwrap_or_default();
                 self.errors.invalid(&path.child("type"), given, "must be string");
             }
-            self.schema(property, form, &path, SchemaPosition::Field);
+            self.schema(property, form, &path, SchemaPosition::Field, occurrence.property(name));
         }
+        let elements = || occurrence.element(limit(schema));
         if let Some(items) = form.items.as_deref() {
             let traceable = self.is_traceable && schema["x-kubernetes-list-type"] == "map";
             let outer = std::mem::replace(&mut self.is_traceable, traceable);
-            self.schema(&schema["items"], items, &path.child("items"), SchemaPosition::Item);
+            self.schema(&schema["items"], items, &path.child("items"), SchemaPosition::Item, elements());
             self.is_traceable = outer;
         }
         if let (true, Some(values)) = (schema["additionalProperties"].is_object(), form.additional.as_deref())
@@ -147,17 +160,20 @@ impl Check<'_> {
                 values,
                 &path.child("additionalProperties"),
                 SchemaPosition::Field,
+                elements(),
             );
         }
         self.combinations(schema, schema, path);
         self.default(schema, form, path);
-        let rules = schema["x-kubernetes-validations"].as_array().map_or(&[][..], Vec::as_slice);
-        if rules.is_empty() {
-            return;
+        let rules_path = path.child("x-kubernetes-validations");
+        if !rules.is_empty() && !occurrence.is_declared() {
+            let why = "failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema \
+                       to CEL declarations";
+            return self.errors.invalid_unshown(&rules_path, why);
         }
         for (at, rule) in rules.iter().enumerate() {
-            let path = path.child("x-kubernetes-validations").index(at);
-            rules::validate(rule, form, self.is_traceable, &path, self.errors);
+            let path = rules_path.index(at);
+            rules::validate(rule, form, self.is_traceable, &occurrence, &path, self.costs, self.errors);
         }
     }
 

@@ -260,3 +260,116 @@ fn nested_defaults_do_not_multiply() {
     assert!(found[0].contains("Forbidden: the defaults are too large"), "{found:?}");
     assert!(started.spent().as_secs() < 3, "{:?}", started.spent());
 }
+
+const ADVICE: &str = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)";
+const CONTRIBUTED: &str =
+    "Forbidden: contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+
+/// Tags whose items have a rule, in an object of the given name.
+fn tags(rule: &str, limits: Value) -> Value {
+    let mut tags =
+        json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-validations": [{"rule": rule}]});
+    for (name, limit) in members(&limits) {
+        match name.as_str() {
+            "maxItems" => tags[name] = limit.clone(),
+            _ => tags["items"][name] = limit.clone(),
+        }
+    }
+    tags
+}
+
+#[test]
+fn rule_whose_estimated_cost_exceeds_the_limit_is_rejected() {
+    let rule = "self.all(x, x.contains('gpu'))";
+    assert_eq!(
+        texts(&of(json!({"tags": tags(rule, json!({}))}))),
+        [
+            format!(
+                "s.properties[tags].x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of more than 100x {ADVICE}"
+            ),
+            format!("s.properties[tags].x-kubernetes-validations[0].rule: {CONTRIBUTED}"),
+            format!(
+                "s: Forbidden: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of more than 100x {ADVICE}"
+            ),
+        ]
+    );
+    assert_eq!(texts(&of(json!({"tags": tags(rule, json!({"maxItems": 100, "maxLength": 100}))}))), [""; 0]);
+    // An item costs 4, and a tenth of the bytes of its text: 4 for each character.
+    let close = tags(rule, json!({"maxItems": 10_000, "maxLength": 3_000}));
+    assert_eq!(
+        texts(&of(json!({"tags": close}))),
+        [format!(
+            "s.properties[tags].x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of 1.204000x {ADVICE}"
+        )]
+    );
+}
+
+/// The bounds were measured with the validation of Kubernetes 1.36.
+#[test]
+fn longest_accepted_lists_are_those_of_upstream() {
+    for (length, items) in [(16, 909_090), (63, 333_333), (253, 94_339), (1_024, 24_154)] {
+        let limited = |items: u64| {
+            tags("self.all(x, x.contains('gpu'))", json!({"maxItems": items, "maxLength": length}))
+        };
+        assert_eq!(texts(&of(json!({"tags": limited(items)}))), [""; 0], "{length}");
+        assert_eq!(texts(&of(json!({"tags": limited(items + 1)}))).len(), 1, "{length}");
+    }
+}
+
+#[test]
+fn estimated_cost_counts_the_values_that_have_a_rule() {
+    let item = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self.startsWith('a')"}]});
+    // 3 MiB hold 1,048,576 strings, each costs 2.
+    assert_eq!(texts(&of(json!({"l": {"type": "array", "items": item}}))), [""; 0]);
+    let long = json!({"type": "string", "maxLength": 100,
+        "x-kubernetes-validations": [{"rule": "self.matches('^[a-z]+$')"}]});
+    let found = texts(&of(json!({"l": {"type": "array", "items": long}})));
+    assert!(found[0].contains("l].items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of 8.7x"), "{found:?}");
+    assert_eq!(texts(&of(json!({"l": {"type": "array", "maxItems": 1_000, "items": long}}))), [""; 0]);
+    let twice = json!({"type": "object", "maxProperties": 1_000, "additionalProperties": {"type": "array", "maxItems": 1_000, "items": long}});
+    let found = texts(&of(json!({"m": twice})));
+    assert!(found[0].contains("by factor of 8.3x"), "{found:?}");
+}
+
+#[test]
+fn rules_for_values_without_a_type_are_rejected() {
+    let rules = json!([{"rule": "true"}]);
+    for schema in [
+        json!({"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-validations": rules}),
+        json!({"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": true}, "x-kubernetes-validations": rules}),
+    ] {
+        let found = texts(&of(json!({"v": schema})));
+        assert!(found.len() == 1 && found[0].contains("unable to convert structural schema"), "{found:?}");
+    }
+}
+
+#[test]
+fn rules_of_a_root_may_use_its_name() {
+    let mut schema = of(json!({"metadata": {"type": "object"}}));
+    schema["x-kubernetes-validations"] = json!([{"rule": "self.metadata.name == 'cluster'"}]);
+    assert_eq!(texts(&schema), [""; 0]);
+}
+
+#[test]
+fn costs_of_all_rules_are_added() {
+    let rule = "self.all(x, x.contains('gpu'))";
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"];
+    let close = tags(rule, json!({"maxItems": 10_000, "maxLength": 2_450}));
+    let properties: serde_json::Map<String, Value> =
+        names.iter().map(|name| ((*name).to_owned(), close.clone())).collect();
+    let found = texts(&of(Value::Object(properties)));
+    assert_eq!(found.len(), 5, "{found:?}");
+    assert!(found[..4].iter().all(|text| text.ends_with(CONTRIBUTED)), "{found:?}");
+    assert!(
+        found[4].starts_with("s: Forbidden: x-kubernetes-validations estimated rule cost total"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn message_whose_estimated_cost_exceeds_the_limit_is_rejected() {
+    let schema = of(json!({"spec": {"type": "object", "properties": {"min": {"type": "integer"}},
+        "x-kubernetes-validations": [{"rule": "self.min > 1", "messageExpression": "'min ' + string(self.min)"}]}}));
+    let found = texts(&schema);
+    assert!(found[0].starts_with("s.properties[spec].x-kubernetes-validations[0].messageExpression: Forbidden: estimated messageExpression cost exceeds budget"), "{found:?}");
+}
