@@ -4,12 +4,16 @@
 //! Kubernetes clients read OpenAPI 3.0: the version, and references, which may have no
 //! sibling fields there and are therefore wrapped in an `allOf`.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use utoipa::openapi::schema::{
     AdditionalProperties, AllOfBuilder, ArrayBuilder, ComponentsBuilder, Object, ObjectBuilder, OneOfBuilder,
     SchemaFormat, SchemaType, Type,
 };
-use utoipa::openapi::{InfoBuilder, OpenApiBuilder, Ref, RefOr, Schema};
+use utoipa::openapi::{InfoBuilder, Ref, RefOr, Schema};
 
 use crate::extensions::extensions;
 use crate::resource::{GVK, ResourceDoc};
@@ -23,25 +27,59 @@ use crate::{operations, responses, types};
 /// The version of OpenAPI that the documents follow.
 const VERSION: &str = "3.0.0";
 
+/// Parts of a document, as JSON. A document with thousands of custom kinds would need a hundred times the memory as values.
+type Parts = BTreeMap<String, Box<RawValue>>;
+
 /// The document of resources of one group and version, as JSON.
 pub(crate) fn document(resources: &[&ResourceDoc]) -> Vec<u8> {
-    let info = InfoBuilder::new().title("Kubernetes").version("v1.36.0").build();
-    let document = OpenApiBuilder::new()
-        .info(info)
-        .paths(operations::paths(resources))
-        .components(Some(components(resources).build()))
-        .build();
-    let mut value = serde_json::to_value(&document).unwrap_or_default();
-    value["openapi"] = VERSION.into();
+    write(resources).unwrap_or_default()
+}
+
+fn write(resources: &[&ResourceDoc]) -> serde_json::Result<Vec<u8>> {
+    let mut paths = Parts::new();
+    for resource in resources {
+        insert_all(&mut paths, &serde_json::to_value(operations::paths(&[resource]))?)?;
+    }
+    let mut components = serde_json::to_value(components(resources).build())?;
+    let mut schemas = Parts::new();
+    insert_all(&mut schemas, &components["schemas"].take())?;
+    let kinds = kinds_of_schemas(resources.iter().copied());
+    for resource in resources {
+        let name = format!("{}List", resource.schema);
+        let kinds = kinds.get(&name).map(|kinds| (GVK, json!(kinds)));
+        schemas.insert(name, text(&serde_json::to_value(list(resource, kinds))?)?);
+    }
     for resource in resources {
         let reference = |name: &str| json!({"allOf": [{"$ref": format!("#/components/schemas/{name}")}]});
         if let Some(schema) = own_schema(resource, reference) {
-            value["components"]["schemas"][resource.schema] = schema;
+            schemas.insert(resource.schema.to_owned(), text(&schema)?);
         }
     }
-    value.to_string().into_bytes()
+    let mut parts = Parts::new();
+    insert_all(&mut parts, &components)?;
+    parts.insert("schemas".to_owned(), text(&schemas)?);
+    let info = InfoBuilder::new().title("Kubernetes").version("v1.36.0").build();
+    let document = Parts::from([
+        ("components".to_owned(), text(&parts)?),
+        ("info".to_owned(), text(&serde_json::to_value(info)?)?),
+        ("openapi".to_owned(), text(&VERSION)?),
+        ("paths".to_owned(), text(&paths)?),
+    ]);
+    serde_json::to_vec(&document)
 }
 
+fn text(value: &impl Serialize) -> serde_json::Result<Box<RawValue>> {
+    to_raw_value(value)
+}
+
+fn insert_all(parts: &mut Parts, members: &Value) -> serde_json::Result<()> {
+    for (name, value) in members.as_object().into_iter().flatten() {
+        parts.insert(name.clone(), text(value)?);
+    }
+    Ok(())
+}
+
+/// The components except the schemas of resources and their lists.
 fn components(resources: &[&ResourceDoc]) -> ComponentsBuilder {
     let kinds = kinds_of_schemas(resources.iter().copied());
     let kinds_of = |name: &str| kinds.get(name).map(|kinds| (GVK, json!(kinds)));
@@ -50,11 +88,6 @@ fn components(resources: &[&ResourceDoc]) -> ComponentsBuilder {
         if let Some(id) = types().named(name) {
             components = components.schema(name, structure(types().get(id), kinds_of(name)));
         }
-    }
-    for resource in resources {
-        let name = format!("{}List", resource.schema);
-        let kind = kinds_of(&name);
-        components = components.schema(name, list(resource, kind));
     }
     for (scalar, description) in NAMED_SCALARS {
         if let Some(name) = scalar_schema(*scalar) {

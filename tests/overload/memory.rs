@@ -32,9 +32,9 @@ async fn replace(http: &Http, times: usize) -> String {
     first["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
-/// Each of 150 watches could hold an encoded object and an event of 2 MiB.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unread_watches_of_large_objects_stay_within_the_limit() {
+/// Opens 150 streams of the replacements of a large object, of which each could hold an encoded object and an event of
+/// 2 MiB, and reads none of them. `path` returns the stream from a revision.
+async fn leave_unread(path: impl Fn(&str) -> String) {
     let mut plane = limited().await;
     let http = plane.http();
     let from = replace(&http, 40).await;
@@ -42,10 +42,10 @@ async fn unread_watches_of_large_objects_stay_within_the_limit() {
     let mut silent = Vec::new();
     for _ in 0..150 {
         let mut client = Raw::narrow(&plane).await;
-        client.get(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}")).await;
+        client.get(&path(&from)).await;
         silent.push(client);
     }
-    wait::until("the slowest watches are closed", async || match figure(&http, CLOSED).await? {
+    wait::until("the slowest clients are closed", async || match figure(&http, CLOSED).await? {
         0 => Err("none is".to_owned()),
         _ => Ok(()),
     })
@@ -55,6 +55,16 @@ async fn unread_watches_of_large_objects_stay_within_the_limit() {
     assert!(figure(&http, "orlop_client_memory_bytes").await.unwrap() <= LIMIT);
     // The others are served.
     http.create(CONFIG_MAPS, &json!({"metadata": {"name": "other"}})).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_watches_of_large_objects_stay_within_the_limit() {
+    leave_unread(|from| format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_streams_of_changes_stay_within_the_limit() {
+    leave_unread(|from| format!("/apis/orlop.dev/v1/stream?resource=configmaps&from={from}")).await;
 }
 
 /// Replacements of one object cost an exact list one old version, however many there are.

@@ -189,7 +189,8 @@ pub(crate) fn log_failure(path: &str, error: &ApiError) {
     // Quoted, so that a path cannot begin a new line.
     let path: String = path.chars().take(MAX_LOGGED_PATH).collect();
     if error.is_internal() {
-        tracing::warn!(?path, code = error.code, error = ?error.to_string(), "request failed");
+        let error_text: String = error.to_string().chars().take(MAX_LOGGED_ERROR).collect();
+        tracing::warn!(?path, code = error.code, error = ?error_text, "request failed");
     } else {
         tracing::warn!(?path, code = error.code, "request failed");
     }
@@ -197,6 +198,8 @@ pub(crate) fn log_failure(path: &str, error: &ApiError) {
 
 /// Maximum length of a path in a log line, characters.
 const MAX_LOGGED_PATH: usize = 256;
+/// Maximum length of an error in a log line, characters.
+const MAX_LOGGED_ERROR: usize = 1024;
 
 /// Processes a request up to its verb, to test bad paths and parameters.
 #[cfg(any(test, feature = "fuzzing"))]

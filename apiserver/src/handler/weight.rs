@@ -1,5 +1,7 @@
 //! Whether a request is cheap enough for the threads that serve connections.
 
+use orlop_codec::decode::estimate_weight;
+
 use super::plan::Verb;
 use crate::registry::{self, Kind, Scope};
 use crate::verbs::connect;
@@ -44,26 +46,35 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
 }
 
 /// The memory of a byte of JSON after decoding, bytes: small members of an object need the most.
-const DECODED: usize = 12;
+const DECODED: u64 = 12;
+/// The memory for one unit of the weight of a document, bytes. A write decodes an object to JSON and to the types of its kind,
+/// with all absent fields; a pod with 12,000 small volumes needs about 150 MB.
+const DECODED_VALUE: u64 = 640;
 
 /// The memory that a request needs which is not light, bytes. A list reserves its own.
 pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
-    let object = match verb {
-        Verb::Connect => connect::decoded_bytes(request),
-        Verb::Watch | Verb::RequestToken | Verb::List | Verb::DeleteCollection => 0,
-        Verb::Get
-        | Verb::Create
+    let of_write =
+        |document: &[u8]| document.len() as u64 * DECODED + estimate_weight(document) * DECODED_VALUE;
+    let of_object = || stored(request, of_write);
+    match verb {
+        Verb::Connect => (request.body.len() + connect::decoded_bytes(request)) as u64 * DECODED,
+        Verb::Watch | Verb::RequestToken | Verb::List | Verb::DeleteCollection => of_write(&request.body),
+        Verb::Get => stored(request, |object| object.len() as u64 * DECODED),
+        Verb::Create
         | Verb::Update(_)
         | Verb::Patch(_)
-        | Verb::Delete
         | Verb::Bind
         | Verb::Finalize
         | Verb::Evict
         | Verb::GetScale
         | Verb::UpdateScale
-        | Verb::PatchScale => object_size(request),
-    };
-    ((request.body.len() + object) * DECODED) as u64
+        | Verb::PatchScale => of_write(&request.body) + of_object(),
+        // A stored object can be deleted whatever the limit is.
+        Verb::Delete => {
+            let needed = of_write(&request.body) + of_object();
+            request.server.limits.memory.limit().map_or(needed, |limit| needed.min(limit / 2))
+        }
+    }
 }
 
 /// Whether the admission of a write reads other objects: quotas, limit ranges, classes or budgets. Updates to most kinds, such
@@ -110,8 +121,13 @@ fn admission_is_light(verb: Verb, request: &Request) -> bool {
 
 /// The size of the stored object that the request names, bytes.
 fn object_size(request: &Request) -> usize {
+    stored(request, <[u8]>::len)
+}
+
+/// Measures the stored object that the request names.
+fn stored<T: Default>(request: &Request, measure: impl FnOnce(&[u8]) -> T) -> T {
     let key = request.resource.key(&request.resource.name);
-    request.head().get(&key).map_or(0, |record| record.value.len())
+    request.head().get(&key).map_or_else(T::default, |record| measure(&record.value))
 }
 
 fn collection_is_light(request: &Request) -> bool {

@@ -9,6 +9,7 @@ use http::{HeaderValue, header};
 use super::past::{moment_of, places};
 use super::stream::{Bounds, End, answer, check_end, now_ms, start};
 use crate::encode::LongBody;
+use crate::limits::connection::Connection;
 use crate::state::Inner;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
@@ -19,7 +20,11 @@ const TRIES: usize = 5;
 
 /// `GET capture?from=REV|TIME&until=REV|TIME&resource=`: without `from`, starts at the oldest known revision;
 /// without `until`, ends at the current one.
-pub(super) async fn capture(server: &Arc<Inner>, query: &Query) -> Result<Response, ApiError> {
+pub(super) async fn capture(
+    server: &Arc<Inner>,
+    connection: Option<Connection>,
+    query: &Query,
+) -> Result<Response, ApiError> {
     let managed_fields = query.flag("managedFields");
     let asked = moment_of(server, query, "from").await?;
     let until = moment_of(server, query, "until").await?;
@@ -31,7 +36,7 @@ pub(super) async fn capture(server: &Arc<Inner>, query: &Query) -> Result<Respon
     let begun = loop {
         let at = asked.unwrap_or_else(|| server.store.oldest());
         let bounds = Bounds { state: true, at, end: End::At(until), managed_fields };
-        match start(server, places(server, query)?, bounds).await {
+        match start(server, connection.clone(), places(server, query)?, bounds).await {
             Err(error) if error.code == 410 && asked.is_none() && tries < TRIES => tries += 1,
             begun => break begun?,
         }

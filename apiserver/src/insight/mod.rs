@@ -49,6 +49,7 @@ use crate::encode::answer;
 use crate::encode::negotiate::{Endpoint, Media, RequestedEncoding, error_media, negotiate};
 use crate::exchange::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
 use crate::handler::log_failure;
+use crate::limits::connection::Connection;
 use crate::metrics::Labels;
 use crate::state::Inner;
 use orlop_api::query::Query;
@@ -187,13 +188,14 @@ async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request
     let open = is_live.then(|| server.metrics.begin_watch(&labels));
     // Without authentication every request runs as the admin user.
     let user = parts.extensions.remove::<UserInfo>().unwrap_or_else(UserInfo::admin);
+    let connection = parts.extensions.remove::<Connection>();
     let limit = server.config.request_timeout;
     let limit = if writes { limit.min(WRITE_TIME_MAX) } else { limit };
     let work = async {
         match asked? {
-            InsightRequest::Stream => stream::stream(&server, &query).await,
+            InsightRequest::Stream => stream::stream(&server, connection, &query).await,
             InsightRequest::Timeline => timeline::timeline(&server, &query).await,
-            InsightRequest::Capture => capture::capture(&server, &query).await,
+            InsightRequest::Capture => capture::capture(&server, connection, &query).await,
             InsightRequest::Revisions => {
                 shown(&accept, pretty, &revisions::revisions(&server, &query).await?)
             }

@@ -17,20 +17,20 @@ pub(super) async fn revisions(server: &Inner, query: &Query) -> Result<Value, Ap
     if at < oldest {
         return Err(expired(format_args!("revision {at}"), oldest));
     }
-    let mut document = told(server, at).await;
+    let mut document = described(server, at).await;
     document["kind"] = "Revisions".into();
     document["apiVersion"] = API_VERSION.into();
-    document["oldest"] = told(server, oldest).await;
-    document["newest"] = told(server, newest.max(at)).await;
+    document["oldest"] = described(server, oldest).await;
+    document["newest"] = described(server, newest.max(at)).await;
     Ok(document)
 }
 
 /// A revision with its time, if known.
-async fn told(server: &Inner, revision: Revision) -> Value {
-    let mut told = json!({"revision": revision.to_string()});
+async fn described(server: &Inner, revision: Revision) -> Value {
+    let mut described = json!({"revision": revision.to_string()});
     // A revision that is compacted concurrently no longer has a time.
     if let Ok(Some(time_ms)) = server.store.time_of(revision).await {
-        told["time"] = time_text(time_ms).into();
+        described["time"] = time_text(time_ms).into();
     }
-    told
+    described
 }

@@ -1,8 +1,8 @@
 //! Streams all kinds in one connection: the state of one revision, then every change in order, live or up to a
 //! revision.
 //!
-//! The body is produced on demand. A client that reads slowly costs only its position: a live stream is a cursor
-//! of the store, and a stream of the past reads the log page by page.
+//! The body is produced on demand: a live stream is a cursor of the store, and a stream of the past reads the log page
+//! by page. The part that a client has not read is counted like that of a watch.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream as futures_stream};
 use http::{HeaderValue, header};
 use orlop_store::watch::BATCH;
-use orlop_store::{Event, Record, Revision, WatchError, Watcher};
+use orlop_store::{Event, Record, Revision, Snapshot, WatchError, Watcher};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
@@ -24,6 +24,8 @@ use super::key_resolver::KeyResolver;
 use super::lines::{self, Type};
 use super::past::{expired, moment_of, places, read_error};
 use crate::encode::LongBody;
+use crate::limits::connection::Connection;
+use crate::limits::unread::UnreadResponse;
 use crate::projection::Projection;
 use crate::state::Inner;
 use orlop_api::query::Query;
@@ -66,7 +68,11 @@ pub(super) fn now_ms(server: &Inner) -> i64 {
 /// `GET stream`: `from=REV` sends the changes after a revision; `at=REV|TIME` begins with the state then; without
 /// both, with the current state. `until=REV|TIME` or `follow=false` ends the stream. A compacted revision results
 /// in an ERROR line.
-pub(super) async fn stream(server: &Arc<Inner>, query: &Query) -> Result<Response, ApiError> {
+pub(super) async fn stream(
+    server: &Arc<Inner>,
+    connection: Option<Connection>,
+    query: &Query,
+) -> Result<Response, ApiError> {
     if query.has("from") && query.has("at") {
         return Err(ApiError::bad_request(
             "from and at exclude each other: from=REV sends the changes after REV, at=REV begins with the state at REV",
@@ -74,11 +80,11 @@ pub(super) async fn stream(server: &Arc<Inner>, query: &Query) -> Result<Respons
     }
     let places = places(server, query)?;
     let begun = match bounds(server, query).await {
-        Ok(bounds) => start(server, places, bounds).await,
+        Ok(bounds) => start(server, connection.clone(), places, bounds).await,
         Err(error) => Err(error),
     };
     let begun = match begun {
-        Err(error) if error.code == 410 => Running::failed(server, error),
+        Err(error) if error.code == 410 => Running::failed(server, connection, error),
         begun => begun?,
     };
     let mut response = answer(begun);
@@ -125,11 +131,12 @@ pub(super) fn check_end(start: Revision, until: Revision) -> Result<(), ApiError
 /// 410 if the revision is no longer known.
 pub(super) async fn start(
     server: &Arc<Inner>,
+    connection: Option<Connection>,
     places: KeyResolver,
     bounds: Bounds,
 ) -> Result<Running, ApiError> {
     let store = &server.store;
-    let mut records = Vec::new();
+    let mut records = InitialState::default();
     if bounds.state {
         let head = store.head();
         let picture = if head.revision() == bounds.at {
@@ -138,12 +145,13 @@ pub(super) async fn start(
             store.at(bounds.at, EVERYTHING).await.map_err(read_error)?
         };
         for (number, place) in places.iter().enumerate() {
-            records.extend(picture.range(place.prefix, None).map(|record| (number, record.clone())));
+            records.list.extend(picture.range(place.prefix, None).map(|record| (number, record.clone())));
         }
+        records.snapshot = Some(picture);
     } else if bounds.at < store.oldest() {
         return Err(expired(format_args!("what came after revision {}", bounds.at), store.oldest()));
     }
-    Ok(Running::new(server, places, bounds, StreamState::Opening { records }))
+    Ok(Running::new(server, connection, places, bounds, StreamState::Opening { records }))
 }
 
 /// The response that sends the stream.
@@ -154,15 +162,21 @@ pub(super) fn answer(running: Running) -> Response {
     response
 }
 
-/// Records with the indexes of their places.
-type Records = Vec<(usize, Arc<Record<Projection>>)>;
+/// The records that a stream begins with.
+#[derive(Default)]
+struct InitialState {
+    /// With the indexes of their places.
+    list: Vec<(usize, Arc<Record<Projection>>)>,
+    /// The reserved memory of a state at an old revision.
+    snapshot: Option<Snapshot<Projection>>,
+}
 
 /// The state of a stream.
 enum StreamState {
     /// Nothing has been sent yet.
-    Opening { records: Records },
+    Opening { records: InitialState },
     /// Sends the initial state, from this position on.
-    Initial { records: Records, next: usize },
+    Initial { records: InitialState, next: usize },
     /// Reads pages of the log after a revision, up to the end.
     Reading { after: Revision, until: Revision },
     /// Sends received events from this position on, then continues with `then`.
@@ -185,10 +199,18 @@ pub(super) struct Running {
     /// Completes when the server shuts down.
     closing: Pin<Box<WaitForCancellationFutureOwned>>,
     alarm: Pin<Box<Sleep>>,
+    /// The part that the client has not read.
+    unread: UnreadResponse,
 }
 
 impl Running {
-    fn new(server: &Arc<Inner>, places: KeyResolver, bounds: Bounds, state: StreamState) -> Self {
+    fn new(
+        server: &Arc<Inner>,
+        connection: Option<Connection>,
+        places: KeyResolver,
+        bounds: Bounds,
+        state: StreamState,
+    ) -> Self {
         Running {
             server: server.clone(),
             places: Some(places),
@@ -196,11 +218,12 @@ impl Running {
             state,
             closing: Box::pin(server.closing.clone().cancelled_owned()),
             alarm: Box::pin(sleep_until(Instant::now() + PROGRESS_EVERY)),
+            unread: server.limits.unread.of(connection),
         }
     }
 
     /// A stream that consists of an error.
-    fn failed(server: &Arc<Inner>, error: ApiError) -> Self {
+    fn failed(server: &Arc<Inner>, connection: Option<Connection>, error: ApiError) -> Self {
         let bounds = Bounds {
             state: false,
             at: server.store.head().revision(),
@@ -209,6 +232,7 @@ impl Running {
         };
         Running::new(
             server,
+            connection,
             KeyResolver::now(&server.kinds, HashSet::new()),
             bounds,
             StreamState::Failing(error),
@@ -233,6 +257,7 @@ impl Running {
 
     /// The next chunk of the body; `None` at the end.
     async fn piece(&mut self) -> Option<Vec<u8>> {
+        self.unread.is_read();
         let mut out = Vec::new();
         while out.is_empty() {
             if self.server.closing.is_cancelled() {
@@ -246,7 +271,10 @@ impl Running {
                 StreamState::Initial { records, next } => self.initial(&mut out, records, next),
                 StreamState::Reading { after, until } => self.read(&mut out, after, until).await,
                 StreamState::Following { watcher } => self.follow(&mut out, watcher).await,
-                StreamState::Sending { events, next, then } => self.send(&mut out, events, next, then),
+                StreamState::Sending { events, next, then } => {
+                    self.unread.hold_next(events.get(next..).unwrap_or_default()).await;
+                    self.send(&mut out, events, next, then)
+                }
                 StreamState::Failing(error) => {
                     lines::error(&mut out, &error);
                     StreamState::Ended
@@ -254,12 +282,23 @@ impl Running {
                 StreamState::Ended => return None,
             };
         }
+        let events = match &self.state {
+            // The vector contains the sent events too.
+            StreamState::Sending { events, .. } => events.as_slice(),
+            StreamState::Opening { .. }
+            | StreamState::Initial { .. }
+            | StreamState::Reading { .. }
+            | StreamState::Following { .. }
+            | StreamState::Failing(_)
+            | StreamState::Ended => &[],
+        };
+        self.unread.hold_events(out.len(), events).await;
         Some(out)
     }
 
-    fn initial(&mut self, out: &mut Vec<u8>, records: Records, mut next: usize) -> StreamState {
+    fn initial(&mut self, out: &mut Vec<u8>, records: InitialState, mut next: usize) -> StreamState {
         let Some(places) = &self.places else { return StreamState::Ended };
-        while let Some((place, record)) = records.get(next) {
+        while let Some((place, record)) = records.list.get(next) {
             next += 1;
             if let Some(place) = places.get(*place) {
                 let written = (record.mod_revision, record.time_ms);
@@ -292,6 +331,7 @@ impl Running {
         }
         // The end is at most the head, so that every revision up to it has an event.
         let most = usize::try_from(until.0 - after.0).unwrap_or(BATCH).min(BATCH);
+        self.unread.hold_batch().await;
         let events = match self.server.store.events(after, most).await {
             Ok(events) => events,
             Err(error) => return StreamState::Failing(read_error(error)),
@@ -329,7 +369,7 @@ impl Running {
                 lines::progress(out, watcher.progress(), now_ms(&self.server));
                 return StreamState::Following { watcher };
             }
-            events = watcher.next() => events,
+            events = self.unread.next_events(&mut watcher) => events,
         };
         match events {
             Ok(events) => {

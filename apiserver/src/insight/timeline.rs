@@ -27,8 +27,8 @@ pub(super) async fn timeline(server: &Arc<Inner>, query: &Query) -> Result<Respo
     let asked = moment_of(server, query, "after").await?;
     let mut after = asked.unwrap_or_else(|| server.store.oldest());
     let mut out = Vec::new();
-    let (mut told, mut looked) = (0, 0);
-    while told < limit && looked < LOOK {
+    let (mut described, mut looked) = (0, 0);
+    while described < limit && looked < LOOK {
         let events = match server.store.events(after, BATCH).await {
             Ok(events) => events,
             // The client gave no starting point, and the oldest revision has advanced.
@@ -42,12 +42,12 @@ pub(super) async fn timeline(server: &Arc<Inner>, query: &Query) -> Result<Respo
             break;
         }
         for event in &events {
-            if told == limit {
+            if described == limit {
                 break;
             }
             if let Some(place) = places.of_key(event.key.as_str()) {
                 lines::write(&mut out, place, event);
-                told += 1;
+                described += 1;
             }
             after = event.revision;
         }

@@ -1,6 +1,6 @@
 //! Response bodies whose pieces are computed: long lists and compressed responses. A task on the threads of
-//! [`super::compute`] computes them, at most two pieces ahead of the client, so that the threads of connections only
-//! copy bytes.
+//! [`super::compute`] computes them, at most two pieces or one large piece ahead of the client, so that the threads of
+//! connections only copy bytes.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,6 +15,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Pieces that are computed before the client has read the earlier ones.
 const AHEAD: usize = 2;
+/// After a piece of more bytes, the client reads it before the next one is computed: it contains a large object.
+const LARGE: usize = 128 << 10;
 
 /// What the task sends.
 enum Piece {
@@ -36,7 +38,11 @@ pub(super) fn drive(runtime: &Handle, mut body: Body) -> Body {
     let (sender, pieces) = mpsc::channel(AHEAD);
     let task = runtime.spawn(async move {
         while let Some(frame) = body.frame().await {
+            let length = frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
             if sender.send(Piece::Frame(frame)).await.is_err() {
+                return;
+            }
+            if length > LARGE && sender.reserve_many(AHEAD).await.is_err() {
                 return;
             }
             // A piece may take as long as a large object takes to decode.
@@ -86,6 +92,26 @@ mod tests {
         let pieces = (0..10).map(|n| Ok::<_, std::convert::Infallible>(Bytes::from(n.to_string())));
         let body = drive(&Handle::current(), Body::from_stream(stream::iter(pieces)));
         assert_eq!(body.collect().await.unwrap().to_bytes(), "0123456789");
+    }
+
+    #[tokio::test]
+    async fn large_pieces_are_computed_one_at_a_time() {
+        let computed = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = computed.clone();
+        let pieces = stream::iter(0..4).map(move |_| {
+            count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            Ok::<_, std::convert::Infallible>(Bytes::from(vec![0; LARGE + 1]))
+        });
+        let mut body = drive(&Handle::current(), Body::from_stream(pieces));
+        for read in 0..4 {
+            // Longer than the task needs to compute all pieces on this thread.
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(computed.load(std::sync::atomic::Ordering::SeqCst), read + 1);
+            body.frame().await.unwrap().unwrap();
+        }
+        assert!(body.frame().await.is_none());
     }
 
     #[tokio::test]

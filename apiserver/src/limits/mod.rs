@@ -211,7 +211,12 @@ async fn admit(State(limits): State<Arc<Limits>>, mut request: Request, next: Ne
         return permit_body::hold(response, (permit, memory), None);
     }
     let Some(size) = response.body().size_hint().exact() else {
-        return permit_body::hold_seat(response, permit, limits.memory.clone());
+        let response = permit_body::hold_seat(response, permit, limits.memory.clone());
+        // A compressed response: the text that is being compressed stays in memory.
+        return match memory {
+            Some(memory) => permit_body::hold(response, memory, None),
+            None => response,
+        };
     };
     // The response is computed: it needs memory, and no permit.
     let memory = match memory {

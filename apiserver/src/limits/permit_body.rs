@@ -58,23 +58,23 @@ pub(super) fn hold<T: Send + Unpin + 'static>(
 /// [`SEAT_PATIENCE`]: a client that does not read needs memory, not a permit. The memory is reserved then; if there is none,
 /// the permit stays.
 pub(super) fn hold_seat(response: Response, permit: Permit, memory: Arc<MemoryBudget>) -> Response {
-    let seat = Arc::new(Mutex::new(Seat::Permit(permit)));
-    let given_back = Arc::downgrade(&seat);
+    let charge = Arc::new(Mutex::new(Charge::Permit(permit)));
+    let returned = Arc::downgrade(&charge);
     let clock = Ticking::start(SEAT_PATIENCE, move || {
-        if let (Some(seat), Ok(memory)) = (given_back.upgrade(), memory.reserve(STALLED_STREAM)) {
+        if let (Some(charge), Ok(memory)) = (returned.upgrade(), memory.reserve(STALLED_STREAM)) {
             // Dropped outside of the lock, because the next request gets the permit.
-            let permit = std::mem::replace(&mut *seat.lock(), Seat::Memory(memory));
+            let permit = std::mem::replace(&mut *charge.lock(), Charge::Memory(memory));
             drop(permit);
         }
     });
     response.map(|inner| {
         let rest = Bytes::new();
-        Body::new(PermitBody { inner, rest, what: Some(seat), clock: Some(clock), slices: false })
+        Body::new(PermitBody { inner, rest, what: Some(charge), clock: Some(clock), slices: false })
     })
 }
 
 /// What a response holds that is computed while it is sent.
-enum Seat {
+enum Charge {
     Permit(#[allow(dead_code, reason = "dropping it passes the permit on")] Permit),
     Memory(#[allow(dead_code, reason = "dropping it returns the memory")] ReservedMemory),
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use orlop_store::{MemoryBudget, ReservedMemory};
+use orlop_store::watch::BATCH_BYTES;
+use orlop_store::{Event, MemoryBudget, ReservedMemory, View, WatchError, Watcher};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -16,6 +17,8 @@ use super::connection::Connection;
 
 /// Less than this is part of the memory of a connection and not counted, bytes.
 const COUNTED: u64 = 64 << 10;
+/// The memory of a batch that is read from the log, bytes: its last event may exceed the limit by two objects.
+const BEHIND: u64 = (BATCH_BYTES + (4 << 20)) as u64;
 /// How long a client may leave data unread before its connection can be closed.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// The interval between attempts to reserve memory.
@@ -101,6 +104,12 @@ impl UnreadResponse {
         }
     }
 
+    /// Returns the memory: the client has read everything, and nothing waits for it.
+    fn release(&mut self) {
+        self.is_read();
+        self.reserved = None;
+    }
+
     /// Waits until the budget has room for this many bytes that the client has to read, and counts them until the next call.
     pub(crate) async fn hold(&mut self, bytes: u64) {
         self.is_read();
@@ -110,7 +119,9 @@ impl UnreadResponse {
             return;
         }
         while !self.reserve(bytes) {
-            self.all.make_room(bytes.saturating_sub(self.bytes()));
+            // Two clients that keep a part would wait for each other.
+            self.reserved = None;
+            self.all.make_room(bytes);
             tokio::time::sleep(RETRY).await;
         }
         let mut waiting = self.all.waiting.lock();
@@ -118,6 +129,39 @@ impl UnreadResponse {
         let (since, number) = (Instant::now(), waiting.next);
         waiting.clients.insert((since, number), (connection, bytes));
         self.place = Place::At(since, number);
+    }
+
+    /// Counts text that is sent next, and the events that follow it, as [`hold`](Self::hold).
+    pub(crate) async fn hold_events<V>(&mut self, text: usize, events: &[Arc<Event<V>>]) {
+        let events: usize = events.iter().map(|event| event.size()).sum();
+        self.hold((text + events) as u64).await;
+    }
+
+    /// Counts the text of the next event before it is encoded, if it is large. Its text is about as long as the event.
+    pub(crate) async fn hold_next<V>(&mut self, events: &[Arc<Event<V>>]) {
+        if let Some(next) = events.first().filter(|event| event.size() as u64 >= COUNTED) {
+            self.hold_events(next.size(), events).await;
+        }
+    }
+
+    /// Counts a batch of events that is about to be read from the log, into memory of this response alone.
+    pub(crate) async fn hold_batch(&mut self) {
+        self.hold(BEHIND).await;
+    }
+
+    /// The next events of a watcher. Those that it reads from the log are counted.
+    pub(crate) async fn next_events<V: View>(
+        &mut self,
+        watcher: &mut Watcher<V>,
+    ) -> Result<Vec<Arc<Event<V>>>, WatchError> {
+        while watcher.is_behind() {
+            self.hold_batch().await;
+            if let Some(events) = watcher.next_of_log().await? {
+                return Ok(events);
+            }
+        }
+        self.release();
+        watcher.next().await
     }
 
     fn bytes(&self) -> u64 {

@@ -134,6 +134,9 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
     Ok(Page { snapshot, from: None, limit })
 }
 
+/// A page ends after this many bytes, whatever its limit: clients hold pages as a whole.
+const PAGE_BYTES: usize = 16 << 20;
+
 fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
     let mut listed = Listed {
         records: Vec::new(),
@@ -142,9 +145,11 @@ fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
         remaining: None,
     };
     let mut selected = filter.select(&page.snapshot, prefix, page.from.as_deref());
+    let mut bytes = 0;
     while let Some(record) = selected.next() {
         listed.records.push(record.clone());
-        if page.limit == 0 || listed.records.len() < page.limit {
+        bytes += record.value.len();
+        if page.limit == 0 || listed.records.len() < page.limit && bytes < PAGE_BYTES {
             continue;
         }
         // Like upstream, report the number of remaining items only if the filter matches everything.

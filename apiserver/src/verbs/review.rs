@@ -10,6 +10,7 @@ use crate::encode::negotiate::Endpoint;
 use crate::registry::Review;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
+use crate::verbs::token::{audiences_of, check_audiences};
 use crate::verbs::write;
 use orlop_api::object::{Object, show_time};
 use orlop_api::status::ApiError;
@@ -28,6 +29,9 @@ pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiE
     write::track(request, &request.manager(&options), None, &mut question);
     let mut errors = FieldErrors::new();
     request.kind().validate(&question, &mut errors);
+    if review == Review::Token {
+        check_audiences(&question, &mut errors);
+    }
     if !errors.is_empty() {
         // Upstream's error contains no kind.
         return Err(ApiError::invalid("", request.names().group, "", &errors));
@@ -112,11 +116,7 @@ fn user_of_token(request: &Request, mut question: Object) -> Result<Object, ApiE
     if token.is_empty() {
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
     }
-    let audiences: Vec<String> = question
-        .at(&["spec", "audiences"])
-        .and_then(Value::as_array)
-        .map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-        .unwrap_or_default();
+    let audiences = audiences_of(&question);
     let of_server = request.server.kubelet_tokens.user_of(token, &audiences, request.now());
     let found = of_server.unwrap_or_else(|| request.server.config.auth.user_of_token(token, &audiences));
     let status = match found {

@@ -32,6 +32,8 @@ const NAMES: Names = Names {
 const SECONDS: i64 = 3600;
 const LEAST_SECONDS: i64 = 600;
 const MOST_SECONDS: i64 = 1 << 32;
+/// Maximum number of audiences of a token or a review. Upstream has no limit, but each is compared with all others.
+const MAX_AUDIENCES: usize = 100;
 
 /// Issues a token.
 pub(crate) fn request_token(request: &Request) -> Result<Response, ApiError> {
@@ -66,11 +68,7 @@ pub(crate) fn request_token(request: &Request) -> Result<Response, ApiError> {
     };
     bind(&asked, &account, &mut subject, |plural, namespace, name| find(&head, plural, namespace, name))?;
     let accounts = &request.server.accounts;
-    let mut audiences: Vec<String> = asked
-        .at(&["spec", "audiences"])
-        .and_then(Value::as_array)
-        .map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-        .unwrap_or_default();
+    let mut audiences = audiences_of(&asked);
     if audiences.is_empty() {
         audiences.push(accounts.issuer().to_owned());
     }
@@ -96,6 +94,20 @@ pub(crate) fn request_token(request: &Request) -> Result<Response, ApiError> {
     Ok(response)
 }
 
+/// The audiences of a token request or a review.
+pub(super) fn audiences_of(asked: &Object) -> Vec<String> {
+    let audiences = asked.at(&["spec", "audiences"]).and_then(Value::as_array);
+    audiences.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Checks the number of audiences.
+pub(super) fn check_audiences(asked: &Object, errors: &mut FieldErrors) {
+    let audiences = asked.at(&["spec", "audiences"]).and_then(Value::as_array).map_or(0, Vec::len);
+    if audiences > MAX_AUDIENCES {
+        errors.too_many(&Path::new("spec.audiences"), audiences, MAX_AUDIENCES);
+    }
+}
+
 fn seconds_of(asked: &Object) -> i64 {
     asked.at(&["spec", "expirationSeconds"]).and_then(Value::as_i64).unwrap_or_default()
 }
@@ -103,6 +115,7 @@ fn seconds_of(asked: &Object) -> i64 {
 fn check(asked: &Object) -> Result<(), ApiError> {
     let seconds = seconds_of(asked);
     let mut errors = FieldErrors::new();
+    check_audiences(asked, &mut errors);
     let path = Path::new("spec.expirationSeconds");
     if seconds < LEAST_SECONDS {
         errors.invalid(&path, seconds, "may not specify a duration less than 10 minutes");

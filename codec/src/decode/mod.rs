@@ -25,6 +25,7 @@ use orlop_openapi::{TypeId, types};
 use serde_json::{Map, Value};
 
 pub use body::{conform_patched, decode_named, decode_typed};
+pub use values::estimate_weight;
 pub use walk::Finding;
 pub(crate) use walk::{MAX_FINDINGS, MAX_FINDINGS_TEXT};
 

@@ -139,7 +139,7 @@ pub fn check(dir: impl AsRef<Path>, options: &CheckOptions) -> Report {
     let mut check = Check { paths: StorePaths::below(dir), options, lines: Vec::new(), repairs: Vec::new() };
     let verdict = match check.run() {
         Ok(verdict) => verdict,
-        Err(error) => CheckOutcome::Refused(told(&error)),
+        Err(error) => CheckOutcome::Refused(described(&error)),
     };
     Report { lines: check.lines, verdict }
 }
@@ -255,7 +255,7 @@ impl Check<'_> {
                     self.fine(&self.name(&segment.path), what);
                 }
             }
-            Err(error) => self.bad("journal", told(error)),
+            Err(error) => self.bad("journal", described(error)),
         }
         scan
     }
@@ -273,7 +273,7 @@ impl Check<'_> {
                     usable |= scan.is_some_and(|scan| revision.next() >= scan.first());
                 }
                 Ok(Err(why)) => self.bad(&name, why),
-                Err(error) => self.bad(&name, told(&error)),
+                Err(error) => self.bad(&name, described(&error)),
             }
         }
         usable
@@ -349,14 +349,14 @@ impl Check<'_> {
 }
 
 /// An error with its causes, as text.
-fn told(error: &OpenError) -> String {
-    let mut told = error.to_string();
+fn described(error: &OpenError) -> String {
+    let mut described = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
-        told = format!("{told}: {cause}");
+        described = format!("{described}: {cause}");
         source = cause.source();
     }
-    told
+    described
 }
 
 fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {

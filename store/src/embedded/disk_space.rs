@@ -39,10 +39,10 @@ pub struct FileSystem;
 
 impl DiskSpace for FileSystem {
     fn space(&self, dir: &Path) -> io::Result<Space> {
-        let told = rustix::fs::statvfs(dir)?;
+        let described = rustix::fs::statvfs(dir)?;
         Ok(Space {
-            free: told.f_bavail.saturating_mul(told.f_frsize),
-            total: told.f_blocks.saturating_mul(told.f_frsize),
+            free: described.f_bavail.saturating_mul(described.f_frsize),
+            total: described.f_blocks.saturating_mul(described.f_frsize),
         })
     }
 }
@@ -149,7 +149,7 @@ mod tests {
             ("a small store on a large disk", None, 10 * MB, 100_000 * MB, (64 * MB, 16 * MB)),
             ("a large store", None, 2000 * MB, 100_000 * MB, (200 * MB, 16 * MB)),
             ("a small disk", None, 10 * MB, 80 * MB, (10 * MB, 5 * MB)),
-            ("as told", Some(7), 2000 * MB, 80 * MB, (7, 5 * MB)),
+            ("as reported", Some(7), 2000 * MB, 80 * MB, (7, 5 * MB)),
         ] {
             let limits = limits(least, None, store, total);
             assert_eq!((limits.least, limits.ballast), wanted, "{name}");
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn file_system_reports_its_space() {
-        let told = FileSystem.space(&std::env::temp_dir()).expect("it has a size");
-        assert!(told.total >= told.free && told.total > 0);
+        let described = FileSystem.space(&std::env::temp_dir()).expect("it has a size");
+        assert!(described.total >= described.free && described.total > 0);
     }
 }

@@ -28,7 +28,7 @@ use crate::{Revision, View};
 const SYNC_BYTES: u64 = 16 << 20;
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 /// The interval between checks of the history when the store is idle.
-pub(super) const TICK: Duration = Duration::from_secs(60);
+pub(super) const TICK: Duration = Duration::from_secs(30);
 /// The time after which a snapshot no longer waits for the next group to start a segment.
 pub(super) const CUT_AFTER: Duration = Duration::from_secs(1);
 /// How long after feeding the size of the served copy is checked.

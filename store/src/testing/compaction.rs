@@ -38,7 +38,7 @@ async fn present(backend: &dyn Backend) {
     let record = store.head().range("/r/p/", None).next().unwrap().clone();
     put_one(store, record.key.as_str(), "new").await;
     let mut watcher = store.watch("/r/p/", Revision(60)).unwrap();
-    assert!(take(&mut watcher, 1).await[0].ends_with(&told(&record)));
+    assert!(take(&mut watcher, 1).await[0].ends_with(&described(&record)));
 }
 
 async fn steps(backend: &dyn Backend) {

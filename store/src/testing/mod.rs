@@ -133,7 +133,7 @@ pub async fn delete_one(store: &dyn Kv<Sum>, key: &str) -> Revision {
 }
 
 /// A record in short form: key, value, created at, written at. It also checks the view.
-pub fn told(record: &Record<Sum>) -> String {
+pub fn described(record: &Record<Sum>) -> String {
     assert_eq!(record.view, Sum::of(&record.key, &record.value), "the view of {}", record.key);
     let value = String::from_utf8_lossy(&record.value);
     format!("{}={} {}..{}", record.key, value, record.create_revision, record.mod_revision)
@@ -141,13 +141,14 @@ pub fn told(record: &Record<Sum>) -> String {
 
 /// An event in short form: its revision and key, the new record, the previous record.
 pub fn told_event(event: &Event<Sum>) -> String {
-    let told = |record: &Option<Arc<Record<Sum>>>| record.as_ref().map_or("-".into(), |record| told(record));
-    format!("@{} {}: {} <- {}", event.revision, event.key, told(&event.record), told(&event.prev))
+    let described =
+        |record: &Option<Arc<Record<Sum>>>| record.as_ref().map_or("-".into(), |record| described(record));
+    format!("@{} {}: {} <- {}", event.revision, event.key, described(&event.record), described(&event.prev))
 }
 
 /// All records below a prefix, in short form.
 pub fn told_snapshot(snapshot: &Snapshot<Sum>, prefix: &str) -> Vec<String> {
-    snapshot.range(prefix, None).map(|record| told(record)).collect()
+    snapshot.range(prefix, None).map(|record| described(record)).collect()
 }
 
 /// The next `count` events of a watch, in short form.
@@ -168,7 +169,7 @@ pub async fn is_silent(watcher: &mut Watcher<Sum>) -> bool {
 /// The key of a conflict, and its current record.
 pub fn conflict(error: CommitError<Sum>) -> (String, Option<String>) {
     match error {
-        CommitError::Conflict { key, actual } => (key.to_string(), actual.map(|record| told(&record))),
+        CommitError::Conflict { key, actual } => (key.to_string(), actual.map(|record| described(&record))),
         other => panic!("not a conflict: {other:?}"),
     }
 }

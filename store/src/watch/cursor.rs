@@ -81,6 +81,21 @@ impl<V: View> Watcher<V> {
         }
     }
 
+    /// Reads one page of the log if the next events are there. `None` if it contains no event of this watcher, which may then
+    /// still be behind.
+    pub async fn next_of_log(&mut self) -> Result<Option<Vec<Arc<Event<V>>>>, WatchError> {
+        if !self.is_behind() {
+            return Ok(None);
+        }
+        if self.hub.is_closed() {
+            return Err(WatchError::Closed);
+        }
+        let page = self.log.page(&self.prefix, self.cursor(), self.hub.published(), BATCH).await;
+        let page = page.map_err(|error| self.ended(error))?;
+        self.advance(page.scanned);
+        Ok((!page.events.is_empty()).then_some(page.events))
+    }
+
     /// Every event up to this revision has been delivered; the revision of a bookmark. It also grows while nothing
     /// below the prefix changes. A watcher started at a future revision returns that revision until it is reached.
     pub fn progress(&self) -> Revision {

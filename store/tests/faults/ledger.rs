@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 /// A write: the key, and the tag of the value; `None` for a delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct LedgerEvent {
     pub(crate) key: String,
     pub(crate) tag: Option<String>,
 }
@@ -35,15 +35,15 @@ pub(crate) type Records = BTreeMap<String, Should>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     /// The events that were acknowledged or read back, by revision.
-    pub(crate) events: BTreeMap<u64, Told>,
+    pub(crate) events: BTreeMap<u64, LedgerEvent>,
     /// The requested commits without an answer, by writer.
-    open: BTreeMap<String, (u64, Vec<Told>)>,
+    open: BTreeMap<String, (u64, Vec<LedgerEvent>)>,
     /// The newest revision in any report.
     pub(crate) seen: u64,
     /// The oldest revision of the process that currently reports what it has found.
     opening_oldest: u64,
     /// The events that it has reported so far.
-    reread: BTreeMap<u64, Told>,
+    reread: BTreeMap<u64, LedgerEvent>,
     /// Everything up to this revision is known, and `records` are the records there.
     pub(crate) floor: u64,
     records: Records,
@@ -67,8 +67,8 @@ impl Ledger {
                 self.reread.clear();
             }
             ("E", Some(revision), None, None) => {
-                let told = words.get(2).and_then(|word| told(word));
-                self.reread.insert(revision, told.ok_or("an event without a key")?);
+                let described = words.get(2).and_then(|word| described(word));
+                self.reread.insert(revision, described.ok_or("an event without a key")?);
             }
             ("R", Some(head), Some(records), Some(crc)) => {
                 let reread = std::mem::take(&mut self.reread);
@@ -81,7 +81,7 @@ impl Ledger {
                 }
             }
             ("T", Some(_), Some(n), _) => {
-                let writes = words[3..].iter().filter_map(|word| told(word)).collect();
+                let writes = words[3..].iter().filter_map(|word| described(word)).collect();
                 self.open.insert(words[1].to_owned(), (n, writes));
             }
             ("A", Some(_), Some(n), Some(last)) => {
@@ -109,7 +109,7 @@ impl Ledger {
     }
 
     /// A ledger with exactly these events.
-    pub(crate) fn of(events: BTreeMap<u64, Told>, acknowledged: u64) -> Ledger {
+    pub(crate) fn of(events: BTreeMap<u64, LedgerEvent>, acknowledged: u64) -> Ledger {
         let seen = events.last_key_value().map_or(0, |(revision, _)| *revision);
         let mut ledger = Ledger { events, seen, acknowledged, ..Ledger::default() };
         ledger.advance();
@@ -118,11 +118,13 @@ impl Ledger {
 
     /// Lines that transfer this ledger to another one.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let writes = |writes: &[Told]| writes.iter().map(|told| format!(" {told}")).collect::<String>();
+        let writes = |writes: &[LedgerEvent]| {
+            writes.iter().map(|described| format!(" {described}")).collect::<String>()
+        };
         // Each acknowledged write is its own commit, of a writer that never writes again.
         let mut lines = Vec::new();
-        for (n, (revision, told)) in self.events.iter().enumerate() {
-            lines.push(format!("T {} {n} {told}", u64::MAX));
+        for (n, (revision, described)) in self.events.iter().enumerate() {
+            lines.push(format!("T {} {n} {described}", u64::MAX));
             lines.push(format!("A {} {n} {revision}", u64::MAX));
         }
         for (writer, (n, open)) in &self.open {
@@ -141,20 +143,20 @@ impl Ledger {
     /// commits that were requested. At or before `oldest`, a delete shows only in that its key is `gone`.
     pub(crate) fn settled(
         &self,
-        found: &BTreeMap<u64, Told>,
+        found: &BTreeMap<u64, LedgerEvent>,
         head: u64,
         oldest: u64,
         gone: impl Fn(&str) -> bool,
-    ) -> Result<BTreeMap<u64, Told>, String> {
+    ) -> Result<BTreeMap<u64, LedgerEvent>, String> {
         if head < self.lowest_head() {
             return Err(format!("the head is {head}, but revision {} was reported", self.lowest_head()));
         }
         let mut events = self.events.clone();
         for (revision, found) in found {
-            if let Some(told) = events.get(revision)
-                && told != found
+            if let Some(described) = events.get(revision)
+                && described != found
             {
-                return Err(format!("revision {revision} is {found}, but {told} was acknowledged"));
+                return Err(format!("revision {revision} is {found}, but {described} was acknowledged"));
             }
         }
         let mut open: Vec<_> = self.open.values().map(|(_, writes)| writes).collect();
@@ -164,16 +166,16 @@ impl Ledger {
                 revision += 1;
                 continue;
             }
-            let is = |revision: u64, write: &Told| match found.get(&revision) {
+            let is = |revision: u64, write: &LedgerEvent| match found.get(&revision) {
                 Some(found) => found == write,
                 None => revision <= oldest && write.tag.is_none() && gone(&write.key),
             };
-            let fits = |writes: &&Vec<Told>| {
+            let fits = |writes: &&Vec<LedgerEvent>| {
                 let mut all = (revision..).zip(writes.iter());
                 all.all(|(revision, write)| !events.contains_key(&revision) && is(revision, write))
             };
             let Some(at) = open.iter().position(fits) else {
-                let there = found.get(&revision).map_or("missing".to_owned(), Told::to_string);
+                let there = found.get(&revision).map_or("missing".to_owned(), LedgerEvent::to_string);
                 return Err(format!(
                     "revision {revision} (of {oldest}..{head}) is {there}, and no whole commit that was asked for: {open:?}"
                 ));
@@ -190,23 +192,23 @@ impl Ledger {
     }
 
     fn advance(&mut self) {
-        while let Some(told) = self.events.get(&(self.floor + 1)) {
+        while let Some(described) = self.events.get(&(self.floor + 1)) {
             self.floor += 1;
-            write(&mut self.records, self.floor, told);
+            write(&mut self.records, self.floor, described);
         }
     }
 }
 
 /// Applies an event to the records.
-pub(crate) fn write(records: &mut Records, revision: u64, told: &Told) {
-    match &told.tag {
+pub(crate) fn write(records: &mut Records, revision: u64, described: &LedgerEvent) {
+    match &described.tag {
         None => {
-            records.remove(&told.key);
+            records.remove(&described.key);
         }
         Some(tag) => {
-            let create = records.get(&told.key).map_or(revision, |there| there.create);
+            let create = records.get(&described.key).map_or(revision, |there| there.create);
             let should = Should { tag: tag.clone(), create, modified: revision };
-            records.insert(told.key.clone(), should);
+            records.insert(described.key.clone(), should);
         }
     }
 }
@@ -219,12 +221,12 @@ pub(crate) fn digest(records: &Records) -> u32 {
     })
 }
 
-fn told(word: &str) -> Option<Told> {
+fn described(word: &str) -> Option<LedgerEvent> {
     let (key, tag) = word.split_once('=')?;
-    Some(Told { key: key.to_owned(), tag: (tag != "-").then(|| tag.to_owned()) })
+    Some(LedgerEvent { key: key.to_owned(), tag: (tag != "-").then(|| tag.to_owned()) })
 }
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for LedgerEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}={}", self.key, self.tag.as_deref().unwrap_or("-"))
     }

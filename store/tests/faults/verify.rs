@@ -9,7 +9,7 @@ use orlop_store::{Embedded, Expect, Key, Kv, Op, Options, Retention, Revision, W
 use rand::Rng as _;
 use rand::rngs::StdRng;
 
-use crate::ledger::{Ledger, Records, Told, write};
+use crate::ledger::{Ledger, LedgerEvent, Records, write};
 use crate::load::{TOPICS, options, tag_of, value_of};
 
 /// The time limit for an open, a read or a close.
@@ -49,10 +49,10 @@ async fn check(store: &Embedded<()>, ledger: &Ledger, random: &mut StdRng) -> Re
 
     // The records at the oldest revision, and all events after it in order.
     let begin = store.at(Revision(oldest), "").await.map_err(|error| error.to_string())?;
-    let mut found: BTreeMap<u64, Told> = BTreeMap::new();
+    let mut found: BTreeMap<u64, LedgerEvent> = BTreeMap::new();
     for record in begin.range("", None) {
-        let told = Told { key: record.key.to_string(), tag: Some(tag_of(&record.value)?) };
-        found.insert(record.mod_revision.0, told);
+        let described = LedgerEvent { key: record.key.to_string(), tag: Some(tag_of(&record.value)?) };
+        found.insert(record.mod_revision.0, described);
     }
     let mut chain = Vec::new();
     let mut watcher = store.watch("", Revision(oldest)).map_err(|error| error.to_string())?;
@@ -62,7 +62,7 @@ async fn check(store: &Embedded<()>, ledger: &Ledger, random: &mut StdRng) -> Re
             check!(event.revision.0 == at + 1, "revision {} follows {at}", event.revision);
             at += 1;
             let tag = event.record.as_ref().map(|record| tag_of(&record.value)).transpose()?;
-            found.insert(at, Told { key: event.key.to_string(), tag });
+            found.insert(at, LedgerEvent { key: event.key.to_string(), tag });
             chain.push(event);
         }
     }
@@ -74,15 +74,15 @@ async fn check(store: &Embedded<()>, ledger: &Ledger, random: &mut StdRng) -> Re
     let chosen = random.random_range(oldest..=head);
     let mut chain = chain.into_iter().peekable();
     for revision in 0..=head {
-        if let Some(told) = events.get(&revision) {
+        if let Some(described) = events.get(&revision) {
             if let Some(event) = chain.next_if(|event| event.revision.0 == revision) {
-                let should = records.get(&told.key).map(|there| (there.create, there.modified));
+                let should = records.get(&described.key).map(|there| (there.create, there.modified));
                 let prev = event.prev.as_ref().map(|prev| (prev.create_revision.0, prev.mod_revision.0));
                 // Records dropped by a snapshot are unknown.
                 let forgotten = prev.is_none() && should.is_some_and(|(_, modified)| modified <= oldest);
                 check!(prev == should || forgotten, "{revision} replaced {prev:?}, not {should:?}");
             }
-            write(&mut records, revision, told);
+            write(&mut records, revision, described);
         }
         if revision == chosen {
             past = Some(records.clone());
@@ -97,9 +97,9 @@ async fn check(store: &Embedded<()>, ledger: &Ledger, random: &mut StdRng) -> Re
     for prefix in TOPICS {
         match store.watch(prefix, Revision(0)) {
             Ok(_) => check!(oldest == 0, "a watch from 0 starts, but {oldest} is the oldest"),
-            Err(WatchError::Expired { oldest: told, .. }) => {
+            Err(WatchError::Expired { oldest: described, .. }) => {
                 check!(
-                    oldest > 0 && told.0 >= oldest,
+                    oldest > 0 && described.0 >= oldest,
                     "a watch from 0 is expired, but {oldest} is the oldest"
                 );
             }
@@ -128,18 +128,20 @@ async fn history(
     store: &Embedded<()>,
     key: &str,
     oldest: u64,
-    events: &BTreeMap<u64, Told>,
+    events: &BTreeMap<u64, LedgerEvent>,
 ) -> Result<(), String> {
-    let told = store.history(&Key::new(key), usize::MAX).await.map_err(|error| error.to_string())?;
-    for event in &told {
+    let described = store.history(&Key::new(key), usize::MAX).await.map_err(|error| error.to_string())?;
+    for event in &described {
         let tag = event.record.as_ref().map(|record| tag_of(&record.value)).transpose()?;
         let should = events.get(&event.revision.0).filter(|should| should.key == key && should.tag == tag);
         check!(should.is_some(), "the history of {key} tells {event:?}");
     }
-    let told: Vec<u64> = told.iter().map(|event| event.revision.0).filter(|at| *at > oldest).collect();
+    let described: Vec<u64> =
+        described.iter().map(|event| event.revision.0).filter(|at| *at > oldest).collect();
     let after = events.range(oldest + 1..).rev();
-    let should: Vec<u64> = after.filter(|(_, told)| told.key == key).map(|(revision, _)| *revision).collect();
-    check!(told == should, "the history of {key} is {told:?}, not {should:?}");
+    let should: Vec<u64> =
+        after.filter(|(_, described)| described.key == key).map(|(revision, _)| *revision).collect();
+    check!(described == should, "the history of {key} is {described:?}, not {should:?}");
     Ok(())
 }
 
@@ -147,7 +149,7 @@ async fn history(
 async fn write_on(
     store: &Embedded<()>,
     ledger: &Ledger,
-    mut events: BTreeMap<u64, Told>,
+    mut events: BTreeMap<u64, LedgerEvent>,
     head: u64,
 ) -> Result<Ledger, String> {
     for n in 1..=3 {
@@ -159,7 +161,7 @@ async fn write_on(
         let revision = done.map_err(|error| format!("a write is not taken: {error}"))?.revision().0;
         check!(revision == head + n, "revision {revision} is given, {} was due", head + n);
         check!(revision > ledger.lowest_head(), "revision {revision} was used before");
-        events.insert(revision, Told { key, tag: Some(tag) });
+        events.insert(revision, LedgerEvent { key, tag: Some(tag) });
     }
     Ok(Ledger::of(events, ledger.acknowledged))
 }

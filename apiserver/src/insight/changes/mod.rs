@@ -175,12 +175,12 @@ impl ChangeCollector {
         match (from, to) {
             (Value::Object(from), Value::Object(to)) => self.members(known, from, to),
             (Value::Array(old), Value::Array(new)) => {
-                let told = match items(merge) {
+                let described = match items(merge) {
                     Items::ByKeys(keys) => self.by_keys(known.item(), &keys, old, new),
                     Items::AsSet => self.as_set(old, new),
                     Items::Whole => false,
                 };
-                if !told {
+                if !described {
                     self.push(Some(from), Some(to));
                 }
             }

@@ -137,3 +137,23 @@ async fn continue_tokens_from_clients_are_validated() {
         rig.get(&format!("{CONFIG_MAPS}?{query}")).await.expect(400);
     }
 }
+
+#[tokio::test]
+async fn page_of_large_objects_ends_before_its_limit() {
+    let rig = Rig::new().await;
+    let text_of = "x".repeat(1 << 20);
+    for n in 0..20 {
+        let body = json!({"metadata": {"name": format!("c{n:02}")}, "data": {"k": text_of}});
+        rig.post(CONFIG_MAPS, body).await.expect(201);
+    }
+    let first = rig.get(&format!("{CONFIG_MAPS}?limit=500")).await.expect(200);
+    let token = text(&first.json(), "/metadata/continue");
+    assert_eq!((first.names().len(), &first.json()["metadata"]["remainingItemCount"]), (16, &json!(4)));
+    let second = rig.get(&format!("{CONFIG_MAPS}?limit=500&continue={token}")).await.expect(200);
+    assert_eq!(second.names(), ["c16", "c17", "c18", "c19"]);
+    assert_eq!(
+        rig.get(CONFIG_MAPS).await.expect(200).names().len(),
+        20,
+        "a list without a limit is complete"
+    );
+}

@@ -203,6 +203,12 @@ async fn invalid_token_requests_are_rejected() {
             400,
             "cannot bind token for serviceaccount \"a\" to pod running with different serviceaccount name.",
         ),
+        (
+            "6 too many audiences",
+            json!({"spec": {"audiences": vec!["a"; 101]}}),
+            422,
+            "TokenRequest.authentication.k8s.io \"\" is invalid: spec.audiences: Too many: 101: must have at most 100 items",
+        ),
     ] {
         let answer = rig.post(TOKENS, body).await.expect(code).json();
         assert_eq!(text(&answer, "/message"), why, "{case}");
@@ -211,6 +217,12 @@ async fn invalid_token_requests_are_rejected() {
     assert!(text(&uid, "/message").contains("the UID in the bound object reference (u)"), "{uid}");
     let missing = rig.post(&TOKENS.replace("/a/", "/b/"), json!({})).await.expect(404).json();
     assert_eq!(text(&missing, "/message"), "serviceaccounts \"b\" not found");
+    let review = json!({"spec": {"token": "t", "audiences": vec!["a"; 101]}});
+    let review = rig.post("/apis/authentication.k8s.io/v1/tokenreviews", review).await.expect(422).json();
+    assert!(
+        text(&review, "/message").ends_with("spec.audiences: Too many: 101: must have at most 100 items"),
+        "{review}"
+    );
 }
 
 #[tokio::test]

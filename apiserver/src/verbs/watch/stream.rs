@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream};
-use orlop_store::watch::{BATCH, BATCH_BYTES};
+use orlop_store::watch::BATCH;
 use orlop_store::{Event, Kv, Revision, Snapshot, WatchError, Watcher};
 use prometheus::IntCounter;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -67,8 +67,6 @@ enum WatchState {
     Ended,
 }
 
-/// The memory of a batch that is read from the log, bytes: its last event may exceed the limit by two objects.
-const BEHIND: u64 = (BATCH_BYTES + (4 << 20)) as u64;
 /// How often the existence of a service account is checked.
 const CHECK_ACCOUNT_EVERY: Duration = Duration::from_secs(20);
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -171,6 +169,7 @@ impl Running {
                 WatchState::Opening { after } => self.open(after),
                 WatchState::Following { watcher } => self.follow(&mut out, watcher).await,
                 WatchState::Sending { watcher, events } => {
+                    self.live.unread.hold_next(events.as_slice()).await;
                     let state = self.send(&mut out, watcher, events);
                     if out.is_empty() {
                         // No event matches this watcher; let other tasks run before the next batch.
@@ -193,10 +192,7 @@ impl Running {
             | WatchState::Failing(_)
             | WatchState::Ended => &[],
         };
-        self.live
-            .unread
-            .hold((out.len() + events.iter().map(|event| event.size()).sum::<usize>()) as u64)
-            .await;
+        self.live.unread.hold_events(out.len(), events).await;
         Some(out)
     }
 
@@ -242,11 +238,7 @@ impl Running {
             if let Some(timer) = resting {
                 timer.as_mut().await;
             }
-            // Events of the log are read into memory of this watch alone.
-            if watcher.is_behind() {
-                unread.hold(BEHIND).await;
-            }
-            watcher.next().await
+            unread.next_events(&mut watcher).await
         };
         let events = tokio::select! {
             biased;

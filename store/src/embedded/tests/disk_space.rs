@@ -15,11 +15,11 @@ use crate::{CommitError, DiskSpace, Embedded, Kv, Options, Space};
 
 /// A disk with a configurable amount of free space.
 #[derive(Clone)]
-struct Told(Arc<AtomicU64>);
+struct FakeSpace(Arc<AtomicU64>);
 
-impl Told {
+impl FakeSpace {
     fn new(free: u64) -> Self {
-        Told(Arc::new(AtomicU64::new(free)))
+        FakeSpace(Arc::new(AtomicU64::new(free)))
     }
 
     fn set(&self, free: u64) {
@@ -27,7 +27,7 @@ impl Told {
     }
 }
 
-impl DiskSpace for Told {
+impl DiskSpace for FakeSpace {
     fn space(&self, _: &Path) -> io::Result<Space> {
         Ok(Space { free: self.0.load(Ordering::SeqCst), total: 1 << 40 })
     }
@@ -35,7 +35,7 @@ impl DiskSpace for Told {
 
 const LEAST: u64 = 8000;
 
-fn on(disk_space: &Told) -> Options {
+fn on(disk_space: &FakeSpace) -> Options {
     Options {
         disk_space: Arc::new(disk_space.clone()),
         min_free_bytes: Some(LEAST),
@@ -63,7 +63,7 @@ fn is_full(result: &Result<(), CommitError<Sum>>) -> bool {
 #[tokio::test]
 async fn full_disk_refuses_events_first_and_deletes_last() {
     let dir = tempfile::tempdir().unwrap();
-    let disk_space = Told::new(1 << 30);
+    let disk_space = FakeSpace::new(1 << 30);
     let store = Embedded::<Sum>::open(dir.path(), on(&disk_space)).unwrap();
     for key in ["/r/p/a", "/r/p/b", "/r/p/c", "/r/events/a"] {
         put_one(&store, key, &"x".repeat(1000)).await;
@@ -101,17 +101,17 @@ async fn full_disk_refuses_events_first_and_deletes_last() {
     disk_space.set(3 * LEAST);
     until("Events too", async || try_put(&store, "/r/events/b", "x").await.is_ok()).await;
     assert_eq!(store.poisoned(), None);
-    let told = (records(&store), events(&store).await);
+    let described = (records(&store), events(&store).await);
     store.close().await;
     let store = Embedded::<Sum>::open(dir.path(), on(&disk_space)).unwrap();
-    assert_eq!((records(&store), events(&store).await), told);
+    assert_eq!((records(&store), events(&store).await), described);
 }
 
 #[tokio::test]
 async fn ballast_is_released_and_recreated() {
     let dir = tempfile::tempdir().unwrap();
     let ballast = dir.path().join("BALLAST");
-    let disk_space = Told::new(1 << 30);
+    let disk_space = FakeSpace::new(1 << 30);
     let options = || Options { ballast_bytes: Some(1 << 20), ..on(&disk_space) };
     let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
     put_one(&store, "/r/p/a", "x").await;
@@ -148,7 +148,7 @@ async fn ballast_is_released_and_recreated() {
 async fn preallocated_segment_is_removed_when_space_is_short() {
     let dir = tempfile::tempdir().unwrap();
     let next = dir.path().join("journal/next.tmp");
-    let disk_space = Told::new(1 << 30);
+    let disk_space = FakeSpace::new(1 << 30);
     let store =
         Embedded::<Sum>::open(dir.path(), Options { segment_bytes: 64 << 10, ..on(&disk_space) }).unwrap();
     for round in 0..3 {
@@ -359,12 +359,12 @@ async fn store_recovers_from_a_completely_full_disk() {
         assert_eq!(records(&store).len(), seen.len() + usize::from(round == 0), "round {round}");
     }
     assert!(refused > 100, "{refused}");
-    let told = records(&store);
+    let described = records(&store);
     let past = events(&store).await;
     assert!(!past.is_empty());
     store.close().await;
     let store = Embedded::<Sum>::open(&dir, options()).unwrap();
-    assert_eq!(records(&store), told);
+    assert_eq!(records(&store), described);
 }
 
 fn fill(path: &Path) {

@@ -119,8 +119,8 @@ async fn damage_to_any_file_is_repaired_or_reported() {
                 if rebuilt || !same { Outcome::Repaired } else { Outcome::Intact }
             }
             Err(error @ (OpenError::Damaged { .. } | OpenError::TooNew { .. })) => {
-                let told = error.to_string();
-                assert!(told.len() > 60, "{name}: {told}");
+                let described = error.to_string();
+                assert!(described.len() > 60, "{name}: {described}");
                 Outcome::Refused
             }
             Err(error) => panic!("{name}: {error:?}"),

@@ -66,9 +66,9 @@ async fn lost_journal_end_is_refused_and_can_be_accepted() {
     let CheckOutcome::Refused(why) = &report.verdict else { panic!("{report}") };
     assert!(why.contains("revision 60 was acknowledged"), "{report}");
     assert_eq!(bytes_of(dir.path()), before, "a check changes nothing");
-    let told = refused(dir.path());
+    let described = refused(dir.path());
     for part in ["revision 60", "ends at 40", "orlop snapshot restore", "--accept-loss"] {
-        assert!(told.contains(part), "{told}");
+        assert!(described.contains(part), "{described}");
     }
     refused(dir.path());
 
@@ -86,12 +86,12 @@ async fn lost_journal_end_is_refused_and_can_be_accepted() {
         events(&store).await;
         store.close().await;
     }
-    let told = fs::read_to_string(dir.path().join("accepted-loss")).unwrap();
-    assert!(told.contains("kept 40\nacknowledged 60\n"), "{told}");
+    let described = fs::read_to_string(dir.path().join("accepted-loss")).unwrap();
+    assert!(described.contains("kept 40\nacknowledged 60\n"), "{described}");
     let report = check(dir.path(), &CheckOptions::default());
     assert!(matches!(report.verdict, CheckOutcome::Sound { .. }), "{report}");
-    let told = accept_loss(dir.path(), &small()).unwrap_err().to_string();
-    assert!(told.contains("nothing is known to be lost"), "{told}");
+    let described = accept_loss(dir.path(), &small()).unwrap_err().to_string();
+    assert!(described.contains("nothing is known to be lost"), "{described}");
     drop(open(dir.path()));
 }
 
@@ -240,10 +240,10 @@ async fn marks_of_other_stores_and_histories_are_refused() {
     }
     store.close().await;
     fs::write(&mark, good).unwrap();
-    let told = refused(dir.path());
-    assert!(told.contains("another write at revision 60"), "{told}");
+    let described = refused(dir.path());
+    assert!(described.contains("another write at revision 60"), "{described}");
     let report = check(dir.path(), &CheckOptions::default());
-    assert!(matches!(&report.verdict, CheckOutcome::Refused(why) if told.contains(why)), "{report}");
+    assert!(matches!(&report.verdict, CheckOutcome::Refused(why) if described.contains(why)), "{report}");
 }
 
 #[tokio::test]
@@ -275,8 +275,8 @@ async fn check_refuses_whatever_open_refuses() {
         let report = check(dir.path(), &CheckOptions::default());
         let CheckOutcome::Refused(why) = &report.verdict else { panic!("{name}: {report}") };
         assert!(why.contains(wanted), "{name}: {report}");
-        let told = refused(dir.path());
-        assert!(told.contains(wanted), "{name}: {told}");
+        let described = refused(dir.path());
+        assert!(described.contains(wanted), "{name}: {described}");
     }
 }
 
@@ -288,7 +288,7 @@ async fn directory_with_only_a_mark_is_not_empty() {
     }
     refused(dir.path());
     fs::remove_file(dir.path().join("STORE")).unwrap();
-    let told = refused(dir.path());
-    assert!(told.contains("there was a store here"), "{told}");
+    let described = refused(dir.path());
+    assert!(described.contains("there was a store here"), "{described}");
     assert_eq!(names(dir.path()), ["LOCK", "high-water"]);
 }

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::{events, records, small};
-use crate::testing::{Sum, told, told_event, told_snapshot};
+use crate::testing::{Sum, described, told_event, told_snapshot};
 use crate::{
     CommitError, Embedded, Expect, Key, Kv, ManualClock, Memory, MemoryOptions, Op, Options, ReadError,
     Revision, View, WatchError, Write,
@@ -50,7 +50,7 @@ async fn commit(
     match store.commit(writes.iter().map(to_write).collect()).await {
         Ok(done) => Ok(done.events.iter().map(|event| told_event(event)).collect()),
         Err(CommitError::Conflict { key, actual }) => {
-            Err(format!("{key}: {:?}", actual.map(|record| told(&record))))
+            Err(format!("{key}: {:?}", actual.map(|record| described(&record))))
         }
         Err(error) => panic!("{error:?}"),
     }
@@ -71,15 +71,15 @@ async fn follow(store: &dyn Kv<Sum>, prefix: &str, after: Revision) -> Result<Ve
         Err(error @ WatchError::Expired { .. }) => return Err(error.to_string()),
         Err(error) => panic!("{error:?}"),
     };
-    let mut told = Vec::new();
+    let mut described = Vec::new();
     let head = store.head().revision();
     while watcher.progress() < head {
         let batch = tokio::time::timeout(std::time::Duration::from_millis(50), watcher.next()).await;
         // The ring may contain no matching event: then only the progress has advanced.
         let Ok(batch) = batch else { continue };
-        told.extend(batch.unwrap().iter().map(|event| told_event(event)));
+        described.extend(batch.unwrap().iter().map(|event| told_event(event)));
     }
-    Ok(told)
+    Ok(described)
 }
 
 async fn history(store: &dyn Kv<Sum>, key: &Key, limit: usize) -> Vec<String> {
