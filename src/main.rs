@@ -2,13 +2,14 @@
 //!
 //! Only the root package depends on every crate. `wiring` builds the processes from the crates and `shutdown`
 //! handles signals. `listen`, `tls`, `authority`, `data_dir`, `notify` and `snapshots` are parts of a server
-//! process, `nodes` runs node agents, `laboratory` starts servers for `orlop lab`, and `explain` connects the API
+//! process, `nodes` runs node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
 //! server's `why` endpoint to the explanation engine.
 
 mod authority;
+mod background;
 mod data_dir;
 mod explain;
-mod laboratory;
+mod lab;
 mod listen;
 mod machine_memory;
 mod nodes;
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
             let _ = listen::files::raise();
             orlop_bench::run(&args)
         }
-        Ok(Config::Lab(args)) => orlop_lab::run(&laboratory::Wiring, &args),
+        Ok(Config::Lab(args)) => orlop_lab::run(&lab::Wiring, &args),
         Ok(Config::Run(run)) => run_until_stopped(&run),
     }
 }

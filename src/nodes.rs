@@ -71,10 +71,11 @@ pub(crate) fn allowed(nodes: &Nodes, is_root: bool) -> Result<(), NodeError> {
 }
 
 impl Local {
-    /// Starts the agents. Each connects to the server in this process as its node.
+    /// Starts the agents. Each connects to the server in this process as its node. No volume may erase the directories `own`.
     pub(crate) async fn begin(
         nodes: &Nodes,
         data_dir: Option<&Path>,
+        own: &[PathBuf],
         router: &axum::Router,
         stop: &CancellationToken,
     ) -> Result<Self, NodeError> {
@@ -93,7 +94,8 @@ impl Local {
             };
             configs.extend((1..=nodes.virtual_nodes).map(|number| virtual_node(&dir, number)));
         }
-        for config in configs {
+        for mut config in configs {
+            config.host_path_roots = config.host_path_roots.protecting(own);
             let user = UserInfo::node(&config.name);
             let client = client::in_process(in_process(router.clone(), user));
             local

@@ -5,7 +5,7 @@
 //! progress is finished; the store is closed.
 
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,10 +25,12 @@ use orlop_node::config::NodeConfig;
 use orlop_store::embedded::{Embedded, Options as StoreOptions, Retention};
 use orlop_store::memory::{Memory, MemoryOptions};
 use orlop_store::{Clock, Kv, MemoryBudget, OpenError, Revision};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::authority::{self, AuthorityError};
+use crate::background::Background;
 use crate::data_dir::{self, DataDirError};
 use crate::explain::Explainer;
 use crate::listen::{self, ListenError, files};
@@ -43,6 +45,8 @@ use crate::snapshots;
 pub(crate) enum RunError {
     #[error("signals cannot be received")]
     Signals(#[source] std::io::Error),
+    #[error("the system has no threads left for the controllers")]
+    Threads(#[source] std::io::Error),
     #[error(transparent)]
     DataDir(#[from] DataDirError),
     #[error(transparent)]
@@ -106,6 +110,7 @@ pub(crate) async fn serve(
         None => None,
     };
     let listener = listen::bind(listen)?;
+    let background = Background::start().map_err(RunError::Threads)?;
     let machine = machine_memory::bytes();
     let memory = MemoryBudget::new(config.api.memory_limit.or(machine.map(|bytes| bytes / 4)).unwrap_or(0));
     let (store, place) = open(&config.store, &memory).await?;
@@ -127,12 +132,30 @@ pub(crate) async fn serve(
         let end_controllers = CancellationToken::new();
         let mut controllers = Task::none("the controllers");
         let local = in_process(router.clone(), UserInfo::controller_manager());
-        let client = client::in_process(local);
-        let informers = Informers::new(client.clone(), end_controllers.child_token());
-        let rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
+        let shutdown = end_controllers.child_token();
+        let (client, informers) = background
+            .spawning_here(async {
+                let client = client::in_process(local);
+                (client.clone(), Informers::new(client, shutdown))
+            })
+            .await;
+        let data_dir = match config.store.store_backend {
+            StoreBackend::Memory => None,
+            StoreBackend::Embedded => Some(data_dir::prepare(config.store.data_dir.as_deref())?),
+        };
+        // No volume may erase them (I8).
+        let own: Vec<PathBuf> = data_dir
+            .iter()
+            .chain(config.snapshots.as_ref().map(|schedule| &schedule.dir))
+            .chain(nodes.machine.as_ref().map(|node| &node.root_dir))
+            .cloned()
+            .collect();
+        let mut rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
+        rules.host_path_roots = rules.host_path_roots.protecting(&own);
         explainer.look_at(client.clone(), informers.clone(), &rules);
         if loops.is_some() {
-            controllers.spawn(manager::run_with(client, informers, failing, rules, end_controllers.clone()));
+            let running = manager::run_with(client, informers, failing, rules, end_controllers.clone());
+            controllers.spawn_on(running, background.handle());
         }
 
         let end_snapshots = CancellationToken::new();
@@ -146,11 +169,8 @@ pub(crate) async fn serve(
         }
 
         let end_nodes = CancellationToken::new();
-        let data_dir = match config.store.store_backend {
-            StoreBackend::Memory => None,
-            StoreBackend::Embedded => Some(data_dir::prepare(config.store.data_dir.as_deref())?),
-        };
-        let local = Local::begin(nodes, data_dir.as_deref(), &router, &end_nodes).await?;
+        let beginning = Local::begin(nodes, data_dir.as_deref(), &own, &router, &end_nodes);
+        let local = background.spawning_here(beginning).await?;
         let mut agents = Task::none("the nodes");
         if !nodes.is_empty() {
             agents.spawn(local.ended());
@@ -218,7 +238,8 @@ async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) 
 }
 
 /// Runs the agent of this machine.
-async fn node(endpoint: Endpoint, config: NodeConfig, stop: CancellationToken) -> Result<(), RunError> {
+async fn node(endpoint: Endpoint, mut config: NodeConfig, stop: CancellationToken) -> Result<(), RunError> {
+    config.host_path_roots = config.host_path_roots.protecting(std::slice::from_ref(&config.root_dir));
     let lines = Lines::default();
     let client = client::connect_over(endpoint.clone(), &lines).await?;
     let asked = stop.clone();
@@ -231,7 +252,7 @@ async fn node(endpoint: Endpoint, config: NodeConfig, stop: CancellationToken) -
     Ok(())
 }
 
-/// Runs the CSI driver for laboratories.
+/// Runs the CSI driver for labs.
 async fn drive(options: hostpath::Options, stop: CancellationToken) -> Result<(), RunError> {
     let (name, endpoint) = (options.name.clone(), options.endpoint.clone());
     let ready = move || tracing::info!("driver {name} answers on {endpoint}");
@@ -337,7 +358,15 @@ impl Task {
     }
 
     fn spawn<E: Into<RunError>>(&mut self, body: impl Future<Output = Result<(), E>> + Send + 'static) {
-        self.handle = Some(tokio::spawn(async { body.await.map_err(Into::into) }));
+        self.spawn_on(body, &Handle::current());
+    }
+
+    fn spawn_on<E: Into<RunError>>(
+        &mut self,
+        body: impl Future<Output = Result<(), E>> + Send + 'static,
+        threads: &Handle,
+    ) {
+        self.handle = Some(threads.spawn(async { body.await.map_err(Into::into) }));
     }
 
     /// Waits for the end of the task; never returns if there is no task.

@@ -9,6 +9,7 @@ use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
 use kube::Client;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,6 +22,7 @@ pub struct Informers {
     client: Client,
     shutdown: CancellationToken,
     tasks: TaskTracker,
+    threads: Handle,
     started: Arc<Mutex<HashMap<TypeId, Entry>>>,
 }
 
@@ -30,9 +32,14 @@ struct Entry {
 }
 
 impl Informers {
-    /// Creates a set without any running informer. All informers end when `shutdown` is cancelled.
+    /// Creates a set without any running informer. All informers end when `shutdown` is cancelled. They run on the threads of the runtime
+    /// that calls this, whichever thread asks for a kind first.
+    ///
+    /// # Panics
+    /// The caller is not in a runtime.
     pub fn new(client: Client, shutdown: CancellationToken) -> Self {
-        Self { client, shutdown, tasks: TaskTracker::new(), started: Arc::default() }
+        let (tasks, threads) = (TaskTracker::new(), Handle::current());
+        Self { client, shutdown, tasks, threads, started: Arc::default() }
     }
 
     /// The informer of a kind, in all namespaces.
@@ -48,7 +55,7 @@ impl Informers {
         let informer = Informer::<K>::new();
         let (running, api, shutdown) =
             (informer.clone(), Api::all(self.client.clone()), self.shutdown.clone());
-        self.tasks.spawn(async move { running.run(api, shutdown).await });
+        self.tasks.spawn_on(async move { running.run(api, shutdown).await }, &self.threads);
         let waiting = informer.clone();
         let synced = move || -> BoxFuture<'static, ()> {
             let informer = waiting.clone();

@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::join_all;
@@ -125,6 +126,18 @@ pub async fn attempt<K, E>(
     queue.done(&key);
 }
 
+/// Runs `task` until it returns. After a panic, it runs again after `pause`.
+pub async fn restart_after_panic<F, Fut>(name: &str, pause: Duration, task: F)
+where
+    F: Fn() -> Fut,
+    Fut: Future<Output = ()>,
+{
+    while let Err(panic) = AssertUnwindSafe(task()).catch_unwind().await {
+        tracing::error!(task = name, panic = panic_text(panic.as_ref()), "task panicked, it starts again");
+        tokio::time::sleep(pause).await;
+    }
+}
+
 /// The message of a panic, if it is text.
 pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     if let Some(text) = panic.downcast_ref::<&str>() {
@@ -168,6 +181,17 @@ mod tests {
         .await;
         let seen = seen.into_inner();
         assert_eq!(seen, ["fails", "panics", "well", "fails", "panics"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn task_starts_again_after_a_panic() {
+        let runs = std::sync::atomic::AtomicUsize::new(0);
+        restart_after_panic("test", Duration::from_secs(1), || async {
+            let run = runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            assert!(run >= 2, "on purpose");
+        })
+        .await;
+        assert_eq!(runs.into_inner(), 3);
     }
 
     /// Keys in the order in which their syncs started, and the maximum number of concurrent syncs.

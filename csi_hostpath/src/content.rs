@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::records::Form;
+use crate::tree;
 
 /// Returns the path of the content in the directory of a volume or snapshot.
 pub(crate) fn path(dir: &Path, form: Form) -> PathBuf {
@@ -33,10 +34,7 @@ pub(crate) fn copy(from: &Path, dir: &Path, form: Form, bytes: i64) -> io::Resul
     let content = path(dir, form);
     // Remove the leftovers of a failed attempt; otherwise the copy would end up inside them.
     match form {
-        Form::Directory => match fs::remove_dir_all(&content) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        },
+        Form::Directory => tree::remove(&content)?,
         Form::Image | Form::Block => {}
     }
     let output = Command::new("cp")

@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status};
 
 use crate::records::{RecordState, RecordsError, Snapshot, Source, Volume};
 use crate::rules::{self, Outcome};
-use crate::{Driver, content, pages};
+use crate::{Driver, content, pages, tree};
 
 /// Publish context key for the node that the volume was published to.
 const NODE: &str = "hostpath.csi.orlop.dev/node";
@@ -77,7 +77,7 @@ impl Driver {
             }
         };
         if let Err(error) = made {
-            let _ = std::fs::remove_dir_all(&dir);
+            let _ = tree::remove(&dir);
             return Err(failed("the volume could not be created")(error));
         }
         self.records.put_volume(&mut state, volume.clone())?;
@@ -264,7 +264,7 @@ impl Controller for Driver {
                 let dir = self.records.snapshot_dir(&id);
                 let from = self.records.volume_dir(&volume.id);
                 if let Err(error) = content::copy(&from, &dir, volume.form, volume.bytes) {
-                    let _ = std::fs::remove_dir_all(&dir);
+                    let _ = tree::remove(&dir);
                     return Err(failed("the snapshot could not be taken")(error));
                 }
                 let name = request.get_ref().name.clone();

@@ -20,6 +20,7 @@ mod registration;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;

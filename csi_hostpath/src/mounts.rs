@@ -3,10 +3,10 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};
 
@@ -89,7 +89,7 @@ pub(crate) fn clear(target: &Path) -> io::Result<()> {
 /// Mounts an image file and creates a file system if it has none.
 pub(crate) fn mount_image(image: &Path, target: &Path, fs_type: &str, flags: &[String]) -> io::Result<()> {
     let fs_type = if fs_type.is_empty() { "ext4" } else { fs_type };
-    if run(Command::new("blkid").arg(image)).is_err() {
+    if is_blank(image)? {
         run(Command::new(format!("mkfs.{fs_type}")).arg("-q").arg(image))?;
     }
     fs::create_dir_all(target)?;
@@ -97,6 +97,31 @@ pub(crate) fn mount_image(image: &Path, target: &Path, fs_type: &str, flags: &[S
     options.extend(flags.iter().cloned());
     run(Command::new("mount").args(["-t", fs_type, "-o", &options.join(",")]).arg(image).arg(target))
         .map(drop)
+}
+
+/// Bytes at the start of an image that are zero if it has no content. The superblocks of file systems are there.
+const START: u64 = 1 << 20;
+
+/// Whether an image has no content: blkid finds nothing, and its start is zero. Any other answer, such as a missing
+/// program, is not a reason to overwrite the image.
+fn is_blank(image: &Path) -> io::Result<bool> {
+    let mut command = Command::new("blkid");
+    let output = command.args(["--probe", "--"]).arg(image).output().map_err(not_started(&command))?;
+    match output.status.code() {
+        Some(0) => return Ok(false),
+        // blkid(8): nothing was found.
+        Some(2) => {}
+        Some(_) | None => return Err(failure(&command, &output)),
+    }
+    let mut start = Vec::new();
+    File::open(image)?.take(START).read_to_end(&mut start)?;
+    if start.iter().any(|byte| *byte != 0) {
+        return Err(io::Error::other(format!(
+            "{} has unknown content and no file system; it was not changed",
+            image.display()
+        )));
+    }
+    Ok(true)
 }
 
 /// Returns the loop device of an image file, or creates one.
@@ -135,14 +160,21 @@ fn devices(image: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Returns the output of a program, or its error output if it failed.
 fn run(command: &mut Command) -> io::Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .map_err(|error| io::Error::new(error.kind(), format!("{name} could not be started: {error}")))?;
+    let output = command.output().map_err(not_started(command))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    Err(io::Error::other(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim())))
+    Err(failure(command, &output))
+}
+
+fn not_started(command: &Command) -> impl FnOnce(io::Error) -> io::Error {
+    let name = command.get_program().to_string_lossy().into_owned();
+    move |error| io::Error::new(error.kind(), format!("{name} could not be started: {error}"))
+}
+
+fn failure(command: &Command, output: &Output) -> io::Error {
+    let name = command.get_program().to_string_lossy();
+    io::Error::other(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 #[cfg(test)]
@@ -159,6 +191,24 @@ mod tests {
         assert!(!empty.exists());
         assert!(clear(&full).is_err_and(|error| error.to_string().contains("it was not changed")));
         assert_eq!(fs::read_to_string(&full)?, "dear");
+        Ok(())
+    }
+
+    #[test]
+    fn only_blank_images_get_a_file_system() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let image = |name: &str, content: &[u8]| -> io::Result<PathBuf> {
+            let path = dir.path().join(name);
+            fs::write(&path, content)?;
+            File::options().write(true).open(&path)?.set_len(4 << 20)?;
+            Ok(path)
+        };
+        let mut late = vec![0; 1 << 19];
+        late.extend(b"data");
+        for (name, content, want) in [("blank", b"".as_slice(), Some(true)), ("unknown", &late, None)] {
+            assert_eq!(is_blank(&image(name, content)?).ok(), want, "{name}");
+        }
+        assert!(is_blank(&dir.path().join("missing")).is_err());
         Ok(())
     }
 

@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 use tonic::Status;
 
+use crate::tree;
+
 /// The kind of a volume's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -245,7 +247,7 @@ fn read_all<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Vec<T>, Recor
             // Left over from an unacknowledged create, or from a delete that was interrupted after removing the record.
             Err(error) if error.kind() == io::ErrorKind::NotFound && is_left_over(&path, name) => {
                 tracing::info!(path = %path.display(), "removing what a crash left");
-                fs::remove_dir_all(&path).map_err(at(&path))?;
+                tree::remove(&path).map_err(at(&path))?;
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Err(RecordsError::Foreign(path));
@@ -256,16 +258,20 @@ fn read_all<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Vec<T>, Recor
     Ok(all)
 }
 
-/// Whether a directory without a record is left over from this driver: its name is a UUID, and it contains only
-/// files that the driver creates. Foreign data is never removed.
+/// Whether a directory without a record is left over from this driver: its name is a UUID or the ID of an ephemeral
+/// volume, and it contains only files that the driver creates. Foreign data is never removed.
 fn is_left_over(dir: &Path, name: &str) -> bool {
     let id = dir.file_name().and_then(|id| id.to_str()).unwrap_or_default();
-    let is_id = uuid::Uuid::try_parse(id).is_ok_and(|uuid| uuid.to_string() == id);
+    let is_uuid = uuid::Uuid::try_parse(id).is_ok_and(|uuid| uuid.to_string() == id);
+    // Kubernetes makes the IDs of ephemeral volumes from a SHA-256 digest.
+    let is_ephemeral = id
+        .strip_prefix("csi-")
+        .is_some_and(|digest| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let new = format!("{name}.new");
     let is_ours = |entry: io::Result<fs::DirEntry>| {
         entry.is_ok_and(|entry| [new.as_str(), "data", "image"].iter().any(|own| entry.file_name() == *own))
     };
-    is_id && fs::read_dir(dir).is_ok_and(|entries| entries.into_iter().all(is_ours))
+    (is_uuid || is_ephemeral) && fs::read_dir(dir).is_ok_and(|entries| entries.into_iter().all(is_ours))
 }
 
 fn write(dir: &Path, name: &str, record: &impl Serialize) -> Result<(), RecordsError> {
@@ -285,9 +291,15 @@ fn write(dir: &Path, name: &str, record: &impl Serialize) -> Result<(), RecordsE
 
 fn remove(dir: &Path, name: &str) -> Result<(), RecordsError> {
     let file = dir.join(name);
-    fs::remove_file(&file).map_err(at(&file))?;
-    sync_dir(dir)?;
-    fs::remove_dir_all(dir).map_err(at(dir))
+    match fs::remove_file(&file) {
+        // An earlier call failed after this step.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed.map_err(at(&file))?,
+    }
+    if dir.exists() {
+        sync_dir(dir)?;
+    }
+    tree::remove(dir).map_err(at(dir))
 }
 
 fn sync_dir(dir: &Path) -> Result<(), RecordsError> {

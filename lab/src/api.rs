@@ -1,11 +1,11 @@
-//! Sends the requests of a story, given by path and JSON body.
+//! Sends the requests of a scenario, given by path and JSON body.
 
 use http::{Method, Request, header};
 use kube::Client;
 use orlop_client::client::{is_not_found, message_of, status_of};
 use serde_json::{Value, json};
 
-/// The ConfigMap that controls a laboratory; the Events of stories refer to it.
+/// The ConfigMap that controls a lab; the Events of scenarios refer to it.
 pub(crate) const LAB: &str = "/api/v1/namespaces/default/configmaps/lab";
 
 /// A request that was refused, or did not reach a server.
@@ -32,7 +32,7 @@ impl ApiError {
 /// The field manager in histories.
 const MANAGER: &str = "fieldManager=orlop-lab";
 
-/// A client for the API of a laboratory.
+/// A client for the API of a lab.
 #[derive(Clone)]
 pub(crate) struct Api {
     client: Client,

@@ -1,4 +1,4 @@
-//! Starts a laboratory: a server in memory, the driver, three virtual nodes, classes, and the ConfigMap that
+//! Starts a lab: a server in memory, the driver, three virtual nodes, classes, and the ConfigMap that
 //! controls it. The server is `orlop serve` with flags, so it behaves like a real one.
 
 use std::error::Error;
@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The error with which the server ended.
 type ServerError = Box<dyn Error + Send + Sync>;
 
-/// A running laboratory.
+/// A running lab.
 pub(crate) struct Environment {
     url: String,
     stop: CancellationToken,
@@ -90,7 +90,7 @@ fn node(dir: &Path, name: &str) -> NodeConfig {
         orlop_csi::drivers::Endpoint { name: hostpath::NAME.to_owned(), endpoint: socket(dir, name) };
     NodeConfig {
         is_virtual: true,
-        // Virtual nodes need no resources, so low resources on the machine must not stop a story.
+        // Virtual nodes need no resources, so low resources on the machine must not stop a scenario.
         thresholds: Thresholds::default(),
         // The agent renews the lease four times in this period.
         lease: Duration::from_secs(4),
@@ -121,7 +121,7 @@ fn objects(driver: &str) -> Vec<(String, Value)> {
 }
 
 impl Environment {
-    /// Starts a laboratory and waits until it is complete. `port`: the port if `--listen` is not set.
+    /// Starts a lab and waits until it is complete. `port`: the port if `--listen` is not set.
     pub(crate) async fn start(
         plane: &'static dyn Plane,
         args: &EnvironmentArgs,
@@ -152,10 +152,10 @@ impl Environment {
         let until = stop.clone();
         let serving = tokio::spawn(async move {
             let Role::Serve(server, loops, nodes) = run.role else { return Ok(()) };
-            let told = move |url: &str, router: &axum::Router| {
+            let described = move |url: &str, router: &axum::Router| {
                 let _ = ready.send((url.to_owned(), router.clone()));
             };
-            plane.serve(server, loops, nodes, until, Box::new(told)).await
+            plane.serve(server, loops, nodes, until, Box::new(described)).await
         });
         let Ok((url, router)) = is_ready.await else {
             stop.cancel();
@@ -194,7 +194,7 @@ impl Environment {
         &self.url
     }
 
-    /// Waits until a part of the laboratory ends, which is an error.
+    /// Waits until a part of the lab ends, which is an error.
     pub(crate) async fn ended(&mut self) -> LabError {
         tokio::select! {
             end = &mut self.serving => match end {
@@ -209,7 +209,7 @@ impl Environment {
         }
     }
 
-    /// Stops the laboratory. Parts that ended before are not awaited again.
+    /// Stops the lab. Parts that ended before are not awaited again.
     pub(crate) async fn end(mut self) -> Result<(), LabError> {
         self.stop.cancel();
         if !self.machines.is_finished() {

@@ -10,7 +10,7 @@ use orlop_csi_hostpath::ServeError;
 use crate::api::ApiError;
 use crate::play::PlayError;
 
-/// Why a laboratory or a story failed.
+/// Why a lab or a scenario failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LabError {
     #[error("there is no scenario {name:?}; the scenarios are {}", names.join(", "))]

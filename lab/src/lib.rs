@@ -1,8 +1,8 @@
-//! `orlop lab`: a laboratory, and stories that run in it.
+//! `orlop lab`: a lab, and scenarios that run in it.
 //!
-//! `environment` starts the laboratory: a server in memory, a driver, objects. `machines` runs and controls its
-//! nodes. `step` defines the elements of a story (text and data), `scenarios` contains the stories, `api` sends
-//! requests, and `play` runs a story. Stories act only through the API, so a story can run in the laboratory of
+//! `environment` starts the lab: a server in memory, a driver, objects. `machines` runs and controls its
+//! nodes. `step` defines the elements of a scenario (text and data), `scenarios` contains the scenarios, `api` sends
+//! requests, and `play` runs a scenario. Scenarios act only through the API, so a scenario can run in the lab of
 //! another process.
 
 mod api;
@@ -27,7 +27,7 @@ pub use self::plane::{Plane, Ready};
 use self::play::StepPace;
 use self::step::Scenario;
 
-/// Runs `orlop lab`. The story goes to stdout; logs and errors go to stderr.
+/// Runs `orlop lab`. The scenario goes to stdout; logs and errors go to stderr.
 pub fn run(plane: &'static dyn Plane, args: &LabArgs) -> ExitCode {
     let level = match &args.command {
         Some(LabCommand::Run(run)) => &run.environment.log_level,
@@ -71,12 +71,12 @@ async fn work(plane: &'static dyn Plane, args: &LabArgs) -> Result<(), LabError>
             }
             Ok(())
         }
-        Some(LabCommand::Run(run)) => story(plane, run).await,
+        Some(LabCommand::Run(run)) => scenario(plane, run).await,
     }
 }
 
-/// Runs one story, in the given laboratory or in its own.
-async fn story(plane: &'static dyn Plane, run: &LabRunArgs) -> Result<(), LabError> {
+/// Runs one scenario, in the given lab or in its own.
+async fn scenario(plane: &'static dyn Plane, run: &LabRunArgs) -> Result<(), LabError> {
     let scenario = scenarios::all().into_iter().find(|one| one.name == run.name);
     let scenario =
         scenario.ok_or_else(|| LabError::NoScenario { name: run.name.clone(), names: scenarios::names() })?;

@@ -1,4 +1,4 @@
-//! Runs the nodes of a laboratory. The ConfigMap `default/lab` controls the nodes and the driver:
+//! Runs the nodes of a lab. The ConfigMap `default/lab` controls the nodes and the driver:
 //!
 //! | key | value | acknowledged in |
 //! |---|---|---|

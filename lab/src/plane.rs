@@ -1,4 +1,4 @@
-//! The server of a laboratory, as the root package starts it.
+//! The server of a lab, as the root package starts it.
 
 use std::error::Error;
 use std::io;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 /// Receives the URL of the server, and the router for clients in this process.
 pub type Ready = Box<dyn FnOnce(&str, &axum::Router) + Send>;
 
-/// Starts the parts of a laboratory that this crate does not depend on.
+/// Starts the parts of a lab that this crate does not depend on.
 pub trait Plane: Send + Sync {
     /// A token that the first SIGINT or SIGTERM cancels.
     ///

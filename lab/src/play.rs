@@ -1,4 +1,4 @@
-//! Runs a story: prints each sentence, writes, and waits for the levels. If a level is not reached, the story
+//! Runs a scenario: prints each sentence, writes, and waits for the levels. If a level is not reached, the scenario
 //! stops and reports the expected and the actual state.
 //!
 //! The sentences are also published as Events of the ConfigMap `lab`, for all clients of the API.
@@ -18,8 +18,8 @@ use crate::step::{
     CLAIMS, Level, NODES, PODS, Scenario, Step, VOLUMES, Verb, What, Write, gone, has_taint, see,
 };
 
-/// The label of the objects that a story created.
-const LABEL: &str = "lab.orlop.dev/story";
+/// The label of the objects that a scenario created.
+const LABEL: &str = "lab.orlop.dev/scenario";
 /// Period of the checks of a level.
 const LOOK: Duration = Duration::from_millis(100);
 /// Timeout of the driver's list of volumes.
@@ -38,7 +38,7 @@ pub(crate) enum StepPace {
     Step,
 }
 
-/// Why a story failed.
+/// Why a scenario failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlayError {
     #[error("this server is not a lab: it has no ConfigMap default/lab; start one with `orlop lab`")]
@@ -57,7 +57,7 @@ pub(crate) enum PlayError {
     Audit(#[from] CompareError),
 }
 
-/// Runs a story in a laboratory, after deleting the objects of an earlier run. `url` is the server in the printed
+/// Runs a scenario in a lab, after deleting the objects of an earlier run. `url` is the server in the printed
 /// commands.
 pub(crate) async fn play(
     api: &Api,
@@ -67,7 +67,7 @@ pub(crate) async fn play(
     patience: Duration,
 ) -> Result<(), PlayError> {
     let lab = api.get(LAB).await?.ok_or(PlayError::NoLab)?;
-    let mut player = Player { api, url, story: scenario.name, lab, patience, kept: BTreeMap::new() };
+    let mut player = Player { api, url, scenario: scenario.name, lab, patience, kept: BTreeMap::new() };
     player.clear().await?;
     player.tell("Begins", "Normal", scenario.about).await?;
     say(&wrapped(&format!("{}: {}", scenario.name, scenario.about), 0));
@@ -102,7 +102,7 @@ async fn wait(pace: StepPace, is_last: bool) {
 struct Player<'a> {
     api: &'a Api,
     url: &'a str,
-    story: &'static str,
+    scenario: &'static str,
     /// The ConfigMap.
     lab: Value,
     /// Timeout of a level.
@@ -111,7 +111,7 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Resets the laboratory: all nodes run, the driver has no faults, and the objects of an earlier run are deleted.
+    /// Resets the lab: all nodes run, the driver has no faults, and the objects of an earlier run are deleted.
     async fn clear(&self) -> Result<(), PlayError> {
         self.api.patch(LAB, &json!({"data": {"silent": "", "faults": "[]"}})).await?;
         let heard = see(LAB, "the lab has reset its faults", crate::scenarios::heard);
@@ -123,7 +123,7 @@ impl Player<'_> {
             }
         }
         for collection in [PODS, CLAIMS, VOLUMES] {
-            let old = self.api.list(&format!("{collection}?labelSelector={LABEL}={}", self.story)).await?;
+            let old = self.api.list(&format!("{collection}?labelSelector={LABEL}={}", self.scenario)).await?;
             for object in &old {
                 self.api.delete(&format!("{collection}/{}", name_of(object)), true).await?;
             }
@@ -172,7 +172,7 @@ impl Player<'_> {
         let mut body: Value = serde_json::from_str(&self.fill(&write.body.to_string())).unwrap_or_default();
         let (verb, shown) = match write.verb {
             Verb::Create => {
-                body["metadata"]["labels"][LABEL] = json!(self.story);
+                body["metadata"]["labels"][LABEL] = json!(self.scenario);
                 ("create", format!("{path}/{}", name_of(&body)))
             }
             Verb::Patch => ("change", path.clone()),
@@ -244,7 +244,7 @@ impl Player<'_> {
         let note: String = note.chars().take(1000).collect();
         let about = &self.lab["metadata"];
         let event = json!({"metadata": {"generateName": "lab-", "namespace": "default"}, "type": type_,
-            "eventTime": format!("{:.6}", Timestamp::now()), "reason": reason, "action": self.story, "note": note,
+            "eventTime": format!("{:.6}", Timestamp::now()), "reason": reason, "action": self.scenario, "note": note,
             "reportingController": "orlop.dev/lab", "reportingInstance": "lab",
             "regarding": {"kind": "ConfigMap", "apiVersion": "v1", "namespace": "default", "name": "lab", "uid": about["uid"]}});
         self.api.create("/apis/events.k8s.io/v1/namespaces/default/events", &event).await.map(drop)
@@ -270,7 +270,7 @@ fn seen(words: &str, after: Duration) -> String {
     wrapped(&format!("   observed: {words}{time}"), 5)
 }
 
-/// A command with the server of this laboratory, to be copied.
+/// A command with the server of this lab, to be copied.
 fn placed(command: &str, url: &str) -> String {
     match command.strip_prefix("kubectl ") {
         Some(rest) => format!("kubectl --server {url} {rest}"),

@@ -1,4 +1,4 @@
-//! The elements of a story: steps with a sentence, writes, and expected levels. Data only; `play` runs them.
+//! The elements of a scenario: steps with a sentence, writes, and expected levels. Data only; `play` runs them.
 //!
 //! `{word}` in paths and bodies is a placeholder for a value that an earlier level stored under this word.
 
@@ -11,10 +11,10 @@ pub(crate) const NODES: &str = "/api/v1/nodes";
 pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 pub(crate) const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// A story.
+/// A scenario.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// The description in the list of stories.
+    /// The description in the list of scenarios.
     pub(crate) about: &'static str,
     pub(crate) steps: Vec<Step>,
 }

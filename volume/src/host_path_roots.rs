@@ -6,7 +6,11 @@ use std::path::{Component, Path, PathBuf};
 
 /// The allowed directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostPathRoots(Vec<PathBuf>);
+pub struct HostPathRoots {
+    roots: Vec<PathBuf>,
+    /// Directories of orlop itself, with resolved links. Nothing in or around them is allowed.
+    protected: Vec<PathBuf>,
+}
 
 impl HostPathRoots {
     /// Allows these directories.
@@ -20,28 +24,52 @@ impl HostPathRoots {
                 Err(format!("{} must be an absolute path below / without `..`", root.display()))
             }
         });
-        checked.collect::<Result<_, _>>().map(Self)
+        let roots = checked.collect::<Result<_, _>>()?;
+        Ok(Self { roots, protected: Vec::new() })
     }
 
     /// Allows another directory.
     #[must_use]
     pub fn with(mut self, root: PathBuf) -> Self {
-        self.0.push(root);
+        self.roots.push(root);
+        self
+    }
+
+    /// Excludes the data directory and other directories of orlop itself: a volume may name them, too.
+    #[must_use]
+    pub fn protecting(mut self, own: &[PathBuf]) -> Self {
+        self.protected.extend(own.iter().map(|dir| resolved(dir)));
         self
     }
 
     /// The allowed directory that contains a path; not the path itself.
     pub fn containing(&self, path: &Path) -> Option<&Path> {
         let path = plain(path)?;
-        let root = self.0.iter().find(|root| path.starts_with(root) && path != **root)?;
-        Some(root)
+        let root = self.roots.iter().find(|root| path.starts_with(root) && path != **root)?;
+        let real = resolved(&path);
+        let is_own = self.protected.iter().any(|own| real.starts_with(own) || own.starts_with(&real));
+        (!is_own).then_some(root)
     }
 }
 
 impl FromIterator<HostPathRoots> for HostPathRoots {
     fn from_iter<T: IntoIterator<Item = HostPathRoots>>(parts: T) -> Self {
-        Self(parts.into_iter().flat_map(|part| part.0).collect())
+        parts.into_iter().fold(Self::default(), |mut all, part| {
+            all.roots.extend(part.roots);
+            all.protected.extend(part.protected);
+            all
+        })
     }
+}
+
+/// The path with its links resolved, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let existing = path.ancestors().find_map(|dir| {
+        let real = dir.canonicalize().ok()?;
+        Some(real.join(path.strip_prefix(dir).ok()?))
+    });
+    existing.unwrap_or(path)
 }
 
 /// An absolute path without `.`, `..` and empty components.
@@ -76,6 +104,30 @@ mod tests {
         assert_eq!(HostPathRoots::default().containing(Path::new("/a")), None);
         for root in ["/", "", "a", "/a/../b"] {
             assert!(HostPathRoots::new([root.into()]).is_err(), "{root}");
+        }
+    }
+
+    #[test]
+    fn directories_of_orlop_are_never_allowed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = dir.path().canonicalize().expect("it exists");
+        std::fs::create_dir_all(root.join("a/data/journal")).expect("it is ours");
+        std::fs::create_dir_all(root.join("a/data-2")).expect("it is ours");
+        std::os::unix::fs::symlink("a", root.join("link")).expect("it is ours");
+        let roots = HostPathRoots::new([root.clone()]).expect("it is plain");
+        let roots = roots.protecting(&[root.join("link/data"), root.join("future/node")]);
+        for (path, is_allowed) in [
+            ("a", false),
+            ("a/data", false),
+            ("a/data/journal", false),
+            ("link/data/journal", false),
+            ("future", false),
+            ("future/node/pods", false),
+            ("a/data-2", true),
+            ("a/other", true),
+            ("b", true),
+        ] {
+            assert_eq!(roots.containing(&root.join(path)).is_some(), is_allowed, "{path}");
         }
     }
 }

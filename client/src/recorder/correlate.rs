@@ -4,13 +4,13 @@
 //! cause 25 writes, then one per 5 minutes.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash, RandomState};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{event_name, seconds};
+use super::{cut, event_name, seconds};
 
 /// Prefix of the message of a combined event.
 pub const COMBINED: &str = "(combined from similar events): ";
@@ -51,11 +51,13 @@ pub struct Correlator {
     similar: Recent<String, Similar>,
     equal: Recent<String, Equal>,
     spam: Recent<String, Tokens>,
+    hasher: RandomState,
 }
 
 #[derive(Clone)]
 struct Similar {
-    messages: BTreeSet<String>,
+    /// Hashes of the messages. Equal hashes count as one message.
+    messages: BTreeSet<u64>,
     last: Timestamp,
 }
 
@@ -107,7 +109,7 @@ impl Correlator {
             Some(known) if now.as_second() - known.last.as_second() <= SIMILAR_FOR => known.clone(),
             Some(_) | None => Similar { messages: BTreeSet::new(), last: now },
         };
-        similar.messages.insert(message.clone());
+        similar.messages.insert(self.hasher.hash_one(&message));
         similar.last = now;
         let combine = similar.messages.len() >= SIMILAR;
         if combine {
@@ -120,7 +122,7 @@ impl Correlator {
             return (event, key);
         }
         event.metadata.name = Some(event_name(&event.involved_object, now));
-        event.message = Some(format!("{COMBINED}{message}"));
+        event.message = Some(cut(format!("{COMBINED}{message}")));
         event.first_timestamp = Some(seconds(now));
         event.last_timestamp = Some(seconds(now));
         event.count = Some(1);

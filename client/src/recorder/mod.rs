@@ -6,11 +6,13 @@
 
 pub mod correlate;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::api::Api;
+use futures::FutureExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -33,6 +35,10 @@ const TRIES: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);
 /// One log line is written per this number of dropped events.
 const DROPS_PER_LINE: u64 = 1000;
+/// Maximum length of a message, bytes. Upstream: NoteLengthLimit, to which the scheduler cuts its messages.
+const MAX_MESSAGE: usize = 1024;
+/// End of a message that was cut.
+const CUT: &str = " ...";
 /// How long the rest of the queue is written after shutdown was requested.
 const FLUSH: Duration = Duration::from_secs(2);
 
@@ -160,7 +166,7 @@ fn new_event(
         },
         involved_object: involved,
         reason: Some(reason.to_owned()),
-        message: Some(message),
+        message: Some(cut(message)),
         type_: Some(type_.as_str().to_owned()),
         source: Some(EventSource { component: Some(component.to_owned()), host: None }),
         reporting_component: Some(component.to_owned()),
@@ -170,6 +176,15 @@ fn new_event(
     event.last_timestamp = Some(seconds(now));
     event.count = Some(1);
     event
+}
+
+/// Cuts a message to [`MAX_MESSAGE`], because errors of drivers and servers have any length.
+fn cut(mut message: String) -> String {
+    if message.len() > MAX_MESSAGE {
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE - CUT.len()));
+        message.push_str(CUT);
+    }
+    message
 }
 
 /// API times have whole seconds.
@@ -230,7 +245,12 @@ impl Writer {
                     }
                 };
                 let Some(event) = event else { return };
-                self.record(event).await;
+                let reason = event.reason.clone();
+                if AssertUnwindSafe(self.record(event)).catch_unwind().await.is_err() {
+                    // A panic concerns this event only. The correlator may be incomplete, so it starts again.
+                    tracing::error!(reason, "the event writer panicked, the event is dropped");
+                    self.correlator = Correlator::default();
+                }
             }
         };
         tokio::select! {

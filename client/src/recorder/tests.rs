@@ -103,3 +103,18 @@ async fn queued_events_are_written_at_shutdown_with_a_time_limit() {
         assert_eq!(api.list("events").len(), wanted, "away: {away}");
     }
 }
+
+#[test]
+fn long_messages_are_cut_between_characters() {
+    for (message, length) in [
+        ("a".repeat(1024), 1024),
+        ("a".repeat(1025), 1024),
+        ("a".repeat(3_000_000), 1024),
+        // Two bytes each after one: 1020 is within a character.
+        (format!("a{}", "\u{e9}".repeat(600)), 1023),
+    ] {
+        let is_cut = message.len() > 1024;
+        let written = cut(message);
+        assert_eq!((written.len(), written.ends_with(CUT)), (length, is_cut));
+    }
+}

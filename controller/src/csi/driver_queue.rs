@@ -3,15 +3,18 @@
 //! starts with every object, because an informer passes its cache to a handler that is added.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use orlop_csi::driver::Driver;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Context, ControllerError};
+use crate::context::Context;
 use orlop_client::queue::RateLimit;
+use orlop_client::worker::panic_text;
 
 /// Backoff of failing calls. Upstream: `--retry-interval-start` and `--retry-interval-max` of the sidecars.
 pub const RETRY: RateLimit = RateLimit {
@@ -28,11 +31,8 @@ struct Serving {
 }
 
 /// Runs `serve` for every known driver until `context.shutdown`. When a driver registers with other properties, it gets a new
-/// task after the old one has ended.
-///
-/// # Errors
-/// A driver's task panicked.
-pub async fn run<F, Fut>(context: &Context, serve: F) -> Result<(), ControllerError>
+/// task after the old one has ended. After a panic, a driver gets a new task 1 s later (I12).
+pub async fn run<F, Fut>(context: &Context, serve: F)
 where
     F: Fn(Context, Driver) -> Fut,
     Fut: Future<Output = ()> + Send + 'static,
@@ -42,10 +42,14 @@ where
     let mut turns: BTreeMap<String, Arc<Mutex<()>>> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     loop {
+        if context.shutdown.is_cancelled() {
+            break;
+        }
         changes.mark_unchanged();
         let known = context.drivers.all();
         serving.retain(|_, served| {
-            let stays = known.contains(&served.driver);
+            // A cancelled one has panicked.
+            let stays = known.contains(&served.driver) && !served.shutdown.is_cancelled();
             if !stays {
                 served.shutdown.cancel();
             }
@@ -60,23 +64,23 @@ where
             let own = Context { shutdown: shutdown.clone(), ..context.clone() };
             let turn = Arc::clone(turns.entry(name.clone()).or_default());
             let task = serve(own, driver.clone());
+            serving.insert(name.clone(), Serving { driver, shutdown: shutdown.clone() });
             tasks.spawn(async move {
                 let _turn = turn.lock().await;
-                task.await;
+                if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
+                    let panic = panic_text(panic.as_ref());
+                    tracing::error!(driver = name, panic, "the queue of a driver panicked, it starts again");
+                    tokio::time::sleep(RETRY.first).await;
+                    shutdown.cancel();
+                }
             });
-            serving.insert(name, Serving { driver, shutdown });
         }
         tokio::select! {
             () = context.shutdown.cancelled() => break,
             changed = changes.changed() => if changed.is_err() { break },
-            Some(ended) = tasks.join_next() => {
-                if let Err(error) = ended {
-                    return Err(ControllerError(format!("a driver's task ended: {error}")));
-                }
-            }
+            Some(_) = tasks.join_next() => {}
         }
     }
     // Running calls are allowed to finish.
     while tasks.join_next().await.is_some() {}
-    Ok(())
 }

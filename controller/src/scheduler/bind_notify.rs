@@ -21,40 +21,40 @@ pub enum BindWait {
 
 type Waiting = Arc<Mutex<HashMap<BindWait, Vec<Arc<Notify>>>>>;
 
-/// All bind_notify. Clones share them.
+/// Notifies tasks of changes. Clones share the listeners.
 #[derive(Clone, Default)]
-pub struct Bells {
+pub struct BindNotifier {
     waiting: Waiting,
 }
 
-/// Waits for some bind_notify; dropping it ends that.
+/// Waits for changes of some objects, until it is dropped.
 pub struct Listener {
     waiting: Waiting,
-    bind_notify: Vec<BindWait>,
+    objects: Vec<BindWait>,
     notify: Arc<Notify>,
 }
 
-impl Bells {
+impl BindNotifier {
     /// Starts to listen to these objects. No later change is missed.
-    pub fn listen(&self, bind_notify: Vec<BindWait>) -> Listener {
+    pub fn listen(&self, objects: Vec<BindWait>) -> Listener {
         let notify = Arc::new(Notify::new());
         let mut waiting = self.waiting.lock();
-        for bell in &bind_notify {
-            waiting.entry(bell.clone()).or_default().push(Arc::clone(&notify));
+        for object in &objects {
+            waiting.entry(object.clone()).or_default().push(Arc::clone(&notify));
         }
-        Listener { waiting: Arc::clone(&self.waiting), bind_notify, notify }
+        Listener { waiting: Arc::clone(&self.waiting), objects, notify }
     }
 
     /// Notifies the listeners of an object that it changed.
-    pub fn ring(&self, bell: &BindWait) {
+    pub fn notify(&self, object: &BindWait) {
         let waiting = self.waiting.lock();
-        waiting.get(bell).into_iter().flatten().for_each(|notify| notify.notify_one());
+        waiting.get(object).into_iter().flatten().for_each(|notify| notify.notify_one());
     }
 }
 
 impl Listener {
     /// Waits for the first change since the last call.
-    pub async fn rung(&self) {
+    pub async fn changed(&self) {
         self.notify.notified().await;
     }
 }
@@ -62,11 +62,11 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         let mut waiting = self.waiting.lock();
-        for bell in &self.bind_notify {
-            if let Some(list) = waiting.get_mut(bell) {
+        for object in &self.objects {
+            if let Some(list) = waiting.get_mut(object) {
                 list.retain(|notify| !Arc::ptr_eq(notify, &self.notify));
                 if list.is_empty() {
-                    waiting.remove(bell);
+                    waiting.remove(object);
                 }
             }
         }
@@ -81,14 +81,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn change_wakes_exactly_its_listeners_and_is_never_missed() {
-        let bind_notify = Bells::default();
+        let bind_notify = BindNotifier::default();
         let node = BindWait::Node("n".to_owned());
         let listener = bind_notify.listen(vec![node.clone(), BindWait::Pod("p".to_owned())]);
-        bind_notify.ring(&BindWait::Node("m".to_owned()));
+        bind_notify.notify(&BindWait::Node("m".to_owned()));
         let second = Duration::from_secs(1);
-        assert!(tokio::time::timeout(second, listener.rung()).await.is_err());
-        bind_notify.ring(&node);
-        assert!(tokio::time::timeout(second, listener.rung()).await.is_ok(), "rung before it was waited for");
+        assert!(tokio::time::timeout(second, listener.changed()).await.is_err());
+        bind_notify.notify(&node);
+        assert!(
+            tokio::time::timeout(second, listener.changed()).await.is_ok(),
+            "changed before it was waited for"
+        );
         drop(listener);
         assert!(bind_notify.waiting.lock().is_empty());
     }

@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    fn told(class: &str, size: &str, topology: Value) -> CSIStorageCapacity {
+    fn described(class: &str, size: &str, topology: Value) -> CSIStorageCapacity {
         let capacity = json!({"metadata": {"namespace": "ns", "name": "x"}, "storageClassName": class, "capacity": size,
             "nodeTopology": topology});
         serde_json::from_value(capacity).unwrap()
@@ -119,23 +119,31 @@ mod tests {
         let host = |host: &str| json!({"matchLabels": {"host": host}});
         let table = [
             ("nothing", None, false),
-            ("here", Some(told("k", "1", host("a"))), true),
-            ("on another node", Some(told("k", "1", host("b"))), false),
-            ("two labels", Some(told("k", "1", json!({"matchLabels": {"host": "a", "zone": "z"}}))), true),
+            ("here", Some(described("k", "1", host("a"))), true),
+            ("on another node", Some(described("k", "1", host("b"))), false),
+            (
+                "two labels",
+                Some(described("k", "1", json!({"matchLabels": {"host": "a", "zone": "z"}}))),
+                true,
+            ),
             (
                 "one of two labels",
-                Some(told("k", "1", json!({"matchLabels": {"host": "a", "zone": "y"}}))),
+                Some(described("k", "1", json!({"matchLabels": {"host": "a", "zone": "y"}}))),
                 false,
             ),
             (
                 "an expression",
-                Some(told("k", "1", json!({"matchExpressions": [{"key": "zone", "operator": "Exists"}]}))),
+                Some(described(
+                    "k",
+                    "1",
+                    json!({"matchExpressions": [{"key": "zone", "operator": "Exists"}]}),
+                )),
                 true,
             ),
-            ("everywhere", Some(told("k", "1", json!({}))), true),
-            ("nowhere", Some(told("k", "1", Value::Null)), false),
-            ("of another class", Some(told("l", "1", host("a"))), false),
-            ("no capacity", Some(told("k", "0", host("a"))), false),
+            ("everywhere", Some(described("k", "1", json!({}))), true),
+            ("nowhere", Some(described("k", "1", Value::Null)), false),
+            ("of another class", Some(described("l", "1", host("a"))), false),
+            ("no capacity", Some(described("k", "0", host("a"))), false),
         ];
         let mut all = Capacities::default();
         for (name, capacity, fits) in table {

@@ -16,6 +16,7 @@ use super::queue::{Moves, Ticket, Waits};
 use super::report::Why;
 use super::state::{Scheduler, SchedulerState};
 use crate::context::{Context, ControllerError};
+use orlop_client::failing::Failure;
 use orlop_client::worker::panic_text;
 
 /// Runs the controller.
@@ -77,6 +78,7 @@ impl Scheduler {
         let decided = decided.unwrap_or_else(|panic| {
             let text = panic_text(panic.as_ref()).to_owned();
             tracing::error!(pod = %ticket.key, panic = text, "a scheduling decision panicked");
+            self.syncs.failed(&ticket.key, Failure::Panic, &text);
             Err(Broken(format!("the decision failed: {text}")))
         });
         let this = Arc::clone(self);
@@ -87,6 +89,7 @@ impl Scheduler {
             Ok(Outcome::Unfit(unfit)) => self.spawn_for(ticket.clone(), async move {
                 let Unfit { message, waits, seen } = *unfit;
                 this.report(&pod, Why::Unschedulable, &message).await;
+                this.syncs.succeeded(&ticket.key);
                 this.queue.park(&ticket, waits, seen);
             }),
             Err(broken) => self.spawn_for(ticket.clone(), async move {
@@ -103,6 +106,7 @@ impl Scheduler {
             if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
                 let text = panic_text(panic.as_ref());
                 tracing::error!(pod = %ticket.key, panic = text, "the work for a pod panicked");
+                this.syncs.failed(&ticket.key, Failure::Panic, text);
                 this.queue.retry(&ticket);
             }
         });

@@ -103,7 +103,7 @@ impl Scheduler {
     }
 
     fn node_changed(&self, change: &Change<Node>) {
-        self.bind_notify.ring(&BindWait::Node(change.key().to_string()));
+        self.bind_notify.notify(&BindWait::Node(change.key().to_string()));
         let Some(node) = change.new.as_deref() else {
             self.lock().cluster.remove_node(change.key());
             return self.wake(&CAME);
@@ -120,7 +120,7 @@ impl Scheduler {
 
     fn pod_changed(&self, change: &Change<Pod>) {
         let key = change.key();
-        self.bind_notify.ring(&BindWait::Pod(key.to_string()));
+        self.bind_notify.notify(&BindWait::Pod(key.to_string()));
         if change.is_gone() || change.replaced() {
             self.pod_left(key);
         }
@@ -163,7 +163,7 @@ impl Scheduler {
 
     fn claim_changed(&self, change: &Change<PersistentVolumeClaim>) {
         self.take_up(|known| known.volumes.claim_changed(change.key(), change.kept()));
-        self.bind_notify.ring(&BindWait::Claim(change.key().to_string()));
+        self.bind_notify.notify(&BindWait::Claim(change.key().to_string()));
         self.queue.wake_claim(change.key());
     }
 
@@ -172,7 +172,7 @@ impl Scheduler {
             (Some(kept), Some(volume)) => known.volumes.put_volume(kept, volume),
             (_, None) | (None, _) => known.volumes.remove_volume(change.key()),
         });
-        self.bind_notify.ring(&BindWait::Volume(change.key().to_string()));
+        self.bind_notify.notify(&BindWait::Volume(change.key().to_string()));
         let Some(volume) = change.new.as_deref() else { return };
         if let Some(reference) = object::claim_ref(volume) {
             return self.queue.wake_claim(&object::reference_key(reference));

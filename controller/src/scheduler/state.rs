@@ -8,14 +8,15 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::bind_notify::Bells;
+use super::bind_notify::BindNotifier;
 use super::cluster::Cluster;
-use super::queue::PodQueue;
+use super::queue::{Key, PodQueue};
 use super::volumes::{Caches, Volumes};
 use crate::context::Context;
 use orlop_apimachinery::clock::Clock;
+use orlop_client::failing::Syncs;
 use orlop_client::informer::Informer;
-use orlop_client::names::COMPONENT_SCHEDULER;
+use orlop_client::names::{COMPONENT_SCHEDULER, controller};
 use orlop_client::recorder::Recorder;
 
 /// Concurrent writes.
@@ -38,7 +39,9 @@ pub struct Scheduler {
     pub(super) caches: Caches,
     pub(super) known: Mutex<SchedulerState>,
     pub(super) queue: PodQueue,
-    pub(super) bind_notify: Bells,
+    /// Registers pods whose scheduling panics.
+    pub(super) syncs: Syncs<Key>,
+    pub(super) bind_notify: BindNotifier,
     pub(super) writes: Semaphore,
     pub(super) bind_timeout: std::time::Duration,
     pub(super) recorder: Recorder,
@@ -60,7 +63,8 @@ impl Scheduler {
             caches,
             known: Mutex::new(SchedulerState { cluster: Cluster::default(), volumes }),
             queue: PodQueue::default(),
-            bind_notify: Bells::default(),
+            syncs: context.syncs::<Pod, _>(controller::SCHEDULER),
+            bind_notify: BindNotifier::default(),
             writes: Semaphore::new(WRITES),
             bind_timeout: context.options.scheduler_bind_timeout,
             recorder: context.recorder(COMPONENT_SCHEDULER),

@@ -223,6 +223,24 @@ async fn damaged_record_is_named_in_the_error() {
 }
 
 #[tokio::test]
+async fn interrupted_delete_continues_and_leftovers_of_ephemeral_volumes_are_removed() {
+    let driver = Running::start(|_| {}).await;
+    let id = driver.create(wanted("a")).await.unwrap().volume_id;
+    let volumes = driver.dir.path().join("data/volumes");
+    // An earlier call has removed the record, and failed to remove the directory.
+    std::fs::remove_file(volumes.join(&id).join("volume.json")).unwrap();
+    let request = || v1::DeleteVolumeRequest { volume_id: id.clone(), ..Default::default() };
+    for _ in 0..2 {
+        assert_eq!(code(driver.controller().delete_volume(request()).await), Code::Ok);
+    }
+    assert!(!volumes.join(&id).exists());
+    let ephemeral = volumes.join(format!("csi-{}", "0a".repeat(32)));
+    std::fs::create_dir_all(ephemeral.join("data")).unwrap();
+    crate::records::Records::open(&driver.dir.path().join("data")).unwrap();
+    assert!(!ephemeral.exists());
+}
+
+#[tokio::test]
 async fn foreign_files_are_left_alone() {
     for (case, file) in [
         ("a directory by another name", "volumes/photos/one.jpg"),

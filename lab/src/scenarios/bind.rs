@@ -12,7 +12,7 @@ fn volume(name: &str, size: &str) -> Value {
 }
 
 /// Offered, claimed, bound, released.
-pub(super) fn story() -> Scenario {
+pub(super) fn scenario() -> Scenario {
     let of = |name: &str| format!("{VOLUMES}/{name}");
     let claim_path = format!("{CLAIMS}/bind-claim");
     Scenario {

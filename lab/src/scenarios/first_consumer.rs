@@ -4,7 +4,7 @@ use super::{claim, pod};
 use crate::step::{CLAIMS, PODS, Scenario, bound, event, runs, see, step};
 
 /// Waiting, scheduled, provisioned, used.
-pub(super) fn story() -> Scenario {
+pub(super) fn scenario() -> Scenario {
     let claim_path = format!("{CLAIMS}/consumer-claim");
     let pod_path = format!("{PODS}/consumer-pod");
     Scenario {

@@ -12,7 +12,7 @@ fn loses(rpc: &str) -> Value {
 }
 
 /// Requested, unanswered, created once, deleted.
-pub(super) fn story() -> Scenario {
+pub(super) fn scenario() -> Scenario {
     let claim_path = format!("{CLAIMS}/leak-claim");
     Scenario {
         name: "leak",

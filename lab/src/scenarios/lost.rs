@@ -12,7 +12,7 @@ fn volume() -> Value {
 }
 
 /// Bound, protected, deleted, lost, recovered.
-pub(super) fn story() -> Scenario {
+pub(super) fn scenario() -> Scenario {
     let volume_path = format!("{VOLUMES}/lost-volume");
     let claim_path = format!("{CLAIMS}/lost-claim");
     Scenario {

@@ -1,6 +1,6 @@
-//! The stories. Each is a file of data; docs/learn has a page for each.
+//! The scenarios. Each is a file of data; docs/learn has a page for each.
 //!
-//! The objects of a story are named after it, so that stories do not conflict. Manually created volumes have a
+//! The objects of a scenario are named after it, so that scenarios do not conflict. Manually created volumes have a
 //! class of their own.
 
 mod bind;
@@ -19,25 +19,25 @@ use crate::step::Scenario;
 /// The taint that marks a machine as off, so that its volumes are force-detached.
 pub(super) const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// All stories, the simplest first.
+/// All scenarios, the simplest first.
 pub(super) fn all() -> Vec<Scenario> {
     vec![
-        bind::story(),
-        lost::story(),
-        recycle_failure::story(),
-        first_consumer::story(),
-        resize::story(),
-        multi_attach::story(),
-        node_lost::story(),
-        leak::story(),
+        bind::scenario(),
+        lost::scenario(),
+        recycle_failure::scenario(),
+        first_consumer::scenario(),
+        resize::scenario(),
+        multi_attach::scenario(),
+        node_lost::scenario(),
+        leak::scenario(),
     ]
 }
 
 pub(super) fn names() -> Vec<&'static str> {
-    all().iter().map(|story| story.name).collect()
+    all().iter().map(|scenario| scenario.name).collect()
 }
 
-/// Whether the laboratory has acknowledged all values of its ConfigMap.
+/// Whether the lab has acknowledged all values of its ConfigMap.
 pub(super) fn heard(lab: &Value) -> bool {
     let data = &lab["data"];
     ["silent", "faults"]
@@ -74,20 +74,20 @@ mod tests {
     #[test]
     fn every_story_has_steps_and_a_doc() {
         let mut seen = BTreeSet::new();
-        for story in all() {
-            assert!(seen.insert(story.name), "{} is there twice", story.name);
-            assert!(!story.steps.is_empty(), "{}", story.name);
-            let text = format!("{}/../docs/learn/{}.md", env!("CARGO_MANIFEST_DIR"), story.name);
+        for scenario in all() {
+            assert!(seen.insert(scenario.name), "{} is there twice", scenario.name);
+            assert!(!scenario.steps.is_empty(), "{}", scenario.name);
+            let text = format!("{}/../docs/learn/{}.md", env!("CARGO_MANIFEST_DIR"), scenario.name);
             let text = std::fs::read_to_string(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert!(text.contains(&format!("orlop lab run {}", story.name)), "{}", story.name);
-            for step in story.steps {
-                assert!(!step.until.is_empty(), "{}: nothing is checked after: {}", story.name, step.say);
-                assert!(step.say.ends_with('.') && step.say.len() < 1000, "{}: {}", story.name, step.say);
-                assert!(!step.look.is_empty(), "{}: nothing to look at after: {}", story.name, step.say);
+            assert!(text.contains(&format!("orlop lab run {}", scenario.name)), "{}", scenario.name);
+            for step in scenario.steps {
+                assert!(!step.until.is_empty(), "{}: nothing is checked after: {}", scenario.name, step.say);
+                assert!(step.say.ends_with('.') && step.say.len() < 1000, "{}: {}", scenario.name, step.say);
+                assert!(!step.look.is_empty(), "{}: nothing to look at after: {}", scenario.name, step.say);
                 // The doc quotes each sentence and each command literally.
                 for quoted in step.look.iter().copied().chain([step.say]) {
                     let is_there = text.split_whitespace().collect::<Vec<_>>().join(" ").contains(quoted);
-                    assert!(is_there, "docs/learn/{}.md does not have: {quoted}", story.name);
+                    assert!(is_there, "docs/learn/{}.md does not have: {quoted}", scenario.name);
                 }
             }
         }

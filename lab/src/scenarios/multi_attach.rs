@@ -11,7 +11,7 @@ fn on(list: &Value, node: &str) -> bool {
 }
 
 /// Attached, refused, detached, attached.
-pub(super) fn story() -> Scenario {
+pub(super) fn scenario() -> Scenario {
     let (first, second) = (format!("{PODS}/multi-first"), format!("{PODS}/multi-second"));
     let attachments = format!("{ATTACHMENTS}?fieldSelector=spec.source.persistentVolumeName={{volume}}");
     Scenario {

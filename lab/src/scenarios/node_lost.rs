@@ -14,7 +14,7 @@ fn on_second(list: &Value) -> bool {
 }
 
 /// Silent, lost, blocked, fenced, moved, back.
-pub(super) fn story() -> Scenario {
+pub(super) fn scenario() -> Scenario {
     let (first, second) = (format!("{PODS}/node-lost-first"), format!("{PODS}/node-lost-second"));
     let node = format!("{NODES}/virtual-3");
     let attachments = format!("{ATTACHMENTS}?fieldSelector=spec.source.persistentVolumeName={{volume}}");

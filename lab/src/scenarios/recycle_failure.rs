@@ -14,7 +14,7 @@ fn volume() -> Value {
 }
 
 /// Bound, released, failed, available again.
-pub(super) fn story() -> Scenario {
+pub(super) fn scenario() -> Scenario {
     let volume_path = format!("{VOLUMES}/recycle-volume");
     let claim_path = format!("{CLAIMS}/recycle-claim");
     Scenario {

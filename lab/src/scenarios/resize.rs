@@ -10,7 +10,7 @@ fn asks(size: &str) -> Value {
 }
 
 /// Provisioned, expanded, refused.
-pub(super) fn story() -> Scenario {
+pub(super) fn scenario() -> Scenario {
     let claim_path = format!("{CLAIMS}/resize-claim");
     Scenario {
         name: "resize",

@@ -131,13 +131,13 @@ impl DriverReporter {
             changes.borrow_and_update();
             objects.borrow_and_update();
             doubts.borrow_and_update();
-            let told = tokio::select! {
+            let described = tokio::select! {
                 () = shutdown.cancelled() => return,
-                told = self.bring_up_to_date(name) => told,
+                described = self.bring_up_to_date(name) => described,
                 // The answer of a removed driver is no longer needed.
                 () = self.is_other(name) => continue,
             };
-            let wait = match told {
+            let wait = match described {
                 Ok(()) => {
                     if said.take().is_some() {
                         tracing::info!(driver = name, "the CSI driver is published in Node and CSINode");

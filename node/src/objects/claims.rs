@@ -155,22 +155,22 @@ mod tests {
             "spec": {"accessModes": ["ReadWriteOnce"]}, "status": {"phase": "Pending"}})
     }
 
-    struct Told(Arc<Mutex<Vec<String>>>);
+    struct Notified(Arc<Mutex<Vec<String>>>);
 
-    impl Told {
+    impl Notified {
         fn take(&self) -> Vec<String> {
             std::mem::take(&mut *self.0.lock())
         }
     }
 
-    fn start(api: &FakeApi, claims: &Claims, shutdown: &CancellationToken) -> Told {
-        let told = Arc::new(Mutex::new(Vec::new()));
+    fn start(api: &FakeApi, claims: &Claims, shutdown: &CancellationToken) -> Notified {
+        let described = Arc::new(Mutex::new(Vec::new()));
         let (claims, client, shutdown) = (claims.clone(), api.client(), shutdown.clone());
-        let list = Arc::clone(&told);
+        let list = Arc::clone(&described);
         tokio::spawn(async move {
             claims.run(client, shutdown, |key| list.lock().push(key.to_owned())).await;
         });
-        Told(told)
+        Notified(described)
     }
 
     #[tokio::test(start_paused = true)]
@@ -180,29 +180,29 @@ mod tests {
         api.seed(claim("b"));
         claims.take("ns/a");
         claims.take("ns/a");
-        let told = start(&api, &claims, &shutdown);
+        let described = start(&api, &claims, &shutdown);
         api.settle().await;
-        assert_eq!(told.take(), ["ns/a"], "claims in use count as changed when the watch begins");
+        assert_eq!(described.take(), ["ns/a"], "claims in use count as changed when the watch begins");
         let bound = json!({"status": {"phase": "Bound"}});
         for name in ["ns/a", "ns/b"] {
             api.patch("persistentvolumeclaims", name, "status", bound.clone());
         }
         api.settle().await;
-        assert_eq!(told.take(), ["ns/a"]);
+        assert_eq!(described.take(), ["ns/a"]);
         claims.give_back("ns/a");
         claims.take("ns/c");
         api.create(claim("c"));
         api.delete("persistentvolumeclaims", "ns/a");
         api.settle().await;
-        assert_eq!(told.take(), ["ns/c", "ns/a"], "one of two users is left");
+        assert_eq!(described.take(), ["ns/c", "ns/a"], "one of two users is left");
         claims.give_back("ns/a");
         api.disconnect(false);
         api.patch("persistentvolumeclaims", "ns/c", "status", bound.clone());
         api.settle().await;
-        assert_eq!(told.take(), ["ns/c"], "an interrupted watch resumes at its last revision");
+        assert_eq!(described.take(), ["ns/c"], "an interrupted watch resumes at its last revision");
         api.disconnect(true);
         api.settle().await;
-        assert_eq!(told.take(), ["ns/c"], "after a gap everything in use is looked at");
+        assert_eq!(described.take(), ["ns/c"], "after a gap everything in use is looked at");
         shutdown.cancel();
     }
 }

@@ -142,9 +142,9 @@ where
         tokio::spawn(async move {
             let informer = Informer::<K>::new();
             let sender = Arc::new(sender);
-            let told = Arc::clone(&sender);
+            let described = Arc::clone(&sender);
             let _handler = informer.add_handler(move |change| {
-                told.send_replace(change.new.clone().map_or(Observed::Absent, Observed::There));
+                described.send_replace(change.new.clone().map_or(Observed::Absent, Observed::There));
             });
             let synced = async {
                 informer.synced().await;

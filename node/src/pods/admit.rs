@@ -10,6 +10,10 @@ use orlop_volume::affinity::pod_accepts_node;
 
 use super::facts::PodFailure;
 
+/// Maximum number of volumes of a pod. The agent compares the volumes of all pods after each mount, and a pod can be as
+/// large as a request.
+const MAX_VOLUMES: usize = 500;
+
 /// UIDs of the pods that the node has admitted and that have not ended.
 #[derive(Default)]
 pub(super) struct Admitted(Mutex<BTreeSet<String>>);
@@ -53,6 +57,12 @@ fn fits(pod: &Pod, node: &Node, pods: usize, max_pods: u32) -> Result<(), PodFai
         );
         return Err(verdict("OutOfpods", why));
     }
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()).count();
+    if volumes > MAX_VOLUMES {
+        let why =
+            format!("it has {volumes} volumes, and a node mounts at most {MAX_VOLUMES} volumes of a pod");
+        return Err(verdict("UnexpectedAdmissionError", why));
+    }
     let labels = node.metadata.labels.clone().unwrap_or_default();
     if !pod_accepts_node(pod, &labels, node.metadata.name.as_deref().unwrap_or_default()) {
         let why = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
@@ -91,6 +101,16 @@ mod tests {
             let found = admitted.admit(&pod(uid, selector), &node, 2).err().map(|verdict| verdict.reason);
             assert_eq!(found.as_deref(), expected, "{name}");
         }
+        let many = |volumes: usize| -> Pod {
+            let volumes = vec![json!({"name": "v", "emptyDir": {}}); volumes];
+            let spec = json!({"containers": [], "volumes": volumes});
+            serde_json::from_value(json!({"metadata": {"uid": "many"}, "spec": spec})).unwrap()
+        };
+        let rejected = admitted.admit(&many(MAX_VOLUMES + 1), &node, 9).unwrap_err();
+        assert_eq!(rejected.reason, "UnexpectedAdmissionError");
+        assert!(rejected.message.contains("it has 501 volumes"), "{}", rejected.message);
+        assert_eq!(admitted.admit(&many(MAX_VOLUMES), &node, 9), Ok(()));
+        admitted.remove("many");
         admitted.remove("old");
         assert_eq!(admitted.admit(&pod("c", json!({})), &node, 2), Ok(()));
     }

@@ -83,7 +83,7 @@ pub async fn run(inputs: Inputs, shutdown: CancellationToken) {
     let following = pods.run_selected(Api::all(shared.host.client.clone()), selected, shutdown.clone());
     let (untidy, room) = (Arc::new(Notify::new()), Arc::clone(&shared.volumes));
     let desk =
-        PodWorkers { shared, seats: HashMap::new(), lives: JoinSet::new(), untidy: Arc::clone(&untidy) };
+        PodWorkers { shared, workers: HashMap::new(), lives: JoinSet::new(), untidy: Arc::clone(&untidy) };
     tokio::select! {
         () = shutdown.cancelled() => {}
         ((), (), ()) = async { tokio::join!(following, desk.run(&pods, news), tidy(room, untidy)) } => {}
@@ -116,31 +116,31 @@ fn tell(sender: &mpsc::UnboundedSender<PodEvent>, change: &Change<Pod>) {
 /// The workers of all pods.
 struct PodWorkers {
     shared: Arc<WorkerContext>,
-    seats: HashMap<String, watch::Sender<ObservedPod>>,
+    workers: HashMap<String, watch::Sender<ObservedPod>>,
     /// Each task returns its UID when it ends.
     lives: JoinSet<String>,
     untidy: Arc<Notify>,
 }
 
 impl PodWorkers {
-    async fn run(mut self, pods: &Informer<Pod>, mut news: mpsc::UnboundedReceiver<PodEvent>) {
+    async fn run(mut self, pods: &Informer<Pod>, mut events: mpsc::UnboundedReceiver<PodEvent>) {
         // When the first list is complete, all its pods are in the channel.
         pods.synced().await;
-        while let Ok(said) = news.try_recv() {
-            self.take(said);
+        while let Ok(event) = events.try_recv() {
+            self.take(event);
         }
         for uid in self.shared.runtime.known().await {
-            if !self.seats.contains_key(&uid) {
-                tracing::info!(uid, "a pod runs that the API has no more; it is ended");
+            if !self.workers.contains_key(&uid) {
+                tracing::info!(uid, "a running pod is not in the API; the agent stops it");
                 self.shared.volumes.hold(&uid);
-                self.seat(&uid, ObservedPod { pod: None, is_gone: true });
+                self.start_worker(&uid, ObservedPod { pod: None, is_gone: true });
             }
         }
         self.shared.volumes.synced();
         self.untidy.notify_one();
         loop {
             tokio::select! {
-                Some(said) = news.recv() => self.take(said),
+                Some(event) = events.recv() => self.take(event),
                 Some(over) = self.lives.join_next() => {
                     // A worker task is never aborted and catches its panics.
                     if let Ok(uid) = over {
@@ -152,12 +152,12 @@ impl PodWorkers {
         }
     }
 
-    fn take(&mut self, said: PodEvent) {
-        match said {
+    fn take(&mut self, event: PodEvent) {
+        match event {
             PodEvent::Here(pod) => {
                 let uid = pod.metadata.uid.clone().unwrap_or_default();
-                if let Some(seat) = self.seats.get(&uid) {
-                    seat.send_replace(ObservedPod { pod: Some(pod), is_gone: false });
+                if let Some(worker) = self.workers.get(&uid) {
+                    worker.send_replace(ObservedPod { pod: Some(pod), is_gone: false });
                     return;
                 }
                 if pod.metadata.deletion_timestamp.is_some() || is_finished(&pod) {
@@ -168,21 +168,21 @@ impl PodWorkers {
                         self.shared.admitted.keep(&uid);
                     }
                 }
-                self.seat(&uid, ObservedPod { pod: Some(pod), is_gone: false });
+                self.start_worker(&uid, ObservedPod { pod: Some(pod), is_gone: false });
             }
             PodEvent::Gone(uid) => {
-                if let Some(seat) = self.seats.get(&uid) {
-                    seat.send_modify(|seen| seen.is_gone = true);
+                if let Some(worker) = self.workers.get(&uid) {
+                    worker.send_modify(|seen| seen.is_gone = true);
                 }
             }
         }
     }
 
     /// Starts the worker of a pod.
-    fn seat(&mut self, uid: &str, seen: ObservedPod) {
+    fn start_worker(&mut self, uid: &str, seen: ObservedPod) {
         let sender = watch::Sender::new(seen);
         let (shared, receiver, uid) = (Arc::clone(&self.shared), sender.subscribe(), uid.to_owned());
-        self.seats.insert(uid.clone(), sender);
+        self.workers.insert(uid.clone(), sender);
         self.lives.spawn(async move {
             loop {
                 let life = Worker::life(Arc::clone(&shared), uid.clone(), receiver.clone());
@@ -200,7 +200,7 @@ impl PodWorkers {
 
     fn leave(&mut self, uid: &str) {
         self.shared.admitted.remove(uid);
-        self.seats.remove(uid);
+        self.workers.remove(uid);
     }
 }
 

@@ -49,14 +49,19 @@ async fn forced_detach_time_is_shown_while_waiting() {
     let refused =
         stage.events().into_iter().find(|event| event.contains("p-2") && event.contains("used by")).unwrap();
     assert!(refused.ends_with("; will be released when node node-1 reports it as not in use"), "{refused}");
-    let told = |object: &str| {
+    let described = |object: &str| {
         stage
             .events()
             .iter()
             .filter(|e| e.starts_with(object) && e.contains("VolumeDetachWaiting") && e.ends_with(&shown))
             .count()
     };
-    assert_eq!((told("volumeattachment/"), told("pod/default/p-2")), (1, 1), "{:#?}", stage.events());
+    assert_eq!(
+        (described("volumeattachment/"), described("pod/default/p-2")),
+        (1, 1),
+        "{:#?}",
+        stage.events()
+    );
     steps(&stage, &["touch node node-1", "wait 60", "touch node node-1"]).await;
     let writes = stage.api.take_writes();
     let marks = writes.iter().filter(|write| write.body.to_string().contains(ANN_DETACH_NOT_BEFORE)).count();
@@ -100,9 +105,9 @@ async fn i7_force_is_recorded_before_it_is_used() {
     ];
     assert_eq!(writes, wanted);
     for object in ["volumeattachment/", "pod/default/p-2"] {
-        let told =
+        let described =
             |event: &String| event.starts_with(object) && event.contains(" Warning ForcedDetachVolume ");
-        assert!(stage.events().iter().any(told), "{object}: {:#?}", stage.events());
+        assert!(stage.events().iter().any(described), "{object}: {:#?}", stage.events());
     }
 }
 

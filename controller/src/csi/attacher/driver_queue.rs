@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use super::attachments::Attacher;
 use super::listing;
 use crate::context::Context;
+use crate::csi::driver_queue::RETRY;
 use orlop_client::names::controller;
 use orlop_client::queue::{RateLimit, WorkQueue};
 use orlop_client::worker;
@@ -87,6 +88,8 @@ async fn work(context: Context, attacher: Arc<Attacher>, opened: Opened) {
         shutdown.cancelled().await;
         queue.shutdown();
     };
-    let listing = listing::follow(&attacher, &driver, &queue, options.csi_reconcile_sync, shutdown);
+    let listing = worker::restart_after_panic("csi attachment listing", RETRY.first, || {
+        listing::follow(&attacher, &driver, &queue, options.csi_reconcile_sync, shutdown)
+    });
     tokio::join!(syncing, closing, listing);
 }

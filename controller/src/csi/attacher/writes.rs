@@ -220,9 +220,9 @@ pub(super) fn detached() -> Value {
 }
 
 /// The status after a failure: the current status and the error.
-pub(super) fn failed(now: &VolumeAttachment, told: &RecordedError, at: Timestamp) -> Value {
+pub(super) fn failed(now: &VolumeAttachment, described: &RecordedError, at: Timestamp) -> Value {
     let attached = now.status.as_ref().is_some_and(|status| status.attached);
-    let error = error(told, at);
+    let error = error(described, at);
     if is_terminating(now) {
         json!({"attached": attached, "detachError": error})
     } else {
@@ -231,8 +231,8 @@ pub(super) fn failed(now: &VolumeAttachment, told: &RecordedError, at: Timestamp
 }
 
 /// An error in the API's form. An error without a code clears the code of the previous one.
-pub(super) fn error(told: &RecordedError, at: Timestamp) -> Value {
-    json!({"message": shortened(&told.message), "time": Time(at), "errorCode": told.code})
+pub(super) fn error(described: &RecordedError, at: Timestamp) -> Value {
+    json!({"message": shortened(&described.message), "time": Time(at), "errorCode": described.code})
 }
 
 fn shortened(text: &str) -> &str {

@@ -57,7 +57,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         driver_queue::run(&context, |context, driver| {
             serve(context, driver, claims.clone(), volumes.clone(), classes.clone())
         })
-        .await
+        .await;
+        Ok(())
     })
 }
 

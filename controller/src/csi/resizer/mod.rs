@@ -63,7 +63,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         driver_queue::run(&context, |context, driver| {
             serve(context, driver, claims.clone(), volumes.clone(), pods.clone())
         })
-        .await
+        .await;
+        Ok(())
     })
 }
 

@@ -76,11 +76,11 @@ pub fn reference(
 /// # Errors
 /// An unknown reserved key.
 pub fn parameters(all: &BTreeMap<String, String>) -> Result<HashMap<String, String>, String> {
-    let mut told = HashMap::new();
+    let mut described = HashMap::new();
     for (key, value) in all {
         match key.strip_prefix(PREFIX) {
             None => {
-                told.insert(key.clone(), value.clone());
+                described.insert(key.clone(), value.clone());
             }
             Some(rest) if KNOWN.contains(&rest) => {}
             Some(_) => {
@@ -88,7 +88,7 @@ pub fn parameters(all: &BTreeMap<String, String>) -> Result<HashMap<String, Stri
             }
         }
     }
-    Ok(told)
+    Ok(described)
 }
 
 #[cfg(test)]
@@ -133,8 +133,9 @@ mod tests {
 
     #[test]
     fn driver_receives_unreserved_parameters_only() {
-        let told = parameters(&map(&[("tier", "cold"), (NAME, "s"), (NAMESPACE, "ns")])).unwrap_or_default();
-        assert_eq!(told, [("tier".to_owned(), "cold".to_owned())].into());
+        let described =
+            parameters(&map(&[("tier", "cold"), (NAME, "s"), (NAMESPACE, "ns")])).unwrap_or_default();
+        assert_eq!(described, [("tier".to_owned(), "cold".to_owned())].into());
         let error = parameters(&map(&[("csi.storage.k8s.io/odd", "x")])).unwrap_err();
         assert!(error.contains("csi.storage.k8s.io/odd"), "{error}");
     }

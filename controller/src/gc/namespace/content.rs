@@ -75,7 +75,7 @@ impl Outcome {
     fn note(&mut self, resource: String, left: Left) {
         let held = !left.finalizers.is_empty();
         for (finalizer, count) in left.finalizers {
-            *self.finalizers.entry(finalizer).or_default() += count;
+            count_finalizer(&mut self.finalizers, &finalizer, count);
         }
         // A terminating pod may use its whole grace period.
         let grace = u64::try_from(left.grace).unwrap_or(0);
@@ -99,11 +99,20 @@ struct Left {
     grace: i64,
 }
 
+/// Different finalizers that a namespace's condition lists. Each object may have any number of them.
+const MAX_FINALIZERS: usize = 100;
+
+fn count_finalizer(finalizers: &mut BTreeMap<String, usize>, name: &str, count: usize) {
+    if finalizers.len() < MAX_FINALIZERS || finalizers.contains_key(name) {
+        *finalizers.entry(name.to_owned()).or_default() += count;
+    }
+}
+
 impl Left {
     fn add(&mut self, object: &ObjectMetadata) {
         self.count += 1;
         for finalizer in object.finalizers() {
-            *self.finalizers.entry(finalizer.clone()).or_default() += 1;
+            count_finalizer(&mut self.finalizers, finalizer, 1);
         }
         self.grace = self.grace.max(object.metadata.deletion_grace_period_seconds.unwrap_or(0));
     }
@@ -188,6 +197,17 @@ mod tests {
         };
         let next = if number < 2 { (number + 1).to_string() } else { String::new() };
         json!({"apiVersion": "v1", "kind": "List", "metadata": {"continue": next}, "items": [object("a"), object("b")]})
+    }
+
+    #[test]
+    fn number_of_listed_finalizers_is_limited() {
+        let mut finalizers = BTreeMap::new();
+        for round in 0..2 {
+            for number in 0..10_000 {
+                count_finalizer(&mut finalizers, &format!("example.test/{number}"), 1);
+            }
+            assert_eq!((finalizers.len(), finalizers["example.test/0"]), (MAX_FINALIZERS, round + 1));
+        }
     }
 
     #[tokio::test]

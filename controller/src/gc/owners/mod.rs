@@ -157,6 +157,9 @@ fn is_definition(kind: &Served) -> bool {
     kind.resource.group == "apiextensions.k8s.io" && kind.resource.kind == "CustomResourceDefinition"
 }
 
+/// Groups without discovery that a log line lists.
+const LISTED_FAILURES: usize = 8;
+
 /// All resources that the server serves. A group that cannot be discovered may contain dependents, so collection
 /// does not start without it.
 async fn everything(client: &Client) -> Vec<Arc<Served>> {
@@ -166,8 +169,10 @@ async fn everything(client: &Client) -> Vec<Arc<Served>> {
         if found.failures.is_empty() {
             return found.served.into_iter().map(Arc::new).collect();
         }
+        let listed = found.failures.len().min(LISTED_FAILURES);
         tracing::warn!(
-            failures = found.failures.join("; "),
+            count = found.failures.len(),
+            failures = found.failures[..listed].join("; "),
             "the garbage collector waits for a complete discovery"
         );
         tokio::time::sleep(backoff.advance()).await;

@@ -82,10 +82,12 @@ pub enum Eviction {
 
 /// Whether the node is not ready and has no NoExecute taint for it yet.
 pub fn awaits_eviction(node: &Node) -> bool {
-    let told = |key| taints(node).iter().any(|taint| taint.key == key && taint.effect == NO_EXECUTE);
+    let described = |key| taints(node).iter().any(|taint| taint.key == key && taint.effect == NO_EXECUTE);
     match Readiness::of(node) {
         Readiness::Unsaid | Readiness::Ready => false,
-        Readiness::NotReady | Readiness::Unknown => !told(taint::NOT_READY) && !told(taint::UNREACHABLE),
+        Readiness::NotReady | Readiness::Unknown => {
+            !described(taint::NOT_READY) && !described(taint::UNREACHABLE)
+        }
     }
 }
 

@@ -132,9 +132,13 @@ async fn new_pod_queues_the_claim_that_waits_for_it() {
     ];
     let world = World::new(&start).await;
     world.after("create pod default/p1 Pending claims=c-1").await;
-    let told =
+    let described =
         "PersistentVolumeClaim default/c-1 Normal WaitForPodScheduled waiting for pod p1 to be scheduled";
-    assert!(world.api.events().iter().any(|event| event == told), "NEW-WAKE-POD {:?}", world.api.events());
+    assert!(
+        world.api.events().iter().any(|event| event == described),
+        "NEW-WAKE-POD {:?}",
+        world.api.events()
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,6 +15,7 @@ use super::super::state::{Scheduler, SchedulerState};
 use super::wait::{Awaited, Progress, progress};
 use crate::pv::bind::volume_with_claim;
 use orlop_client::client::message_of;
+use orlop_client::failing::Failure;
 use orlop_client::informer::split_key;
 use orlop_client::names::{ANN_SELECTED_NODE, reason};
 use orlop_client::recorder::EventType;
@@ -120,14 +121,13 @@ impl Work {
         }
     }
 
-    fn bind_notify(&self) -> Vec<BindWait> {
-        let mut bind_notify =
-            vec![BindWait::Pod(self.ticket.key.to_string()), BindWait::Node(self.node.clone())];
+    fn bind_waits(&self) -> Vec<BindWait> {
+        let mut waits = vec![BindWait::Pod(self.ticket.key.to_string()), BindWait::Node(self.node.clone())];
         for awaited in &self.awaited {
-            bind_notify.push(BindWait::Claim(awaited.claim.clone()));
-            bind_notify.extend(awaited.volume.clone().map(BindWait::Volume));
+            waits.push(BindWait::Claim(awaited.claim.clone()));
+            waits.extend(awaited.volume.clone().map(BindWait::Volume));
         }
-        bind_notify
+        waits
     }
 }
 
@@ -138,11 +138,13 @@ impl Scheduler {
         let done = done.unwrap_or_else(|panic| {
             let text = panic_text(panic.as_ref()).to_owned();
             tracing::error!(pod = %work.ticket.key, panic = text, "a binding panicked");
+            self.syncs.failed(&work.ticket.key, Failure::Panic, &text);
             Err(BindError::Panicked(text))
         });
         let Err(error) = done else {
             let text = format!("Successfully assigned {} to {}", work.ticket.key, work.node);
             self.recorder.event(work.pod.as_ref(), EventType::Normal, reason::SCHEDULED, text);
+            self.syncs.succeeded(&work.ticket.key);
             return self.queue.done(&work.ticket);
         };
         tracing::debug!(pod = %work.ticket.key, node = work.node, %error, "a binding failed");
@@ -183,14 +185,14 @@ impl Scheduler {
 
     async fn wait_until_bound(&self, work: &Work) -> Result<(), BindError> {
         loop {
-            let mut bind_notify = work.bind_notify();
+            let mut waits = work.bind_waits();
             // A provisioned volume is known first by the name in its claim.
             for awaited in &work.awaited {
                 let claim = self.lock().volumes.claim(&awaited.claim);
                 let volume = claim.map(|claim| object::volume_name(&claim).to_owned());
-                bind_notify.extend(volume.filter(|name| !name.is_empty()).map(BindWait::Volume));
+                waits.extend(volume.filter(|name| !name.is_empty()).map(BindWait::Volume));
             }
-            let listener = self.bind_notify.listen(bind_notify);
+            let listener = self.bind_notify.listen(waits);
             let here = self.pods.get(&work.ticket.key).is_some_and(|pod| {
                 pod.metadata.uid == work.pod.metadata.uid && pod.metadata.deletion_timestamp.is_none()
             });
@@ -199,7 +201,7 @@ impl Scheduler {
             }
             match self.progress(work)? {
                 Progress::Bound => return Ok(()),
-                Progress::Waits => listener.rung().await,
+                Progress::Waits => listener.changed().await,
             }
         }
     }

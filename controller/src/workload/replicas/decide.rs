@@ -84,10 +84,10 @@ fn conditions(
     failure: Option<&str>,
     now: Timestamp,
 ) -> Option<Vec<ReplicaSetCondition>> {
-    let told = conditions.iter().any(|condition| condition.type_ == REPLICA_FAILURE);
+    let described = conditions.iter().any(|condition| condition.type_ == REPLICA_FAILURE);
     match failure {
         None => conditions.retain(|condition| condition.type_ != REPLICA_FAILURE),
-        Some(_) if told => {}
+        Some(_) if described => {}
         Some(message) => {
             let is_short = there < usize::try_from(wanted(set)).unwrap_or(0);
             conditions.push(ReplicaSetCondition {

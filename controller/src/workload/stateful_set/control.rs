@@ -305,7 +305,7 @@ impl RevisionKeeper {
                     let failure = WorkloadError::Api { what: "create", object, cause };
                     let message = format!(
                         "create Claim {claim_name} for Pod {pod} in StatefulSet {set_name} failed error: {}",
-                        failure.told()
+                        failure.described()
                     );
                     self.recorder.event(set, EventType::Warning, reason::FAILED_CREATE, message);
                     return Err(failure);
@@ -371,8 +371,10 @@ impl RevisionKeeper {
                 self.recorder.event(set, EventType::Normal, well, message);
             }
             Err(failure) => {
-                let message =
-                    format!("{verb} Pod {pod} in StatefulSet {set_name} failed error: {}", failure.told());
+                let message = format!(
+                    "{verb} Pod {pod} in StatefulSet {set_name} failed error: {}",
+                    failure.described()
+                );
                 self.recorder.event(set, EventType::Warning, badly, message);
             }
         }

@@ -73,7 +73,7 @@ pub(super) async fn follow(drivers: &Drivers, named: &[Endpoint], dir: &Path, sh
         let wait = if is_settled && folder.is_some() { LONG } else { PERIOD };
         tokio::select! {
             () = shutdown.cancelled() => return,
-            told = changed(&mut folder) => if told.is_err() { folder = None },
+            described = changed(&mut folder) => if described.is_err() { folder = None },
             () = tokio::time::sleep(wait) => {}
         }
     }

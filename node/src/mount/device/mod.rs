@@ -4,10 +4,11 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::fs::{FileType, Mode, OFlags, fstat};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat};
 use rustix::io::Errno;
 
 use super::MountError;
@@ -163,6 +164,8 @@ impl Devices {
         if !is_word(fs_type) {
             return Err(refused(&what, "that is no type of file systems".to_owned()));
         }
+        // Two volumes may name one device. The second waits, and then finds the file system of the first.
+        let _lock = lock(device).map_err(|error| super::errno::other(&what, error))?;
         match self.file_system(device)? {
             Some(there) if there == fs_type => return Ok(Formatted::Existing),
             Some(there) => {
@@ -263,6 +266,14 @@ fn found(text: &str) -> Result<Option<String>, String> {
         (None, _, Some(table)) => Err(format!("it has a table of partitions ({table}); it was left alone")),
         (None, _, None) => Err("it has a signature that blkid does not name; it was left alone".to_owned()),
     }
+}
+
+/// Locks a device until the result is dropped. A path that cannot be opened is reported by the next step.
+fn lock(device: &Path) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let Ok(opened) = rustix::fs::open(device, flags, Mode::empty()) else { return Ok(None) };
+    flock(&opened, FlockOperation::LockExclusive)?;
+    Ok(Some(opened))
 }
 
 /// Checks that a device is unused and that its beginning is empty.

@@ -57,6 +57,17 @@ fn only_empty_devices_are_formatted() {
 }
 
 #[test]
+fn concurrent_calls_format_a_device_once() {
+    let image = Image::new(16 * MIB);
+    let formatted: Vec<Formatted> = std::thread::scope(|scope| {
+        let format = || image.devices.format_if_empty(&image.path, "ext4").unwrap();
+        let calls: Vec<_> = (0..4).map(|_| scope.spawn(format)).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    assert_eq!(formatted.iter().filter(|one| **one == Formatted::New).count(), 1, "{formatted:?}");
+}
+
+#[test]
 fn unknown_content_is_not_overwritten() {
     for (name, offset, bytes, part) in [
         ("data", 0_u64, &b"dear data"[..], "data at its beginning that no tool recognizes"),

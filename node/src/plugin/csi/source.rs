@@ -203,11 +203,11 @@ mod tests {
         ] {
             let spec = json!({"accessModes": modes, "csi": {"driver": "d", "volumeHandle": "h"}});
             let csi = CsiSource::of(&persistent(spec, false)).unwrap();
-            let told = |rpcs: &[NodeRpc]| {
+            let described = |rpcs: &[NodeRpc]| {
                 let capability = csi.capability(&NodeCapabilities::of(rpcs), None);
                 capability.access_mode.unwrap().mode()
             };
-            assert_eq!((told(&[]), told(&[NodeRpc::SingleNodeMultiWriter])), (old, new), "{modes}");
+            assert_eq!((described(&[]), described(&[NodeRpc::SingleNodeMultiWriter])), (old, new), "{modes}");
         }
     }
 

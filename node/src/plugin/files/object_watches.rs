@@ -35,19 +35,19 @@ pub struct Changes {
 #[derive(Default)]
 struct ChangedVolumes {
     places: Mutex<BTreeSet<Place>>,
-    told: Notify,
+    described: Notify,
 }
 
 impl Changes {
     /// Waits for the next volume. Several changes of a volume are reported as one.
     pub async fn next(&self) -> Place {
         loop {
-            let told = self.waiting.told.notified();
+            let described = self.waiting.described.notified();
             let next = self.waiting.places.lock().pop_first();
             if let Some(place) = next {
                 return place;
             }
-            told.await;
+            described.await;
         }
     }
 
@@ -57,7 +57,7 @@ impl Changes {
 
     fn tell(&self, place: &Place) {
         self.waiting.places.lock().insert(place.clone());
-        self.waiting.told.notify_one();
+        self.waiting.described.notify_one();
     }
 }
 
@@ -225,7 +225,7 @@ impl Reader<'_> {
                 // Every change after the version just read is reported.
                 let (kept, end) = (object.clone(), self.uses.shutdown.child_token());
                 let (changes, place) = (self.uses.changes.clone(), self.place.clone());
-                let told = end.clone().drop_guard();
+                let described = end.clone().drop_guard();
                 tokio::spawn(async move {
                     loop {
                         let is_changed = tokio::select! {
@@ -238,7 +238,7 @@ impl Reader<'_> {
                         changes.tell(&place);
                     }
                 });
-                held.insert(name.to_owned(), UsedObject::Followed { object: kept, _told: told });
+                held.insert(name.to_owned(), UsedObject::Followed { object: kept, _told: described });
                 seen
             }
         };

@@ -40,7 +40,7 @@ pub(super) enum EndReason {
     /// It is being deleted, or is deleted.
     Asked,
     /// The API server reports a terminal phase.
-    Told,
+    Reported,
     /// Its containers have ended.
     Finished,
     /// The node rejects it.
@@ -57,7 +57,7 @@ fn over(seen: &ObservedPod) -> Option<EndReason> {
     if pod.metadata.deletion_timestamp.is_some() {
         return Some(EndReason::Asked);
     }
-    is_finished(pod).then_some(EndReason::Told)
+    is_finished(pod).then_some(EndReason::Reported)
 }
 
 /// Waits until the API server reports such a reason.
@@ -269,7 +269,7 @@ impl Worker {
         let address = self.shared.node.borrow().as_deref().and_then(address_of);
         let addressed = with_address(pod, address);
         let mut waits = Backoff::new(WAITS.0, WAITS.1);
-        let mut told = String::new();
+        let mut described = String::new();
         loop {
             let left = self.time_left(pod);
             let started = tokio::select! {
@@ -279,9 +279,9 @@ impl Worker {
             };
             let Err(error) = started else { return Ok(()) };
             let why = error.to_string();
-            if told != why {
+            if described != why {
                 tracing::warn!("{why}; will be tried again");
-                told = why;
+                described = why;
             }
             self.tell(PodStage::Making);
             self.event(EventType::Warning, "FailedSync", format!("Error syncing pod, skipping: {error}"));

@@ -57,7 +57,7 @@ impl Worker {
     pub(super) async fn end(&mut self, end: EndReason) {
         let mut grace = grace_of(self.pod().as_deref());
         match end {
-            EndReason::Asked | EndReason::Told | EndReason::Finished => {}
+            EndReason::Asked | EndReason::Reported | EndReason::Finished => {}
             EndReason::Refused(verdict) => {
                 self.event(
                     EventType::Warning,
@@ -116,7 +116,7 @@ impl Worker {
     async fn release(&mut self) {
         self.shared.volumes.release(&self.uid);
         let mut complain_at = Instant::now() + RELEASE_PATIENCE;
-        let mut told = BTreeMap::new();
+        let mut described = BTreeMap::new();
         loop {
             let mut volumes = self.shared.volumes.state(&self.uid);
             let now = volumes.borrow_and_update().clone();
@@ -126,10 +126,11 @@ impl Worker {
                 PodVolumes::Waiting(_) | PodVolumes::Ready(_) => Vec::new(),
             };
             for one in &left {
-                let Some(why) = one.cause.as_ref().filter(|why| told.get(&one.volume) != Some(*why)) else {
+                let Some(why) = one.cause.as_ref().filter(|why| described.get(&one.volume) != Some(*why))
+                else {
                     continue;
                 };
-                told.insert(one.volume.clone(), why.clone());
+                described.insert(one.volume.clone(), why.clone());
                 let text = format!("UnmountVolume.TearDown failed for volume {:?} : {why}", one.volume);
                 self.event(EventType::Warning, FAILED_UNMOUNT, text);
             }

@@ -12,7 +12,7 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::fs::File;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncBufReadExt as _, AsyncSeekExt as _, BufReader, Interest};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::{LogPlace, LogQuery};
 use crate::runtime::process::log::{self, Line};
@@ -110,8 +110,12 @@ async fn start(place: &LogPlace, query: &LogQuery) -> io::Result<Option<Reading>
     open(&path, offset).await
 }
 
+/// Limits concurrent searches for the start of a tail: each reads the whole log, and notes up to a million lines.
+static TAILS: Semaphore = Semaphore::const_new(4);
+
 /// The file and the offset of the first of the last `tail` lines.
 async fn tail_of(files: &[PathBuf], tail: usize, query: &LogQuery) -> io::Result<Option<(PathBuf, u64)>> {
+    let _permit = TAILS.acquire().await.map_err(io::Error::other)?;
     let mut last: VecDeque<(usize, u64)> = VecDeque::new();
     let mut end = (0, 0);
     for (index, path) in files.iter().enumerate() {

@@ -159,7 +159,7 @@ async fn serve(
     let acceptor = identity.map(|identity| identity.acceptor);
     loop {
         // When all permits are in use, the next connection waits in the listen queue.
-        let Ok(seat) = shared.requests.clone().acquire_owned().await else { return };
+        let Ok(permit) = shared.requests.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -171,7 +171,7 @@ async fn serve(
         };
         let (shared, end, acceptor) = (shared.clone(), end.clone(), acceptor.clone());
         tokio::spawn(async move {
-            let _seat = seat;
+            let _permit = permit;
             let served = async {
                 match acceptor {
                     None => speak(stream, shared).await,
@@ -446,7 +446,7 @@ mod tests {
             silent.push(stream);
         }
         let answer = tokio::time::timeout(Duration::from_secs(60), asked(&server, "/healthz", "")).await;
-        assert!(answer.expect("all seats are taken").starts_with("HTTP/1.1 200 "));
+        assert!(answer.expect("all permits are in use").starts_with("HTTP/1.1 200 "));
     }
 
     #[tokio::test]

@@ -92,14 +92,18 @@ async fn pod_has_links_and_runs_until_it_is_stopped() {
 #[tokio::test]
 async fn restarted_agent_loads_its_records() {
     let rig = Rig::new();
-    rig.hook(HookEvent::PodStarted, "echo start >>told");
+    rig.hook(HookEvent::PodStarted, "echo start >>described");
     rig.runtime().start(pod("u1"), vec![volume("d", "/x")]).await.unwrap();
     let before = rig.runtime().state("u1").unwrap().borrow().clone();
     let runtime = rig.runtime();
     assert_eq!(runtime.known().await, ["u1"]);
     assert_eq!(*runtime.state("u1").unwrap().borrow(), before);
     runtime.start(pod("u1"), vec![volume("d", "/x")]).await.unwrap();
-    assert_eq!(std::fs::read_to_string(rig.dir.path().join("told")).unwrap(), "start\n", "told once");
+    assert_eq!(
+        std::fs::read_to_string(rig.dir.path().join("described")).unwrap(),
+        "start\n",
+        "described once"
+    );
     runtime.stop("u1", Duration::ZERO).await.unwrap();
     assert_eq!(rig.links(), []);
 }
@@ -123,11 +127,11 @@ async fn pod_of_the_same_name_waits_for_the_links() {
 async fn hooks_see_the_links_and_a_failed_hook_prevents_the_start() {
     let rig = Rig::new();
     let runtime = rig.runtime();
-    rig.hook(HookEvent::VolumeMounted, "echo mounted $ORLOP_VOLUME $ORLOP_PATH >>told; exit 1");
-    rig.hook(HookEvent::PodStarted, "ls by-name/n/p >>told; exit 1");
-    rig.hook(HookEvent::PodStopping, "echo stopping; ls by-name/n/p >>told");
-    rig.hook(HookEvent::VolumeUnmounting, "ls by-name >>told; echo leaving $ORLOP_VOLUME >>told");
-    rig.hook(HookEvent::PodStopped, "echo stopped >>told");
+    rig.hook(HookEvent::VolumeMounted, "echo mounted $ORLOP_VOLUME $ORLOP_PATH >>described; exit 1");
+    rig.hook(HookEvent::PodStarted, "ls by-name/n/p >>described; exit 1");
+    rig.hook(HookEvent::PodStopping, "echo stopping; ls by-name/n/p >>described");
+    rig.hook(HookEvent::VolumeUnmounting, "ls by-name >>described; echo leaving $ORLOP_VOLUME >>described");
+    rig.hook(HookEvent::PodStopped, "echo stopped >>described");
     let paths = vec![volume("d", "/x")];
     let error = runtime.start(pod("u1"), paths.clone()).await.unwrap_err().to_string();
     assert!(error.contains("pod-started ended with exit status: 1"), "{error}");
@@ -135,8 +139,8 @@ async fn hooks_see_the_links_and_a_failed_hook_prevents_the_start() {
     rig.hook(HookEvent::PodStarted, "true");
     runtime.start(pod("u1"), paths).await.unwrap();
     runtime.stop("u1", Duration::ZERO).await.unwrap();
-    let told = std::fs::read_to_string(rig.dir.path().join("told")).unwrap();
-    assert_eq!(told, "mounted d /x\nd\nmounted d /x\nd\nleaving d\nstopped\n");
+    let described = std::fs::read_to_string(rig.dir.path().join("described")).unwrap();
+    assert_eq!(described, "mounted d /x\nd\nmounted d /x\nd\nleaving d\nstopped\n");
 }
 
 #[tokio::test]

@@ -51,8 +51,11 @@ async fn forged_note_reaches_no_driver_and_no_secret() {
         rig.api.settle().await;
         assert_eq!((rig.double.calls().len(), other.calls().len()), (1, 0), "{name}");
         assert_eq!(rig.volumes().len(), 0, "{name}");
-        let told = rig.events("ProvisioningFailed");
-        assert!(told.iter().any(|event| event.contains("was not written by orlop")), "{name}: {told:?}");
+        let described = rig.events("ProvisioningFailed");
+        assert!(
+            described.iter().any(|event| event.contains("was not written by orlop")),
+            "{name}: {described:?}"
+        );
         // The finalizer stays, because the driver's state is unknown.
         let finalizers = rig.claim("a").metadata.finalizers.unwrap();
         assert!(finalizers.contains(&FINALIZER_PROVISIONING.to_owned()), "{name}");

@@ -46,7 +46,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         driver_queue::run(&context, |context, driver| {
             serve(context, driver, contents.clone(), classes.clone())
         })
-        .await
+        .await;
+        Ok(())
     })
 }
 

@@ -5,7 +5,7 @@
 
 mod crashes;
 mod failures;
-mod laboratory;
+mod lab;
 mod requests;
 
 use parking_lot::Mutex;

@@ -3,26 +3,26 @@
 use super::*;
 
 /// A container that writes its name to a shared file when it starts and ends, and exits on SIGTERM.
-fn told(name: &str) -> Value {
+fn described(name: &str) -> Value {
     let script = format!(
-        "trap 'sleep 0.2; echo {name} ends >>/orlop-test/told; exit 0' TERM; echo {name} begins >>/orlop-test/told; \
+        "trap 'sleep 0.2; echo {name} ends >>/orlop-test/described; exit 0' TERM; echo {name} begins >>/orlop-test/described; \
          while :; do sleep 0.05; done"
     );
     with(shell(name, &script), json!({"volumeMounts": [{"name": "data", "mountPath": "/orlop-test"}]}))
 }
 
 fn side(name: &str) -> Value {
-    with(told(name), json!({"restartPolicy": "Always"}))
+    with(described(name), json!({"restartPolicy": "Always"}))
 }
 
 fn lines(data: &PodPath) -> Vec<String> {
-    let text = std::fs::read_to_string(data.path.join("told")).unwrap_or_default();
+    let text = std::fs::read_to_string(data.path.join("described")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
 async fn until_told(data: &PodPath, line: &str) {
     let found = tokio::time::timeout(Duration::from_secs(30), async {
-        while !lines(data).iter().any(|told| told == line) {
+        while !lines(data).iter().any(|described| described == line) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
@@ -43,11 +43,10 @@ async fn sidecars_start_in_order_and_end_last() {
         json!({"startupProbe": {"exec": {"command": ["test", "-e", "/orlop-test/go"]}, "periodSeconds": 1,
             "timeoutSeconds": 20, "failureThreshold": 600}}),
     );
-    let work =
-        "echo work begins >>/orlop-test/told; until test -e /orlop-test/end; do sleep 0.05; done; exit 3";
+    let work = "echo work begins >>/orlop-test/described; until test -e /orlop-test/end; do sleep 0.05; done; exit 3";
     let spec = json!({
         "restartPolicy": "Never",
-        "initContainers": [slow, with(shell("once", "echo once >>/orlop-test/told"), mount.clone()), side("two")],
+        "initContainers": [slow, with(shell("once", "echo once >>/orlop-test/described"), mount.clone()), side("two")],
         "containers": [with(shell("work", work), mount)],
     });
     runtime.start(pod(spec), vec![data.clone()]).await.unwrap();
@@ -89,16 +88,16 @@ async fn stopped_pod_ends_main_containers_before_sidecars() {
     let rig = Rig::new();
     let runtime = rig.runtime();
     let data = rig.volume("data");
-    let spec =
-        json!({"initContainers": [side("one"), side("two")], "containers": [told("work"), told("other")]});
+    let spec = json!({"initContainers": [side("one"), side("two")], "containers": [described("work"), described("other")]});
     runtime.start(pod(spec), vec![data.clone()]).await.unwrap();
     for name in ["one", "two", "work", "other"] {
         until_told(&data, &format!("{name} begins")).await;
     }
     runtime.stop("u", Duration::from_secs(20)).await.unwrap();
     let all = lines(&data);
-    let at =
-        |line: &str| all.iter().position(|told| told == line).unwrap_or_else(|| panic!("{line}: {all:?}"));
+    let at = |line: &str| {
+        all.iter().position(|described| described == line).unwrap_or_else(|| panic!("{line}: {all:?}"))
+    };
     assert!(
         at("work ends").max(at("other ends")) < at("two ends") && at("two ends") < at("one ends"),
         "{all:?}"
@@ -134,10 +133,10 @@ async fn post_start_hook_delays_readiness_and_its_failure_ends_the_container() {
     let rig = Rig::new();
     let runtime = rig.runtime();
     let data = rig.volume("data");
-    let wait = "echo hook >>/orlop-test/told; until test -e /orlop-test/go; do sleep 0.05; done";
+    let wait = "echo hook >>/orlop-test/described; until test -e /orlop-test/go; do sleep 0.05; done";
     let hook = |command: &str| json!({"lifecycle": {"postStart": {"exec": {"command": ["/bin/sh", "-c", command]}}}});
     let bad = "test -e /orlop-test/well || { echo no >&2; exit 1; }";
-    let spec = json!({"restartPolicy": "OnFailure", "containers": [with(told("good"), hook(wait)), with(told("bad"), hook(bad))]});
+    let spec = json!({"restartPolicy": "OnFailure", "containers": [with(described("good"), hook(wait)), with(described("bad"), hook(bad))]});
     runtime.start(pod(spec), vec![data.clone()]).await.unwrap();
     until_told(&data, "hook").await;
     let state = until(&runtime, "it runs", |state| is_running(state, 0)).await;
