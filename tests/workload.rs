@@ -291,8 +291,11 @@ async fn rolls(http: &Http, kubectl: &Kubectl) {
     assert_eq!(names(&sets).len(), 3, "one ReplicaSet per template");
     let web = http.get(WEB).await.json();
     assert_eq!(web["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "4");
-    let told = kubectl.run(&["describe", ROLLOUT]).await.ok();
-    assert!(told.contains("ScalingReplicaSet") && told.contains("NewReplicaSetAvailable"), "{told}");
+    let described = kubectl.run(&["describe", ROLLOUT]).await.ok();
+    assert!(
+        described.contains("ScalingReplicaSet") && described.contains("NewReplicaSetAvailable"),
+        "{described}"
+    );
 }
 
 /// The three ways to delete an owner: in the foreground, in the background, or with its dependents orphaned.

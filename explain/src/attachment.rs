@@ -54,7 +54,8 @@ pub(super) fn leaving(world: &dyn ClusterView, attachment: &Arc<VolumeAttachment
     let (volume, node, driver) = parts(attachment);
     missing(world, attachment, why);
     let forced = meta::annotation(attachment.as_ref(), ANN_FORCED_DETACH);
-    let forced = forced.map(|said| format!(" It is forced: {}.", words::open(said))).unwrap_or_default();
+    let forced =
+        forced.map(|said| format!(" The detach is forced: {}.", words::open(said))).unwrap_or_default();
     let error =
         attachment.status.as_ref().and_then(|status| status.detach_error.as_ref()?.message.as_deref());
     match error {

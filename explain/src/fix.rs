@@ -53,7 +53,7 @@ pub fn of_candidate(
             recreate_claim(
                 claim,
                 &Value::Object(spec),
-                &format!("with {}, as volume {name} has it", does.join(" and ")),
+                &format!("with {}, like volume {name}", does.join(" and ")),
             )
         }
         _ => None,
@@ -71,17 +71,17 @@ fn identity(meta: &ObjectMeta) -> Value {
         .filter(|(key, _)| ours(key))
         .map(|(key, value)| (key.clone(), json!(value)))
         .collect();
-    let mut told = json!({"name": meta.name});
+    let mut described = json!({"name": meta.name});
     if let Some(namespace) = &meta.namespace {
-        told["namespace"] = json!(namespace);
+        described["namespace"] = json!(namespace);
     }
     if let Some(labels) = &meta.labels {
-        told["labels"] = json!(labels);
+        described["labels"] = json!(labels);
     }
     if !annotations.is_empty() {
-        told["annotations"] = Value::Object(annotations);
+        described["annotations"] = Value::Object(annotations);
     }
-    told
+    described
 }
 
 /// Whether a controller owns the object and would recreate it unchanged.
@@ -114,7 +114,7 @@ pub fn recreate_claim(claim: &PersistentVolumeClaim, changes: &Value, how: &str)
     }
     let spec = merged(spec_of(claim.spec.as_ref()?)?, changes);
     let object = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": identity(&claim.metadata), "spec": spec});
-    let message = format!("Recreates claim {} {how}; it has no data yet.", object::claim_key(claim));
+    let message = format!("Recreates claim {} {how}; the claim has no data yet.", object::claim_key(claim));
     Some(Fix::recreate(Reference::to(claim), object, message))
 }
 
@@ -322,7 +322,7 @@ impl Change {
         let name = object::name(&volume.metadata);
         let mut message = format!("Changes volume {name}: {}.", self.does.join(", "));
         if !self.before.is_empty() {
-            message.push_str(&format!(" Mind: {}.", self.before.join(", and ")));
+            message.push_str(&format!(" Note: {}.", self.before.join(", and ")));
         }
         Fix::merge(Reference::to(volume), body, message)
     }

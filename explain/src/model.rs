@@ -456,7 +456,7 @@ codes! {
     DriverNotOnNode: "The driver of a volume is not registered on the node.",
     MountFailed: "A volume could not be mounted on the node.",
     OwnershipChanging: "The files of a volume are being assigned to the pod's group.",
-    Starting: "The volumes are mounted; the pod starts.",
+    Starting: "The volumes are ready to be mounted, and the node is starting the pod.",
     NodeUnready: "The node reports that it is not ready.",
     NodeLost: "The node sends no heartbeats.",
     NodeUnsaid: "The node has not reported its status yet.",

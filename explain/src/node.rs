@@ -25,7 +25,7 @@ pub fn explain(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
         Readiness::Ready => "Ready",
         Readiness::NotReady => "NotReady",
         Readiness::Unknown => "Unknown",
-        Readiness::Unsaid => "Unsaid",
+        Readiness::Unsaid => "NotReported",
     }
     .to_owned();
     health(world, node, why);
@@ -46,7 +46,7 @@ pub fn explain(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
             && room.used.len() >= limit
         {
             let message = format!(
-                "Driver {driver} supports {} on node {name} and has {}: a pod that needs another one must run elsewhere.",
+                "Driver {driver} supports {} on node {name}, and {} are in use: a pod that needs another volume must run on another node.",
                 words::count(limit, "volume"),
                 room.used.len()
             );
@@ -101,7 +101,7 @@ pub(super) fn health(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
         why.push(Severity::Attention, Cause::new(Code::NodeOutOfService, message, object()));
     }
     let said = ready(node).and_then(|condition| condition.message.as_deref()).filter(|said| !said.is_empty());
-    let said = said.map(|said| format!(" It says: {}.", words::open(said))).unwrap_or_default();
+    let said = said.map(|said| format!(" Message: {}.", words::open(said))).unwrap_or_default();
     let since = ready(node).and_then(|condition| condition.last_transition_time.as_ref());
     let since = since.map(|time| format!(" since {}", time.0)).unwrap_or_default();
     match Readiness::of(node) {
@@ -138,7 +138,7 @@ fn force(world: &dyn ClusterView, node: &str) -> String {
         }
         None => "Its volumes are never detached by force".to_owned(),
     };
-    format!(" {when}. If the machine is down, run {}. That frees them immediately.", say_down(node))
+    format!(" {when}. If the machine is down, run {}. This releases the volumes immediately.", say_down(node))
 }
 
 /// Why a pod cannot run on a node, whatever its volumes are.
@@ -173,11 +173,11 @@ pub(super) fn full(
     let limit = room.limit?;
     let here = volume.metadata.name.as_deref().is_some_and(|volume| room.used.contains(volume));
     (room.used.len() >= limit && !here).then(|| {
-        let told = format!(
+        let described = format!(
             "node {name} has {} of the {limit} volumes that {driver} supports there",
             room.used.len()
         );
-        (Code::DriverFull, told)
+        (Code::DriverFull, described)
     })
 }
 

@@ -79,7 +79,7 @@ pub fn explain(world: &dyn ClusterView, pod: &Arc<Pod>, why: &mut Why) {
     if left > 0 {
         let (name, claims) = (object::name(&pod.metadata), words::count(left, "more claim"));
         let message =
-            format!("Pod {name} uses {claims}, which this answer does not explain; ask about each.");
+            format!("Pod {name} uses {claims} that this answer does not explain. Explain each separately.");
         why.push(Severity::Ok, Cause::new(Code::ClaimsLeftOut, message, Vec::new()));
     }
 }
@@ -138,7 +138,8 @@ fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
     let node_object = || vec![Reference::named::<Node>(None, node)];
     let failure = world.event(&this, &[reason::FAILED_MOUNT, reason::FAILED_MAP_VOLUME]);
     let ownership = world.event(&this, &[reason::VOLUME_PERMISSION_CHANGE]);
-    let newer = ownership.is_some_and(|told| failure.is_none_or(|failure| seen(told) >= seen(failure)));
+    let newer =
+        ownership.is_some_and(|described| failure.is_none_or(|failure| seen(described) >= seen(failure)));
     if let Some(said) = ownership.filter(|_| newer).and_then(|event| event.message.as_deref()) {
         let group = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref()?.fs_group);
         let group = group.map_or_else(String::new, |group| format!(" (fsGroup {group})"));
@@ -190,8 +191,9 @@ fn pinned(
         false if free => return,
         false => Code::VolumePinsPod,
     };
-    let told: Vec<&str> = against.iter().map(|(_, told)| told.as_str()).collect();
-    let why_not = if told.is_empty() { "no such node exists".to_owned() } else { words::list(&told) };
+    let described: Vec<&str> = against.iter().map(|(_, described)| described.as_str()).collect();
+    let why_not =
+        if described.is_empty() { "no such node exists".to_owned() } else { words::list(&described) };
     let place = if free { "every node".to_owned() } else { format!("{} only", words::affinity(volume)) };
     let message = format!("Volume {name} of claim {claim} can be used on {place}, and {why_not}.");
     let mut objects = vec![Reference::to(volume.as_ref())];
@@ -260,7 +262,7 @@ fn not_bound(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, key: &
             objects.extend(cause.objects);
             (cause.message, cause.fix)
         }
-        Some(_) | None => ("It is bound when the pod is scheduled.".to_owned(), None),
+        Some(_) | None => ("It will be bound when the pod is scheduled.".to_owned(), None),
     };
     let severity = if waits { Severity::Waiting } else { severity };
     let phase = ClaimPhase::of(claim);
@@ -281,7 +283,7 @@ fn on_node(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, node: &str, 
         world.csi_node(node).is_some_and(|node| node.spec.drivers.iter().any(|one| one.name == driver));
     if !there {
         let message = format!(
-            "Driver {driver} of volume {name} is not on node {node}: the volume cannot be used there until it is."
+            "Driver {driver} of volume {name} is not registered on node {node}: the volume cannot be used there until the driver is registered."
         );
         let object = Reference::named::<CSINode>(None, node);
         why.push(Severity::Attention, Cause::new(Code::DriverNotOnNode, message, vec![object]));
@@ -356,7 +358,7 @@ fn held_by(
         ([], None) if lost => (
             Severity::Waiting,
             format!(
-                "Node {holder} is not ready, so the volume may still be mounted; the wait before a forced detach begins soon."
+                "Node {holder} is not ready, so the volume may still be mounted; the force-detach timeout starts soon."
             ),
         ),
         ([], None) => {
@@ -374,24 +376,23 @@ fn held_by(
         (some, None) if there.is_none() => (
             Severity::Waiting,
             format!(
-                "Node {holder} does not exist any more, so {} {} collected soon; the volume is released after that.",
+                "Node {holder} does not exist any more, so {} will be garbage-collected soon; the volume is released after that.",
                 words::list(some),
-                if some.len() == 1 { "is" } else { "are" },
             ),
         ),
         (some, None) if lost => (
             Severity::Attention,
             format!(
-                "Node {holder} does not report, and {} still {} it there. If the machine is down, add the taint: {}. This releases the volume.",
+                "Node {holder} is not ready, and {} still {} the volume there. If the machine is down, add the taint: {}. This releases the volume.",
                 words::list(some),
-                if some.len() == 1 { "has" } else { "have" },
+                if some.len() == 1 { "uses" } else { "use" },
                 node::say_down(holder)
             ),
         ),
         (some, None) => (
             Severity::Attention,
             format!(
-                "On node {holder} {} {} it: the volume is free when {} ended.",
+                "On node {holder}, {} {} it: the volume is free when {} ended.",
                 words::list(some),
                 if some.len() == 1 { "uses" } else { "use" },
                 if some.len() == 1 { "that pod has" } else { "those pods have" },

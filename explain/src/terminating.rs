@@ -141,8 +141,8 @@ fn held(world: &dyn ClusterView, subject: &Subject, finalizer: &str) -> Finalize
         (finalizer, _) => FinalizerBlock::attention(
             "unknown",
             format!(
-                "Finalizer {finalizer} must be removed by the component that added it. If that is gone for good, remove the finalizer by \
-                 hand, and know that what it should have cleaned up stays."
+                "Finalizer {finalizer} must be removed by the component that added it. If that component was removed \
+                 permanently, remove the finalizer manually; the cleanup that the finalizer protects is then skipped."
             ),
             Vec::new(),
         ),
@@ -161,7 +161,7 @@ fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Final
             objects,
         );
     }
-    let told: Vec<String> = pods
+    let described: Vec<String> = pods
         .iter()
         .map(|pod| {
             let name = pod.metadata.name.as_deref().unwrap_or_default();
@@ -182,7 +182,7 @@ fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Final
         (false, false, 1) => "Delete that pod, or its controller.",
         (false, false, _) => "Delete these pods, or their controllers.",
     };
-    let message = format!("The claim is still used by {}. {next}", words::list(&told));
+    let message = format!("The claim is still used by {}. {next}", words::list(&described));
     if leaving {
         return FinalizerBlock::waiting(owner, message, objects);
     }
@@ -191,7 +191,7 @@ fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Final
         [one] if one.metadata.owner_references.iter().flatten().next().is_none() => {
             let pod = Reference::to(one.as_ref());
             let message = format!(
-                "Deletes pod {}; then the claim is deleted, and its data according to the reclaim policy.",
+                "Deletes pod {}. The claim is then deleted, and the reclaim policy of its volume applies to the data.",
                 pod.name
             );
             Some(Fix::delete(pod, message))
@@ -225,7 +225,7 @@ fn by_claim(world: &dyn ClusterView, volume: &Arc<PersistentVolume>) -> Finalize
             let fix = Fix::delete(
                 object.clone(),
                 format!(
-                    "Deletes claim {key}, too, and the data according to policy {}.",
+                    "Also deletes claim {key}; policy {} then applies to the data.",
                     object::reclaim_policy(volume)
                 ),
             );

@@ -152,7 +152,7 @@ fn released(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&
         "Retain" => {
             let message = format!(
                 "Claim {key} was deleted, and policy Retain keeps the volume with its data until you reclaim it. Make it \
-                 available to the next claim that fits, or delete it: this removes only the object and keeps the storage."
+                 available to the next claim that fits, or delete the PersistentVolume: this removes only the object, not the storage."
             );
             let fix = free(
                 volume,
@@ -171,7 +171,7 @@ fn released(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&
             let waits = match attached.is_empty() {
                 true => String::new(),
                 false => format!(
-                    " It is still attached to {} and will be deleted after that.",
+                    " It is still attached to {} and will be deleted after it is detached.",
                     words::list(&attached)
                 ),
             };
@@ -197,11 +197,11 @@ fn released(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&
                 .collect();
             let waits = match users.is_empty() {
                 true => String::new(),
-                false => format!(" It waits for {}, which still uses it.", words::list(&users)),
+                false => format!(" Scrubbing waits for the pods that still use it: {}.", words::list(&users)),
             };
             let said = failure(world, volume, reason::VOLUME_FAILED_RECYCLE);
             let message = format!(
-                "Claim {key} was deleted, and the policy is Recycle: the volume is scrubbed and then Available.{waits}{said}"
+                "Claim {key} was deleted, and the policy is Recycle: the volume is scrubbed and then becomes Available.{waits}{said}"
             );
             why.push(Severity::Waiting, Cause::new(Code::RecyclePending, message, objects));
         }
@@ -219,7 +219,7 @@ fn failed(world: &dyn ClusterView, volume: &PersistentVolume, why: &mut Why) {
     let said = if status.is_empty() {
         failure(world, volume, reason::VOLUME_FAILED_DELETE)
     } else {
-        format!(" It says: {}.", words::open(status))
+        format!(" Message: {}.", words::open(status))
     };
     let (severity, message, fix) = match reclaim_policy(volume) {
         "Retain" => {
@@ -234,12 +234,12 @@ fn failed(world: &dyn ClusterView, volume: &PersistentVolume, why: &mut Why) {
         }
         policy => {
             let message = format!(
-                "The volume could not be reclaimed (policy {policy}).{said} It is retried with increasing delay until it succeeds \
+                "The volume could not be reclaimed (policy {policy}).{said} Reclaiming is retried with increasing delay until it succeeds \
                  or the policy is Retain."
             );
             let keep = json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
             let message_of_fix = format!(
-                "Keeps the data and stops the attempts. After that, `orlop pv reclaim {} --keep-data` makes it available again.",
+                "Keeps the data and stops the retries. After that, `orlop pv reclaim {} --keep-data` makes it available again.",
                 name(volume)
             );
             (Severity::Attention, message, Fix::merge(Reference::to(volume), keep, message_of_fix))
@@ -251,7 +251,7 @@ fn failed(world: &dyn ClusterView, volume: &PersistentVolume, why: &mut Why) {
 /// The newest event with this reason, as a sentence to append.
 fn failure(world: &dyn ClusterView, volume: &PersistentVolume, reason: &str) -> String {
     let said = world.event(&Reference::to(volume), &[reason]).and_then(|event| event.message.as_deref());
-    said.map(|said| format!(" It says: {}.", words::open(said))).unwrap_or_default()
+    said.map(|said| format!(" Message: {}.", words::open(said))).unwrap_or_default()
 }
 
 /// The component that deletes the storage of a volume, and whether it is installed.

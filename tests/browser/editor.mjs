@@ -15,7 +15,7 @@ story(async ({ page, complaints, client, url }) => {
   const text = page.getByRole('textbox', { name: 'YAML' });
   const check = page.getByRole('button', { name: 'Check (writes nothing)' });
   const save = page.getByRole('button', { name: 'Save', exact: true });
-  const told = (words) => page.getByRole('tabpanel').getByText(words).first().waitFor();
+  const waitForText = (words) => page.getByRole('tabpanel').getByText(words).first().waitFor();
   const change = (path) => page.getByRole('listitem').filter({ has: page.getByText(path, { exact: true }) });
 
   // The page is read-only until the user allows changes.
@@ -33,12 +33,12 @@ story(async ({ page, complaints, client, url }) => {
   await edit('note: first', 'note: mine');
   ensure(await save.isDisabled(), 'an unchecked change can be saved');
   await check.click();
-  await told('Preview of changes');
+  await waitForText('Preview of changes');
   await change('metadata.annotations.note').getByText('first').waitFor();
   await change('metadata.annotations.note').getByText('mine').waitFor();
   same((await client.get(AT)).metadata.annotations.note, 'first', 'the note after the check');
   await save.click();
-  await told('Saved.');
+  await waitForText('Saved.');
   same((await client.get(AT)).metadata.annotations.note, 'mine', 'the note after saving');
 
   // A rejection is displayed with the server's message.
@@ -51,22 +51,22 @@ story(async ({ page, complaints, client, url }) => {
   // Another client writes before the check.
   await edit('note: mine', 'note: again mine');
   await client.patch(AT, { metadata: { labels: { theirs: 'yes' } } });
-  await told(/^The object has changed since the editor loaded it/);
+  await waitForText(/^The object has changed since the editor loaded it/);
   await check.click();
   await page.getByRole('alert').filter({ hasText: 'Conflict with another client' }).waitFor();
-  await told('Changes by other clients');
+  await waitForText('Changes by other clients');
   await change('metadata.labels').or(change('metadata.labels.theirs')).first().waitFor();
   ensure((await text.inputValue()).includes('note: again mine'), 'the text is still there');
   same((await client.get(AT)).metadata.annotations.note, 'mine', 'the note after the conflict');
   // The comparison with the current object shows which of the other client's changes a save would remove.
   await page.getByRole('button', { name: 'Compare my text with the current object' }).click();
-  await told('Preview of changes');
+  await waitForText('Preview of changes');
   await change('metadata.annotations.note').getByText('again mine').waitFor();
   await change('metadata.labels').or(change('metadata.labels.theirs')).first().getByText('removed').waitFor();
   // Adding the label to the text preserves it.
   await edit('  name: disk\n', '  name: disk\n  labels:\n    theirs: "yes"\n');
   await check.click();
-  await told('Preview of changes');
+  await waitForText('Preview of changes');
   await change('metadata.annotations.note').waitFor();
   same(await change('metadata.labels').or(change('metadata.labels.theirs')).count(), 0, 'label changes in the preview');
 
@@ -84,7 +84,7 @@ story(async ({ page, complaints, client, url }) => {
   await check.click();
   await change('metadata.annotations.applied').getByText('here').waitFor();
   await save.click();
-  await told('Saved.');
+  await waitForText('Saved.');
   const after = await client.get(AT);
   same([after.metadata.annotations.applied, after.metadata.annotations.note, after.metadata.labels.theirs], ['here', 'mine', 'twice'], 'annotations and label after the apply');
 

@@ -43,7 +43,7 @@ story(async ({ page, client, url }) => {
   await Promise.all(Array.from({ length: OBJECTS }, (_, index) => client.create(VOLUMES, volume(`disk-${index}`, { capacity: { storage: '1Mi' } }))));
   await page.goto(`${url}/ui/#/list/persistentvolumes`);
   await connection(page, 'live');
-  const told = [];
+  const results = [];
   for (const view of ['list/persistentvolumes', 'graph', 'machines']) {
     await go(page, `#/${view}`);
     await page.locator(`main[data-view="${view.split('/')[0]}"]`).waitFor();
@@ -61,8 +61,8 @@ story(async ({ page, client, url }) => {
     const before = await round();
     const after = await round();
     const grown = after.heap - before.heap;
-    told.push(`${view}: ${(before.heap / 2 ** 20).toFixed(1)} MiB, ${(grown / 1024).toFixed(0)} KiB more after ${ROUND} changes, ${after.nodes - before.nodes} nodes, ${after.listeners - before.listeners} listeners`);
-    ensure(grown < SLACK && after.nodes - before.nodes < 300 && after.listeners - before.listeners < 50, told.join('\n'));
+    results.push(`${view}: ${(before.heap / 2 ** 20).toFixed(1)} MiB, ${(grown / 1024).toFixed(0)} KiB more after ${ROUND} changes, ${after.nodes - before.nodes} nodes, ${after.listeners - before.listeners} listeners`);
+    ensure(grown < SLACK && after.nodes - before.nodes < 300 && after.listeners - before.listeners < 50, results.join('\n'));
   }
-  process.stdout.write(`${told.join('\n')}\n`);
+  process.stdout.write(`${results.join('\n')}\n`);
 });

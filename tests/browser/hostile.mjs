@@ -78,8 +78,8 @@ story(async ({ page, complaints, client, url }) => {
   const turned = row(page, TURNED).first();
   await turned.waitFor();
   const cell = turned.getByRole('cell').filter({ hasText: 'harmless' }).first();
-  const told = await cell.textContent();
-  ensure(/^harmless.*202e.*gpj\.exe/i.test(told) && !told.includes('\u202e'), `the message is displayed as ${JSON.stringify(told)}`);
+  const message = await cell.textContent();
+  ensure(/^harmless.*202e.*gpj\.exe/i.test(message) && !message.includes('\u202e'), `the message is displayed as ${JSON.stringify(message)}`);
   same(await turned.evaluate((element) => getComputedStyle(element).display), 'grid', 'the display of the row');
 
   // Check a change of the large object in the editor.

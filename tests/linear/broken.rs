@@ -98,9 +98,9 @@ fn stale_read(history: &mut History, random: &mut StdRng) -> Option<String> {
         found.extend(earlier.filter(|_| known).map(|earlier| (index, earlier)));
     }
     let (index, earlier) = found.choose(random)?.clone();
-    let told = format!("{:?} shows {earlier:?}", history.operations[index]);
+    let described = format!("{:?} shows {earlier:?}", history.operations[index]);
     history.operations[index].outcome = Outcome::Object(earlier);
-    Some(told)
+    Some(described)
 }
 
 /// A list in which one object is missing.

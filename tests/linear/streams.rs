@@ -48,11 +48,11 @@ pub(crate) fn check(
         let before: Option<Revision> = last_of.get(&stream.watcher).copied().filter(|_| stream.resumed);
         let mut own = Faults::default();
         judge.judge(before, &mut own);
-        let told = own.0.into_iter().map(|Fault { rule, what }| Fault {
+        let described = own.0.into_iter().map(|Fault { rule, what }| Fault {
             rule,
             what: format!("{what}\n  watcher {}, {}", stream.watcher, stream.request),
         });
-        faults.0.extend(told);
+        faults.0.extend(described);
         let last = stream.heard.iter().rev().find_map(super::history::StreamLine::revision);
         if let Some(last) = last.or(before) {
             last_of.insert(stream.watcher, last);
@@ -146,8 +146,8 @@ impl Judge<'_> {
             let state =
                 self.log.below(&self.stream.prefix, at).filter(|state| self.stream.selector.takes(state));
             let state: Vec<&State> = state.collect();
-            let told = |(line, wanted): (&super::history::StreamLine, &&State)| matches!(&line.what, What::Event(Change::Added, state) if state == *wanted);
-            let all = heard.iter().zip(&state).all(told);
+            let described = |(line, wanted): (&super::history::StreamLine, &&State)| matches!(&line.what, What::Event(Change::Added, state) if state == *wanted);
+            let all = heard.iter().zip(&state).all(described);
             let next = heard.get(state.len()).and_then(super::history::StreamLine::revision);
             if all && next.is_none_or(|next| next > at) {
                 let begin = (Some(at), state.len().min(heard.len()));
@@ -223,11 +223,11 @@ impl Judge<'_> {
                 (self.known.before(self.stream.opened), self.causes.newest(self.stream.answered).min(end))
             }
         };
-        let mut told = heard.iter().filter_map(|heard| match &heard.what {
+        let mut described = heard.iter().filter_map(|heard| match &heard.what {
             What::Event(change, state) => Some((*change, state)),
             What::Bookmark { .. } | What::Failed(_) => None,
         });
-        let mut next = told.next();
+        let mut next = described.next();
         let mut first = true;
         for revision in from + 1..=end.min(self.log.last()) {
             let wanted = self.log.entry(revision).and_then(|entry| to_watcher(self.stream, entry));
@@ -241,7 +241,7 @@ impl Judge<'_> {
                     faults.unless(same, "previous value", || {
                         format!("revision {revision} must show {wanted:?}, received {state:?}")
                     });
-                    next = told.next();
+                    next = described.next();
                     first = false;
                 }
                 // Before the instant of "now".

@@ -45,7 +45,7 @@ def patch(path, body):
 
 
 def until(what, ask, patience=180):
-    """Asks until the answer is true; what it was last is told when it never is."""
+    """Asks until the answer is true. The error at the deadline contains the last answer."""
     begun, last = time.monotonic(), None
     while time.monotonic() - begun < patience:
         try:

@@ -176,7 +176,7 @@ async fn held(plane: &Plane) {
         &http,
         "pods/p",
         "HeldByNode",
-        &["it is attached to a and needed on b", "On node a pod q uses it"],
+        &["it is attached to a and needed on b", "On node a, pod q uses it"],
     )
     .await;
     assert_eq!(waits["severity"], "attention", "{waits:#}");

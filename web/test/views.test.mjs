@@ -208,11 +208,11 @@ test('countdowns are read from annotations, taints and container states', () => 
   assert.ok(Number.isNaN(duration('soon')) && Number.isNaN(duration('')));
   assert.deepEqual([7000, 272000, 3845000, -1000, 200000000].map(clock), ['0:07', '4:32', '1:04:05', '−0:01', '2 d 7 h']);
   const attachment = { __resource: 'volumeattachments', metadata: { annotations: { 'orlop.dev/detach-not-before': '2026-01-01T01:04:00Z' } } };
-  assert.deepEqual(countdowns(attachment, { now: NOW }), [{ what: 'is force-detached', at: NOW + 240000, tone: 'bad' }]);
+  assert.deepEqual(countdowns(attachment, { now: NOW }), [{ what: 'forced detach', at: NOW + 240000, tone: 'bad' }]);
   const pod = {
     __resource: 'pods', metadata: {}, spec: { tolerations: [{ key: 'unreachable', effect: 'NoExecute', tolerationSeconds: 300 }] },
     status: { containerStatuses: [{ name: 'main', state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 40s restarting failed container' } }, lastState: { terminated: { finishedAt: '2026-01-01T01:00:00Z' } } }] },
   };
   const node = { spec: { taints: [{ key: 'unreachable', effect: 'NoExecute', timeAdded: '2026-01-01T01:00:00Z' }] } };
-  assert.deepEqual(countdowns(pod, { node, now: NOW }).map(({ what, at }) => [what, at - NOW]), [['main restarts', 40000], ['is evicted', 300000]]);
+  assert.deepEqual(countdowns(pod, { node, now: NOW }).map(({ what, at }) => [what, at - NOW]), [['restart of main', 40000], ['eviction', 300000]]);
 });

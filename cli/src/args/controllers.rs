@@ -31,8 +31,8 @@ pub struct LoopArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
     pub enable_hostpath_provisioner: bool,
-    /// Directory of this machine, in which orlop may erase hostPath volumes (reclaim policies Delete and Recycle) and change
-    /// the group of local volumes (fsGroup); can be repeated [default: none]
+    /// Local directory in which orlop may erase hostPath volumes (reclaim policies Delete and Recycle) and change the group of
+    /// local volumes (fsGroup); can be repeated [default: none]
     #[arg(long, value_name = "DIR", value_parser = values::host_path_root)]
     pub host_path_roots: Vec<orlop_volume::host_path_roots::HostPathRoots>,
     /// File with the template of the pod that scrubs NFS volumes
@@ -66,22 +66,21 @@ pub struct LoopArgs {
     /// Time without a heartbeat after which a node that has never reported its status is marked unhealthy
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub node_startup_grace_period: Duration,
-    /// Also mark nodes unhealthy that never had a Lease, such as manually created ones
+    /// Also mark nodes that never had a Lease, such as manually created ones, as unhealthy
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "true", value_parser = values::boolean, action = ArgAction::Set)]
     pub monitor_nodes_without_lease: bool,
-    /// Number of unhealthy nodes per second and zone on which the eviction of pods starts
+    /// Eviction rate: the number of unhealthy nodes per second, in each zone, from which pods are evicted
     #[arg(long, value_name = "RATE", default_value_t = 0.1)]
     pub node_eviction_rate: f32,
-    /// Number of unhealthy nodes per second on which the eviction of pods starts in a large zone that has reached
-    /// --unhealthy-zone-threshold
+    /// Eviction rate, in nodes per second, of a large zone that has reached --unhealthy-zone-threshold
     #[arg(long, value_name = "RATE", default_value_t = 0.01)]
     pub secondary_node_eviction_rate: f32,
     /// Number of nodes above which a zone is large
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub large_cluster_size_threshold: usize,
-    /// Fraction of unhealthy nodes (at least three) from which a large zone evicts pods slowly and a small zone
-    /// evicts none
+    /// Fraction of unhealthy nodes in a zone (at least three nodes) at which a large zone evicts pods at the secondary rate,
+    /// and a small zone evicts no pods
     #[arg(long, value_name = "SHARE", default_value_t = 0.55)]
     pub unhealthy_zone_threshold: f32,
     /// Timeout after which a volume that no pod uses on an unhealthy node is detached by force
@@ -168,7 +167,7 @@ pub struct LoopArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
     pub csi_extra_create_metadata: bool,
-    /// File system of new CSI volumes whose class names none [default: the driver's choice]
+    /// File system of new CSI volumes if their class does not set one [default: the driver's choice]
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub csi_default_fstype: String,
     /// Pass only the topology of the selected node to CSI drivers

@@ -51,14 +51,15 @@ pub(crate) struct CsiHostpathArgs {
     /// Maximum size of a volume
     #[arg(long, value_name = "QUANTITY", default_value = "1Ti", value_parser = values::bytes)]
     pub(crate) max_volume_size: i64,
-    /// Names of the parameters that may be modified; all, if none is given
+    /// Names of the parameters that may be modified [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) mutable_parameters: Vec<String>,
-    /// JSON file with faults to inject, read again when it changes: [{"rpc": "CreateVolume", "times": 1,
-    /// "delay_ms": 500, "fault": "error|error-after|no-answer|crash|crash-after", "code": "UNAVAILABLE"}]
+    /// JSON file with faults to inject, read again when it changes: [{"rpc": "CreateVolume", "after": 0, "times": 1,
+    /// "delay_ms": 500, "fault": "error|error-after|no-answer|hold|hold-after|crash|crash-after",
+    /// "code": "UNAVAILABLE", "message": "TEXT"}]
     #[arg(long, value_name = "FILE")]
     pub(crate) faults: Option<PathBuf>,
-    /// Socket in the plugin directory of a node on which the driver registers
+    /// Socket for the registration of the driver with a node, in the plugin directory of that node
     #[arg(long, value_name = "FILE")]
     pub(crate) registration_socket: Option<PathBuf>,
 }

@@ -25,8 +25,8 @@ Exit codes: 0 done; 2 the command failed.";
 
 /// Footer of `--help` of the commands that only read: limits of the history, and exit codes.
 pub(crate) const LOOK_HELP: &str = "\
-The server keeps a limited history (--store-retention-age and related flags). For an older revision it reports the oldest \
-available one.
+The server keeps a limited history (--store-retention-age and related flags). If you request an older \
+revision, the error names the oldest available one.
 
 Exit codes: 0 done; 2 the command failed.";
 
@@ -229,7 +229,7 @@ pub(crate) enum PvcCommand {
     /// Restore the volume of a Lost claim
     #[command(after_help = CHANGE_HELP)]
     Recover(Box<RecoverArgs>),
-    /// Move a Bound claim that no pod uses to another namespace, with its volume
+    /// Move a Bound claim and its volume to another namespace; no pod may use the claim
     #[command(after_help = CHANGE_HELP)]
     Transfer(Box<TransferArgs>),
 }

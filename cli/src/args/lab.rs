@@ -10,9 +10,9 @@ use super::values;
 
 /// Footer of `lab --help`.
 pub(crate) const HELP: &str = "\
-Without a command, serves the API and the page on loopback until it is stopped. Everything is in memory: the nodes virtual-1, \
+Without a command, serves the API and the web page on loopback until it is stopped. Everything is in memory: the nodes virtual-1, \
 virtual-2 and virtual-3, which only record mounts, a CSI driver whose volumes are directories of this machine, and the classes lab (the \
-default) and lab-first-consumer. Root is not required. `orlop lab run NAME` runs a scenario in a running laboratory (--server) or in a \
+default) and lab-first-consumer. Root is not required. `orlop lab run NAME` runs a scenario in a running lab (--server) or in a \
 new one. docs/learn describes each scenario.
 
 Exit codes: 0 stopped, or every step had the expected result; 1 a step had another result, or the command failed; 2 the command \
@@ -25,7 +25,7 @@ pub struct LabArgs {
     /// The command; `None` serves until a signal.
     #[command(subcommand)]
     pub command: Option<LabCommand>,
-    /// The laboratory.
+    /// The lab.
     #[command(flatten)]
     pub environment: EnvironmentArgs,
 }
@@ -39,7 +39,7 @@ pub enum LabCommand {
     Run(Box<LabRunArgs>),
 }
 
-/// Flags of the laboratory.
+/// Flags of the lab.
 #[derive(Clone, Debug, Args)]
 pub struct EnvironmentArgs {
     /// Loopback address and port to serve on; port 0 selects a free one [default: 127.0.0.1:8080; with `run` a
@@ -66,7 +66,7 @@ pub struct LabRunArgs {
     /// Name of the scenario
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// URL of a running laboratory
+    /// URL of a running lab
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
     /// Seconds to pause after each step
@@ -78,7 +78,7 @@ pub struct LabRunArgs {
     /// Timeout of each expected result; most results arrive in less than a second
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::duration)]
     pub patience: Duration,
-    /// The laboratory.
+    /// The lab.
     #[command(flatten)]
     pub environment: EnvironmentArgs,
 }

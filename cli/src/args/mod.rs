@@ -39,10 +39,10 @@ mod volumes;
 
 /// Footer of `--help`: sources of values, and exit codes.
 const AFTER_HELP: &str = "\
-Values come from flags, then from ORLOP_* variables (--data-dir is ORLOP_DATA_DIR), then from the YAML
+Values come from flags, then from ORLOP_* variables (--data-dir is ORLOP_DATA_DIR), then from the YAML \
 file of --config (its keys are the names of the flags), then from the defaults.
 
-Exit codes: 0 stopped cleanly; 1 failed; 2 the command line or the configuration is wrong;
+Exit codes: 0 stopped cleanly; 1 failed; 2 the command line or the configuration is wrong; \
 130 or 143 stopped by a second SIGINT or SIGTERM before it had stopped cleanly.";
 
 /// Footer of `bench --help`: servers, output and exit codes.
@@ -51,7 +51,7 @@ Without --server, it starts and stops its own servers, on free ports of this mac
 directory. Results go to stdout, progress to stderr. docs/performance.md describes each row.
 
 Exit codes: 0 measured without errors; 1 requests failed, events were lost, or a row could not \
-be measured; 2 the command line is wrong; 129, 130 or 143 stopped by
+be measured; 2 the command line is wrong; 129, 130 or 143 stopped by \
 SIGHUP, SIGINT or SIGTERM.";
 
 /// The storage half of Kubernetes in one small binary.
@@ -92,7 +92,7 @@ pub(crate) enum Command {
     /// Show objects as they are, or as they were at a revision or time
     #[command(visible_alias = "list", after_help = insight::LOOK_HELP)]
     Get(Box<GetArgs>),
-    /// Save the history of the server to a file that the page can replay
+    /// Save the history of the server to a file that the web page can replay
     #[command(after_help = insight::LOOK_HELP)]
     Record(Box<RecordArgs>),
     /// Restore a deleted object as it was at a revision
@@ -119,10 +119,10 @@ pub(crate) enum Command {
     /// Compare the volumes of CSI drivers with the API
     #[command(subcommand)]
     Volumes(VolumesCommand),
-    /// Run a CSI driver for laboratories, with directories and files of this machine as volumes
+    /// Run a CSI driver for tests; its volumes are directories and files of this machine
     #[command(after_help = AFTER_HELP)]
     CsiHostpath(Box<CsiHostpathArgs>),
-    /// Run a laboratory in memory, with nodes, a driver and guided scenarios
+    /// Run an in-memory server with nodes, a driver and guided scenarios
     #[command(after_help = lab::HELP)]
     Lab(Box<LabArgs>),
     /// Measure the performance of a server

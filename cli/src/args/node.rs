@@ -17,16 +17,16 @@ use super::values;
 const DRAIN_HELP: &str = "\
 Cordons the node, which stays cordoned (see orlop node uncordon), and evicts its pods through the Eviction API, which respects \
 PodDisruptionBudgets. Pods of DaemonSets stay, with their volumes. If there are pods without a controller, or pods whose data would be \
-lost, it evicts none, unless a flag allows it. It ends when the pods are gone and their volumes are unmounted and detached.
+lost, it evicts no pod unless a flag allows it. It ends when the pods are gone and their volumes are unmounted and detached.
 
-Exit codes: 0 the node is drained, or would be; 1 it is not drained in time, or must not be; 2 the command line is wrong.";
+Exit codes: 0 the node is drained, or would be; 1 the timeout expired, or a rule above forbids the drain; 2 the command line is wrong.";
 
 /// Footer of `node gc --help`.
 const GC_HELP: &str = "\
-Run it on the machine of the node. It removes the directory of a pod that the API does not know if the directory is empty and nothing is \
-mounted in it, and moves other content to the quarantine. It leaves volumes to the agent. While an agent uses the directory, the agent \
-does this itself and the command only reports. Only --purge-quarantine deletes from the quarantine; it never follows a link and skips \
-entries with a mount in them.
+Run it on the machine of the node. It searches for directories of pods that the API does not know. It removes such a directory if it is \
+empty and has no mounts, and moves other content to the quarantine. It leaves volumes to the agent. While an agent uses the directory, \
+the agent does this itself and the command only reports. Only --purge-quarantine deletes from the quarantine; it never follows a link \
+and skips entries with a mount in them.
 
 Exit codes: 0 nothing is left; 1 something is left, or would be changed; 2 the command failed, or the command line is wrong.";
 
@@ -75,10 +75,10 @@ pub(crate) struct GcArgs {
     /// Print the actions and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Permanently delete data that has been in the quarantine for --older-than
+    /// Permanently delete data that has been in the quarantine for at least --older-than
     #[arg(long, requires = "older_than")]
     pub(crate) purge_quarantine: bool,
-    /// Minimum time in the quarantine of the data to delete; a day is 24h
+    /// Delete only data that has been in the quarantine for at least this time; a day is 24h
     #[arg(long, value_name = "DURATION", requires = "purge_quarantine", value_parser = values::duration)]
     pub(crate) older_than: Option<Duration>,
     /// Time after which a disk access counts as hung
@@ -127,8 +127,8 @@ pub(crate) struct AgentArgs {
     /// repeated
     #[arg(long, value_name = "NAME=ENDPOINT", value_parser = values::csi_endpoint)]
     pub(crate) csi_endpoint: Vec<Endpoint>,
-    /// Directory of this machine, in which the agent may empty hostPath volumes (reclaim policy Recycle) and change the group
-    /// of local volumes (fsGroup); can be repeated [default: none]
+    /// Local directory in which the agent may empty hostPath volumes (reclaim policy Recycle) and change the group of local
+    /// volumes (fsGroup); can be repeated [default: none]
     #[arg(long, value_name = "DIR", value_parser = values::host_path_root)]
     pub(crate) host_path_roots: Vec<orlop_volume::host_path_roots::HostPathRoots>,
     #[command(flatten)]
@@ -205,8 +205,8 @@ pub(crate) struct ServedNodeArgs {
     /// Name of the Node [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub(crate) node_name: Option<String>,
-    /// Number of virtual nodes, named virtual-1, virtual-2 ...; they only record mounts, to try the life cycle of
-    /// pods and volumes without machines
+    /// Number of virtual nodes, named virtual-1, virtual-2 ...; they only record mounts, so that you can try the life
+    /// cycle of pods and volumes without machines
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) virtual_nodes: u32,
     #[command(flatten)]

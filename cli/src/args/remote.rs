@@ -41,7 +41,7 @@ pub(crate) struct RemoteArgs {
     )]
     pub(crate) insecure_skip_tls_verify: bool,
     /// Only false is supported: run one controller process
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+    #[arg(long, hide = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
     pub(crate) leader_elect: bool,
 }

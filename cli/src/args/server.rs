@@ -39,14 +39,15 @@ pub(crate) struct ListenArgs {
     /// How long the server still accepts requests after a stop signal, while /readyz fails
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) shutdown_delay_duration: Duration,
-    /// How long requests in progress may take after a stop signal and that delay; the server then closes their
-    /// connections
+    /// How long requests in progress may take after a stop signal and --shutdown-delay-duration; the server then closes
+    /// their connections
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::duration)]
     pub(crate) shutdown_grace: Duration,
     /// Maximum number of concurrent connections, within the limit of open files; 0 is unlimited
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub(crate) max_connections: usize,
-    /// Timeout of a request's headers from their first byte, and of the first headers of a connection
+    /// Timeout for the headers of a request, from their first byte; for the first request of a connection, from
+    /// the start of the connection
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::duration)]
     pub(crate) read_header_timeout: Duration,
     /// How long an idle connection stays open
@@ -80,7 +81,7 @@ pub struct StoreArgs {
     /// Load the objects and the history from a file of `orlop record`, with new revisions. The store must be empty
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
-    /// Revision or time (2026-01-31T12:00:00Z) of that file to stop at [default: its end]
+    /// Last revision or time (2026-01-31T12:00:00Z) to load from the file of --from [default: the end of the file]
     #[arg(long, value_name = "REV|TIME", requires = "from")]
     pub at: Option<Until>,
     /// Minimum time to keep old versions of objects, for watches and history
@@ -92,14 +93,14 @@ pub struct StoreArgs {
     /// Size above which old versions are removed, whatever their age and number
     #[arg(long, value_name = "BYTES", default_value = "256Mi", value_parser = values::byte_limit)]
     pub store_retention_bytes: u64,
-    /// Maximum size of all objects, such as 512Mi: beyond it the server accepts only deletes and updates that do not
-    /// grow; above 15/16 of it it rejects Events. 0 is unlimited [default: half of the machine's or the control group's
-    /// memory, because all objects are in memory]
+    /// Maximum size of all objects, such as 512Mi: beyond it, the server accepts only deletes, and updates that do not grow
+    /// the store. The server rejects Events beyond 15/16 of this size. 0 is unlimited [default: half of the machine's or
+    /// the control group's memory, because all objects are in memory]
     #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
     pub store_max_bytes: Option<u64>,
-    /// Free space on the disk below which the server accepts only deletes and updates that do not grow; below twice
-    /// as many it rejects Events [default: 64 MiB or a tenth of the store, whichever is more, but at most an eighth
-    /// of the disk]
+    /// Free space on the disk below which the server accepts only deletes, and updates that do not grow the store. The
+    /// server rejects Events below twice this value [default: 64 MiB or a tenth of the store, whichever is more, but at
+    /// most an eighth of the disk]
     #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
     pub store_min_free_bytes: Option<u64>,
 }
@@ -161,8 +162,8 @@ pub struct ApiArgs {
     /// Issuer of service account tokens, and their default audience
     #[arg(long, value_name = "URL", default_value = DEFAULT_ISSUER)]
     pub service_account_issuer: String,
-    /// Endpoint address of the Service kubernetes [default: the one of --listen, or of this machine if that is
-    /// unspecified]
+    /// Endpoint address of the Service kubernetes [default: the address of --listen, or the address of this machine if
+    /// --listen is 0.0.0.0 or ::]
     #[arg(long, value_name = "ADDR")]
     pub advertise_address: Option<IpAddr>,
 

@@ -19,7 +19,7 @@ pub(crate) enum SnapshotCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Output,
     },
-    /// Create a new store from a file, on which a server can then be started
+    /// Create a new store from a snapshot file; you can then start a server on the store
     Restore(RestoreArgs),
 }
 

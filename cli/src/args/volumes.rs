@@ -12,7 +12,7 @@ use super::values;
 /// Footer of `volumes audit --help`: prompts, and exit codes.
 const AUDIT_HELP: &str = "\
 Changes nothing unless you request it. On a terminal, the command asks for every volume that the API does not know whether to create a \
-PersistentVolume for it, delete it in the driver, or skip it. It checks driver and API again right before either.
+PersistentVolume for it, delete it in the driver, or skip it. Immediately before it creates or deletes, it checks the driver and the API again.
 
 Exit codes: 0 no differences; 1 differences found; 2 the command failed.";
 

@@ -48,7 +48,7 @@ pub enum Config {
     Tool(Tool),
     /// Run a benchmark.
     Bench(Box<BenchArgs>),
-    /// Run a laboratory and its stories.
+    /// Run a lab and its scenarios.
     Lab(Box<LabArgs>),
     /// Run until a signal.
     Run(Box<Run>),
@@ -120,7 +120,7 @@ pub enum Role {
     Apiserver(Box<ServerConfig>),
     /// The controllers.
     Controller(Endpoint, LoopArgs),
-    /// The CSI driver for laboratories.
+    /// The CSI driver for labs.
     CsiHostpath(hostpath::Options),
     /// The agent of a node.
     Node(Endpoint, Box<NodeConfig>),

@@ -43,8 +43,8 @@ pub(super) async fn get(session: &Session, get: &Get, look: Style) -> Outcome {
         ObjectOutput::Table => TABLE,
         ObjectOutput::Yaml | ObjectOutput::Json => JSON,
     };
-    let mut told = match session.get(&path(kind, namespace, get, revision.as_deref()), accept).await {
-        Ok(told) => told,
+    let mut described = match session.get(&path(kind, namespace, get, revision.as_deref()), accept).await {
+        Ok(described) => described,
         Err(cause) => return Err(refused(session, kind, get, cause).await),
     };
     if let (Some(name), Some(_)) = (&get.name, &revision) {
@@ -53,14 +53,14 @@ pub(super) async fn get(session: &Session, get: &Get, look: Style) -> Outcome {
             what: format!("get {}", object.shown()),
             named: object.as_argument(),
         };
-        told = only(told).ok_or_else(absent)?;
+        described = only(described).ok_or_else(absent)?;
     }
     let text = match get.output {
-        ObjectOutput::Table if told["kind"] == "Table" => render::table(&told, is_of_all, look),
+        ObjectOutput::Table if described["kind"] == "Table" => render::table(&described, is_of_all, look),
         ObjectOutput::Table => return Err(InsightError::NoTable { kind: kind.resource.clone() }),
-        ObjectOutput::Json => render::json(&without_managed_fields(told)),
+        ObjectOutput::Json => render::json(&without_managed_fields(described)),
         ObjectOutput::Yaml => {
-            let yaml = render::yaml(&without_managed_fields(told));
+            let yaml = render::yaml(&without_managed_fields(described));
             yaml.map_err(|cause| InsightError::Yaml { kind: kind.resource.clone(), cause })?
         }
     };
@@ -118,15 +118,15 @@ async fn refused(session: &Session, kind: &ResourceKind, get: &Get, cause: AskEr
 }
 
 /// Removes the managed fields, as kubectl does. `history` shows them better.
-fn without_managed_fields(mut told: Value) -> Value {
+fn without_managed_fields(mut described: Value) -> Value {
     let remove = |object: &mut Value| {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
     };
-    remove(&mut told);
-    for item in told.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
+    remove(&mut described);
+    for item in described.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
         remove(item);
     }
-    told
+    described
 }

@@ -113,21 +113,23 @@ impl Lines {
 
     fn line(&mut self, line: &[u8]) -> Result<(), RecordError> {
         self.count += 1;
-        let told: Value =
+        let described: Value =
             serde_json::from_slice(line).map_err(|cause| RecordError::NoJson { line: self.count, cause })?;
-        if self.count == 1 && told["format"] != FORMAT {
-            return Err(RecordError::OtherFormat(text(&told["format"]).unwrap_or_default()));
+        if self.count == 1 && described["format"] != FORMAT {
+            return Err(RecordError::OtherFormat(text(&described["format"]).unwrap_or_default()));
         }
-        match told["type"].as_str() {
-            Some("ERROR") => return Err(RecordError::Refused(text(&told["message"]).unwrap_or_default())),
+        match described["type"].as_str() {
+            Some("ERROR") => {
+                return Err(RecordError::Refused(text(&described["message"]).unwrap_or_default()));
+            }
             Some("ADDED" | "MODIFIED" | "DELETED") => self.changes += 1,
             // Other lines have no object.
             Some(_) | None => {}
         }
         if self.count == 1 {
-            self.oldest = text(&told["revision"]);
+            self.oldest = text(&described["revision"]);
         }
-        self.newest = text(&told["revision"]).or(self.newest.take());
+        self.newest = text(&described["revision"]).or(self.newest.take());
         Ok(())
     }
 

@@ -223,24 +223,28 @@ impl Asking<'_> {
         };
         let is_on = self.world.settings().dynamic_provisioning;
         let message = match (named(&answered).as_slice(), named(&silent).as_slice()) {
-            ([], []) => "The claim names no storage class, there is no default class, and no class has a provisioner."
-                .to_owned(),
-            ([], _) if !is_on => "The claim names no storage class, there is no default class, and dynamic provisioning is off \
-                                  (--enable-dynamic-provisioning=false): volumes must be created by hand."
-                .to_owned(),
+            ([], []) => {
+                "The claim names no storage class, there is no default class, and no class has a provisioner."
+                    .to_owned()
+            }
+            ([], _) if !is_on => {
+                "The claim names no storage class, there is no default class, and dynamic provisioning is \
+                 disabled (--enable-dynamic-provisioning=false): create volumes manually."
+                    .to_owned()
+            }
             ([], some) => {
                 let asked: BTreeSet<&str> = silent.iter().map(|class| class.provisioner.as_str()).collect();
                 let asked: Vec<&str> = asked.into_iter().collect();
                 format!(
-                    "The claim names no storage class and no class is the default one. There is {}, and nothing here answers to {}: \
-                     install that first, for the class of a claim cannot be changed once it is named.",
+                    "The claim names no storage class, and there is no default class. Existing classes: {}. No provisioner for them is \
+                     installed ({}): install one first, because the class of a claim cannot be changed once it is set.",
                     words::list(some),
                     words::list(&asked)
                 )
             }
             (some, _) => format!(
-                "The claim names no storage class and no class is the default one. There is {}: name it in the claim, or \
-                 mark one with the annotation {}=true.",
+                "The claim names no storage class, and there is no default class. Available classes: {}. Name one in the claim, \
+                 or mark one as the default with the annotation {}=true.",
                 words::list(some),
                 names::ANN_DEFAULT_CLASS
             ),
@@ -253,8 +257,8 @@ impl Asking<'_> {
                 format!("Sets the class of the claim to {class}."),
             )
         });
-        let told = if answered.is_empty() { silent } else { answered };
-        let objects = told.into_iter().map(|class| Reference::to(class.as_ref())).collect();
+        let described = if answered.is_empty() { silent } else { answered };
+        let objects = described.into_iter().map(|class| Reference::to(class.as_ref())).collect();
         let cause = Cause::new(Code::NoDefaultClass, message, objects);
         why.push(Severity::Attention, cause.fixed_by(fix));
     }

@@ -23,7 +23,7 @@ impl Asking<'_> {
     pub(super) fn named_unknown(&self, why: &mut Why) {
         let wanted = volume_name(self.claim);
         let message = format!(
-            "The claim names volume {wanted}, which does not exist. It is bound as soon as a volume of this name is created; if it was deleted by mistake, `orlop undelete pv/{wanted}` restores it."
+            "The claim names volume {wanted}, which does not exist. The claim is bound as soon as a volume of this name is created; if the volume was deleted by mistake, `orlop undelete pv/{wanted}` restores it."
         );
         let object = Reference::named::<PersistentVolume>(None, wanted);
         let cause = Cause::new(Code::VolumeMissing, message, vec![object]).fixed_by(self.recreate_nameless());
@@ -47,7 +47,7 @@ impl Asking<'_> {
     }
 
     pub(super) fn named_unfit(&self, why: &mut Why, volume: &PersistentVolume, misfit: &Misfit) {
-        let first = candidates::told(misfit, volume, self.claim);
+        let first = candidates::described(misfit, volume, self.claim);
         let (all, against): (Vec<_>, Vec<_>) = self.named_rules(volume).into_iter().unzip();
         let more: Vec<String> = against.into_iter().filter(|one| *one != first).collect();
         let more = if more.is_empty() { String::new() } else { format!("; also: {}", more.join("; ")) };
@@ -70,8 +70,8 @@ impl Asking<'_> {
             (Rule::VolumeMode, fit::mode_differs(volume, self.claim)),
             (Rule::AccessModes, fit::access_modes_missing(volume, self.claim)),
         ];
-        let told = |misfit: Misfit| candidates::told(&misfit, volume, self.claim);
-        rules.into_iter().filter_map(|(rule, misfit)| Some((rule, told(misfit?)))).collect()
+        let described = |misfit: Misfit| candidates::described(&misfit, volume, self.claim);
+        rules.into_iter().filter_map(|(rule, misfit)| Some((rule, described(misfit?)))).collect()
     }
 
     pub(super) fn named_taken(&self, why: &mut Why, volume: &PersistentVolume) {
@@ -125,8 +125,8 @@ impl Asking<'_> {
                  its data."
             ),
             None => format!(
-                "The claim was bound, and its volumeName was removed. No volume is bound to it any more: look \
-                 in its history which it was: `orlop history pvc/{} -n {}`.",
+                "The claim was bound, and its volumeName was removed. No volume is bound to it any more. Find \
+                 the name of the volume in the history of the claim: `orlop history pvc/{} -n {}`.",
                 object::name(&self.claim.metadata),
                 self.claim.metadata.namespace.as_deref().unwrap_or_default()
             ),
@@ -149,7 +149,7 @@ impl Asking<'_> {
         );
         let object = Reference::named::<PersistentVolume>(None, volume);
         let fix = self.recover(&format!(
-            "Restores volume {volume} as it last was, with policy Retain. The server's history must contain it."
+            "Restores the last state of volume {volume}, with policy Retain. The server's history must contain the volume."
         ));
         let cause = Cause::new(Code::LostVolume, message, vec![object]).fixed_by(Some(fix));
         why.push(Severity::Attention, cause);
@@ -243,6 +243,6 @@ impl Asking<'_> {
             self.claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let said = conditions.iter().find(|one| types.contains(&one.type_.as_str()) && one.status == "True");
         let said = said.and_then(|one| one.message.as_deref()).filter(|message| !message.is_empty());
-        said.map(|message| format!(" It says: {}.", words::open(message))).unwrap_or_default()
+        said.map(|message| format!(" Message: {}.", words::open(message))).unwrap_or_default()
     }
 }

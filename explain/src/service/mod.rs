@@ -91,7 +91,7 @@ pub enum ServiceError {
     #[error("the objects related to {0} are still being read; try again in a few seconds")]
     Reading(String),
     /// The object does not exist.
-    #[error("{0} is not there")]
+    #[error("{0} does not exist")]
     NotFound(String),
     /// The object cannot be read.
     #[error("{what} cannot be read")]
@@ -103,7 +103,7 @@ pub enum ServiceError {
         source: Box<kube::Error>,
     },
     /// The object cannot be decoded as its kind.
-    #[error("{what} cannot be understood")]
+    #[error("{what} cannot be decoded")]
     Odd {
         /// The object.
         what: String,
@@ -112,7 +112,7 @@ pub enum ServiceError {
         source: serde_json::Error,
     },
     /// A bug in the engine.
-    #[error("the explanation of {0} ended by a panic; its text is in the log")]
+    #[error("the explanation of {0} panicked; the log contains the message")]
     Panic(String),
 }
 

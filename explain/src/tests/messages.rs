@@ -167,7 +167,7 @@ fn nodes() -> Vec<ExpectedMessage> {
             Some(Code::HeldByNode),
             Severity::Attention,
             &[
-                "pod q still has it there",
+                "pod q still uses the volume there",
                 "`kubectl taint node a node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`",
             ],
             &[],
@@ -188,7 +188,7 @@ fn nodes() -> Vec<ExpectedMessage> {
             Some(Code::HeldByNode),
             Severity::Waiting,
             &["detached by force immediately"],
-            &["the wait before a forced detach"],
+            &["the force-detach timeout starts"],
         ),
         case(
             "a volume is held by a node that is gone",
@@ -196,7 +196,7 @@ fn nodes() -> Vec<ExpectedMessage> {
             POD,
             Some(Code::HeldByNode),
             Severity::Waiting,
-            &["Node a does not exist any more, so pod q is collected soon"],
+            &["Node a does not exist any more, so pod q will be garbage-collected soon"],
             &["kubectl taint"],
         ),
     ]
@@ -224,7 +224,7 @@ fn others_told() -> Vec<ExpectedMessage> {
             CLAIM,
             Some(Code::NoDefaultClass),
             Severity::Attention,
-            &["There is gold: name it", "Sets the class of the claim to gold"],
+            &["Available classes: gold. Name one in the claim", "Sets the class of the claim to gold"],
             &["far-class"],
         ),
         case(
@@ -233,7 +233,7 @@ fn others_told() -> Vec<ExpectedMessage> {
             CLAIM,
             Some(Code::NoDefaultClass),
             Severity::Attention,
-            &["There is far-class, and nothing here answers to far.test"],
+            &["Existing classes: far-class. No provisioner for them is installed (far.test)"],
             &["Sets the class of the claim", "hand"],
         ),
         case(
@@ -307,7 +307,7 @@ fn no_class_is_offered_without_dynamic_provisioning() {
     table.settings.dynamic_provisioning = false;
     let why = ask(&table, CLAIM.0, CLAIM.1);
     let cause = why.causes.iter().find(|cause| cause.code == Code::NoDefaultClass).unwrap();
-    assert!(cause.message.contains("dynamic provisioning is off"), "{}", cause.message);
+    assert!(cause.message.contains("dynamic provisioning is disabled"), "{}", cause.message);
     assert_eq!(cause.fix, None);
 }
 
@@ -325,10 +325,10 @@ fn bare(why: &Why) -> Vec<String> {
 /// Without backticks, the full stop after a command would be copied with it.
 #[test]
 fn commands_in_sentences_are_in_backticks() {
-    let told = nodes().into_iter().chain(others_told()).map(|case| (case.name, case.objects, case.ask));
+    let described = nodes().into_iter().chain(others_told()).map(|case| (case.name, case.objects, case.ask));
     let states = others::cases().into_iter().chain(making::cases());
     let states = states.map(|case| (case.name, case.objects, case.ask));
-    for (name, objects, asked) in told.chain(states) {
+    for (name, objects, asked) in described.chain(states) {
         for words in bare(&ask(&world(&objects), asked.0, asked.1)) {
             assert!(!words.contains("kubectl ") && !words.contains("orlop "), "{name}: {words}");
         }

@@ -203,7 +203,7 @@ pub(super) fn cases() -> Vec<Case> {
             POD,
             Code::HeldByNode,
             Severity::Attention,
-            &["it is attached to a and needed on b", "On node a pod q uses it"],
+            &["it is attached to a and needed on b", "On node a, pod q uses it"],
         ),
         case(
             "a volume is taken by force",

@@ -28,7 +28,7 @@ enum Then {
     /// The pod is recreated and can run where the volume is; there is no scheduler in these tests.
     Moved,
     /// There is no fix; the message contains this next step.
-    Told(&'static str),
+    Explained(&'static str),
 }
 
 struct Pair {
@@ -178,7 +178,7 @@ fn pairs() -> Vec<Pair> {
                 json!({}),
                 with(reference("d", "uid-d"), json!({"status": {"phase": "Bound"}})),
                 Rule::ClaimRef,
-                Then::Told("reserved for claim ns/d"),
+                Then::Explained("reserved for claim ns/d"),
             )
         },
         Pair {
@@ -238,7 +238,7 @@ fn pairs() -> Vec<Pair> {
                 of_class("gold"),
                 json!({}),
                 Rule::Class,
-                Then::Told("is provisioning the volume"),
+                Then::Explained("is provisioning the volume"),
             )
         },
         Pair {
@@ -265,7 +265,7 @@ fn pairs() -> Vec<Pair> {
                 of_class("wait"),
                 json!({}),
                 Rule::Class,
-                Then::Told("create the pod"),
+                Then::Explained("create the pod"),
             )
         },
         Pair {
@@ -287,7 +287,7 @@ fn pairs() -> Vec<Pair> {
                 of_class("local"),
                 local("b"),
                 Rule::Class,
-                Then::Told("p has none yet"),
+                Then::Explained("p has none yet"),
             )
         },
         named(
@@ -325,7 +325,7 @@ fn pairs() -> Vec<Pair> {
                 json!({}),
                 with(reference("d", "uid-d"), json!({"status": {"phase": "Bound"}})),
                 Code::VolumeTaken,
-                Then::Told("is bound to claim ns/d"),
+                Then::Explained("is bound to claim ns/d"),
             )
         },
         named(
@@ -402,10 +402,10 @@ async fn play(pair: Pair) -> Vec<String> {
     api.settle().await;
     let mut problems = Vec::new();
     let why = ask(&world(&state(&api)), "persistentvolumeclaims", "ns/c");
-    let told = serde_json::to_string_pretty(&why).unwrap();
+    let described = serde_json::to_string_pretty(&why).unwrap();
     // The first cause is also the summary.
     if why.causes.first().map(|cause| cause.code) != Some(pair.code) {
-        problems.push(format!("{:?} is not the first cause in {told}", pair.code));
+        problems.push(format!("{:?} is not the first cause in {described}", pair.code));
     }
     if let Some(rule) = pair.rule {
         let first = why.candidates.as_ref().and_then(|found| found.nearest.first()?.first);
@@ -423,13 +423,13 @@ async fn play(pair: Pair) -> Vec<String> {
     }
     let fix = why.causes.iter().find_map(|cause| cause.fix.clone());
     match (pair.then, fix) {
-        (Then::Told(words), None) => {
+        (Then::Explained(words), None) => {
             if !why.causes.iter().any(|cause| cause.message.contains(words)) {
-                problems.push(format!("{words:?} is not in {told}"));
+                problems.push(format!("{words:?} is not in {described}"));
             }
         }
-        (Then::Told(_), Some(fix)) => problems.push(format!("a fix that was not expected: {fix:?}")),
-        (_, None) => problems.push(format!("no fix in {told}")),
+        (Then::Explained(_), Some(fix)) => problems.push(format!("a fix that was not expected: {fix:?}")),
+        (_, None) => problems.push(format!("no fix in {described}")),
         (then, Some(fix)) => {
             carry_out(&api, &fix);
             api.settle().await;
@@ -445,7 +445,7 @@ async fn play(pair: Pair) -> Vec<String> {
                 Then::Asked => {
                     !claim["metadata"]["annotations"]["volume.kubernetes.io/storage-provisioner"].is_null()
                 }
-                Then::Told(_) => false,
+                Then::Explained(_) => false,
             };
             if !done {
                 problems.push(format!("{} does not lead to {then:?}: {claim:#}", fix.command));

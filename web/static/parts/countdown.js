@@ -40,7 +40,7 @@ function backoffs(pod) {
     const pause = duration(/back-off ([0-9hmsµun.]+)/.exec(message)?.[1] || '');
     const since = Date.parse(container.lastState?.terminated?.finishedAt || '');
     if (Number.isNaN(pause + since)) return [];
-    return [{ what: `${container.name} restarts`, at: since + pause, since, tone: 'wait' }];
+    return [{ what: `restart of ${container.name}`, at: since + pause, since, tone: 'wait' }];
   });
 }
 
@@ -53,7 +53,7 @@ function evictions(pod, node) {
     const since = Date.parse(taint.timeAdded);
     const seconds = Math.min(...patient.map((t) => t.tolerationSeconds));
     if (!Number.isFinite(seconds)) return [];
-    return [{ what: 'is evicted', at: since + seconds * 1000, since, tone: 'bad' }];
+    return [{ what: 'eviction', at: since + seconds * 1000, since, tone: 'bad' }];
   });
 }
 
@@ -65,19 +65,19 @@ export function countdowns(object, { node, now = time.now() } = {}) {
   const { metadata = {}, spec = {} } = object;
   const found = [];
   const detach = Date.parse(metadata.annotations?.[DETACH] || '');
-  if (!Number.isNaN(detach)) found.push({ what: 'is force-detached', at: detach, tone: 'bad' });
+  if (!Number.isNaN(detach)) found.push({ what: 'forced detach', at: detach, tone: 'bad' });
   switch (kindOf(object.__resource || object.kind)?.kind || object.kind) {
     case 'Pod': {
       found.push(...backoffs(object), ...evictions(object, node));
       const end = Date.parse(metadata.deletionTimestamp || '');
       const grace = metadata.deletionGracePeriodSeconds;
-      if (grace) found.push({ what: 'is killed', at: end, since: end - grace * 1000, tone: 'wait' });
+      if (grace) found.push({ what: 'end of grace period', at: end, since: end - grace * 1000, tone: 'wait' });
       break;
     }
     case 'Lease': {
       const since = Date.parse(spec.renewTime || '');
       const at = since + (spec.leaseDurationSeconds || NaN) * 1000;
-      if (!Number.isNaN(at) && spec.holderIdentity) found.push({ what: 'the lease expires', at, since, tone: 'wait' });
+      if (!Number.isNaN(at) && spec.holderIdentity) found.push({ what: 'lease expiry', at, since, tone: 'wait' });
       break;
     }
     default:

@@ -11,7 +11,7 @@ import { GONE, MACHINES, Moves, NEW, tally } from './machines/moves.js';
 
 const [W, H] = [150, 54];
 const LIT = 1600;
-const TOLD = 14;
+const MAX_CHANGES = 14;
 const SHAPES = { good: '●', wait: '◆', bad: '✕', free: '○', '': '○' };
 
 const mark = (word) => SHAPES[tone(word)];
@@ -45,10 +45,10 @@ function Machine({ machine, lit, passed }) {
   const { counts, leaving } = tally(objects.list(machine.resource));
   const { resource, title, width, height } = machine;
   const key = (way) => `${resource} ${way.from} ${way.to}`;
-  const told = Object.keys(machine.states).map((name) => `${counts[name] || 0} ${name}`).join(', ');
+  const summary = Object.keys(machine.states).map((name) => `${counts[name] || 0} ${name}`).join(', ');
   return html`<section class="machine" aria-labelledby=${`machine-${resource}`}>
     <h2 id=${`machine-${resource}`}>${title} <span class="count">${objects.list(resource).length}${leaving ? `, ${leaving} being deleted` : ''}</span></h2>
-    <svg viewBox=${`0 0 ${width} ${height}`} role="group" aria-label=${`${title}: ${told}`}>
+    <svg viewBox=${`0 0 ${width} ${height}`} role="group" aria-label=${`${title}: ${summary}`}>
       <defs><marker id=${`tip-${resource}`} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path class="tip" d="M0 0L8 4L0 8Z" /></marker></defs>
       ${machine.ways.map((way, index) => {
         const { line, words } = PATHS.get(machine)[index];
@@ -74,10 +74,10 @@ function Machine({ machine, lit, passed }) {
 const named = ({ metadata: { namespace, name } }) => (namespace ? `${namespace}/${name}` : name);
 
 /** The recent transitions as text, newest first. */
-function Told({ told }) {
-  return html`<section class="told" aria-labelledby="told-title"><h2 id="told-title">Recent changes</h2>
-    ${told.length === 0 && html`<p class="fine">No changes since this page was opened.</p>`}
-    ${told.length > 0 && html`<ol>${told.map((one) => html`<li key=${one.key}><span><a href=${link(one.object, one.resource)}>${named(one.object)}</a> ${one.from} → ${one.to}</span>
+function RecentChanges({ changes }) {
+  return html`<section class="recent" aria-labelledby="recent-title"><h2 id="recent-title">Recent changes</h2>
+    ${changes.length === 0 && html`<p class="fine">No changes since this page was opened.</p>`}
+    ${changes.length > 0 && html`<ol>${changes.map((one) => html`<li key=${one.key}><span><a href=${link(one.object, one.resource)}>${named(one.object)}</a> ${one.from} → ${one.to}</span>
       <time datetime=${one.time}>${clockOf(Date.parse(one.time))}</time></li>`)}</ol>`}</section>`;
 }
 
@@ -85,7 +85,7 @@ let keys = 0;
 
 export function View() {
   const [, draw] = useReducer((n) => n + 1, 0);
-  const [state] = useState(() => ({ lit: new Map(), passed: new Map(), told: [], revision: null }));
+  const [state] = useState(() => ({ lit: new Map(), passed: new Map(), changes: [], revision: null }));
   useEffect(() => {
     const looks = MACHINES.map(({ resource }) => ({ resource, moves: new Moves(), seen: null }));
     let timer = 0;
@@ -107,10 +107,10 @@ export function View() {
           const key = `${resource} ${move.from} ${move.to}`;
           state.lit.set(key, performance.now() + LIT);
           state.passed.set(key, (state.passed.get(key) || 0) + 1);
-          state.told.unshift({ ...move, resource, key: (keys += 1), time: new Date(time.now()).toISOString() });
+          state.changes.unshift({ ...move, resource, key: (keys += 1), time: new Date(time.now()).toISOString() });
         }
       }
-      state.told.length = Math.min(state.told.length, TOLD);
+      state.changes.length = Math.min(state.changes.length, MAX_CHANGES);
       fade();
       draw();
     };
@@ -133,5 +133,5 @@ export function View() {
   }, []);
   return html`<div class="machines">
     ${MACHINES.map((machine) => html`<${Machine} key=${machine.resource} machine=${machine} lit=${state.lit} passed=${state.passed} />`)}
-    <${Told} told=${state.told} /></div>`;
+    <${RecentChanges} changes=${state.changes} /></div>`;
 }

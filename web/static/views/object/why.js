@@ -96,7 +96,7 @@ export function Why({ object, kind }) {
     <p class="lead verdict" data-severity=${data.severity}><${Badge} word=${data.severity} text=${SEVERITIES[data.severity]} /> <span><${Words} text=${data.summary} /></span></p>
     ${causes.map((one, at) => html`<section key=${`${one.code} ${at}`} class="card"><h2><code>${one.code}</code></h2>
       ${one.message !== data.summary && html`<p><${Words} text=${one.message} /></p>`}<${Objects} list=${one.objects} />
-      ${one.until && html`<p>It continues <${Countdown} until=${one.until} />.</p>`}
+      ${one.until && html`<p>Continues without intervention: <${Countdown} until=${one.until} />.</p>`}
       ${fixed(one.fix)}</section>`)}
     ${data.blocked_by?.length > 0 && html`<h2>Blocked by</h2>${data.blocked_by.map((one) => html`<section key=${one.finalizer} class="card">
       <h3><code>${one.finalizer}</code></h3><p><${Words} text=${one.message} /></p><p class="soft">Removed by ${one.owner}.</p><${Objects} list=${one.objects} /></section>`)}`}

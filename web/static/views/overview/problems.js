@@ -91,16 +91,16 @@ function pending(object, w, now) {
   const free = (w.free.get(name || '') || []).length;
   const kind = name ? w.classes.get(name) : undefined;
   const warning = w.warnings.get(object.metadata.uid);
-  const told = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
+  const described = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
   if (kind?.volumeBindingMode === 'WaitForFirstConsumer') {
     const pods = users(w, object);
     if (!pods.length) return problem('NoConsumer', 'waiting', `Class ${name} waits for the first pod, and no pod uses this claim.`);
     const scheduled = object.metadata.annotations?.['volume.kubernetes.io/selected-node'];
-    if (!scheduled) return problem('PodNotPlaced', 'attention', `It waits for pod ${some(pods.map(named))} to be scheduled.${told}`);
+    if (!scheduled) return problem('PodNotPlaced', 'attention', `It waits for pod ${some(pods.map(named))} to be scheduled.${described}`);
   }
   if (kind && kind.provisioner && kind.provisioner !== NO_PROVISIONER && !spec.volumeName) {
     const absent = !w.drivers.has(kind.provisioner) && !kind.provisioner.startsWith('kubernetes.io/');
-    if (absent) return problem('NoDriver', 'attention', `The driver ${kind.provisioner} of its class ${name} is not registered.${told}`);
+    if (absent) return problem('NoDriver', 'attention', `The driver ${kind.provisioner} of its class ${name} is not registered.${described}`);
     if (warning) return problem('ProvisioningFailed', 'attention', warning.message || warning.note || warning.reason);
     return now - since(object) < YOUNG ? null : problem('Provisioning', 'waiting', `${kind.provisioner} has not provisioned its volume yet.`);
   }
@@ -123,8 +123,8 @@ function volume(object, w) {
       }
       const warning = w.warnings.get(object.metadata.uid);
       const doing = spec.persistentVolumeReclaimPolicy === 'Recycle' ? 'scrubbed' : 'deleted';
-      const told = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
-      return problem('Reclaiming', warning ? 'attention' : 'waiting', `Its claim ${of} was deleted; the volume is being ${doing}.${told}`);
+      const described = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
+      return problem('Reclaiming', warning ? 'attention' : 'waiting', `Its claim ${of} was deleted; the volume is being ${doing}.${described}`);
     }
     default:
       return null;
@@ -181,11 +181,11 @@ function node(object, w) {
 function held(object, finalizer, w) {
   if (finalizer === 'kubernetes.io/pvc-protection') {
     const pods = users(w, object);
-    return pods.length ? `pod ${some(pods.map(named))} uses it` : 'its protection is being removed';
+    return pods.length ? `pod ${some(pods.map(named))} uses it` : 'no pod uses it any more, and its finalizer will be removed soon';
   }
   if (finalizer === 'kubernetes.io/pv-protection') {
     const ref = object.spec?.claimRef;
-    return ref && w.claims.has(`${ref.namespace}/${ref.name}`) ? `the claim ${ref.namespace}/${ref.name} is bound to it` : 'its protection is being removed';
+    return ref && w.claims.has(`${ref.namespace}/${ref.name}`) ? `the claim ${ref.namespace}/${ref.name} is bound to it` : 'no claim is bound to it any more, and its finalizer will be removed soon';
   }
   if (finalizer.startsWith('external-attacher/')) {
     const at = (w.attached.get(object.metadata.name) || []).map((a) => a.spec.nodeName);
@@ -211,8 +211,8 @@ const RULES = {
 export const CODES = [
   ['LostVolume', 'Claims whose volume is lost'], ['VolumeFailed', 'Failed volumes'], ['NodeNotReady', 'Nodes not ready'],
   ['MultiAttach', 'Volumes needed on two nodes'], ['AttachFailed', 'Attach or detach failed'], ['NodeGone', 'Attachments of deleted nodes'],
-  ['Terminating', 'Stuck deletions'], ['NoSuchVolume', 'Claims of a missing volume'], ['VolumeTaken', 'Claims of a volume that is taken'],
-  ['NoSuchClass', 'Claims of a missing class'], ['NoDriver', 'Claims of a missing driver'], ['ProvisioningFailed', 'Provisioning failed'],
+  ['Terminating', 'Stuck deletions'], ['NoSuchVolume', 'Claims that name a missing volume'], ['VolumeTaken', 'Claims that name the volume of another claim'],
+  ['NoSuchClass', 'Claims with a missing class'], ['NoDriver', 'Claims with a missing driver'], ['ProvisioningFailed', 'Provisioning failed'],
   ['NoVolumeFits', 'Claims that no volume fits'], ['NoVolume', 'Claims without a volume'], ['PodNotPlaced', 'Claims waiting for a pod to be scheduled'],
   ['NoClaim', 'Pods with a missing claim'], ['NotPlaced', 'Unschedulable pods'], ['PodWaits', 'Pods that cannot start'], ['ResizeFailed', 'Resize failed'],
   ['Released', 'Released volumes'], ['Reclaiming', 'Volumes being reclaimed'], ['DetachWaiting', 'Volumes waiting to be unmounted'],
