@@ -93,7 +93,7 @@ function search() {
     element('li', {}, element('a', { href: link }, element('code', {}, label)), element('p', { className: 'note' }, note)),
   );
   const more = found.length > rows.length ? `, showing the first ${rows.length}` : '';
-  $('found').replaceChildren(element('h2', {}, `${found.length} results${more}`), element('ul', { className: 'fields' }, ...rows));
+  $('found').replaceChildren(element('h2', {}, `${found.length} ${found.length === 1 ? 'result' : 'results'}${more}`), element('ul', { className: 'fields' }, ...rows));
 }
 
 /** A collapsed section whose content is rendered when it is first opened. */

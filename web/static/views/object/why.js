@@ -58,7 +58,7 @@ function Matrix({ nearest }) {
   const [open, show] = useState('');
   const rules = [...new Set(nearest.flatMap((one) => one.verdicts.map((verdict) => verdict.rule)))];
   return html`<div class="scrolls" tabindex="0" role="group" aria-label="Closest volumes"><table class="matrix">
-    <caption>The ${nearest.length} closest volumes, those with the fewest failed rules first</caption>
+    <caption>Closest volumes (${nearest.length}), those with the fewest failed rules first</caption>
     <thead><tr><th scope="col">Volume</th>${rules.map((rule) => html`<th scope="col" key=${rule}>${rule}</th>`)}</tr></thead>
     <tbody>${nearest.map((one) => html`<tr key=${one.volume}>
         <th scope="row"><button type="button" class="link" aria-expanded=${String(open === one.volume)} onClick=${() => show(open === one.volume ? '' : one.volume)}>${one.volume}</button></th>
@@ -76,7 +76,7 @@ function Matrix({ nearest }) {
 function Candidates({ candidates }) {
   const { total, fit, by_rule: rules = [], nearest = [] } = candidates;
   return html`<h2>Candidate volumes</h2>
-    <p>${total} in total, ${fit} of them fit.${rules.length > 0 ? ' The other volumes, counted by the first rule that they fail:' : ''}</p>
+    <p>${total} in total, ${fit} of them ${fit === 1 ? 'fits' : 'fit'}.${rules.length > 0 ? ' The other volumes, counted by the first rule that they fail:' : ''}</p>
     ${rules.length > 0 && html`<ul class="rules">${rules.map((one) => html`<li key=${one.rule}><span class="rule">${one.rule}</span>
       <span class="track" aria-hidden="true"><span style=${{ width: `${(100 * one.count) / Math.max(1, total)}%` }}></span></span> ${one.count}</li>`)}</ul>`}
     ${nearest.length > 0 && html`<${Matrix} nearest=${nearest} />`}`;
@@ -99,7 +99,7 @@ export function Why({ object, kind }) {
       ${one.until && html`<p>Continues without intervention: <${Countdown} until=${one.until} />.</p>`}
       ${fixed(one.fix)}</section>`)}
     ${data.blocked_by?.length > 0 && html`<h2>Blocked by</h2>${data.blocked_by.map((one) => html`<section key=${one.finalizer} class="card">
-      <h3><code>${one.finalizer}</code></h3><p><${Words} text=${one.message} /></p><p class="soft">Removed by ${one.owner}.</p><${Objects} list=${one.objects} /></section>`)}`}
+      <h3><code>${one.finalizer}</code></h3><p><${Words} text=${one.message} /></p><p class="soft">${one.owner === 'unknown' ? 'Its owner is unknown' : `Removed by ${one.owner}`}.</p><${Objects} list=${one.objects} /></section>`)}`}
     ${data.candidates && html`<${Candidates} candidates=${data.candidates} />`}
   </div>`;
 }
