@@ -88,10 +88,10 @@ async fn objects_are_shown_as_of_any_revision() {
     let plugin = dir.path().join("kubectl-orlop");
     std::os::unix::fs::symlink(&*ORLOP, &plugin).unwrap();
     let config = dir.path().join("config");
-    let described = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [],
+    let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [],
         "contexts": [{"name": "c", "context": {"cluster": "k", "user": ""}}],
         "clusters": [{"name": "k", "cluster": {"server": url}}]});
-    std::fs::write(&config, described.to_string()).unwrap();
+    std::fs::write(&config, kubeconfig.to_string()).unwrap();
     let said = run(
         plugin.to_str().unwrap(),
         dir.path(),
@@ -155,9 +155,9 @@ async fn lost_volume_is_restored_and_its_claim_moved() {
     http.create("/api/v1/namespaces", &json!({"metadata": {"name": "shop"}})).await;
     let done = ask(&["pvc", "transfer", "data", "--to", "shop", "--as", "moved", "--yes"], 0).out;
     assert_eq!(done.lines().count(), 3, "{done}");
-    let described = ask(&["why", "pvc/moved", "-n", "shop", "-o", "json"], 0).out;
-    let described: Value = serde_json::from_str(&described).unwrap();
-    assert_eq!((&described["severity"], &described["state"]), (&json!("ok"), &json!("Bound")));
+    let output = ask(&["why", "pvc/moved", "-n", "shop", "-o", "json"], 0).out;
+    let why: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((&why["severity"], &why["state"]), (&json!("ok"), &json!("Bound")));
     http.get(&data).await.expect(404);
 
     let history: Value = serde_json::from_str(&ask(&["history", "pv/disk", "-o", "json"], 0).out).unwrap();

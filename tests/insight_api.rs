@@ -104,12 +104,12 @@ async fn accidentally_deleted_volume_is_restored_with_one_request() {
         let again = verb(&http, aim, verb_name, json!({})).await;
         assert_eq!(again.code, 409, "{}", again.text());
         let events = http.get("/apis/events.k8s.io/v1/namespaces/default/events").await.expect(200);
-        let described = events["items"]
+        let recorded = events["items"]
             .as_array()
             .unwrap()
             .iter()
             .any(|event| event["action"] == verb_name && text(event, "/note").contains(" by "));
-        assert!(described, "{events:#}");
+        assert!(recorded, "{events:#}");
     }
 }
 
@@ -371,8 +371,8 @@ async fn compacted_revisions_are_reported() {
         format!("capture?from={first}"),
     ] {
         let status = http.get(&format!("{ROOT}/{path}")).await.expect(410);
-        let described: u64 = text(&status, "/message").rsplit(' ').next().unwrap().parse().unwrap();
-        assert!(described >= oldest.parse().unwrap(), "{path}: {status}");
+        let reported: u64 = text(&status, "/message").rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(reported >= oldest.parse().unwrap(), "{path}: {status}");
     }
     http.get(&format!("{ROOT}/{object}/history")).await.expect(200);
     assert_eq!(http.get(&format!("{ROOT}/capture")).await.code, 200, "what is known");

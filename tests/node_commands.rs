@@ -308,8 +308,8 @@ async fn gc_removes_leftovers_of_an_agent() {
         assert!(quarantine.iter().any(|path| path.ends_with(end)), "{end}: {quarantine:#?}");
     }
     http.until("/api/v1/namespaces/default/events", "tells of both", |list| {
-        let described = list["items"].as_array().unwrap().iter();
-        described.filter(|event| event["reason"] == "OrphanedPodVolume").count() == 2
+        let events = list["items"].as_array().unwrap().iter();
+        events.filter(|event| event["reason"] == "OrphanedPodVolume").count() == 2
     })
     .await;
 

@@ -89,7 +89,7 @@ async fn others_live(http: &Http, others: &[(&str, &Value)], hangs: impl Fn() ->
 }
 
 /// Waits for an event of a pod whose message contains all of these words.
-async fn described(http: &Http, pod: &str, reason: &str, words: &[&str]) {
+async fn until_event(http: &Http, pod: &str, reason: &str, words: &[&str]) {
     let events = "/api/v1/namespaces/default/events";
     http.until(events, &format!("{reason} of {pod}"), |list| {
         list["items"].as_array().unwrap().iter().any(|event| {
@@ -144,7 +144,7 @@ async fn hanging_mount_blocks_its_own_pod_only() {
     // The directory of the hanging mount is removed when the mount ends.
     let hangs = || places(&root).len() == 1;
     others_live(&http, &[("same", &nfs("alive")), ("other", &memory)], hangs).await;
-    described(&http, "hung", "FailedMount", &["share", "no answer for 2 s; it is still being tried"]).await;
+    until_event(&http, "hung", "FailedMount", &["share", "no answer for 2 s; it is still being tried"]).await;
 
     // A second agent exits, and does not remove the directory in which the first one is mounting.
     let making = places(&root);
@@ -161,7 +161,7 @@ async fn hanging_mount_blocks_its_own_pod_only() {
     assert_eq!(places(&root), making);
 
     http.delete(&format!("{PODS}/hung")).await.expect(200);
-    described(&http, "hung", "FailedUnMount", &["share", "still being tried"]).await;
+    until_event(&http, "hung", "FailedUnMount", &["share", "still being tried"]).await;
     is_held(&http, "hung").await;
     others_live(&http, &[("same", &nfs("alive")), ("other", &memory)], hangs).await;
     is_held(&http, "hung").await;
@@ -225,7 +225,8 @@ async fn unresponsive_driver_blocks_its_own_pod_only() {
     })
     .await;
     http.delete(&format!("{PODS}/hung")).await.expect(200);
-    described(&http, "hung", "FailedUnMount", &["mounting it was begun earlier and has not ended yet"]).await;
+    until_event(&http, "hung", "FailedUnMount", &["mounting it was begun earlier and has not ended yet"])
+        .await;
     is_held(&http, "hung").await;
     ground.driver.faults(&json!([]));
     http.until_gone(&format!("{PODS}/hung")).await;
@@ -240,7 +241,7 @@ async fn unresponsive_driver_blocks_its_own_pod_only() {
         ground.driver.held() == ["NodeUnpublishVolume"]
     })
     .await;
-    described(&http, "going", "FailedUnMount", &["unmounting it has not ended yet"]).await;
+    until_event(&http, "going", "FailedUnMount", &["unmounting it has not ended yet"]).await;
     is_held(&http, "going").await;
     ground.driver.faults(&json!([]));
     http.until_gone(&format!("{PODS}/going")).await;

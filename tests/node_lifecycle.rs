@@ -167,7 +167,10 @@ async fn agent_registers_and_node_accepts_pods() {
 
     // The agent compares with the status as the server stored it, and writes nothing while nothing changes.
     // (The first writes may be repeated until the agent receives its own changes.)
-    http.until(&format!("{NODES}/n"), "described", |node| node["status"]["volumesInUse"].is_array()).await;
+    http.until(&format!("{NODES}/n"), "volumesInUse is set", |node| {
+        node["status"]["volumesInUse"].is_array()
+    })
+    .await;
     let mut seen = Vec::new();
     loop {
         seen.push(http.get(&format!("{NODES}/n")).await.json()["metadata"]["resourceVersion"].clone());
@@ -185,8 +188,8 @@ async fn agent_registers_and_node_accepts_pods() {
     let again = CancellationToken::new();
     let _end = again.clone().drop_guard();
     let mut heard = register(&plane, &[], &again);
-    let described = |node: &Value| node["status"].get("volumesInUse").is_none();
-    let found = http.until(&format!("{NODES}/n"), "nothing is in use", described).await;
+    let nothing_in_use = |node: &Value| node["status"].get("volumesInUse").is_none();
+    let found = http.until(&format!("{NODES}/n"), "nothing is in use", nothing_in_use).await;
     assert_eq!(found["metadata"]["uid"], node["metadata"]["uid"]);
     heard.wait_for(BTreeSet::is_empty).await.unwrap();
     let before = lease["spec"]["renewTime"].clone();

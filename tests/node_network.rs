@@ -414,8 +414,8 @@ async fn a_cut_while_mounting(ground: &NetworkSetup, node: &str) {
         mounts => Err(format!("{mounts} mounts")),
     })
     .await;
-    let described = ground.http.get(&format!("{PODS}/slow")).await.expect(200);
-    assert_ne!(described["status"]["phase"], "Running", "it cannot have been informed");
+    let pod = ground.http.get(&format!("{PODS}/slow")).await.expect(200);
+    assert_ne!(pod["status"]["phase"], "Running", "it cannot have been informed");
     ground.machine(node).heal();
     let pod = ground.running("slow").await;
     assert_eq!(ground.mounts(node, &pod), 1, "mounted once");
@@ -501,8 +501,8 @@ async fn disconnected_node_is_lost_and_recovers() {
 
     ground.machine(lost).heal();
     ground.is_clean(lost).await;
-    let described = |node: &Value| condition(node, "Ready") == "True";
-    http.until(&format!("{NODES}/{lost}"), "ready", described).await;
+    let is_ready = |node: &Value| condition(node, "Ready") == "True";
+    http.until(&format!("{NODES}/{lost}"), "ready", is_ready).await;
     http.patch(&format!("{NODES}/{lost}"), &json!({"spec": {"taints": null}})).await.expect(200);
     ground.back(lost).await;
     assert_eq!(

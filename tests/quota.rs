@@ -101,9 +101,9 @@ async fn kill_leaves_usage_and_objects_consistent() {
     let mut acknowledged = 0;
     for round in 0..4 {
         let http = plane.http();
-        let (described, mut answered) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, mut answered) = tokio::sync::mpsc::unbounded_channel();
         let creates = join_all((0..40).map(|at| {
-            let (http, described) = (http.clone(), described.clone());
+            let (http, sender) = (http.clone(), sender.clone());
             async move {
                 let body = claim(&format!("r{round}-{at}"), "1Gi").to_string().into_bytes();
                 let request =
@@ -111,12 +111,12 @@ async fn kill_leaves_usage_and_objects_consistent() {
                 // Most requests no longer reach a server.
                 let created = http.try_send(request).await.is_ok_and(|answer| answer.code == 201);
                 if created {
-                    let _ = described.send(());
+                    let _ = sender.send(());
                 }
                 created
             }
         }));
-        drop(described);
+        drop(sender);
         let creates = tokio::spawn(creates);
         for _ in 0..=round {
             answered.recv().await.expect("some are answered before the kill");

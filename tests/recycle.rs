@@ -142,7 +142,7 @@ impl RecycleSetup {
     }
 
     /// Waits for an event with this object, type, reason, and prefix of its message.
-    async fn described(&self, about: &str, type_: &str, reason: &str, begin: &str) -> String {
+    async fn until_event(&self, about: &str, type_: &str, reason: &str, begin: &str) -> String {
         wait::until(&format!("event of {about}: {type_} {reason} {begin}"), async || {
             let events = self.http.try_get(EVENTS).await?.expect(200);
             let events: Vec<&Value> = events["items"].as_array().unwrap().iter().collect();
@@ -172,7 +172,7 @@ impl RecycleSetup {
         assert!(free["spec"]["claimRef"].is_null(), "{free:#}");
         assert_eq!(names(dir), Vec::<String>::new(), "files and dot files are gone");
         assert!(free["status"]["message"].is_null(), "{free:#}");
-        self.described("pv3", "Normal", "VolumeRecycled", "Volume recycled").await;
+        self.until_event("pv3", "Normal", "VolumeRecycled", "Volume recycled").await;
         self.http.until_gone(RECYCLER).await;
         self.bound(&claim()).await;
         self.nothing_is_left().await;
@@ -259,13 +259,13 @@ async fn out_of_reach(place: Where, runtime: &str) {
     let failed = ground.see_phase("Failed").await;
     let message = format!("Recycle failed: failed to recycle volume: {DEADLINE}");
     assert_eq!(failed["status"]["message"], message, "{failed:#}");
-    ground.described("pv3", "Warning", "VolumeFailedRecycle", &message).await;
+    ground.until_event("pv3", "Warning", "VolumeFailedRecycle", &message).await;
     let setup = "MountVolume.SetUp failed for volume \"vol\" : ";
-    let said = ground.described("recycler-for-pv3", "Warning", "FailedMount", setup).await;
+    let said = ground.until_event("recycler-for-pv3", "Warning", "FailedMount", setup).await;
     assert!(said.contains("172.16.51.58.1:/") && said.contains("mount.nfs"), "{said}");
     let assigned = "Successfully assigned default/recycler-for-pv3 to n1";
     for (type_, text) in [("Normal", assigned), ("Warning", &*said), ("Normal", DEADLINE)] {
-        ground.described("pv3", type_, "RecyclerPod", &format!("Recycler pod: {text}")).await;
+        ground.until_event("pv3", type_, "RecyclerPod", &format!("Recycler pod: {text}")).await;
     }
 
     // Recycling is retried. Meanwhile the claimRef is removed: the volume is available to other claims, and is no
@@ -338,7 +338,7 @@ async fn directory_is_emptied_by_the_scrubber() {
         below.display()
     );
     assert_eq!(failed["status"]["message"], message, "{failed:#}");
-    ground.described("pv3", "Warning", "VolumeFailedRecycle", &message).await;
+    ground.until_event("pv3", "Warning", "VolumeFailedRecycle", &message).await;
     assert_eq!(names(&data).len(), 6, "{:?}", names(&data));
     assert!(Command::new("umount").arg(&below).status().unwrap().success());
     ground.is_recycled(&data).await;
@@ -398,7 +398,7 @@ async fn script_failure_is_reported_and_script_survives_the_agent() {
     let failed = ground.see_phase("Failed").await;
     let message = "Recycle failed: failed to recycle volume: pod failed, pod.Status.Message unknown";
     assert_eq!(failed["status"]["message"], message, "{failed:#}");
-    ground.described("pv3", "Warning", "VolumeFailedRecycle", message).await;
+    ground.until_event("pv3", "Warning", "VolumeFailedRecycle", message).await;
     assert_eq!(names(&data).len(), 6, "{:?}", names(&data));
 
     std::fs::remove_file(&ill).unwrap();

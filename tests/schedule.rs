@@ -116,12 +116,12 @@ async fn land(layout: Layout) {
     }
     nodes.sort();
     assert_eq!(nodes, ["n1", "n3", "n3"]);
-    let described = |list: &Value| {
+    let is_scheduled = |list: &Value| {
         list["items"].as_array().unwrap().iter().any(|event| {
             event["reason"] == "Scheduled" && event["message"] == "Successfully assigned default/first to n2"
         })
     };
-    http.until("/api/v1/namespaces/default/events", "an event about it", described).await;
+    http.until("/api/v1/namespaces/default/events", "an event about it", is_scheduled).await;
     plane.stop().await;
 }
 

@@ -91,8 +91,8 @@ async fn lost_store_is_restored_from_a_snapshot() {
         http.create(MAPS, &map(name, "before")).await;
     }
     http.delete(&format!("{MAPS}/c")).await;
-    let described = orlop(&["snapshot", "save", &shown(&file), "--server", &plane.url()]).unwrap();
-    assert!(described.contains("objects of revision"), "{described}");
+    let output = orlop(&["snapshot", "save", &shown(&file), "--server", &plane.url()]).unwrap();
+    assert!(output.contains("objects of revision"), "{output}");
     let status = orlop(&["snapshot", "status", &shown(&file), "-o", "json"]).unwrap();
     let status: Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["kinds"]["configmaps"], 2, "{status}");
@@ -118,10 +118,10 @@ async fn lost_store_is_restored_from_a_snapshot() {
         assert!(refusal.contains("in use") && refusal.contains("pid "), "{args:?}: {refusal}");
     }
     plane.kill().await;
-    let described = orlop(&["store", "compact", "--data-dir", &data]).unwrap();
-    assert!(described.contains("bytes before"), "{described}");
-    let described = orlop(&["store", "check", &data]).unwrap();
-    assert!(described.contains("sound"), "{described}");
+    let output = orlop(&["store", "compact", "--data-dir", &data]).unwrap();
+    assert!(output.contains("bytes before"), "{output}");
+    let output = orlop(&["store", "check", &data]).unwrap();
+    assert!(output.contains("sound"), "{output}");
     let offline = plane.dir().join("offline.snapshot");
     orlop(&["snapshot", "save", &shown(&offline), "--data-dir", &data]).unwrap();
     let status = orlop(&["snapshot", "status", &shown(&offline), "-o", "json"]).unwrap();
@@ -130,8 +130,8 @@ async fn lost_store_is_restored_from_a_snapshot() {
     let refusal = orlop(&["snapshot", "restore", &shown(&file), "--data-dir", &data]).unwrap_err();
     assert!(refusal.contains("is not empty"), "{refusal}");
     std::fs::rename(&data, plane.dir().join("lost")).unwrap();
-    let described = orlop(&["snapshot", "restore", &shown(&file), "--data-dir", &data]).unwrap();
-    assert!(described.contains("as a new store in"), "{described}");
+    let output = orlop(&["snapshot", "restore", &shown(&file), "--data-dir", &data]).unwrap();
+    assert!(output.contains("as a new store in"), "{output}");
     plane.start_again().await;
 
     // I11: every revision served now is newer than every revision served before.
@@ -282,6 +282,6 @@ async fn full_disk_rejects_writes_that_grow() {
 }
 
 fn free_bytes(dir: &Path) -> u64 {
-    let described = rustix::fs::statvfs(dir).unwrap();
-    described.f_bavail * described.f_frsize
+    let stat = rustix::fs::statvfs(dir).unwrap();
+    stat.f_bavail * stat.f_frsize
 }

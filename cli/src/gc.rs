@@ -51,7 +51,7 @@ pub(crate) fn run(gc: Gc) -> ExitCode {
     };
     match work() {
         Ok(report) => {
-            let (text, is_amiss) = described(&report, dry_run);
+            let (text, is_amiss) = render(&report, dry_run);
             // A reader that closed the pipe needs no more output.
             let _ = std::io::stdout().write_all(text.as_bytes());
             if is_amiss { ExitCode::from(AMISS) } else { ExitCode::SUCCESS }
@@ -64,7 +64,7 @@ pub(crate) fn run(gc: Gc) -> ExitCode {
 }
 
 /// The report as text, and whether something is left or would be changed. Pure.
-fn described(report: &Report, dry_run: bool) -> (String, bool) {
+fn render(report: &Report, dry_run: bool) -> (String, bool) {
     let mut lines: Vec<(bool, String)> = Vec::new();
     let mut say = |is_amiss: bool, line: String| lines.push((is_amiss, line));
     let root = report.root.display();
@@ -190,7 +190,7 @@ mod tests {
             ),
             (false, false, vec![], "nothing is left", false),
         ] {
-            let (text, is_amiss) = described(&report(agent_runs, findings, vec![]), dry_run);
+            let (text, is_amiss) = render(&report(agent_runs, findings, vec![]), dry_run);
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
             assert_eq!(is_amiss, expected, "{text}");
         }
@@ -217,7 +217,7 @@ mod tests {
                 true,
             ),
         ] {
-            let (text, is_amiss) = described(&report(false, vec![], vec![quarantined]), dry_run);
+            let (text, is_amiss) = render(&report(false, vec![], vec![quarantined]), dry_run);
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
             assert_eq!(is_amiss, expected, "{text}");
         }
@@ -230,7 +230,7 @@ mod tests {
             LeftVolume { volume: "kubernetes.io/csi/d^h".to_owned(), uid: None },
             LeftVolume { volume: "kubernetes.io/empty-dir/x".to_owned(), uid: Some("u".to_owned()) },
         ];
-        let (text, is_amiss) = described(&report, false);
+        let (text, is_amiss) = render(&report, false);
         assert!(is_amiss);
         for line in [
             "/r: in use by an agent, which cleans it up every minute; this command only reports",

@@ -165,7 +165,7 @@ pub fn verdicts(
     let mut all = Vec::with_capacity(10);
     let mut tell = |rule: Rule, misfit: Option<Misfit>, fine: String| {
         let ok = misfit.is_none();
-        let message = misfit.map_or(fine, |misfit| described(&misfit, volume, claim));
+        let message = misfit.map_or(fine, |misfit| explain_misfit(&misfit, volume, claim));
         all.push(RuleVerdict { rule, ok, message });
     };
     let free = if ours { "it is reserved for this claim" } else { "it is not reserved" };
@@ -209,7 +209,7 @@ pub fn verdicts(
 }
 
 /// A misfit as text, with the missing details where the binder's message is short.
-pub fn described(misfit: &Misfit, volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> String {
+pub fn explain_misfit(misfit: &Misfit, volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> String {
     match misfit {
         Misfit::AccessModes { .. } => {
             let offered = fit::offered_modes(volume);

@@ -100,7 +100,7 @@ pub fn is_about(event: &Event, of: &Reference, reasons: &[&str]) -> bool {
     let (object, reason) = (&event.involved_object, event.reason.as_deref());
     // Events outlive their objects: an event of this name may belong to an earlier object.
     let same = match (&object.uid, &of.uid) {
-        (Some(described), Some(uid)) => described.is_empty() || described == uid,
+        (Some(involved), Some(uid)) => involved.is_empty() || involved == uid,
         (Some(_) | None, Some(_) | None) => true,
     };
     same && object.kind.as_ref() == Some(&of.kind)

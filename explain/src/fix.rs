@@ -71,17 +71,17 @@ fn identity(meta: &ObjectMeta) -> Value {
         .filter(|(key, _)| ours(key))
         .map(|(key, value)| (key.clone(), json!(value)))
         .collect();
-    let mut described = json!({"name": meta.name});
+    let mut metadata = json!({"name": meta.name});
     if let Some(namespace) = &meta.namespace {
-        described["namespace"] = json!(namespace);
+        metadata["namespace"] = json!(namespace);
     }
     if let Some(labels) = &meta.labels {
-        described["labels"] = json!(labels);
+        metadata["labels"] = json!(labels);
     }
     if !annotations.is_empty() {
-        described["annotations"] = Value::Object(annotations);
+        metadata["annotations"] = Value::Object(annotations);
     }
-    described
+    metadata
 }
 
 /// Whether a controller owns the object and would recreate it unchanged.

@@ -173,11 +173,11 @@ pub(super) fn full(
     let limit = room.limit?;
     let here = volume.metadata.name.as_deref().is_some_and(|volume| room.used.contains(volume));
     (room.used.len() >= limit && !here).then(|| {
-        let described = format!(
+        let message = format!(
             "node {name} has {} of the {limit} volumes that {driver} supports there",
             room.used.len()
         );
-        (Code::DriverFull, described)
+        (Code::DriverFull, message)
     })
 }
 

@@ -47,13 +47,13 @@ pub fn explain(world: &dyn ClusterView, subject: &Other, why: &mut Why) {
 
 /// Explains a failed creation by the message of the refusal.
 fn refusal(namespace: &str, said: &str, why: &mut Why) {
-    let Some(described) = Quota::read(said) else {
+    let Some(quota) = Quota::read(said) else {
         let message = format!("A required object could not be created: {}.", words::open(said));
         why.push(Severity::Attention, Cause::new(Code::CreationFailed, message, Vec::new()));
         return;
     };
-    let target = Reference::named::<ResourceQuota>(Some(namespace), described.name);
-    let short: Vec<String> = described
+    let target = Reference::named::<ResourceQuota>(Some(namespace), quota.name);
+    let short: Vec<String> = quota
         .short
         .iter()
         .map(|one| {
@@ -62,12 +62,12 @@ fn refusal(namespace: &str, said: &str, why: &mut Why) {
         .collect();
     let message = format!(
         "{} cannot be created: quota {} of namespace {namespace} allows no more {}.",
-        described.refused,
-        described.name,
+        quota.refused,
+        quota.name,
         words::list(&short)
     );
     let mut hard = Map::new();
-    for one in &described.short {
+    for one in &quota.short {
         hard.insert(one.what.to_owned(), json!(one.needed.to_string()));
     }
     let fix = Fix::merge(
@@ -75,7 +75,7 @@ fn refusal(namespace: &str, said: &str, why: &mut Why) {
         json!({"spec": {"hard": hard}}),
         format!(
             "Raises quota {} so that the object can be created. Alternatively, request less.",
-            described.name
+            quota.name
         ),
     );
     let cause = Cause::new(Code::QuotaExceeded, message, vec![target]).fixed_by(Some(fix));
@@ -102,10 +102,10 @@ struct Short<'a> {
 impl<'a> Quota<'a> {
     /// Parses `claims "c" is forbidden: exceeded quota: q, requested: a=1,b=2, used: a=3,b=4, limited: a=3,b=5`.
     fn read(said: &'a str) -> Option<Self> {
-        let (before, described) = said.split_once(" is forbidden: exceeded quota: ")?;
-        let (name, described) = described.split_once(", requested: ")?;
-        let (asked, described) = described.split_once(", used: ")?;
-        let (used, limited) = described.split_once(", limited: ")?;
+        let (before, rest) = said.split_once(" is forbidden: exceeded quota: ")?;
+        let (name, rest) = rest.split_once(", requested: ")?;
+        let (asked, rest) = rest.split_once(", used: ")?;
+        let (used, limited) = rest.split_once(", limited: ")?;
         let mut words = before.rsplitn(3, ' ');
         let (object, kind) = (words.next()?.trim_matches('"'), words.next()?);
         let values = |list: &'a str| -> BTreeMap<&'a str, &'a str> {
@@ -143,15 +143,15 @@ mod tests {
                     \"data-web-0\" is forbidden: exceeded quota: q, requested: \
                     persistentvolumeclaims=1,requests.storage=5Gi, used: persistentvolumeclaims=2,requests.storage=8Gi, \
                     limited: persistentvolumeclaims=2,requests.storage=10Gi";
-        let described = Quota::read(said).unwrap();
-        assert_eq!((described.name, described.refused.as_str()), ("q", "Claim data-web-0"));
+        let quota = Quota::read(said).unwrap();
+        assert_eq!((quota.name, quota.refused.as_str()), ("q", "Claim data-web-0"));
         let short: Vec<String> =
-            described.short.iter().map(|one| format!("{} {} {}", one.what, one.limit, one.needed)).collect();
+            quota.short.iter().map(|one| format!("{} {} {}", one.what, one.limit, one.needed)).collect();
         assert_eq!(short, ["persistentvolumeclaims 2 3", "requests.storage 10Gi 13Gi"]);
         // Names that start with another one, and the first of equal names.
         let said = "pods \"p\" is forbidden: exceeded quota: q, requested: a=1, used: ab=9,a=2,a=7, limited: ab=9,a=2,a=7";
-        let described = Quota::read(said).unwrap();
-        assert_eq!(described.short.iter().map(|one| (one.used, one.limit)).collect::<Vec<_>>(), [("2", "2")]);
+        let quota = Quota::read(said).unwrap();
+        assert_eq!(quota.short.iter().map(|one| (one.used, one.limit)).collect::<Vec<_>>(), [("2", "2")]);
         for odd in [
             "",
             "x is forbidden: exceeded quota: q",

@@ -138,8 +138,7 @@ fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
     let node_object = || vec![Reference::named::<Node>(None, node)];
     let failure = world.event(&this, &[reason::FAILED_MOUNT, reason::FAILED_MAP_VOLUME]);
     let ownership = world.event(&this, &[reason::VOLUME_PERMISSION_CHANGE]);
-    let newer =
-        ownership.is_some_and(|described| failure.is_none_or(|failure| seen(described) >= seen(failure)));
+    let newer = ownership.is_some_and(|event| failure.is_none_or(|failure| seen(event) >= seen(failure)));
     if let Some(said) = ownership.filter(|_| newer).and_then(|event| event.message.as_deref()) {
         let group = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref()?.fs_group);
         let group = group.map_or_else(String::new, |group| format!(" (fsGroup {group})"));
@@ -191,9 +190,8 @@ fn pinned(
         false if free => return,
         false => Code::VolumePinsPod,
     };
-    let described: Vec<&str> = against.iter().map(|(_, described)| described.as_str()).collect();
-    let why_not =
-        if described.is_empty() { "no such node exists".to_owned() } else { words::list(&described) };
+    let reasons: Vec<&str> = against.iter().map(|(_, reason)| reason.as_str()).collect();
+    let why_not = if reasons.is_empty() { "no such node exists".to_owned() } else { words::list(&reasons) };
     let place = if free { "every node".to_owned() } else { format!("{} only", words::affinity(volume)) };
     let message = format!("Volume {name} of claim {claim} can be used on {place}, and {why_not}.");
     let mut objects = vec![Reference::to(volume.as_ref())];

@@ -153,17 +153,17 @@ pub(super) fn room(
     let tells = world.driver(driver).and_then(|driver| driver.spec.storage_capacity).unwrap_or(false);
     let Some(wants) = request(claim).filter(|_| tells) else { return };
     let name = object::name(&class.metadata);
-    let described = world.capacities(name);
+    let capacities = world.capacities(name);
     let size = |one: &CSIStorageCapacity| {
         let size = one.maximum_volume_size.as_ref().or(one.capacity.as_ref())?;
         Quantity::parse(&size.0).ok()
     };
-    let near = described.iter().filter(|one| {
+    let near = capacities.iter().filter(|one| {
         let nodes = Selects::read(one.node_topology.as_ref());
         eligible.labels.iter().any(|labels| nodes.matches(labels))
     });
     let (most, anywhere) =
-        (near.filter_map(|one| size(one)).max(), described.iter().filter_map(|one| size(one)).max());
+        (near.filter_map(|one| size(one)).max(), capacities.iter().filter_map(|one| size(one)).max());
     if most.as_ref().is_some_and(|most| *most >= wants) {
         return;
     }
@@ -179,7 +179,7 @@ pub(super) fn room(
     };
     let message = format!("The claim requests {wants} of class {name}, and {driver} {here}.{elsewhere}");
     let mut objects = vec![self::class(name)];
-    objects.extend(described.iter().take(3).map(|one| Reference::to(one.as_ref())));
+    objects.extend(capacities.iter().take(3).map(|one| Reference::to(one.as_ref())));
     why.push(Severity::Attention, Cause::new(Code::NoRoomLeft, message, objects));
 }
 

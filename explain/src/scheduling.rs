@@ -10,6 +10,6 @@ pub(crate) fn unschedulable(pod: &Pod) -> Option<String> {
     let said =
         conditions.iter().find(|one| one.type_ == condition::POD_SCHEDULED && one.status == "False")?;
     // The rest of the message is about preemption, which this scheduler does not do.
-    let described = said.message.as_deref()?.split(" no new claims to deallocate").next()?;
-    Some(described.to_owned()).filter(|message| !message.is_empty())
+    let message = said.message.as_deref()?.split(" no new claims to deallocate").next()?;
+    Some(message.to_owned()).filter(|message| !message.is_empty())
 }

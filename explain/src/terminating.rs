@@ -161,7 +161,7 @@ fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Final
             objects,
         );
     }
-    let described: Vec<String> = pods
+    let users: Vec<String> = pods
         .iter()
         .map(|pod| {
             let name = pod.metadata.name.as_deref().unwrap_or_default();
@@ -182,7 +182,7 @@ fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Final
         (false, false, 1) => "Delete that pod, or its controller.",
         (false, false, _) => "Delete these pods, or their controllers.",
     };
-    let message = format!("The claim is still used by {}. {next}", words::list(&described));
+    let message = format!("The claim is still used by {}. {next}", words::list(&users));
     if leaving {
         return FinalizerBlock::waiting(owner, message, objects);
     }

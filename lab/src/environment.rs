@@ -152,10 +152,10 @@ impl Environment {
         let until = stop.clone();
         let serving = tokio::spawn(async move {
             let Role::Serve(server, loops, nodes) = run.role else { return Ok(()) };
-            let described = move |url: &str, router: &axum::Router| {
+            let on_ready = move |url: &str, router: &axum::Router| {
                 let _ = ready.send((url.to_owned(), router.clone()));
             };
-            plane.serve(server, loops, nodes, until, Box::new(described)).await
+            plane.serve(server, loops, nodes, until, Box::new(on_ready)).await
         });
         let Ok((url, router)) = is_ready.await else {
             stop.cancel();

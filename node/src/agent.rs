@@ -278,8 +278,8 @@ fn reached(address: IpAddr, node: &Node) -> Option<String> {
     if !address.is_unspecified() {
         return Some(address.to_string());
     }
-    let described = node.status.as_ref()?.addresses.as_ref()?;
-    described.iter().find(|one| one.type_ == "InternalIP").map(|one| one.address.clone())
+    let addresses = node.status.as_ref()?.addresses.as_ref()?;
+    addresses.iter().find(|one| one.type_ == "InternalIP").map(|one| one.address.clone())
 }
 
 /// Maintains the annotations of the Node that publish the address and the public key of the log server.

@@ -53,14 +53,14 @@ async fn run(dir: &Path, updates: usize, keys: usize, value: usize) {
     }
     let took = start.elapsed().as_secs_f64();
     println!("peak            {:>8.1}  {:>6.2}", peak as f64 / 1e6, peak as f64 / held as f64);
-    described("at the end", dir, held);
+    report("at the end", dir, held);
     for seconds in [3, 10] {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-        described(&format!("{seconds} s later"), dir, held);
+        report(&format!("{seconds} s later"), dir, held);
     }
     store.close().await;
     drop(store);
-    described("closed", dir, held);
+    report("closed", dir, held);
     let again = Instant::now();
     let store = open(dir);
     println!("opened in {:.2} s; {:.0} writes/s", again.elapsed().as_secs_f64(), updates as f64 / took);
@@ -72,7 +72,7 @@ fn open(dir: &Path) -> Arc<Embedded<()>> {
     Arc::new(Embedded::open(dir, Options { retention, ..Options::default() }).expect("the store opens"))
 }
 
-fn described(when: &str, dir: &Path, held: u64) {
+fn report(when: &str, dir: &Path, held: u64) {
     let mb = |bytes: u64| bytes as f64 / 1e6;
     let [journal, snapshot] = ["journal", "snapshot"].map(|name| bytes(&dir.join(name)));
     let ballast = std::fs::metadata(dir.join("BALLAST")).map_or(0, |data| data.len());

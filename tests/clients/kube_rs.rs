@@ -97,11 +97,11 @@ fn reflect(
     config: watcher::Config,
 ) -> (Store<ConfigMap>, tokio::sync::watch::Receiver<usize>) {
     let (store, writer) = reflector::store();
-    let (described, lists) = tokio::sync::watch::channel(0);
+    let (counter, lists) = tokio::sync::watch::channel(0);
     let api: Api<ConfigMap> = Api::default_namespaced(client);
     let events = watcher(api, config).inspect(move |event| {
         if matches!(event, Ok(watcher::Event::InitDone)) {
-            described.send_modify(|lists| *lists += 1);
+            counter.send_modify(|lists| *lists += 1);
         }
     });
     // The default backoff grows to 30 s, which is too long for a test.

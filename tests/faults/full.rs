@@ -62,12 +62,12 @@ impl Drop for SmallDisk {
 }
 
 fn run(program: &str, args: &[&str]) -> Result<(), String> {
-    let described = match Command::new(program).args(args).output() {
+    let cause = match Command::new(program).args(args).output() {
         Ok(output) if output.status.success() => return Ok(()),
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim_end_matches(['\n', '.']).to_owned(),
         Err(error) => error.to_string(),
     };
-    Err(format!("{program} {}: {described}", args.join(" ")))
+    Err(format!("{program} {}: {cause}", args.join(" ")))
 }
 
 /// Another file on the disk.

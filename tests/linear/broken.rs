@@ -98,9 +98,9 @@ fn stale_read(history: &mut History, random: &mut StdRng) -> Option<String> {
         found.extend(earlier.filter(|_| known).map(|earlier| (index, earlier)));
     }
     let (index, earlier) = found.choose(random)?.clone();
-    let described = format!("{:?} shows {earlier:?}", history.operations[index]);
+    let description = format!("{:?} shows {earlier:?}", history.operations[index]);
     history.operations[index].outcome = Outcome::Object(earlier);
-    Some(described)
+    Some(description)
 }
 
 /// A list in which one object is missing.

@@ -299,7 +299,7 @@ impl Client {
     }
 
     fn note(&mut self, start: At, end: At, request: String, ask: Ask, outcome: Outcome) {
-        let described = match &outcome {
+        let newest = match &outcome {
             Outcome::Object(state) => {
                 self.seen.insert(state.key.clone(), state.clone());
                 state.revision
@@ -319,7 +319,7 @@ impl Client {
             }
             Outcome::Gone { .. } | Outcome::Refused { .. } | Outcome::Unknown(_) => 0,
         };
-        self.traffic.newest.fetch_max(described, Ordering::SeqCst);
+        self.traffic.newest.fetch_max(newest, Ordering::SeqCst);
         let operation = Operation { client: self.id, start, end, request, ask, outcome };
         self.traffic.recorder.history().operations.push(operation);
     }

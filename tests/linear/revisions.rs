@@ -57,7 +57,7 @@ pub(crate) fn check(history: &History, log: &Log, causes: &Causes, faults: &mut 
     let mut operations: Vec<&Operation> = history.operations.iter().collect();
     operations.sort_by_key(|operation| operation.end);
     for operation in &operations {
-        if let Some(revision) = described(log, operation) {
+        if let Some(revision) = revision_of(log, operation) {
             known.add(operation.end, revision);
         }
     }
@@ -80,7 +80,7 @@ pub(crate) fn check(history: &History, log: &Log, causes: &Causes, faults: &mut 
 }
 
 /// The revision in an answer.
-fn described(log: &Log, operation: &Operation) -> Option<Revision> {
+fn revision_of(log: &Log, operation: &Operation) -> Option<Revision> {
     match &operation.outcome {
         Outcome::Object(state) => Some(state.revision),
         Outcome::Gone { uid, .. } => log.deletion(uid).map(|entry| entry.revision),

@@ -48,11 +48,11 @@ pub(crate) fn check(
         let before: Option<Revision> = last_of.get(&stream.watcher).copied().filter(|_| stream.resumed);
         let mut own = Faults::default();
         judge.judge(before, &mut own);
-        let described = own.0.into_iter().map(|Fault { rule, what }| Fault {
+        let located = own.0.into_iter().map(|Fault { rule, what }| Fault {
             rule,
             what: format!("{what}\n  watcher {}, {}", stream.watcher, stream.request),
         });
-        faults.0.extend(described);
+        faults.0.extend(located);
         let last = stream.heard.iter().rev().find_map(super::history::StreamLine::revision);
         if let Some(last) = last.or(before) {
             last_of.insert(stream.watcher, last);
@@ -146,8 +146,8 @@ impl Judge<'_> {
             let state =
                 self.log.below(&self.stream.prefix, at).filter(|state| self.stream.selector.takes(state));
             let state: Vec<&State> = state.collect();
-            let described = |(line, wanted): (&super::history::StreamLine, &&State)| matches!(&line.what, What::Event(Change::Added, state) if state == *wanted);
-            let all = heard.iter().zip(&state).all(described);
+            let is_added = |(line, wanted): (&super::history::StreamLine, &&State)| matches!(&line.what, What::Event(Change::Added, state) if state == *wanted);
+            let all = heard.iter().zip(&state).all(is_added);
             let next = heard.get(state.len()).and_then(super::history::StreamLine::revision);
             if all && next.is_none_or(|next| next > at) {
                 let begin = (Some(at), state.len().min(heard.len()));
@@ -223,25 +223,25 @@ impl Judge<'_> {
                 (self.known.before(self.stream.opened), self.causes.newest(self.stream.answered).min(end))
             }
         };
-        let mut described = heard.iter().filter_map(|heard| match &heard.what {
+        let mut events = heard.iter().filter_map(|heard| match &heard.what {
             What::Event(change, state) => Some((*change, state)),
             What::Bookmark { .. } | What::Failed(_) => None,
         });
-        let mut next = described.next();
+        let mut next = events.next();
         let mut first = true;
         for revision in from + 1..=end.min(self.log.last()) {
             let wanted = self.log.entry(revision).and_then(|entry| to_watcher(self.stream, entry));
             let Some((change, wanted)) = wanted else { continue };
             match next {
-                Some((told_change, state)) if state.revision == revision => {
-                    faults.unless(told_change == change, "is-create", || {
-                        format!("revision {revision} is {change:?}, received {told_change:?}: {state:?}")
+                Some((received, state)) if state.revision == revision => {
+                    faults.unless(received == change, "is-create", || {
+                        format!("revision {revision} is {change:?}, received {received:?}: {state:?}")
                     });
                     let same = State { revision, ..wanted.clone() } == *state;
                     faults.unless(same, "previous value", || {
                         format!("revision {revision} must show {wanted:?}, received {state:?}")
                     });
-                    next = described.next();
+                    next = events.next();
                     first = false;
                 }
                 // Before the instant of "now".

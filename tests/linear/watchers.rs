@@ -201,12 +201,12 @@ impl Watcher {
         };
         let mut body = response.into_body();
         let (mut rest, mut last, mut heard) = (Vec::new(), None, 0);
-        let mut described = self.finish.clone();
+        let mut finished = self.finish.clone();
         loop {
             let frame = tokio::select! {
                 frame = wait::in_time(&request, body.frame()) => frame,
                 // Asked to finish: disconnect, and resume with a stream that ends.
-                _ = described.wait_for(Option::is_some), if finish.is_none() => return (End::Over, last),
+                _ = finished.wait_for(Option::is_some), if finish.is_none() => return (End::Over, last),
             };
             let Some(Ok(frame)) = frame else { return (End::Over, last) };
             let Ok(data) = frame.into_data() else { continue };

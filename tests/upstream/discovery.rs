@@ -99,8 +99,8 @@ async fn openapi_documents_exist_for_every_version() {
         );
         let schemas = document["components"]["schemas"].as_object().unwrap();
         let begin = format!("/{group_version}/");
-        let described = document["paths"].as_object().unwrap();
-        assert!(described.keys().any(|path| path.starts_with(&begin)), "{group_version}");
+        let spec_paths = document["paths"].as_object().unwrap();
+        assert!(spec_paths.keys().any(|path| path.starts_with(&begin)), "{group_version}");
         assert!(!schemas.is_empty());
         assert!(!tag.is_empty(), "{group_version} has no entity tag");
         let again = http.send(Method::GET, target, &[("if-none-match", &tag)], Vec::new()).await;

@@ -358,12 +358,12 @@ async fn play(plane: &Plane, pair: &Pair) -> Result<(), String> {
     let asked = "/apis/orlop.dev/v1/namespaces/w/persistentvolumeclaims/c/why";
     let why = http
         .until(asked, pair.name, |why| {
-            let described = why["object"]["uid"] == claim["metadata"]["uid"]
+            let is_explained = why["object"]["uid"] == claim["metadata"]["uid"]
                 && super::cause(why, pair.code).is_some()
                 && why["causes"].as_array().unwrap().iter().any(|cause| cause["fix"].is_object())
                 && why.to_string().contains(pair.words);
             let first = &why["candidates"]["nearest"][0];
-            described && pair.rule.is_none_or(|rule| first["volume"] == "v" && first["first"] == rule)
+            is_explained && pair.rule.is_none_or(|rule| first["volume"] == "v" && first["first"] == rule)
         })
         .await;
     println!("=== {}\n{}", pair.name, read(plane, "pvc/c", "w"));

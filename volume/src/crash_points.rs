@@ -65,7 +65,7 @@ pub fn reached(what: &str, place: impl AsRef<Path>) {
     let Some(book) = book() else { return };
     // Locked until the end: each run dies at one step.
     let mut book = book.lock();
-    match book.note(&described(what, place.as_ref())) {
+    match book.note(&format_step(what, place.as_ref())) {
         Ok(false) => {}
         Ok(true) => loop {
             // Does not return.
@@ -76,7 +76,7 @@ pub fn reached(what: &str, place: impl AsRef<Path>) {
 }
 
 /// Formats a step as one line.
-fn described(what: &str, place: &Path) -> String {
+fn format_step(what: &str, place: &Path) -> String {
     let names = place.iter().map(|name| name.to_string_lossy());
     let place: PathBuf =
         names.map(|name| if is_made_up(&name) { "*".to_owned() } else { name.into_owned() }).collect();
@@ -119,7 +119,7 @@ mod tests {
             ("/r/pvc-7d6e25fb-82d9-4ad9-97fd-3a94c7538198", "x /r/pvc-7d6e25fb-82d9-4ad9-97fd-3a94c7538198"),
             ("/r/new\nline", "x /r/new\\nline"),
         ] {
-            assert_eq!(described("x", Path::new(place)), expected);
+            assert_eq!(format_step("x", Path::new(place)), expected);
         }
     }
 }

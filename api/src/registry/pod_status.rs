@@ -87,9 +87,9 @@ fn keep_condition_generations(pod: &mut Object, old: &Object) {
     for condition in conditions.filter_map(Value::as_object_mut) {
         let earlier = type_of(condition).and_then(|kind| known.get_mut(kind));
         let Some(generation) = earlier.and_then(VecDeque::pop_front) else { continue };
-        let described = condition.get("observedGeneration").and_then(Value::as_i64).unwrap_or_default() != 0;
+        let is_set = condition.get("observedGeneration").and_then(Value::as_i64).unwrap_or_default() != 0;
         if let Some(generation) = generation
-            && !described
+            && !is_set
         {
             condition.insert("observedGeneration".into(), generation.clone());
         }

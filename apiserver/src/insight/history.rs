@@ -47,8 +47,8 @@ pub(super) async fn history(server: &Inner, target: &ObjectTarget, query: &Query
     }
     let (kind, whole) = (target.kind.clone(), query.flag("objects"));
     // Decodes up to [`BYTES`], hence the blocking thread.
-    let described = move || events.iter().map(|event| item(&kind, event, whole)).collect();
-    let items: Vec<Value> = tokio::task::spawn_blocking(described).await.map_err(ApiError::internal)?;
+    let decode = move || events.iter().map(|event| item(&kind, event, whole)).collect();
+    let items: Vec<Value> = tokio::task::spawn_blocking(decode).await.map_err(ApiError::internal)?;
     let uid = items.first().and_then(|item| item["uid"].as_str()).unwrap_or_default().to_owned();
     Ok(json!({
         "kind": "History", "apiVersion": API_VERSION, "metadata": metadata,

@@ -17,20 +17,20 @@ pub(super) async fn revisions(server: &Inner, query: &Query) -> Result<Value, Ap
     if at < oldest {
         return Err(expired(format_args!("revision {at}"), oldest));
     }
-    let mut document = described(server, at).await;
+    let mut document = revision_document(server, at).await;
     document["kind"] = "Revisions".into();
     document["apiVersion"] = API_VERSION.into();
-    document["oldest"] = described(server, oldest).await;
-    document["newest"] = described(server, newest.max(at)).await;
+    document["oldest"] = revision_document(server, oldest).await;
+    document["newest"] = revision_document(server, newest.max(at)).await;
     Ok(document)
 }
 
 /// A revision with its time, if known.
-async fn described(server: &Inner, revision: Revision) -> Value {
-    let mut described = json!({"revision": revision.to_string()});
+async fn revision_document(server: &Inner, revision: Revision) -> Value {
+    let mut document = json!({"revision": revision.to_string()});
     // A revision that is compacted concurrently no longer has a time.
     if let Ok(Some(time_ms)) = server.store.time_of(revision).await {
-        described["time"] = time_text(time_ms).into();
+        document["time"] = time_text(time_ms).into();
     }
-    described
+    document
 }

@@ -27,8 +27,8 @@ pub(super) async fn timeline(server: &Arc<Inner>, query: &Query) -> Result<Respo
     let asked = moment_of(server, query, "after").await?;
     let mut after = asked.unwrap_or_else(|| server.store.oldest());
     let mut out = Vec::new();
-    let (mut described, mut looked) = (0, 0);
-    while described < limit && looked < LOOK {
+    let (mut written, mut looked) = (0, 0);
+    while written < limit && looked < LOOK {
         let events = match server.store.events(after, BATCH).await {
             Ok(events) => events,
             // The client gave no starting point, and the oldest revision has advanced.
@@ -42,12 +42,12 @@ pub(super) async fn timeline(server: &Arc<Inner>, query: &Query) -> Result<Respo
             break;
         }
         for event in &events {
-            if described == limit {
+            if written == limit {
                 break;
             }
             if let Some(place) = places.of_key(event.key.as_str()) {
                 lines::write(&mut out, place, event);
-                described += 1;
+                written += 1;
             }
             after = event.revision;
         }

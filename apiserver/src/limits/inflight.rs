@@ -57,7 +57,7 @@ struct Waiter<'g> {
     gate: &'g Arc<Inflight>,
     client: Client,
     number: Number,
-    described: oneshot::Receiver<QueueResult>,
+    receiver: oneshot::Receiver<QueueResult>,
 }
 
 impl Inflight {
@@ -85,14 +85,14 @@ impl Inflight {
 
     /// Acquires a permit, and waits for one if necessary.
     pub(super) async fn enter(self: &Arc<Self>, client: Client) -> Result<Permit, LimitRefusal> {
-        let (ticket, described) = oneshot::channel();
+        let (ticket, receiver) = oneshot::channel();
         let number = match self.arrive(client, ticket) {
             Ok(None) => return Ok(Permit(self.clone(), Some(client))),
             Ok(Some(number)) => number,
             Err(refusal) => return Err(refusal),
         };
-        let mut place = Waiter { gate: self, client, number, described };
-        match tokio::time::timeout(self.patience, &mut place.described).await {
+        let mut place = Waiter { gate: self, client, number, receiver };
+        match tokio::time::timeout(self.patience, &mut place.receiver).await {
             Ok(Ok(QueueResult::Admitted)) => Ok(Permit(self.clone(), Some(client))),
             Ok(Ok(QueueResult::Refused) | Err(_)) => Err(LimitRefusal::QueueFull),
             // Dropping `place` passes on a permit that arrives just after the timeout.
@@ -137,7 +137,7 @@ impl Drop for Waiter<'_> {
             return;
         }
         // The request is in no queue, so its notification has been sent and may still be in the channel.
-        match self.described.try_recv() {
+        match self.receiver.try_recv() {
             Ok(QueueResult::Admitted) => self.gate.leave(Some(self.client)),
             Ok(QueueResult::Refused) | Err(_) => {}
         }

@@ -194,8 +194,8 @@ async fn in_turns(
 
 /// Descriptions of the failed requests.
 fn failures(servers: &[Server], what: &str, loads: &[Load]) -> Vec<String> {
-    let described = loads.iter().zip(servers);
-    described.filter_map(|(load, server)| load.problem(&format!("{what}, {}", server.endpoint.url))).collect()
+    let pairs = loads.iter().zip(servers);
+    pairs.filter_map(|(load, server)| load.problem(&format!("{what}, {}", server.endpoint.url))).collect()
 }
 
 /// Deletes the created objects.

@@ -101,8 +101,8 @@ impl WatchSamples {
             (self.duplicated, "events arrived twice"),
             (self.out_of_order, "events arrived out of order"),
         ];
-        let described = wrong.iter().filter(|(count, _)| *count > 0);
-        problems.extend(described.map(|(count, what)| format!("watch, {url}: {count} {what}")));
+        let nonzero = wrong.iter().filter(|(count, _)| *count > 0);
+        problems.extend(nonzero.map(|(count, what)| format!("watch, {url}: {count} {what}")));
         if let Some(first) = &self.first_broken {
             problems.push(format!("watch, {url}: {} watches broke; the first: {first}", self.broken));
         }

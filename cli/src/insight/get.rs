@@ -43,8 +43,8 @@ pub(super) async fn get(session: &Session, get: &Get, look: Style) -> Outcome {
         ObjectOutput::Table => TABLE,
         ObjectOutput::Yaml | ObjectOutput::Json => JSON,
     };
-    let mut described = match session.get(&path(kind, namespace, get, revision.as_deref()), accept).await {
-        Ok(described) => described,
+    let mut document = match session.get(&path(kind, namespace, get, revision.as_deref()), accept).await {
+        Ok(document) => document,
         Err(cause) => return Err(refused(session, kind, get, cause).await),
     };
     if let (Some(name), Some(_)) = (&get.name, &revision) {
@@ -53,14 +53,14 @@ pub(super) async fn get(session: &Session, get: &Get, look: Style) -> Outcome {
             what: format!("get {}", object.shown()),
             named: object.as_argument(),
         };
-        described = only(described).ok_or_else(absent)?;
+        document = only(document).ok_or_else(absent)?;
     }
     let text = match get.output {
-        ObjectOutput::Table if described["kind"] == "Table" => render::table(&described, is_of_all, look),
+        ObjectOutput::Table if document["kind"] == "Table" => render::table(&document, is_of_all, look),
         ObjectOutput::Table => return Err(InsightError::NoTable { kind: kind.resource.clone() }),
-        ObjectOutput::Json => render::json(&without_managed_fields(described)),
+        ObjectOutput::Json => render::json(&without_managed_fields(document)),
         ObjectOutput::Yaml => {
-            let yaml = render::yaml(&without_managed_fields(described));
+            let yaml = render::yaml(&without_managed_fields(document));
             yaml.map_err(|cause| InsightError::Yaml { kind: kind.resource.clone(), cause })?
         }
     };
@@ -118,15 +118,15 @@ async fn refused(session: &Session, kind: &ResourceKind, get: &Get, cause: AskEr
 }
 
 /// Removes the managed fields, as kubectl does. `history` shows them better.
-fn without_managed_fields(mut described: Value) -> Value {
+fn without_managed_fields(mut document: Value) -> Value {
     let remove = |object: &mut Value| {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
     };
-    remove(&mut described);
-    for item in described.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
+    remove(&mut document);
+    for item in document.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
         remove(item);
     }
-    described
+    document
 }

@@ -16,15 +16,15 @@ pub(super) type Outcome = Result<(String, Ended), InsightError>;
 
 pub(super) async fn why(session: &Session, named: &Named, output: TextOrJson, look: Style) -> Outcome {
     let object = session.object(named)?;
-    let described = of_object(session, &object, "why", "explain").await?;
-    let ended = match described["severity"].as_str() {
+    let document = of_object(session, &object, "why", "explain").await?;
+    let ended = match document["severity"].as_str() {
         Some("ok" | "waiting") => Ended::Well,
         // An unknown severity is treated as the worst.
         Some(_) | None => Ended::NeedsAttention,
     };
     let text = match output {
-        TextOrJson::Text => render::why(&described, look),
-        TextOrJson::Json => render::json(&described),
+        TextOrJson::Text => render::why(&document, look),
+        TextOrJson::Json => render::json(&document),
     };
     Ok((text, ended))
 }
@@ -32,10 +32,10 @@ pub(super) async fn why(session: &Session, named: &Named, output: TextOrJson, lo
 /// Shows the plan of a deletion without carrying it out.
 pub(super) async fn impact(session: &Session, named: &Named, output: TextOrJson, look: Style) -> Outcome {
     let object = session.object(named)?;
-    let described = of_object(session, &object, "impact", "show the impact of deleting").await?;
+    let document = of_object(session, &object, "impact", "show the impact of deleting").await?;
     let text = match output {
-        TextOrJson::Text => render::plan(&described, look),
-        TextOrJson::Json => render::json(&described),
+        TextOrJson::Text => render::plan(&document, look),
+        TextOrJson::Json => render::json(&document),
     };
     Ok((text, Ended::Well))
 }
@@ -49,7 +49,7 @@ async fn of_object(
 ) -> Result<Value, InsightError> {
     let what = format!("{verb} {}", object.shown());
     match session.get(&object.insight(tail), JSON).await {
-        Ok(described) => Ok(described),
+        Ok(document) => Ok(document),
         Err(cause) => Err(absent(session, object, what, cause).await),
     }
 }
@@ -62,8 +62,8 @@ pub(super) async fn absent(
     cause: AskError,
 ) -> InsightError {
     if cause.is_not_found() && session.has_insight {
-        let described = session.get(&object.insight("history?limit=1"), JSON).await.unwrap_or_default();
-        let last = &described["items"][0];
+        let document = session.get(&object.insight("history?limit=1"), JSON).await.unwrap_or_default();
+        let last = &document["items"][0];
         if let (Some("DELETED"), Some(time), Some(revision)) =
             (last["type"].as_str(), last["time"].as_str(), last["revision"].as_str())
         {
@@ -92,10 +92,10 @@ pub(super) async fn history(
     if let Some(token) = token {
         path = format!("{path}&continue={}", escaped(token));
     }
-    let described = session.insight(&path, format!("show the history of {}", object.shown())).await?;
+    let document = session.insight(&path, format!("show the history of {}", object.shown())).await?;
     let text = match output {
-        TextOrJson::Text => render::history(&described, &object.shown(), token.is_some(), look),
-        TextOrJson::Json => render::json(&described),
+        TextOrJson::Text => render::history(&document, &object.shown(), token.is_some(), look),
+        TextOrJson::Json => render::json(&document),
     };
     Ok((text, Ended::Well))
 }
@@ -113,10 +113,10 @@ pub(super) async fn diff(
     if let Some(to) = to {
         path = format!("{path}&to={}", session.revision(to).await?);
     }
-    let described = session.insight(&path, format!("compare {} with what it was", object.shown())).await?;
+    let document = session.insight(&path, format!("compare {} with what it was", object.shown())).await?;
     let text = match output {
-        TextOrJson::Text => render::diff(&described, &object.shown(), look),
-        TextOrJson::Json => render::json(&described),
+        TextOrJson::Text => render::diff(&document, &object.shown(), look),
+        TextOrJson::Json => render::json(&document),
     };
     Ok((text, Ended::Well))
 }

@@ -101,7 +101,7 @@ pub(crate) fn run(insight: Insight) -> ExitCode {
 async fn perform(client: Client, namespace: Option<&str>, deed: &Deed) -> Result<Ended, InsightError> {
     let session = Session::begin(client, namespace).await?;
     let look = on(std::io::stdout().is_terminal());
-    let described = match deed {
+    let (text, ended) = match deed {
         Deed::Why { object, output } => look::why(&session, object, *output, look).await?,
         Deed::Impact { object, output } => look::impact(&session, object, *output, look).await?,
         Deed::History { object, limit, token, output } => {
@@ -128,8 +128,8 @@ async fn perform(client: Client, namespace: Option<&str>, deed: &Deed) -> Result
         }
     };
     // A reader that closed the pipe needs no more output.
-    let _ = std::io::stdout().write_all(described.0.as_bytes());
-    Ok(described.1)
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(ended)
 }
 
 /// Colours are used on terminals, unless NO_COLOR is set (no-color.org).

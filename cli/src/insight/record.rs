@@ -113,23 +113,23 @@ impl Lines {
 
     fn line(&mut self, line: &[u8]) -> Result<(), RecordError> {
         self.count += 1;
-        let described: Value =
+        let entry: Value =
             serde_json::from_slice(line).map_err(|cause| RecordError::NoJson { line: self.count, cause })?;
-        if self.count == 1 && described["format"] != FORMAT {
-            return Err(RecordError::OtherFormat(text(&described["format"]).unwrap_or_default()));
+        if self.count == 1 && entry["format"] != FORMAT {
+            return Err(RecordError::OtherFormat(text(&entry["format"]).unwrap_or_default()));
         }
-        match described["type"].as_str() {
+        match entry["type"].as_str() {
             Some("ERROR") => {
-                return Err(RecordError::Refused(text(&described["message"]).unwrap_or_default()));
+                return Err(RecordError::Refused(text(&entry["message"]).unwrap_or_default()));
             }
             Some("ADDED" | "MODIFIED" | "DELETED") => self.changes += 1,
             // Other lines have no object.
             Some(_) | None => {}
         }
         if self.count == 1 {
-            self.oldest = text(&described["revision"]);
+            self.oldest = text(&entry["revision"]);
         }
-        self.newest = text(&described["revision"]).or(self.newest.take());
+        self.newest = text(&entry["revision"]).or(self.newest.take());
         Ok(())
     }
 

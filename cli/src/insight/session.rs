@@ -32,10 +32,10 @@ impl Session {
         let namespace = namespace.unwrap_or(client.default_namespace()).to_owned();
         let mut session = Session { client, namespace, kinds: Vec::new(), has_insight: false };
         for path in ["/api", "/apis"] {
-            let described =
+            let discovery =
                 session.get(path, AGGREGATED).await.map_err(failed("find out which kinds there are"))?;
-            session.kinds.extend(kinds::read(&described));
-            session.has_insight |= kinds::has_insight(&described);
+            session.kinds.extend(kinds::read(&discovery));
+            session.has_insight |= kinds::has_insight(&discovery);
         }
         // `orlop apiserver` serves the group without listing it.
         if !session.has_insight {
@@ -67,8 +67,8 @@ impl Session {
         };
         let path = format!("{GROUP}/revisions?at={}", escaped(&time));
         let what = format!("find the revision of {time}");
-        let described = self.insight(&path, what).await?;
-        match &described["revision"] {
+        let document = self.insight(&path, what).await?;
+        match &document["revision"] {
             Value::String(revision) => Ok(revision.clone()),
             Value::Number(revision) => Ok(revision.to_string()),
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
@@ -79,14 +79,13 @@ impl Session {
 
     /// The oldest revision that the server still has, if known.
     pub(super) async fn oldest(&self) -> Option<String> {
-        let described = self.get(&format!("{GROUP}/revisions"), JSON).await.ok()?;
-        described["oldest"]["revision"].as_str().map(str::to_owned)
+        let document = self.get(&format!("{GROUP}/revisions"), JSON).await.ok()?;
+        document["oldest"]["revision"].as_str().map(str::to_owned)
     }
 
     /// Reads a path of orlop's API group.
     pub(super) async fn insight(&self, path: &str, what: String) -> Result<Value, InsightError> {
-        let described = self.get(path, JSON).await;
-        described.map_err(|cause| self.explained(what, cause))
+        self.get(path, JSON).await.map_err(|cause| self.explained(what, cause))
     }
 
     /// A server without the group returns "not found" for all of its paths.
@@ -139,8 +138,8 @@ async fn all(response: Response<Body>) -> Result<bytes::Bytes, AskError> {
 
 /// The error message in a response body of any format.
 fn refusal(code: StatusCode, body: &[u8]) -> String {
-    let described = serde_json::from_slice::<Value>(body).ok();
-    let message = described.as_ref().and_then(|described| described["message"].as_str());
+    let document = serde_json::from_slice::<Value>(body).ok();
+    let message = document.as_ref().and_then(|document| document["message"].as_str());
     let text = message.map_or_else(|| String::from_utf8_lossy(body).trim().to_owned(), plain);
     if text.is_empty() { code.to_string() } else { text }
 }

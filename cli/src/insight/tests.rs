@@ -246,7 +246,7 @@ async fn past_object_is_read_as_a_list() {
     };
     let list = |items: Value| json!({"kind": "PersistentVolumeList", "apiVersion": "v1", "metadata": {}, "items": items});
     let table = |rows: Value| json!({"kind": "Table", "columnDefinitions": [{"name": "Name", "type": "string", "priority": 0}], "rows": rows});
-    let described = async |answer: (u16, Value), output| {
+    let run = async |answer: (u16, Value), output| {
         let revisions = json!({"oldest": {"revision": "64"}, "newest": {"revision": "90"}});
         let server = Server::default().with(LIST, answer.0, answer.1);
         let server = server.with("GET /apis/orlop.dev/v1/revisions", 200, revisions);
@@ -259,17 +259,17 @@ async fn past_object_is_read_as_a_list() {
 
     let item = json!({"metadata": {"name": "a", "managedFields": [{}]}});
     let object = json!({"kind": "PersistentVolume", "apiVersion": "v1", "metadata": {"name": "a"}});
-    let text = described((200, list(json!([item]))), ObjectOutput::Json).await.unwrap();
+    let text = run((200, list(json!([item]))), ObjectOutput::Json).await.unwrap();
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), object);
-    let text = described((200, table(json!([{"cells": ["a"]}]))), ObjectOutput::Table).await.unwrap();
+    let text = run((200, table(json!([{"cells": ["a"]}]))), ObjectOutput::Table).await.unwrap();
     assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["NAME", "a"]);
 
     let absent = "cannot get pv a: it did not exist then; `orlop history pv/a` shows when it existed";
-    assert_eq!(described((200, list(json!([]))), ObjectOutput::Yaml).await.unwrap_err(), absent);
-    assert_eq!(described((200, table(json!([]))), ObjectOutput::Table).await.unwrap_err(), absent);
+    assert_eq!(run((200, list(json!([]))), ObjectOutput::Yaml).await.unwrap_err(), absent);
+    assert_eq!(run((200, table(json!([]))), ObjectOutput::Table).await.unwrap_err(), absent);
     let refusal = (410, json!({"message": "too old resource version"}));
     assert_eq!(
-        described(refusal, ObjectOutput::Json).await.unwrap_err(),
+        run(refusal, ObjectOutput::Json).await.unwrap_err(),
         "cannot get pv a as of revision 7: that is no longer available; the oldest available revision is 64"
     );
 }

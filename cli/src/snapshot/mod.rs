@@ -21,14 +21,14 @@ pub(crate) fn run(task: SnapshotTask) -> Result<String, Box<dyn Error>> {
             let file = save::target(&file)?;
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             let header = runtime.block_on(save::fetch(file, from))?;
-            Ok(format!("saved {}: {}\n", file.display(), described(&header)))
+            Ok(format!("saved {}: {}\n", file.display(), describe(&header)))
         }
         SnapshotTask::Take { file, data_dir } => {
             let file = save::target(&file)?;
             let header = save::take(file, &data_dir)?;
-            Ok(format!("saved {}: {}\n", file.display(), described(&header)))
+            Ok(format!("saved {}: {}\n", file.display(), describe(&header)))
         }
-        SnapshotTask::Status { file, output } => Ok(status::described(&archive::check(&file)?, output)),
+        SnapshotTask::Status { file, output } => Ok(status::render(&archive::check(&file)?, output)),
         SnapshotTask::Restore(args) => restore(&args),
     }
 }
@@ -38,13 +38,13 @@ fn restore(args: &RestoreArgs) -> Result<String, Box<dyn Error>> {
     let restored = archive::restore(file, data_dir, *bump_revision, &Options::default())?;
     Ok(format!(
         "restored {}, as a new store in {}: its resourceVersion is {}, and everything older is Expired\n",
-        described(&restored.from),
+        describe(&restored.from),
         data_dir.display(),
         restored.revision
     ))
 }
 
-fn described(header: &Header) -> String {
+fn describe(header: &Header) -> String {
     format!(
         "{} objects of revision {}, taken {}",
         header.records,

@@ -90,8 +90,8 @@ fn store(file: &Path, parts: &std::sync::mpsc::Receiver<Part>) -> Result<Header,
 }
 
 fn refusal(status: http::StatusCode, body: &[u8]) -> String {
-    let described = serde_json::from_slice::<serde_json::Value>(body).ok();
-    let message = described.as_ref().and_then(|described| described["message"].as_str());
+    let document = serde_json::from_slice::<serde_json::Value>(body).ok();
+    let message = document.as_ref().and_then(|document| document["message"].as_str());
     let text = message.map_or_else(|| String::from_utf8_lossy(body).trim().to_owned(), str::to_owned);
     format!("the server returned no snapshot: {status}: {text}")
 }

@@ -20,14 +20,14 @@ fn kind(topic: &str) -> &str {
     topic.strip_prefix("/registry/").unwrap_or(topic).trim_matches('/')
 }
 
-pub(super) fn described(summary: &Summary, output: Output) -> String {
+pub(super) fn render(summary: &Summary, output: Output) -> String {
     match output {
         Output::Table => table(summary),
         Output::Json => {
             let header = &summary.header;
             let kinds: serde_json::Map<_, _> =
                 summary.topics.iter().map(|(topic, count)| (kind(topic).to_owned(), json!(count))).collect();
-            let described = json!({
+            let document = json!({
                 "format": orlop_store::archive::FORMAT,
                 "store": header.store_text(),
                 "revision": header.revision.0,
@@ -37,7 +37,7 @@ pub(super) fn described(summary: &Summary, output: Output) -> String {
                 "fileBytes": summary.file_bytes,
                 "kinds": kinds,
             });
-            format!("{described:#}\n")
+            format!("{document:#}\n")
         }
     }
 }
@@ -85,13 +85,13 @@ mod tests {
             topics: topics.into(),
         };
         let json: serde_json::Value =
-            serde_json::from_str(&described(&summary, Output::Json)).unwrap_or_default();
+            serde_json::from_str(&render(&summary, Output::Json)).unwrap_or_default();
         assert_eq!(json["kinds"], json!({ "pods": 2, "x.io/things": 1 }));
         assert_eq!(
             (json["revision"].as_u64(), json["time"].as_str()),
             (Some(77), Some("2023-11-14T22:13:20Z"))
         );
-        let table = described(&summary, Output::Table);
+        let table = render(&summary, Output::Table);
         for line in ["REVISION    77\n", "BYTES       1234\n", "pods                        2\n"] {
             assert!(table.contains(line), "{table}");
         }

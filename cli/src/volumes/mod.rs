@@ -100,7 +100,7 @@ impl Audit {
         }
         let found = look(&client, &drivers).await?;
         // A reader that closed the pipe needs no more output.
-        let _ = std::io::stdout().write_all(report::described(&found.rows, self.args.output).as_bytes());
+        let _ = std::io::stdout().write_all(report::render(&found.rows, self.args.output).as_bytes());
         let deeds = self.deeds(&found.rows)?;
         if deeds.is_empty() {
             return Ok(is_amiss(&found.rows));
@@ -177,7 +177,7 @@ pub async fn compared(
 ) -> Result<(String, bool), CompareError> {
     let driver = identify(at, timeout).await?;
     let rows = look(client, &[driver]).await?.rows;
-    Ok((report::described(&rows, Output::Table), is_amiss(&rows)))
+    Ok((report::render(&rows, Output::Table), is_amiss(&rows)))
 }
 
 /// Connects to the driver at an endpoint and verifies its name.

@@ -9,7 +9,7 @@ use crate::args::Output;
 
 const HEADS: [&str; 6] = ["DRIVER", "KIND", "HANDLE", "SIZE", "WHAT", "OBJECT"];
 
-pub(super) fn described(rows: &[Row], output: Output) -> String {
+pub(super) fn render(rows: &[Row], output: Output) -> String {
     match output {
         Output::Table => table(rows),
         Output::Json => {
@@ -129,8 +129,8 @@ mod tests {
                       d       volume  long-handle  1Gi   unknown to the API  -\n\
                       d       volume  h?[2J        -     known               -\n\n\
                       differences found: 1 known, 1 unknown to the API, 0 missing in the driver, 0 being created\n";
-        assert_eq!(described(&rows, Output::Table), wanted);
-        let json: Value = serde_json::from_str(&described(&rows, Output::Json)).unwrap_or_default();
+        assert_eq!(render(&rows, Output::Table), wanted);
+        let json: Value = serde_json::from_str(&render(&rows, Output::Json)).unwrap_or_default();
         assert_eq!((&json["amiss"], &json["rows"][0]["what"]), (&json!(true), &json!("unknown")));
         assert_eq!(json["rows"][0]["bytes"], 1 << 30);
     }

@@ -98,8 +98,8 @@ pub(super) enum Ends {
 /// The current users of the volume.
 // Tests: NEW-AD-HELD
 pub(super) fn held(volume: &str, namespace: &str, holders: &[CurrentUser]) -> String {
-    let described: Vec<String> = holders.iter().map(|held| one_held(namespace, held)).collect();
-    format!("Multi-Attach error for volume \"{volume}\": {}", described.join("; "))
+    let users: Vec<String> = holders.iter().map(|held| one_held(namespace, held)).collect();
+    format!("Multi-Attach error for volume \"{volume}\": {}", users.join("; "))
 }
 
 fn one_held(namespace: &str, held: &CurrentUser) -> String {

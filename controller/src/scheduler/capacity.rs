@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    fn described(class: &str, size: &str, topology: Value) -> CSIStorageCapacity {
+    fn storage_capacity(class: &str, size: &str, topology: Value) -> CSIStorageCapacity {
         let capacity = json!({"metadata": {"namespace": "ns", "name": "x"}, "storageClassName": class, "capacity": size,
             "nodeTopology": topology});
         serde_json::from_value(capacity).unwrap()
@@ -119,31 +119,31 @@ mod tests {
         let host = |host: &str| json!({"matchLabels": {"host": host}});
         let table = [
             ("nothing", None, false),
-            ("here", Some(described("k", "1", host("a"))), true),
-            ("on another node", Some(described("k", "1", host("b"))), false),
+            ("here", Some(storage_capacity("k", "1", host("a"))), true),
+            ("on another node", Some(storage_capacity("k", "1", host("b"))), false),
             (
                 "two labels",
-                Some(described("k", "1", json!({"matchLabels": {"host": "a", "zone": "z"}}))),
+                Some(storage_capacity("k", "1", json!({"matchLabels": {"host": "a", "zone": "z"}}))),
                 true,
             ),
             (
                 "one of two labels",
-                Some(described("k", "1", json!({"matchLabels": {"host": "a", "zone": "y"}}))),
+                Some(storage_capacity("k", "1", json!({"matchLabels": {"host": "a", "zone": "y"}}))),
                 false,
             ),
             (
                 "an expression",
-                Some(described(
+                Some(storage_capacity(
                     "k",
                     "1",
                     json!({"matchExpressions": [{"key": "zone", "operator": "Exists"}]}),
                 )),
                 true,
             ),
-            ("everywhere", Some(described("k", "1", json!({}))), true),
-            ("nowhere", Some(described("k", "1", Value::Null)), false),
-            ("of another class", Some(described("l", "1", host("a"))), false),
-            ("no capacity", Some(described("k", "0", host("a"))), false),
+            ("everywhere", Some(storage_capacity("k", "1", json!({}))), true),
+            ("nowhere", Some(storage_capacity("k", "1", Value::Null)), false),
+            ("of another class", Some(storage_capacity("l", "1", host("a"))), false),
+            ("no capacity", Some(storage_capacity("k", "0", host("a"))), false),
         ];
         let mut all = Capacities::default();
         for (name, capacity, fits) in table {

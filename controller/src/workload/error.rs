@@ -52,7 +52,7 @@ impl WorkloadError {
     }
 
     /// The text for events and conditions: for an API error, only the server's message, if there is one.
-    pub fn described(&self) -> String {
+    pub fn message(&self) -> String {
         match self {
             Self::Api { cause, .. } => message_of(cause),
             Self::Replaced { .. }

@@ -27,11 +27,11 @@ impl Folder {
     )]
     pub(super) fn of(dir: &Path) -> io::Result<Self> {
         tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
-        let described = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let descriptor = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let of_entries = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ATTRIB;
         let of_itself = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
-        inotify::add_watch(&described, dir, of_entries | of_itself)?;
-        Ok(Self(AsyncFd::with_interest(described, Interest::READABLE)?))
+        inotify::add_watch(&descriptor, dir, of_entries | of_itself)?;
+        Ok(Self(AsyncFd::with_interest(descriptor, Interest::READABLE)?))
     }
 
     /// Waits until something has changed since the watch was created, or since the last call returned. Several changes may be
@@ -43,7 +43,7 @@ impl Folder {
         loop {
             let mut ready = self.0.readable().await?;
             // On "would block", no event was pending after all.
-            if let Ok(read) = ready.try_io(|described| read_all(described.get_ref())) {
+            if let Ok(read) = ready.try_io(|descriptor| read_all(descriptor.get_ref())) {
                 return read;
             }
         }
@@ -51,9 +51,9 @@ impl Folder {
 }
 
 /// Reads all pending events. "Would block" when there are none.
-fn read_all(described: &OwnedFd) -> io::Result<()> {
+fn read_all(descriptor: &OwnedFd) -> io::Result<()> {
     let mut room = [MaybeUninit::uninit(); ROOM];
-    let mut events = Reader::new(described, &mut room);
+    let mut events = Reader::new(descriptor, &mut room);
     // The first read fails if there is no event; the rest drains the kernel's buffer.
     let mut last = events.next()?.events();
     loop {
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    async fn described(folder: &mut Folder) -> io::Result<()> {
+    async fn next_change(folder: &mut Folder) -> io::Result<()> {
         tokio::time::timeout(Duration::from_secs(30), folder.changed()).await.expect("a change is reported")
     }
 
@@ -103,14 +103,14 @@ mod tests {
         fs::write(dir.path().join("beside"), "").unwrap();
         assert!(is_quiet(&mut folder).await, "looking is no change, and others are no matter");
         fs::write(inside.join("a"), "").unwrap();
-        described(&mut folder).await.unwrap();
+        next_change(&mut folder).await.unwrap();
         fs::rename(inside.join("a"), inside.join("b")).unwrap();
-        described(&mut folder).await.unwrap();
+        next_change(&mut folder).await.unwrap();
         fs::remove_file(inside.join("b")).unwrap();
-        described(&mut folder).await.unwrap();
+        next_change(&mut folder).await.unwrap();
         assert!(is_quiet(&mut folder).await, "a change is reported once");
         fs::rename(&inside, dir.path().join("elsewhere")).unwrap();
-        assert_eq!(described(&mut folder).await.unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(next_change(&mut folder).await.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[tokio::test]

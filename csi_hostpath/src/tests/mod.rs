@@ -162,6 +162,6 @@ async fn driver_registers_with_its_node() {
     let info = client.get_info(InfoRequest {}).await.unwrap().into_inner();
     assert_eq!((info.r#type.as_str(), info.name.as_str()), ("CSIPlugin", crate::NAME));
     assert_eq!(info.endpoint, driver.dir.path().join("csi.sock").to_str().unwrap());
-    let described = RegistrationStatus { plugin_registered: true, error: String::new() };
-    client.notify_registration_status(described).await.unwrap();
+    let status = RegistrationStatus { plugin_registered: true, error: String::new() };
+    client.notify_registration_status(status).await.unwrap();
 }

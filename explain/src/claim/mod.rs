@@ -257,8 +257,8 @@ impl Asking<'_> {
                 format!("Sets the class of the claim to {class}."),
             )
         });
-        let described = if answered.is_empty() { silent } else { answered };
-        let objects = described.into_iter().map(|class| Reference::to(class.as_ref())).collect();
+        let listed = if answered.is_empty() { silent } else { answered };
+        let objects = listed.into_iter().map(|class| Reference::to(class.as_ref())).collect();
         let cause = Cause::new(Code::NoDefaultClass, message, objects);
         why.push(Severity::Attention, cause.fixed_by(fix));
     }

@@ -47,7 +47,7 @@ impl Asking<'_> {
     }
 
     pub(super) fn named_unfit(&self, why: &mut Why, volume: &PersistentVolume, misfit: &Misfit) {
-        let first = candidates::described(misfit, volume, self.claim);
+        let first = candidates::explain_misfit(misfit, volume, self.claim);
         let (all, against): (Vec<_>, Vec<_>) = self.named_rules(volume).into_iter().unzip();
         let more: Vec<String> = against.into_iter().filter(|one| *one != first).collect();
         let more = if more.is_empty() { String::new() } else { format!("; also: {}", more.join("; ")) };
@@ -70,8 +70,8 @@ impl Asking<'_> {
             (Rule::VolumeMode, fit::mode_differs(volume, self.claim)),
             (Rule::AccessModes, fit::access_modes_missing(volume, self.claim)),
         ];
-        let described = |misfit: Misfit| candidates::described(&misfit, volume, self.claim);
-        rules.into_iter().filter_map(|(rule, misfit)| Some((rule, described(misfit?)))).collect()
+        let explain = |misfit: Misfit| candidates::explain_misfit(&misfit, volume, self.claim);
+        rules.into_iter().filter_map(|(rule, misfit)| Some((rule, explain(misfit?)))).collect()
     }
 
     pub(super) fn named_taken(&self, why: &mut Why, volume: &PersistentVolume) {

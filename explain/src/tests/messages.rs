@@ -203,7 +203,7 @@ fn nodes() -> Vec<ExpectedMessage> {
 }
 
 /// Cases about missing fixes, and about commands in sentences.
-fn others_told() -> Vec<ExpectedMessage> {
+fn other_messages() -> Vec<ExpectedMessage> {
     let case = |name, objects, ask, code, severity, said, unsaid| ExpectedMessage {
         name,
         objects,
@@ -278,7 +278,7 @@ fn others_told() -> Vec<ExpectedMessage> {
 #[test]
 fn answers_contain_only_true_statements() {
     let mut failed = Vec::new();
-    for case in nodes().into_iter().chain(others_told()) {
+    for case in nodes().into_iter().chain(other_messages()) {
         let why = ask(&world(&case.objects), case.ask.0, case.ask.1);
         let text = serde_json::to_string(&why).unwrap();
         let missing: Vec<_> = case.said.iter().filter(|words| !text.contains(*words)).collect();
@@ -325,10 +325,10 @@ fn bare(why: &Why) -> Vec<String> {
 /// Without backticks, the full stop after a command would be copied with it.
 #[test]
 fn commands_in_sentences_are_in_backticks() {
-    let described = nodes().into_iter().chain(others_told()).map(|case| (case.name, case.objects, case.ask));
+    let cases = nodes().into_iter().chain(other_messages()).map(|case| (case.name, case.objects, case.ask));
     let states = others::cases().into_iter().chain(making::cases());
     let states = states.map(|case| (case.name, case.objects, case.ask));
-    for (name, objects, asked) in described.chain(states) {
+    for (name, objects, asked) in cases.chain(states) {
         for words in bare(&ask(&world(&objects), asked.0, asked.1)) {
             assert!(!words.contains("kubectl ") && !words.contains("orlop "), "{name}: {words}");
         }

@@ -402,10 +402,10 @@ async fn play(pair: Pair) -> Vec<String> {
     api.settle().await;
     let mut problems = Vec::new();
     let why = ask(&world(&state(&api)), "persistentvolumeclaims", "ns/c");
-    let described = serde_json::to_string_pretty(&why).unwrap();
+    let document = serde_json::to_string_pretty(&why).unwrap();
     // The first cause is also the summary.
     if why.causes.first().map(|cause| cause.code) != Some(pair.code) {
-        problems.push(format!("{:?} is not the first cause in {described}", pair.code));
+        problems.push(format!("{:?} is not the first cause in {document}", pair.code));
     }
     if let Some(rule) = pair.rule {
         let first = why.candidates.as_ref().and_then(|found| found.nearest.first()?.first);
@@ -425,11 +425,11 @@ async fn play(pair: Pair) -> Vec<String> {
     match (pair.then, fix) {
         (Then::Explained(words), None) => {
             if !why.causes.iter().any(|cause| cause.message.contains(words)) {
-                problems.push(format!("{words:?} is not in {described}"));
+                problems.push(format!("{words:?} is not in {document}"));
             }
         }
         (Then::Explained(_), Some(fix)) => problems.push(format!("a fix that was not expected: {fix:?}")),
-        (_, None) => problems.push(format!("no fix in {described}")),
+        (_, None) => problems.push(format!("no fix in {document}")),
         (then, Some(fix)) => {
             carry_out(&api, &fix);
             api.settle().await;

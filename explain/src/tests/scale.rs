@@ -77,11 +77,11 @@ fn facts_agree_with_the_predicates() {
         table.put(&name, &volume);
         let against = table.all().next().unwrap().against(&asked, &mut SelectorCache::new());
         let verdicts = verdicts(&volume, &claim, &wanted, None);
-        let described: Vec<_> = verdicts.iter().filter(|verdict| !verdict.ok).collect();
-        assert_eq!(against.first, described.first().map(|verdict| verdict.rule), "seed {seed}, {n}");
-        assert_eq!(usize::from(against.count), described.len(), "seed {seed}, {n}");
+        let failed: Vec<_> = verdicts.iter().filter(|verdict| !verdict.ok).collect();
+        assert_eq!(against.first, failed.first().map(|verdict| verdict.rule), "seed {seed}, {n}");
+        assert_eq!(usize::from(against.count), failed.len(), "seed {seed}, {n}");
         let fits = fit::search_misfit(&volume, &claim, &wanted, false).is_none();
-        assert_eq!(fits, described.is_empty(), "seed {seed}, {n}");
+        assert_eq!(fits, failed.is_empty(), "seed {seed}, {n}");
         fitting += usize::from(fits);
         table.remove("v");
         assert_eq!(table.all().count(), 0);

@@ -131,13 +131,13 @@ impl DriverReporter {
             changes.borrow_and_update();
             objects.borrow_and_update();
             doubts.borrow_and_update();
-            let described = tokio::select! {
+            let result = tokio::select! {
                 () = shutdown.cancelled() => return,
-                described = self.bring_up_to_date(name) => described,
+                result = self.bring_up_to_date(name) => result,
                 // The answer of a removed driver is no longer needed.
                 () = self.is_other(name) => continue,
             };
-            let wait = match described {
+            let wait = match result {
                 Ok(()) => {
                     if said.take().is_some() {
                         tracing::info!(driver = name, "the CSI driver is published in Node and CSINode");

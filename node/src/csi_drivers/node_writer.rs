@@ -70,14 +70,14 @@ impl NodeObjects {
         &self,
         patch_of: impl Fn(&Node) -> Result<Option<serde_json::Value>, DriverError>,
     ) -> Result<(), WriteError> {
-        let described = |error: &kube::Error| WriteError::Node(message_of(error));
+        let write_error = |error: &kube::Error| WriteError::Node(message_of(error));
         for _ in 0..TRIES {
-            let node = self.nodes.get(&self.name).await.map_err(|error| described(&error))?;
+            let node = self.nodes.get(&self.name).await.map_err(|error| write_error(&error))?;
             let Some(patch) = patch_of(&node)? else { return Ok(()) };
             match self.nodes.patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
                 Ok(_) => return Ok(()),
                 Err(error) if is_conflict(&error) => {}
-                Err(error) => return Err(described(&error)),
+                Err(error) => return Err(write_error(&error)),
             }
         }
         Err(WriteError::Node("others change it all the time".to_owned()))
@@ -85,9 +85,9 @@ impl NodeObjects {
 
     /// Writes until no change is left.
     async fn write_csi_node(&self, next: impl Fn(&CSINode) -> Option<CSINode>) -> Result<(), WriteError> {
-        let described = |error: kube::Error| WriteError::CsiNode(message_of(&error));
+        let write_error = |error: kube::Error| WriteError::CsiNode(message_of(&error));
         for _ in 0..TRIES {
-            let Some(csi_node) = self.csi_nodes.get_opt(&self.name).await.map_err(described)? else {
+            let Some(csi_node) = self.csi_nodes.get_opt(&self.name).await.map_err(write_error)? else {
                 self.create().await?;
                 continue;
             };
@@ -95,19 +95,19 @@ impl NodeObjects {
             match self.csi_nodes.replace(&self.name, &PostParams::default(), &next).await {
                 Ok(_) => {}
                 Err(error) if is_conflict(&error) || is_not_found(&error) => {}
-                Err(error) => return Err(described(error)),
+                Err(error) => return Err(write_error(error)),
             }
         }
         Err(WriteError::CsiNode("others change it all the time".to_owned()))
     }
 
     async fn create(&self) -> Result<(), WriteError> {
-        let described = |error: kube::Error| WriteError::CsiNode(message_of(&error));
-        let node = self.nodes.get(&self.name).await.map_err(described)?;
+        let write_error = |error: kube::Error| WriteError::CsiNode(message_of(&error));
+        let node = self.nodes.get(&self.name).await.map_err(write_error)?;
         match self.csi_nodes.create(&PostParams::default(), &driver_info::new_csi_node(&node)).await {
             Ok(_) => Ok(()),
             Err(error) if is_already_exists(&error) => Ok(()),
-            Err(error) => Err(described(error)),
+            Err(error) => Err(write_error(error)),
         }
     }
 }

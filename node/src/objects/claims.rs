@@ -164,13 +164,13 @@ mod tests {
     }
 
     fn start(api: &FakeApi, claims: &Claims, shutdown: &CancellationToken) -> Notified {
-        let described = Arc::new(Mutex::new(Vec::new()));
+        let keys = Arc::new(Mutex::new(Vec::new()));
         let (claims, client, shutdown) = (claims.clone(), api.client(), shutdown.clone());
-        let list = Arc::clone(&described);
+        let list = Arc::clone(&keys);
         tokio::spawn(async move {
             claims.run(client, shutdown, |key| list.lock().push(key.to_owned())).await;
         });
-        Notified(described)
+        Notified(keys)
     }
 
     #[tokio::test(start_paused = true)]
@@ -180,29 +180,29 @@ mod tests {
         api.seed(claim("b"));
         claims.take("ns/a");
         claims.take("ns/a");
-        let described = start(&api, &claims, &shutdown);
+        let notified = start(&api, &claims, &shutdown);
         api.settle().await;
-        assert_eq!(described.take(), ["ns/a"], "claims in use count as changed when the watch begins");
+        assert_eq!(notified.take(), ["ns/a"], "claims in use count as changed when the watch begins");
         let bound = json!({"status": {"phase": "Bound"}});
         for name in ["ns/a", "ns/b"] {
             api.patch("persistentvolumeclaims", name, "status", bound.clone());
         }
         api.settle().await;
-        assert_eq!(described.take(), ["ns/a"]);
+        assert_eq!(notified.take(), ["ns/a"]);
         claims.give_back("ns/a");
         claims.take("ns/c");
         api.create(claim("c"));
         api.delete("persistentvolumeclaims", "ns/a");
         api.settle().await;
-        assert_eq!(described.take(), ["ns/c", "ns/a"], "one of two users is left");
+        assert_eq!(notified.take(), ["ns/c", "ns/a"], "one of two users is left");
         claims.give_back("ns/a");
         api.disconnect(false);
         api.patch("persistentvolumeclaims", "ns/c", "status", bound.clone());
         api.settle().await;
-        assert_eq!(described.take(), ["ns/c"], "an interrupted watch resumes at its last revision");
+        assert_eq!(notified.take(), ["ns/c"], "an interrupted watch resumes at its last revision");
         api.disconnect(true);
         api.settle().await;
-        assert_eq!(described.take(), ["ns/c"], "after a gap everything in use is looked at");
+        assert_eq!(notified.take(), ["ns/c"], "after a gap everything in use is looked at");
         shutdown.cancel();
     }
 }

@@ -142,9 +142,9 @@ where
         tokio::spawn(async move {
             let informer = Informer::<K>::new();
             let sender = Arc::new(sender);
-            let described = Arc::clone(&sender);
+            let changes = Arc::clone(&sender);
             let _handler = informer.add_handler(move |change| {
-                described.send_replace(change.new.clone().map_or(Observed::Absent, Observed::There));
+                changes.send_replace(change.new.clone().map_or(Observed::Absent, Observed::There));
             });
             let synced = async {
                 informer.synced().await;

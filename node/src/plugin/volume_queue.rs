@@ -44,7 +44,7 @@ impl<'a> VolumeQueue<'a> {
     {
         let (call, what) = (move |_: &dyn Mounter| call(), what.into());
         let run = self.host.mounts.run(&self.name, what.clone(), call);
-        step(&what, run).await.map_err(described)
+        step(&what, run).await.map_err(plugin_error)
     }
 
     /// The same, for a call that receives the agent's directory and works below it.
@@ -135,7 +135,7 @@ impl<'a> VolumeQueue<'a> {
 
     /// The topmost mount at exactly this path.
     pub(super) fn mounted(&self, path: &Path) -> Result<Option<MountPoint>, PluginError> {
-        let points = self.host.mounts.points().map_err(described)?;
+        let points = self.host.mounts.points().map_err(plugin_error)?;
         Ok(points.into_iter().rev().find(|point| point.target == path))
     }
 
@@ -153,7 +153,7 @@ impl<'a> VolumeQueue<'a> {
         let Err(error) = step("mounting", mounting).await else {
             return Ok(());
         };
-        let mut error = described(error);
+        let mut error = plugin_error(error);
         match error.outcome {
             // The mount may still happen: removing the directory now would have to wait for it.
             Outcome::Uncertain => return Err(error),
@@ -210,7 +210,7 @@ impl<'a> VolumeQueue<'a> {
             if self.mounted(target)?.is_none() {
                 return Ok(());
             }
-            self.unmount_once(target, Force::No).await.map_err(described)?;
+            self.unmount_once(target, Force::No).await.map_err(plugin_error)?;
         }
         match self.mounted(target)? {
             None => Ok(()),
@@ -260,7 +260,7 @@ pub(super) fn still_mounted(target: &Path) -> PluginError {
 
 /// Converts an error of this machine, and adds the remedy. An operation that continues in its worker has an
 /// uncertain outcome.
-pub(super) fn described(error: MountError) -> PluginError {
+pub(super) fn plugin_error(error: MountError) -> PluginError {
     let advice = match &error {
         MountError::Busy { .. } => "; stop the processes that use it, then the agent continues automatically",
         MountError::Refused { source: Some(source), .. } => advice(source),

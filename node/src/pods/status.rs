@@ -21,7 +21,7 @@ use super::phase::{Phase, phase_of};
 pub(super) fn status(pod: &Pod, facts: &PodFacts) -> PodStatus {
     let old = pod.status.clone().unwrap_or_default();
     let (init, containers) = statuses(pod, &old, facts);
-    let described = Phase::read(phase(pod));
+    let current = Phase::read(phase(pod));
     let failure = facts.state.as_ref().and_then(|state| state.failure.as_ref());
     let verdict = facts.verdict.clone().or_else(|| {
         failure.map(|(reason, message)| PodFailure { reason: reason.clone(), message: message.clone() })
@@ -30,8 +30,8 @@ pub(super) fn status(pod: &Pod, facts: &PodFacts) -> PodStatus {
     let runs = facts.state.is_some() && !ended;
     // A pod that is being stopped may end only when it has stopped, unless its containers ended by themselves.
     let may_end = facts.stage == PodStage::Over || (facts.stage == PodStage::Running && ended);
-    let phase = match (described, &verdict) {
-        (Phase::Succeeded | Phase::Failed, _) => described,
+    let phase = match (current, &verdict) {
+        (Phase::Succeeded | Phase::Failed, _) => current,
         // An evicted pod fails only when its containers have stopped: a client that waits for the end of the pod may
         // then take its volumes (upstream: the status manager lets no phase be terminal while containers may run).
         (_, Some(_)) if facts.stage == PodStage::Over || !runs => Phase::Failed,
@@ -43,7 +43,7 @@ pub(super) fn status(pod: &Pod, facts: &PodFacts) -> PodStatus {
                 (PodStage::Over, Phase::Succeeded | Phase::Failed) => found,
                 // The containers end because the pod is being deleted: the terminal phase is reported when everything is
                 // released.
-                (PodStage::Stopping, Phase::Succeeded | Phase::Failed) => described,
+                (PodStage::Stopping, Phase::Succeeded | Phase::Failed) => current,
                 (PodStage::Making | PodStage::Running | PodStage::Stopping, _) => found,
             }
         }

@@ -100,8 +100,8 @@ impl Manager {
     pub(super) fn start(self: &Arc<Self>) {
         let this = Arc::clone(self);
         self.tasks.spawn(async move {
-            let described = |key: &str| this.claim_changed(key);
-            this.claims.run(this.host.client.clone(), this.shutdown.clone(), described).await;
+            let on_change = |key: &str| this.claim_changed(key);
+            this.claims.run(this.host.client.clone(), this.shutdown.clone(), on_change).await;
         });
         let this = Arc::clone(self);
         self.tasks.spawn(async move {

@@ -47,9 +47,9 @@ impl fmt::Display for Waiting {
             names(&self.unattached),
             names(&self.failed)
         )?;
-        let mut described = BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let causes = self.unmounted.iter().filter_map(|pending| pending.cause.as_deref());
-        let causes: Vec<&str> = causes.filter(|cause| described.insert(*cause)).collect();
+        let causes: Vec<&str> = causes.filter(|cause| seen.insert(*cause)).collect();
         match causes.is_empty() {
             true => f.write_str("timed out waiting for the condition"),
             false => f.write_str(&causes.join("; ")),

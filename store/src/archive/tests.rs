@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::format::{HEADER, TRAILER};
 use super::*;
-use crate::testing::{Sum, delete_one, described, put, put_one};
+use crate::testing::{Sum, delete_one, put, put_one, record_line};
 use crate::{Embedded, Kv, Memory, Options, ReadError, Revision, WatchError};
 
 fn options() -> Options {
@@ -20,7 +20,7 @@ fn options() -> Options {
 }
 
 fn records(store: &dyn Kv<Sum>) -> Vec<String> {
-    store.head().range("", None).map(|record| described(record)).collect()
+    store.head().range("", None).map(|record| record_line(record)).collect()
 }
 
 /// Key, value and revisions of each record, with the revisions moved back by `bump`.

@@ -139,7 +139,7 @@ pub fn check(dir: impl AsRef<Path>, options: &CheckOptions) -> Report {
     let mut check = Check { paths: StorePaths::below(dir), options, lines: Vec::new(), repairs: Vec::new() };
     let verdict = match check.run() {
         Ok(verdict) => verdict,
-        Err(error) => CheckOutcome::Refused(described(&error)),
+        Err(error) => CheckOutcome::Refused(error_chain(&error)),
     };
     Report { lines: check.lines, verdict }
 }
@@ -255,7 +255,7 @@ impl Check<'_> {
                     self.fine(&self.name(&segment.path), what);
                 }
             }
-            Err(error) => self.bad("journal", described(error)),
+            Err(error) => self.bad("journal", error_chain(error)),
         }
         scan
     }
@@ -273,7 +273,7 @@ impl Check<'_> {
                     usable |= scan.is_some_and(|scan| revision.next() >= scan.first());
                 }
                 Ok(Err(why)) => self.bad(&name, why),
-                Err(error) => self.bad(&name, described(&error)),
+                Err(error) => self.bad(&name, error_chain(&error)),
             }
         }
         usable
@@ -349,14 +349,14 @@ impl Check<'_> {
 }
 
 /// An error with its causes, as text.
-fn described(error: &OpenError) -> String {
-    let mut described = error.to_string();
+fn error_chain(error: &OpenError) -> String {
+    let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
-        described = format!("{described}: {cause}");
+        text = format!("{text}: {cause}");
         source = cause.source();
     }
-    described
+    text
 }
 
 fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {

@@ -39,10 +39,10 @@ pub struct FileSystem;
 
 impl DiskSpace for FileSystem {
     fn space(&self, dir: &Path) -> io::Result<Space> {
-        let described = rustix::fs::statvfs(dir)?;
+        let stat = rustix::fs::statvfs(dir)?;
         Ok(Space {
-            free: described.f_bavail.saturating_mul(described.f_frsize),
-            total: described.f_blocks.saturating_mul(described.f_frsize),
+            free: stat.f_bavail.saturating_mul(stat.f_frsize),
+            total: stat.f_blocks.saturating_mul(stat.f_frsize),
         })
     }
 }
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn file_system_reports_its_space() {
-        let described = FileSystem.space(&std::env::temp_dir()).expect("it has a size");
-        assert!(described.total >= described.free && described.total > 0);
+        let space = FileSystem.space(&std::env::temp_dir()).expect("it has a size");
+        assert!(space.total >= space.free && space.total > 0);
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn guarded<T: Send + 'static>(
     let (sender, receiver) = channel();
     thread::Builder::new().name("store-open".into()).spawn(move || {
         let result = catch_unwind(AssertUnwindSafe(work));
-        let result = result.unwrap_or_else(|panic| Err(ServedError::Unusable(described(&*panic))));
+        let result = result.unwrap_or_else(|panic| Err(ServedError::Unusable(panic_message(&*panic))));
         // The caller may have stopped waiting.
         let _ = sender.send(result);
     })?;
@@ -37,7 +37,7 @@ pub(crate) fn guarded<T: Send + 'static>(
     }
 }
 
-fn described(panic: &(dyn std::any::Any + Send)) -> String {
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     format!("sled has panicked: {}", text.unwrap_or("without a message"))

@@ -279,13 +279,13 @@ mod tests {
         assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), HighWaterFile::Missing);
         let files: Arc<dyn Files> = Arc::new(Disk);
         let mark = HighWater::start(files.clone(), dir.path(), STORE, None, Revision(3), Some(9)).unwrap();
-        let described = |sequence, revision, entry| {
+        let expected = |sequence, revision, entry| {
             HighWaterFile::Mark(HighWaterMark { sequence, revision: Revision(revision), entry })
         };
-        assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), described(1, 3, Some(9)));
+        assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), expected(1, 3, Some(9)));
         mark.note(Revision(8), None);
         drop(mark);
-        assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), described(2, 8, None));
+        assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), expected(2, 8, None));
         let other = StoreId([8; 16]);
         assert_eq!(read(&Disk, dir.path(), other).unwrap(), HighWaterFile::Other(STORE));
         let path = dir.path().join(NAME);
@@ -294,7 +294,7 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 1;
             std::fs::write(&path, &bad).unwrap();
-            assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), described(1, 3, Some(9)), "byte {at}");
+            assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), expected(1, 3, Some(9)), "byte {at}");
             bad[STRIDE + at] ^= 1;
             std::fs::write(&path, &bad).unwrap();
             assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), HighWaterFile::Damaged, "byte {at} of both");

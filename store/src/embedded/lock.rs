@@ -45,9 +45,9 @@ impl Lock {
                 Err(TryLockError::Error(source)) => return Err(io("lock")(source)),
             }
         }
-        let described = format!("pid {} on {}\n", std::process::id(), host());
+        let content = format!("pid {} on {}\n", std::process::id(), host());
         let written =
-            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(described.as_bytes()));
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(content.as_bytes()));
         if let Err(error) = written {
             // Only the lock matters; a full disk must not keep the store from opening.
             tracing::warn!(%error, path = %path.display(), "cannot write the holder into the lock file");

@@ -35,7 +35,7 @@ impl<V: View> Upkeep<V> {
         tracing::error!(%why, path = %root, "the served copy is out of disk space; it waits for free space");
         self.past.backlog.stall(true);
         self.write_admission.refused();
-        let mut described = false;
+        let mut logged = false;
         loop {
             if self.write_admission.has_some() {
                 match self.open_anew() {
@@ -43,7 +43,7 @@ impl<V: View> Upkeep<V> {
                     // For example, a reader still holds the lock.
                     Err(ServedError::System(error)) => {
                         self.past.served.lose(NO_COPY);
-                        if !is_no_space(&error) && !std::mem::replace(&mut described, true) {
+                        if !is_no_space(&error) && !std::mem::replace(&mut logged, true) {
                             tracing::warn!(%error, path = %self.root.display(), "it cannot be opened now; trying on");
                         }
                     }

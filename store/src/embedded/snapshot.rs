@@ -217,8 +217,8 @@ pub(crate) fn read<V: View>(
     if format > FORMAT {
         return Err(OpenError::TooNew { path, found: format, supported: FORMAT });
     }
-    let (described, time_ms, count) = (Revision(at.get_u64_le()), at.get_i64_le(), at.get_u64_le());
-    if described != revision {
+    let (stored, time_ms, count) = (Revision(at.get_u64_le()), at.get_i64_le(), at.get_u64_le());
+    if stored != revision {
         return Ok(Err(damaged()));
     }
     let index = read_blocks(&mut *file, store, revision, count).map_err(io)?;

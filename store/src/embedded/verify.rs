@@ -280,9 +280,9 @@ impl<V> Order<V> {
 
 fn check_current(pointer: &CurrentRow, row: &LogRow) -> Result<(), ServedError> {
     let value_crc = row.value.as_deref().map_or(0, crc32c::crc32c);
-    let described =
+    let expected =
         CurrentRow { deleted: row.value.is_none(), create: row.create, revision: row.revision, value_crc };
-    if *pointer == described {
+    if *pointer == expected {
         Ok(())
     } else {
         Err(format!("current/{} does not fit log/{}", row.key, row.revision).into())

@@ -22,7 +22,7 @@ async fn ends(backend: &dyn Backend) {
     assert!(matches!(error, CommitError::Closed), "{error:?}");
     let error = store.watch("/r/p/", Revision(1)).unwrap_err();
     assert!(matches!(error, WatchError::Closed), "{error:?}");
-    assert_eq!(told_snapshot(&store.head(), "/"), ["/r/p/a=1 1..1", "/r/p/b=2 2..2"]);
+    assert_eq!(snapshot_lines(&store.head(), "/"), ["/r/p/a=1 1..1", "/r/p/b=2 2..2"]);
     assert_eq!(store.poisoned(), None);
     store.close().await;
 }

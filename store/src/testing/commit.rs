@@ -56,7 +56,7 @@ async fn expectations(backend: &dyn Backend) {
     assert_eq!(store.head().revision(), Revision(2));
     commit(store, vec![write(a, Expect::Revision(Revision(2)), None)]).await;
     commit(store, vec![write(a, Expect::Absent, Some("4"))]).await;
-    assert_eq!(told_snapshot(&store.head(), "/"), ["/r/p/a=4 4..4"]);
+    assert_eq!(snapshot_lines(&store.head(), "/"), ["/r/p/a=4 4..4"]);
 }
 
 async fn all_or_nothing(backend: &dyn Backend) {
@@ -66,7 +66,7 @@ async fn all_or_nothing(backend: &dyn Backend) {
     let writes = vec![good("/r/p/a"), good("/r/p/b"), good("/r/p/c")];
     let error = store.commit(writes).await.unwrap_err();
     assert_eq!(conflict(error), ("/r/p/b".into(), Some("/r/p/b=1 1..1".into())));
-    assert_eq!(told_snapshot(&store.head(), "/"), ["/r/p/b=1 1..1"]);
+    assert_eq!(snapshot_lines(&store.head(), "/"), ["/r/p/b=1 1..1"]);
     assert_eq!(put_one(store, "/r/p/d", "3").await, Revision(2), "a failed commit takes no revision");
     let mut watcher = store.watch("/r/p/", Revision::ZERO).unwrap();
     assert_eq!(take(&mut watcher, 2).await.len(), 2);
@@ -78,14 +78,14 @@ async fn revisions(backend: &dyn Backend) {
     assert_eq!(store.head().revision(), Revision::ZERO);
     let writes = vec![put(store, "/r/p/a", "1"), put(store, "/r/q/b", "2"), put(store, "/r/p/c", "3")];
     let done = store.commit(writes).await.unwrap();
-    let events: Vec<_> = done.events.iter().map(|event| told_event(event)).collect();
+    let events: Vec<_> = done.events.iter().map(|event| event_line(event)).collect();
     let wanted =
         ["@1 /r/p/a: /r/p/a=1 1..1 <- -", "@2 /r/q/b: /r/q/b=2 2..2 <- -", "@3 /r/p/c: /r/p/c=3 3..3 <- -"];
     assert_eq!(events, wanted);
     assert_eq!(done.revision(), Revision(3));
     let writes = vec![put(store, "/r/p/a", "4"), delete(store, "/r/q/b")];
     let done = store.commit(writes).await.unwrap();
-    let events: Vec<_> = done.events.iter().map(|event| told_event(event)).collect();
+    let events: Vec<_> = done.events.iter().map(|event| event_line(event)).collect();
     assert_eq!(events, ["@4 /r/p/a: /r/p/a=4 1..4 <- /r/p/a=1 1..1", "@5 /r/q/b: - <- /r/q/b=2 2..2"]);
     assert_eq!(store.head().revision(), Revision(5));
     store.reached(Revision(5)).await;
@@ -99,7 +99,7 @@ async fn twice(backend: &dyn Backend) {
     let replace =
         vec![write(key, Expect::Revision(Revision(1)), None), write(key, Expect::Absent, Some("2"))];
     let done = store.commit(replace).await.unwrap();
-    let events: Vec<_> = done.events.iter().map(|event| told_event(event)).collect();
+    let events: Vec<_> = done.events.iter().map(|event| event_line(event)).collect();
     assert_eq!(events, ["@2 /r/p/a: - <- /r/p/a=1 1..1", "@3 /r/p/a: /r/p/a=2 3..3 <- -"]);
     let same = vec![
         write(key, Expect::Revision(Revision(3)), Some("3")),
@@ -192,7 +192,7 @@ async fn guards(backend: &dyn Backend) {
     commit_if(store, vec![all()], vec![target(2)]).await.expect("the range is as it was");
 
     put_one(store, "/r/p/a", "5").await;
-    let a_now = told_snapshot(&store.head(), "/r/p/a").remove(0);
+    let a_now = snapshot_lines(&store.head(), "/r/p/a").remove(0);
     let written = conflict(commit_if(store, vec![a], vec![target(3)]).await.expect_err("written"));
     assert_eq!(written, ("/r/p/a".to_owned(), Some(a_now.clone())));
     let written = conflict(commit_if(store, vec![all()], vec![target(3)]).await.expect_err("written"));
@@ -250,5 +250,5 @@ async fn dropped(backend: &dyn Backend) {
     let store = &*backend.open(Setup::default());
     drop(store.commit(vec![put(store, "/r/p/a", "1")]));
     store.reached(Revision(1)).await;
-    assert_eq!(told_snapshot(&store.head(), "/"), ["/r/p/a=1 1..1"]);
+    assert_eq!(snapshot_lines(&store.head(), "/"), ["/r/p/a=1 1..1"]);
 }

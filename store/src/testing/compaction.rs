@@ -18,7 +18,7 @@ async fn story(store: &dyn Kv<Sum>) -> Vec<Vec<String>> {
             Some(_) if step % 4 == 0 => delete_one(store, &key).await,
             _ => put_one(store, &key, &step.to_string()).await,
         };
-        wanted.push(told_snapshot(&store.head(), "/"));
+        wanted.push(snapshot_lines(&store.head(), "/"));
     }
     wanted
 }
@@ -29,16 +29,16 @@ async fn present(backend: &dyn Backend) {
     assert_eq!(store.oldest(), Revision::ZERO);
     store.compact(Revision(60)).await.unwrap();
     assert_eq!(store.oldest(), Revision(60));
-    assert_eq!(told_snapshot(&store.head(), "/"), wanted[60]);
+    assert_eq!(snapshot_lines(&store.head(), "/"), wanted[60]);
     let at = store.at(Revision(60), "/r/p/").await.unwrap();
-    assert_eq!(told_snapshot(&at, "/r/p/"), wanted[60]);
+    assert_eq!(snapshot_lines(&at, "/r/p/"), wanted[60]);
     let error = store.at(Revision(59), "/r/p/").await.unwrap_err();
     assert!(matches!(error, ReadError::Expired { wanted: Revision(59), oldest: Revision(60) }), "{error:?}");
     // Records that were current then are still known as the replaced records of later events.
     let record = store.head().range("/r/p/", None).next().unwrap().clone();
     put_one(store, record.key.as_str(), "new").await;
     let mut watcher = store.watch("/r/p/", Revision(60)).unwrap();
-    assert!(take(&mut watcher, 1).await[0].ends_with(&described(&record)));
+    assert!(take(&mut watcher, 1).await[0].ends_with(&record_line(&record)));
 }
 
 async fn steps(backend: &dyn Backend) {
@@ -50,7 +50,7 @@ async fn steps(backend: &dyn Backend) {
         for revision in [oldest, (oldest + 60) / 2, 60] {
             let at = store.at(Revision(revision as u64), "/r/p/").await.unwrap();
             assert_eq!(
-                told_snapshot(&at, "/"),
+                snapshot_lines(&at, "/"),
                 wanted[revision],
                 "compacted at {oldest}, read at {revision}"
             );

@@ -9,7 +9,7 @@ pub(super) const CASES: Theme = &[
 
 async fn history(store: &dyn Kv<Sum>, key: &str, limit: usize) -> Vec<String> {
     let events = store.history(&Key::new(key), limit).await.unwrap();
-    events.iter().map(|event| told_event(event)).collect()
+    events.iter().map(|event| event_line(event)).collect()
 }
 
 /// Revisions 1 to 6 of the key: put, put, delete, put, put, delete; others between.

@@ -18,14 +18,14 @@ pub(super) const CASES: Theme = &[
 /// All events after a revision, read in pages of up to `limit`. A page may be shorter, but is empty only at
 /// the end.
 async fn page(store: &dyn Kv<Sum>, mut after: u64, limit: usize) -> Vec<String> {
-    let mut described = Vec::new();
+    let mut lines = Vec::new();
     loop {
-        let left = limit - described.len();
+        let left = limit - lines.len();
         let events = store.events(Revision(after), left).await.unwrap();
         assert!(events.len() <= left.min(BATCH), "after {after}, limit {left}: {}", events.len());
-        let Some(last) = events.last() else { return described };
+        let Some(last) = events.last() else { return lines };
         after = last.revision.0;
-        described.extend(events.iter().map(|event| told_event(event)));
+        lines.extend(events.iter().map(|event| event_line(event)));
     }
 }
 
@@ -170,11 +170,11 @@ async fn times(backend: &dyn Backend) {
     ] {
         assert_eq!(revision_at(store, time).await.unwrap(), Some(Revision(wanted)), "at {time}");
     }
-    let mut described = Vec::new();
+    let mut times = Vec::new();
     for revision in 0..=5 {
-        described.push(store.time_of(Revision(revision)).await.unwrap());
+        times.push(store.time_of(Revision(revision)).await.unwrap());
     }
-    assert_eq!(described, [None, Some(1_000), Some(1_000), Some(2_000), Some(3_000), Some(4_000)]);
+    assert_eq!(times, [None, Some(1_000), Some(1_000), Some(2_000), Some(3_000), Some(4_000)]);
     let error = store.time_of(Revision(6)).await.unwrap_err();
     assert!(matches!(error, ReadError::Future { .. }), "{error:?}");
 }

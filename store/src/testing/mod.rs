@@ -133,29 +133,29 @@ pub async fn delete_one(store: &dyn Kv<Sum>, key: &str) -> Revision {
 }
 
 /// A record in short form: key, value, created at, written at. It also checks the view.
-pub fn described(record: &Record<Sum>) -> String {
+pub fn record_line(record: &Record<Sum>) -> String {
     assert_eq!(record.view, Sum::of(&record.key, &record.value), "the view of {}", record.key);
     let value = String::from_utf8_lossy(&record.value);
     format!("{}={} {}..{}", record.key, value, record.create_revision, record.mod_revision)
 }
 
 /// An event in short form: its revision and key, the new record, the previous record.
-pub fn told_event(event: &Event<Sum>) -> String {
-    let described =
-        |record: &Option<Arc<Record<Sum>>>| record.as_ref().map_or("-".into(), |record| described(record));
-    format!("@{} {}: {} <- {}", event.revision, event.key, described(&event.record), described(&event.prev))
+pub fn event_line(event: &Event<Sum>) -> String {
+    let line =
+        |record: &Option<Arc<Record<Sum>>>| record.as_ref().map_or("-".into(), |record| record_line(record));
+    format!("@{} {}: {} <- {}", event.revision, event.key, line(&event.record), line(&event.prev))
 }
 
 /// All records below a prefix, in short form.
-pub fn told_snapshot(snapshot: &Snapshot<Sum>, prefix: &str) -> Vec<String> {
-    snapshot.range(prefix, None).map(|record| described(record)).collect()
+pub fn snapshot_lines(snapshot: &Snapshot<Sum>, prefix: &str) -> Vec<String> {
+    snapshot.range(prefix, None).map(|record| record_line(record)).collect()
 }
 
 /// The next `count` events of a watch, in short form.
 pub async fn take(watcher: &mut Watcher<Sum>, count: usize) -> Vec<String> {
     let mut events = Vec::new();
     while events.len() < count {
-        events.extend(watcher.next().await.unwrap().iter().map(|event| told_event(event)));
+        events.extend(watcher.next().await.unwrap().iter().map(|event| event_line(event)));
     }
     events
 }
@@ -169,7 +169,7 @@ pub async fn is_silent(watcher: &mut Watcher<Sum>) -> bool {
 /// The key of a conflict, and its current record.
 pub fn conflict(error: CommitError<Sum>) -> (String, Option<String>) {
     match error {
-        CommitError::Conflict { key, actual } => (key.to_string(), actual.map(|record| described(&record))),
+        CommitError::Conflict { key, actual } => (key.to_string(), actual.map(|record| record_line(&record))),
         other => panic!("not a conflict: {other:?}"),
     }
 }

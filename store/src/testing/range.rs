@@ -35,7 +35,7 @@ async fn still(backend: &dyn Backend) {
     let before = store.head();
     put_one(store, "/r/p/a", "2").await;
     put_one(store, "/r/p/b", "1").await;
-    assert_eq!(told_snapshot(&before, "/"), ["/r/p/a=1 1..1"]);
+    assert_eq!(snapshot_lines(&before, "/"), ["/r/p/a=1 1..1"]);
     assert_eq!(before.revision(), Revision(1));
 }
 
@@ -49,15 +49,15 @@ async fn at(backend: &dyn Backend, setup: Setup) {
             Some(_) if step % 3 == 0 => delete_one(store, &key).await,
             _ => put_one(store, &key, &step.to_string()).await,
         };
-        wanted.push((revision, told_snapshot(&store.head(), "/r/p/")));
+        wanted.push((revision, snapshot_lines(&store.head(), "/r/p/")));
     }
     for (revision, wanted) in &wanted {
         let snapshot = store.at(*revision, "/r/p/").await.unwrap();
         assert_eq!(snapshot.revision(), *revision);
-        assert_eq!(told_snapshot(&snapshot, "/r/p/"), *wanted, "at {revision}");
+        assert_eq!(snapshot_lines(&snapshot, "/r/p/"), *wanted, "at {revision}");
     }
     let wide = store.at(Revision(20), "/r/").await.unwrap();
-    assert_eq!(told_snapshot(&wide, "/r/p/"), wanted[20].1);
+    assert_eq!(snapshot_lines(&wide, "/r/p/"), wanted[20].1);
 }
 
 async fn future(backend: &dyn Backend) {

@@ -67,8 +67,8 @@ impl Ledger {
                 self.reread.clear();
             }
             ("E", Some(revision), None, None) => {
-                let described = words.get(2).and_then(|word| described(word));
-                self.reread.insert(revision, described.ok_or("an event without a key")?);
+                let event = words.get(2).and_then(|word| parse_event(word));
+                self.reread.insert(revision, event.ok_or("an event without a key")?);
             }
             ("R", Some(head), Some(records), Some(crc)) => {
                 let reread = std::mem::take(&mut self.reread);
@@ -81,7 +81,7 @@ impl Ledger {
                 }
             }
             ("T", Some(_), Some(n), _) => {
-                let writes = words[3..].iter().filter_map(|word| described(word)).collect();
+                let writes = words[3..].iter().filter_map(|word| parse_event(word)).collect();
                 self.open.insert(words[1].to_owned(), (n, writes));
             }
             ("A", Some(_), Some(n), Some(last)) => {
@@ -118,13 +118,12 @@ impl Ledger {
 
     /// Lines that transfer this ledger to another one.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let writes = |writes: &[LedgerEvent]| {
-            writes.iter().map(|described| format!(" {described}")).collect::<String>()
-        };
+        let writes =
+            |writes: &[LedgerEvent]| writes.iter().map(|event| format!(" {event}")).collect::<String>();
         // Each acknowledged write is its own commit, of a writer that never writes again.
         let mut lines = Vec::new();
-        for (n, (revision, described)) in self.events.iter().enumerate() {
-            lines.push(format!("T {} {n} {described}", u64::MAX));
+        for (n, (revision, event)) in self.events.iter().enumerate() {
+            lines.push(format!("T {} {n} {event}", u64::MAX));
             lines.push(format!("A {} {n} {revision}", u64::MAX));
         }
         for (writer, (n, open)) in &self.open {
@@ -153,10 +152,10 @@ impl Ledger {
         }
         let mut events = self.events.clone();
         for (revision, found) in found {
-            if let Some(described) = events.get(revision)
-                && described != found
+            if let Some(event) = events.get(revision)
+                && event != found
             {
-                return Err(format!("revision {revision} is {found}, but {described} was acknowledged"));
+                return Err(format!("revision {revision} is {found}, but {event} was acknowledged"));
             }
         }
         let mut open: Vec<_> = self.open.values().map(|(_, writes)| writes).collect();
@@ -192,23 +191,23 @@ impl Ledger {
     }
 
     fn advance(&mut self) {
-        while let Some(described) = self.events.get(&(self.floor + 1)) {
+        while let Some(event) = self.events.get(&(self.floor + 1)) {
             self.floor += 1;
-            write(&mut self.records, self.floor, described);
+            write(&mut self.records, self.floor, event);
         }
     }
 }
 
 /// Applies an event to the records.
-pub(crate) fn write(records: &mut Records, revision: u64, described: &LedgerEvent) {
-    match &described.tag {
+pub(crate) fn write(records: &mut Records, revision: u64, event: &LedgerEvent) {
+    match &event.tag {
         None => {
-            records.remove(&described.key);
+            records.remove(&event.key);
         }
         Some(tag) => {
-            let create = records.get(&described.key).map_or(revision, |there| there.create);
+            let create = records.get(&event.key).map_or(revision, |there| there.create);
             let should = Should { tag: tag.clone(), create, modified: revision };
-            records.insert(described.key.clone(), should);
+            records.insert(event.key.clone(), should);
         }
     }
 }
@@ -221,7 +220,7 @@ pub(crate) fn digest(records: &Records) -> u32 {
     })
 }
 
-fn described(word: &str) -> Option<LedgerEvent> {
+fn parse_event(word: &str) -> Option<LedgerEvent> {
     let (key, tag) = word.split_once('=')?;
     Some(LedgerEvent { key: key.to_owned(), tag: (tag != "-").then(|| tag.to_owned()) })
 }

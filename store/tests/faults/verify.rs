@@ -51,8 +51,8 @@ async fn check(store: &Embedded<()>, ledger: &Ledger, random: &mut StdRng) -> Re
     let begin = store.at(Revision(oldest), "").await.map_err(|error| error.to_string())?;
     let mut found: BTreeMap<u64, LedgerEvent> = BTreeMap::new();
     for record in begin.range("", None) {
-        let described = LedgerEvent { key: record.key.to_string(), tag: Some(tag_of(&record.value)?) };
-        found.insert(record.mod_revision.0, described);
+        let event = LedgerEvent { key: record.key.to_string(), tag: Some(tag_of(&record.value)?) };
+        found.insert(record.mod_revision.0, event);
     }
     let mut chain = Vec::new();
     let mut watcher = store.watch("", Revision(oldest)).map_err(|error| error.to_string())?;
@@ -74,15 +74,15 @@ async fn check(store: &Embedded<()>, ledger: &Ledger, random: &mut StdRng) -> Re
     let chosen = random.random_range(oldest..=head);
     let mut chain = chain.into_iter().peekable();
     for revision in 0..=head {
-        if let Some(described) = events.get(&revision) {
+        if let Some(acknowledged) = events.get(&revision) {
             if let Some(event) = chain.next_if(|event| event.revision.0 == revision) {
-                let should = records.get(&described.key).map(|there| (there.create, there.modified));
+                let should = records.get(&acknowledged.key).map(|there| (there.create, there.modified));
                 let prev = event.prev.as_ref().map(|prev| (prev.create_revision.0, prev.mod_revision.0));
                 // Records dropped by a snapshot are unknown.
                 let forgotten = prev.is_none() && should.is_some_and(|(_, modified)| modified <= oldest);
                 check!(prev == should || forgotten, "{revision} replaced {prev:?}, not {should:?}");
             }
-            write(&mut records, revision, described);
+            write(&mut records, revision, acknowledged);
         }
         if revision == chosen {
             past = Some(records.clone());
@@ -97,9 +97,9 @@ async fn check(store: &Embedded<()>, ledger: &Ledger, random: &mut StdRng) -> Re
     for prefix in TOPICS {
         match store.watch(prefix, Revision(0)) {
             Ok(_) => check!(oldest == 0, "a watch from 0 starts, but {oldest} is the oldest"),
-            Err(WatchError::Expired { oldest: described, .. }) => {
+            Err(WatchError::Expired { oldest: reported, .. }) => {
                 check!(
-                    oldest > 0 && described.0 >= oldest,
+                    oldest > 0 && reported.0 >= oldest,
                     "a watch from 0 is expired, but {oldest} is the oldest"
                 );
             }
@@ -130,18 +130,18 @@ async fn history(
     oldest: u64,
     events: &BTreeMap<u64, LedgerEvent>,
 ) -> Result<(), String> {
-    let described = store.history(&Key::new(key), usize::MAX).await.map_err(|error| error.to_string())?;
-    for event in &described {
+    let history = store.history(&Key::new(key), usize::MAX).await.map_err(|error| error.to_string())?;
+    for event in &history {
         let tag = event.record.as_ref().map(|record| tag_of(&record.value)).transpose()?;
         let should = events.get(&event.revision.0).filter(|should| should.key == key && should.tag == tag);
         check!(should.is_some(), "the history of {key} tells {event:?}");
     }
-    let described: Vec<u64> =
-        described.iter().map(|event| event.revision.0).filter(|at| *at > oldest).collect();
+    let revisions: Vec<u64> =
+        history.iter().map(|event| event.revision.0).filter(|at| *at > oldest).collect();
     let after = events.range(oldest + 1..).rev();
     let should: Vec<u64> =
-        after.filter(|(_, described)| described.key == key).map(|(revision, _)| *revision).collect();
-    check!(described == should, "the history of {key} is {described:?}, not {should:?}");
+        after.filter(|(_, event)| event.key == key).map(|(revision, _)| *revision).collect();
+    check!(revisions == should, "the history of {key} is {revisions:?}, not {should:?}");
     Ok(())
 }
 

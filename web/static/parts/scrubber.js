@@ -175,7 +175,7 @@ export function Scrubber({ close }) {
     event.preventDefault();
     event.stopPropagation();
   };
-  const described = error || time.problem || (mode === 'live' ? problem : '');
+  const message = error || time.problem || (mode === 'live' ? problem : '');
 
   return html`<section class="timeline" data-mode=${mode} aria-label="Time">
     <div class="controls">
@@ -192,7 +192,7 @@ export function Scrubber({ close }) {
       <${Recordings} tell=${tell} />
       ${close && html`<button type="button" onClick=${close} aria-label="Close the timeline">✕</button>`}
     </div>
-    ${described && html`<p class="problem" role="alert">${described}</p>`}
+    ${message && html`<p class="problem" role="alert">${message}</p>`}
     ${insight === false && !source ? html`<p class="note">This server provides no history.</p>` : html`
     <div ref=${box} class="line" role="slider" tabindex="0" aria-label="Revision shown" aria-valuemin="0" aria-valuemax=${marks.list.length}
       aria-valuenow=${index} aria-valuetext=${mode === 'playing' ? 'playing' : words} aria-keyshortcuts="ArrowLeft ArrowRight PageUp PageDown Home End Space"

@@ -273,8 +273,8 @@ const rest = (ms) => new Promise((resolve) => {
 async function way(signal) {
   try {
     // Do not use discovery: a server without controllers has the group but does not list it.
-    const described = await (await ask('/apis/orlop.dev/v1/revisions', soon(signal))).json();
-    newest = Number(described.newest?.revision) || 0;
+    const revisions = await (await ask('/apis/orlop.dev/v1/revisions', soon(signal))).json();
+    newest = Number(revisions.newest?.revision) || 0;
     connection.insight = true;
     return stream;
   } catch (error) {

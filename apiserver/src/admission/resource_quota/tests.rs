@@ -147,8 +147,8 @@ fn status_of_a_claim_is_charged_but_not_rejected() {
         ""
     );
     given["status"]["allocatedResources"] = json!({"storage": "9Gi"});
-    let described = outcome("persistentvolumeclaims", "status", &given, Some(&old), &[storage]);
-    assert_eq!(described, "0:requests.storage=9Gi", "beyond the limit, and yet it is so");
+    let got = outcome("persistentvolumeclaims", "status", &given, Some(&old), &[storage]);
+    assert_eq!(got, "0:requests.storage=9Gi", "beyond the limit, and yet it is so");
 }
 
 #[test]

@@ -175,12 +175,12 @@ impl ChangeCollector {
         match (from, to) {
             (Value::Object(from), Value::Object(to)) => self.members(known, from, to),
             (Value::Array(old), Value::Array(new)) => {
-                let described = match items(merge) {
+                let itemized = match items(merge) {
                     Items::ByKeys(keys) => self.by_keys(known.item(), &keys, old, new),
                     Items::AsSet => self.as_set(old, new),
                     Items::Whole => false,
                 };
-                if !described {
+                if !itemized {
                     self.push(Some(from), Some(to));
                 }
             }

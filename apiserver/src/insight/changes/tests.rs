@@ -8,7 +8,7 @@ fn kind(plural: &str) -> KindRef {
     KindRef::Builtin(*found.unwrap())
 }
 
-fn described(kind: KindRef, from: &Value, to: &Value) -> Vec<String> {
+fn formatted_changes(kind: KindRef, from: &Value, to: &Value) -> Vec<String> {
     let show = |side: &Option<Value>| side.as_ref().map_or("-".to_owned(), Value::to_string);
     let changes = changes(kind, from, to);
     changes
@@ -110,7 +110,7 @@ fn changes_are_reported_per_field() {
             vec![r#"status.conditions Replace [{"status":"A"}] [{"status":"B"}]"#],
         ),
     ] {
-        assert_eq!(described(kind("persistentvolumeclaims"), &from, &to), want, "{case}");
+        assert_eq!(formatted_changes(kind("persistentvolumeclaims"), &from, &to), want, "{case}");
     }
 }
 
@@ -124,7 +124,7 @@ fn items_are_matched_by_all_their_keys() {
         r#"spec.containers.[name=c].ports.[containerPort=1,protocol=TCP] Remove {"containerPort":1,"protocol":"TCP"} -"#,
         r#"spec.containers.[name=c].ports.[containerPort=1,protocol=UDP] Add - {"containerPort":1,"protocol":"UDP"}"#,
     ];
-    assert_eq!(described(kind("pods"), &from, &to), want);
+    assert_eq!(formatted_changes(kind("pods"), &from, &to), want);
 }
 
 #[test]

@@ -68,8 +68,8 @@ pub(crate) fn volume_name(claim: &Object) -> &str {
 /// Sets the phase of a volume and removes the message and reason of the old phase.
 pub(crate) fn set_phase(volume: &mut Object, phase: &str) {
     volume.set(&["status", "phase"], phase);
-    for described in ["message", "reason"] {
-        volume.remove(&["status", described]);
+    for field in ["message", "reason"] {
+        volume.remove(&["status", field]);
     }
 }
 

@@ -42,7 +42,7 @@ struct Effects {
     /// The number of all steps.
     count: usize,
     /// The uids of the objects in all steps.
-    described: HashSet<String>,
+    listed: HashSet<String>,
     /// The uids of the deleted objects.
     going: HashSet<String>,
     /// The uids of deleted objects whose dependents are not searched yet.
@@ -199,7 +199,7 @@ impl Effects {
     }
 
     fn add(&mut self, object: &Object, step: impl FnOnce() -> PlanStep) {
-        if !object.uid().is_empty() && !self.described.insert(object.uid().to_owned()) {
+        if !object.uid().is_empty() && !self.listed.insert(object.uid().to_owned()) {
             return;
         }
         self.count += 1;
@@ -383,7 +383,7 @@ fn owned(view: &ClusterView<'_>, first: &str, custom: &[KindRef], found: &mut Ef
         }
         for (kind, record) in dependants(&all, &level, found) {
             let object = stored::decode_as(&*kind, &record);
-            if found.described.contains(object.uid()) {
+            if found.listed.contains(object.uid()) {
                 continue;
             }
             let because = because(&object, first);
@@ -418,7 +418,7 @@ fn dependants(
         let of_level: Vec<_> = objects.iter().filter(|(_, owners)| is_of_level(owners)).collect();
         for (record, _) in of_level {
             let object = stored::decode_as(&**kind, record);
-            if !found.described.contains(object.uid()) && found.goes(&object) {
+            if !found.listed.contains(object.uid()) && found.goes(&object) {
                 list.push((kind.clone(), record.clone()));
             }
         }

@@ -96,11 +96,11 @@ fn check_claim(view: &ClusterView<'_>, claim: &Object) -> Result<Object, PlanRef
 fn check_unused(view: &ClusterView<'_>, claim: &Object, volume: &Object) -> Result<(), PlanRefusal> {
     let pods = pods_of(view, claim.namespace(), claim.name());
     if !pods.is_empty() {
-        let described = |pod: &Object| match is_over(pod) {
+        let describe = |pod: &Object| match is_over(pod) {
             true => format!("{} (it has ended and still names it)", pod.name()),
             false => pod.name().to_owned(),
         };
-        let pods: Vec<String> = pods.iter().map(described).collect();
+        let pods: Vec<String> = pods.iter().map(describe).collect();
         return no(format!(
             "it is used by pods of {}: {}; delete them first",
             claim.namespace(),

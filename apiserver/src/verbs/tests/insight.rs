@@ -34,7 +34,7 @@ async fn history_lists_changes_newest_first() {
     assert_eq!((&history["kind"], &history["apiVersion"]), (&json!("History"), &json!("orlop.dev/v1")));
     assert_eq!(text(&history, "/object/resource"), "configmaps");
     let items = history["items"].as_array().unwrap();
-    let described: Vec<String> =
+    let got: Vec<String> =
         items.iter().map(|item| format!("{} {}", text(item, "/type"), text(item, "/revision"))).collect();
     let want = [
         format!("ADDED {}", revisions[3]),
@@ -42,7 +42,7 @@ async fn history_lists_changes_newest_first() {
         format!("MODIFIED {}", revisions[1]),
         format!("ADDED {}", revisions[0]),
     ];
-    assert_eq!(described, want);
+    assert_eq!(got, want);
     assert_ne!(items[0]["uid"], items[1]["uid"]);
     assert_eq!(items[1]["uid"], items[2]["uid"]);
     assert_eq!(items[0]["uid"], history["object"]["uid"]);
@@ -214,11 +214,11 @@ async fn times_are_resolved_to_revisions() {
         ("", Some(&revisions[3])),
         ("2020-01-01T00:00:00Z", None),
     ] {
-        let described = rig.get(&format!("{ROOT}/revisions?at={at}")).await.expect(200).json();
-        assert_eq!(text(&described, "/revision"), want.map_or("0", String::as_str), "{at}");
-        assert_eq!(text(&described, "/newest/revision"), revisions[3], "{at}");
-        assert_eq!(described["newest"]["time"], "2026-01-01T12:03:00.000Z");
-        assert_eq!(described["oldest"], json!({"revision": "0"}));
+        let document = rig.get(&format!("{ROOT}/revisions?at={at}")).await.expect(200).json();
+        assert_eq!(text(&document, "/revision"), want.map_or("0", String::as_str), "{at}");
+        assert_eq!(text(&document, "/newest/revision"), revisions[3], "{at}");
+        assert_eq!(document["newest"]["time"], "2026-01-01T12:03:00.000Z");
+        assert_eq!(document["oldest"], json!({"revision": "0"}));
     }
     for wrong in ["yesterday", "2026-01-01T12:04:01Z", "2030-01-01T00:00:00Z"] {
         rig.get(&format!("{ROOT}/revisions?at={wrong}")).await.expect(400);

@@ -29,7 +29,7 @@ async fn replayed(
 }
 
 /// A history without revisions: types, times and changes.
-fn described(history: &Value) -> Vec<Value> {
+fn without_revisions(history: &Value) -> Vec<Value> {
     let items = history["items"].as_array().unwrap();
     items.iter().map(|item| json!([item["type"], item["time"], item["changes"], item["uid"]])).collect()
 }
@@ -75,7 +75,9 @@ async fn compared(rig: &Rig) -> Vec<Value> {
     for path in
         ["namespaces/default/configmaps/one", "namespaces/default/things/t", "namespaces/default/services/s"]
     {
-        found.push(json!(described(&rig.get(&format!("{ROOT}/{path}/history")).await.expect(200).json())));
+        found.push(json!(without_revisions(
+            &rig.get(&format!("{ROOT}/{path}/history")).await.expect(200).json()
+        )));
     }
     for path in [
         format!("{CONFIG_MAPS}/one"),

@@ -24,7 +24,7 @@ async fn lines(rig: &Rig, path: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-async fn described(rig: &Rig, path: &str) -> Vec<String> {
+async fn short_lines(rig: &Rig, path: &str) -> Vec<String> {
     lines(rig, path).await.iter().map(short).collect()
 }
 
@@ -109,7 +109,7 @@ async fn stream_from_a_revision_sends_the_later_changes() {
         (format!("from={made}&until=2026-01-01T12:01:30Z"), &made, &all[1..2], &changed),
         (format!("at={made}&until={gone}"), &made, &["SYNCED", all[1], all[2]][..], &gone),
     ] {
-        let got = described(&rig, &format!("stream?resource=configmaps&{path}")).await;
+        let got = short_lines(&rig, &format!("stream?resource=configmaps&{path}")).await;
         assert_eq!(
             (&got[0], got.last()),
             (&format!("HEADER {first}"), Some(&format!("PROGRESS {last}"))),
@@ -230,8 +230,8 @@ async fn stream_and_history_include_custom_kinds() {
     let url = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses";
     rig.post(url, class).await.expect(201);
     let want = "ADDED volumesnapshotclasses.snapshot.storage.k8s.io c".to_owned();
-    assert!(described(&rig, "stream?follow=false&resource=volumesnapshotclasses").await.contains(&want));
-    assert!(described(&rig, &format!("stream?follow=false&from={before}")).await.contains(&want));
+    assert!(short_lines(&rig, "stream?follow=false&resource=volumesnapshotclasses").await.contains(&want));
+    assert!(short_lines(&rig, &format!("stream?follow=false&from={before}")).await.contains(&want));
     let history = rig.get(&format!("{ROOT}/volumesnapshotclasses/c/history")).await.expect(200).json();
     assert_eq!(text(&history, "/items/0/object/driver"), "d");
 }
@@ -338,11 +338,11 @@ async fn capture_contains_the_state_and_the_changes() {
     assert_eq!(short(&whole[1]), "SYNCED 0");
     assert_eq!(short(whole.last().unwrap()), format!("PROGRESS {gone}"));
     assert_eq!(whole.iter().filter(|line| line["object"]["metadata"]["name"] == "one").count(), 3);
-    let part = described(&rig, &format!("capture?resource=configmaps&from={made}&until={gone}")).await;
+    let part = short_lines(&rig, &format!("capture?resource=configmaps&from={made}&until={gone}")).await;
     let synced = format!("SYNCED {made}");
     let want = [&synced, "MODIFIED configmaps one", "DELETED configmaps one", &format!("PROGRESS {gone}")];
     assert_eq!(part[part.len() - 4..], want);
-    let nothing = described(&rig, &format!("capture?resource=configmaps&from={gone}")).await;
+    let nothing = short_lines(&rig, &format!("capture?resource=configmaps&from={gone}")).await;
     assert_eq!(nothing.last(), Some(&format!("PROGRESS {gone}")), "{nothing:?}");
 }
 
@@ -374,8 +374,8 @@ async fn chunks_stay_small_for_large_events() {
                 break;
             }
         }
-        let described = String::from_utf8(all).unwrap();
-        assert_eq!(described.lines().filter(|line| line.contains("\"MODIFIED\"")).count(), 20, "{path}");
+        let output = String::from_utf8(all).unwrap();
+        assert_eq!(output.lines().filter(|line| line.contains("\"MODIFIED\"")).count(), 20, "{path}");
     }
 }
 

@@ -202,7 +202,7 @@ async fn busy_watch_sends_bookmarks_and_ends_on_time() {
     let target =
         format!("{CONFIG_MAPS}?watch=1&allowWatchBookmarks=1&timeoutSeconds=100&resourceVersion={head}");
     let mut watch = rig.watch(&target).await;
-    let mut described = head.0;
+    let mut last_sent = head.0;
     let mut bookmarks = 0;
     let write = async {
         for n in 0.. {
@@ -215,9 +215,9 @@ async fn busy_watch_sends_bookmarks_and_ends_on_time() {
             let at: u64 = version(&event["object"]).parse().unwrap();
             if event["type"] == "BOOKMARK" {
                 bookmarks += 1;
-                assert_eq!(at, described, "nothing is promised that was not sent");
+                assert_eq!(at, last_sent, "nothing is promised that was not sent");
             }
-            described = at;
+            last_sent = at;
         }
     };
     tokio::select! {

@@ -49,14 +49,14 @@ pub(crate) fn strip_metadata(object: &mut Object, warnings: &mut Vec<String>) {
     let metadata = object.meta();
     metadata.remove("selfLink");
     let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else { return };
-    let (mut seen, mut described) = (HashSet::new(), HashSet::new());
+    let (mut seen, mut reported) = (HashSet::new(), HashSet::new());
     let mut doubled: Vec<String> = Vec::new();
     owners.retain(|owner| {
         let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
         if seen.insert(uid.clone()) {
             return true;
         }
-        if described.insert(uid.clone()) {
+        if reported.insert(uid.clone()) {
             doubled.push(uid);
         }
         false

@@ -11,9 +11,9 @@ use super::time::short;
 /// Formats all writes of an answer, the newest first.
 ///
 /// `goes_on`: the request continues an earlier one.
-pub(crate) fn history(described: &Value, object: &str, goes_on: bool, look: Style) -> String {
+pub(crate) fn history(document: &Value, object: &str, goes_on: bool, look: Style) -> String {
     let mut page = Page::new(look);
-    let writes = items(described, "items");
+    let writes = items(document, "items");
     if writes.is_empty() {
         let words = if goes_on { "no older state of " } else { "no state of " };
         page.line(0, &[(Paint::Plain, words), (Paint::Name, object), (Paint::Plain, " is available")]);
@@ -21,11 +21,11 @@ pub(crate) fn history(described: &Value, object: &str, goes_on: bool, look: Styl
     for write in writes {
         one_write(&mut page, write);
     }
-    let token = match described["metadata"]["continue"].as_str() {
+    let token = match document["metadata"]["continue"].as_str() {
         Some(token) => token,
-        None => text(described, "continue"),
+        None => text(document, "continue"),
     };
-    let (oldest, is_begun) = (count(&described["oldest"]), begins(writes));
+    let (oldest, is_begun) = (count(&document["oldest"]), begins(writes));
     if token.is_empty() && !is_begun && !matches!(oldest.as_str(), "" | "0") {
         page.gap();
         let words = format!("writes before revision {oldest} are no longer available");
@@ -98,7 +98,7 @@ fn asks_for_deletion(write: &Value) -> bool {
 }
 
 /// Formats a difference.
-pub(crate) fn diff(described: &Value, object: &str, look: Style) -> String {
+pub(crate) fn diff(document: &Value, object: &str, look: Style) -> String {
     let mut page = Page::new(look);
     let moment = |side: &Value| match side {
         Value::Object(_) => {
@@ -109,13 +109,13 @@ pub(crate) fn diff(described: &Value, object: &str, look: Style) -> String {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => count(side),
     };
-    let (from, to) = (moment(&described["from"]), moment(&described["to"]));
+    let (from, to) = (moment(&document["from"]), moment(&document["to"]));
     let to = if to.is_empty() { "now".to_owned() } else { to };
     let span = format!(" from {from} to {to}");
     page.wrapped(0, 4, &[(Paint::Name, object), (Paint::Plain, &span)]);
-    if items(described, "changes").is_empty() {
+    if items(document, "changes").is_empty() {
         page.line(2, &[(Paint::Plain, "no differences")]);
     }
-    changes(&mut page, 2, described);
+    changes(&mut page, 2, document);
     page.text()
 }

@@ -9,10 +9,10 @@ use super::look::Style;
 use super::page::{Page, Paint};
 
 /// Formats a plan.
-pub(crate) fn plan(described: &Value, look: Style) -> String {
+pub(crate) fn plan(document: &Value, look: Style) -> String {
     let mut page = Page::new(look);
-    head(&mut page, described);
-    for step in items(described, "steps") {
+    head(&mut page, document);
+    for step in items(document, "steps") {
         let action = text(step, "action");
         let head = format!("{action} ");
         page.wrapped(2, 4, &[(paint(action), &head), (Paint::Name, &reference(&step["object"]))]);
@@ -21,7 +21,7 @@ pub(crate) fn plan(described: &Value, look: Style) -> String {
         }
         changes(&mut page, 4, &as_far_as_it_says_something(step));
     }
-    let revision = count(&described["revision"]);
+    let revision = count(&document["revision"]);
     if !revision.is_empty() {
         page.line(0, &[(Paint::Quiet, &format!("as of revision {revision}"))]);
     }
@@ -29,15 +29,15 @@ pub(crate) fn plan(described: &Value, look: Style) -> String {
 }
 
 /// The summary and the warnings of a plan.
-pub(crate) fn brief(described: &Value, look: Style) -> String {
+pub(crate) fn brief(document: &Value, look: Style) -> String {
     let mut page = Page::new(look);
-    head(&mut page, described);
+    head(&mut page, document);
     page.text()
 }
 
-fn head(page: &mut Page, described: &Value) {
-    page.line(0, &[(Paint::Head, text(described, "summary"))]);
-    for warning in items(described, "warnings").iter().filter_map(Value::as_str) {
+fn head(page: &mut Page, document: &Value) {
+    page.line(0, &[(Paint::Head, text(document, "summary"))]);
+    for warning in items(document, "warnings").iter().filter_map(Value::as_str) {
         page.wrapped(0, 9, &[(Paint::Bad, "warning: "), (Paint::Plain, warning)]);
     }
 }
@@ -60,9 +60,9 @@ pub(crate) fn nothing_changed(is_empty: bool) -> &'static str {
 }
 
 /// Formats the result of a plan.
-pub(crate) fn done(described: &Value, look: Style) -> String {
+pub(crate) fn done(document: &Value, look: Style) -> String {
     let mut page = Page::new(look);
-    for (index, step) in items(described, "steps").iter().enumerate() {
+    for (index, step) in items(document, "steps").iter().enumerate() {
         let action = text(step, "action");
         let past = match action {
             "create" => "created ",

@@ -9,15 +9,15 @@ use super::look::Style;
 use super::page::{Page, Paint, padded};
 
 /// Formats a table; `with_namespaces` adds a column with the namespaces.
-pub(crate) fn table(described: &Value, with_namespaces: bool, look: Style) -> String {
-    let shown: Vec<(usize, String)> = items(described, "columnDefinitions")
+pub(crate) fn table(document: &Value, with_namespaces: bool, look: Style) -> String {
+    let shown: Vec<(usize, String)> = items(document, "columnDefinitions")
         .iter()
         .enumerate()
         // The other columns are for wide output.
         .filter(|(_, column)| column["priority"].as_i64().unwrap_or_default() == 0)
         .map(|(index, column)| (index, visible(&text(column, "name").to_uppercase())))
         .collect();
-    let rows = items(described, "rows");
+    let rows = items(document, "rows");
     if rows.is_empty() {
         return "No objects found\n".to_owned();
     }

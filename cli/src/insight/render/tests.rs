@@ -56,25 +56,25 @@ fn causes_are_formatted_as_a_tree() {
 "#;
     assert_eq!(why(&pending(), look()), wanted);
     // The summary is not repeated, and the fix of the nearest volume is shown if no cause has one.
-    let mut described = pending();
-    described["summary"] = described["causes"][0]["message"].clone();
-    described["causes"][0]["fix"] = json!(null);
-    let text = why(&described, look());
+    let mut document = pending();
+    document["summary"] = document["causes"][0]["message"].clone();
+    document["causes"][0]["fix"] = json!(null);
+    let text = why(&document, look());
     assert!(
         text.contains("attention\n  the largest of 3 volumes holds 1Gi [NoVolumeFits]\n    see"),
         "{text}"
     );
     assert!(text.contains("$ kubectl edit pv a"), "{text}");
-    let nearest = described["candidates"]["nearest"][0].clone();
-    described["candidates"]["nearest"] = json!([nearest, nearest, nearest, nearest, nearest]);
-    assert!(why(&described, look()).contains("    2 more, and all rules: -o json\n"));
-    described["severity"] = json!("waiting");
-    described["blocked_by"][0]["owner"] = json!("unknown");
-    let text = why(&described, look());
+    let nearest = document["candidates"]["nearest"][0].clone();
+    document["candidates"]["nearest"] = json!([nearest, nearest, nearest, nearest, nearest]);
+    assert!(why(&document, look()).contains("    2 more, and all rules: -o json\n"));
+    document["severity"] = json!("waiting");
+    document["blocked_by"][0]["owner"] = json!("unknown");
+    let text = why(&document, look());
     assert!(text.contains("is Pending: waiting, which can be normal\n"), "{text}");
     assert!(text.contains("      its owner is unknown\n"), "{text}");
-    described["causes"][0]["code"] = json!("WaitsForPod");
-    assert!(!why(&described, look()).contains("volumes fit"));
+    document["causes"][0]["code"] = json!("WaitsForPod");
+    assert!(!why(&document, look()).contains("volumes fit"));
 }
 
 /// Answers with missing or unexpected fields are formatted as far as possible.
@@ -82,16 +82,16 @@ fn causes_are_formatted_as_a_tree() {
 fn incomplete_answers_are_formatted() {
     let odd = json!({"items": ["x", null, 1], "steps": ["x", null, 1], "causes": ["x"], "candidates": "x", "changes": "x"});
     let little = json!({"causes": [{}], "candidates": {}, "blocked_by": [{}]});
-    for described in [json!({}), json!(null), little, odd] {
+    for document in [json!({}), json!(null), little, odd] {
         for text in [
-            why(&described, look()),
-            history(&described, "pv a", false, look()),
-            diff(&described, "pv a", look()),
-            plan(&described, look()),
-            done(&described, look()),
-            table(&described, true, look()),
+            why(&document, look()),
+            history(&document, "pv a", false, look()),
+            diff(&document, "pv a", look()),
+            plan(&document, look()),
+            done(&document, look()),
+            table(&document, true, look()),
         ] {
-            assert!(text.is_empty() || text.ends_with('\n'), "{described}: {text:?}");
+            assert!(text.is_empty() || text.ends_with('\n'), "{document}: {text:?}");
         }
     }
 }
@@ -117,7 +117,7 @@ fn terminal_controls_are_escaped() {
     assert_eq!(visible(evil), shown);
     let object = reference_to(evil, evil, evil);
     let change = json!({"path": ["metadata", evil, {"name": evil}], "op": "replace", "from": evil, "to": [evil, {evil: evil}]});
-    let described = json!({"object": object, "state": evil, "summary": evil, "severity": evil, "verb": evil, "revision": evil,
+    let document = json!({"object": object, "state": evil, "summary": evil, "severity": evil, "verb": evil, "revision": evil,
         "causes": [{"code": evil, "message": evil, "objects": [object], "until": evil,
             "fix": {"message": evil, "command": evil}}],
         "candidates": {"total": evil, "fit": evil, "by_rule": [{"rule": evil, "count": evil}],
@@ -129,21 +129,21 @@ fn terminal_controls_are_escaped() {
         "warnings": [evil], "steps": [{"object": object, "action": evil, "message": evil, "changes": [change]}],
         "columnDefinitions": [{"name": evil}], "rows": [{"cells": [evil], "object": {"metadata": {"namespace": evil}}}]});
     for text in [
-        why(&described, look()),
-        history(&described, evil, false, look()),
-        diff(&described, evil, look()),
-        plan(&described, look()),
-        done(&described, look()),
-        table(&described, true, look()),
-        json(&described),
-        yaml(&described).unwrap(),
+        why(&document, look()),
+        history(&document, evil, false, look()),
+        diff(&document, evil, look()),
+        plan(&document, look()),
+        done(&document, look()),
+        table(&document, true, look()),
+        json(&document),
+        yaml(&document).unwrap(),
     ] {
         let obeyed: Vec<char> = text.chars().filter(|c| *c != '\n' && characters::is_obeyed(*c)).collect();
         assert_eq!(obeyed, [], "{text:?}");
     }
     assert_eq!(
-        serde_json::from_str::<Value>(&json(&described)).unwrap(),
-        described,
+        serde_json::from_str::<Value>(&json(&document)).unwrap(),
+        document,
         "machines read what it was"
     );
 }
@@ -151,7 +151,7 @@ fn terminal_controls_are_escaped() {
 #[test]
 fn diff_shows_changed_fields() {
     let claim = json!({"name": "data", "namespace": "default", "list": [1, {"a": "b"}], "none": {}});
-    let described = json!({"from": "5", "to": {"revision": "9", "time": "2026-01-31T12:00:00.5Z"}, "changes": [
+    let document = json!({"from": "5", "to": {"revision": "9", "time": "2026-01-31T12:00:00.5Z"}, "changes": [
         {"path": ["status", "phase"], "op": "replace", "from": "Pending", "to": "Bound"},
         {"path": ["metadata", "annotations", "a.b/c"], "op": "remove", "from": "x  y"},
         {"path": ["status", "conditions", "[type=Ready]", "status"], "op": "replace", "from": "x".repeat(40), "to": "y".repeat(40)},
@@ -174,7 +174,7 @@ fn diff_shows_changed_fields() {
       none: {}
   + spec.volumes[name=web][3]: null
 "#;
-    assert_eq!(diff(&described, "pvc default/data", look()), wanted);
+    assert_eq!(diff(&document, "pvc default/data", look()), wanted);
     let same = diff(&json!({"from": {"revision": "5", "exists": false}, "changes": []}), "pv a", look());
     assert_eq!(same, "pv a from 5 (when it was not there) to now\n  no differences\n");
 }
@@ -182,7 +182,7 @@ fn diff_shows_changed_fields() {
 #[test]
 fn history_names_the_writers() {
     let beat = json!({"path": ["status", "conditions", "[type=Ready]", "lastHeartbeatTime"], "op": "add", "to": "x"});
-    let described = json!({"kind": "History", "metadata": {"continue": "next"}, "items": [
+    let document = json!({"kind": "History", "metadata": {"continue": "next"}, "items": [
         {"revision": "9", "time": "2026-01-31T12:00:00.123Z", "type": "MODIFIED", "manager": "orlop-controller",
             "operation": "Update", "subresource": "status",
             "changes": [{"path": ["status", "phase"], "op": "add", "to": "Bound"}]},
@@ -205,7 +205,7 @@ fn history_names_the_writers() {
 older writes exist; continue with
   --continue next
 "#;
-    assert_eq!(history(&described, "pvc default/data", false, look()), wanted);
+    assert_eq!(history(&document, "pvc default/data", false, look()), wanted);
     let empty = json!({"items": []});
     assert_eq!(history(&empty, "pv a", false, look()), "no state of pv a is available\n");
     assert_eq!(history(&empty, "pv a", true, look()), "no older state of pv a is available\n");
@@ -216,7 +216,7 @@ older writes exist; continue with
 
 #[test]
 fn plans_and_results_are_formatted() {
-    let described = json!({"kind": "Plan", "verb": "reclaim", "revision": "123", "summary": "the volume a is Available again",
+    let document = json!({"kind": "Plan", "verb": "reclaim", "revision": "123", "summary": "the volume a is Available again",
         "warnings": ["the next claim can read the data that the claim default/data left on the volume"],
         "steps": [{"object": reference_to("PersistentVolume", "", "a"), "action": "update", "message": "its claim is gone",
             "changes": [{"path": ["status", "phase"], "op": "replace", "from": "Released", "to": "Available"}]}]});
@@ -228,34 +228,34 @@ warning: the next claim can read the data that the claim default/data left on
     ~ status.phase: "Released" -> "Available"
 as of revision 123
 "#;
-    assert_eq!(plan(&described, look()), wanted);
-    assert_eq!(done(&described, look()), "done: updated PersistentVolume a\n");
+    assert_eq!(plan(&document, look()), wanted);
+    assert_eq!(done(&document, look()), "done: updated PersistentVolume a\n");
     let whole = |name: &str| json!({"path": [name], "op": "add", "to": {"a": "b"}});
     let step = json!({"object": reference_to("PersistentVolumeClaim", "ns", "c"), "action": "create",
         "changes": [whole("metadata"), whole("spec"), whole("status")]});
-    let described = json!({"summary": "s", "warnings": ["w"], "steps": [described["steps"][0], step]});
+    let document = json!({"summary": "s", "warnings": ["w"], "steps": [document["steps"][0], step]});
     assert!(
-        plan(&described, look())
+        plan(&document, look())
             .ends_with("create PersistentVolumeClaim ns/c\n    + spec:\n        a: \"b\"\n")
     );
     assert_eq!(
-        done(&described, look()),
+        done(&document, look()),
         "done: updated PersistentVolume a\n      created PersistentVolumeClaim ns/c\n"
     );
-    assert_eq!(brief(&described, look()), "s\nwarning: w\n");
+    assert_eq!(brief(&document, look()), "s\nwarning: w\n");
 }
 
 #[test]
 fn tables_look_like_those_of_kubectl() {
-    let described = json!({"kind": "Table",
+    let document = json!({"kind": "Table",
     "columnDefinitions": [{"name": "Name", "priority": 0}, {"name": "Age", "priority": 0}, {"name": "Wide", "priority": 1}],
     "rows": [
         {"cells": ["data", 5, "w"], "object": {"metadata": {"namespace": "default"}}},
         {"cells": ["数据", null, "w"], "object": {"metadata": {"namespace": "n"}}},
     ]});
-    assert_eq!(table(&described, false, look()), "NAME   AGE\ndata   5\n数据   <none>\n");
+    assert_eq!(table(&document, false, look()), "NAME   AGE\ndata   5\n数据   <none>\n");
     let all = "NAMESPACE   NAME   AGE\ndefault     data   5\nn           数据   <none>\n";
-    assert_eq!(table(&described, true, look()), all);
+    assert_eq!(table(&document, true, look()), all);
     assert_eq!(table(&json!({"rows": []}), false, look()), "No objects found\n");
 }
 
@@ -263,10 +263,10 @@ fn tables_look_like_those_of_kubectl() {
 #[test]
 fn lines_have_at_most_80_columns() {
     let prose = "数据 a word of prose ".repeat(20);
-    let described = json!({"object": reference_to("Pod", "default", "web"), "state": "Pending", "summary": prose, "severity": "ok",
+    let document = json!({"object": reference_to("Pod", "default", "web"), "state": "Pending", "summary": prose, "severity": "ok",
         "causes": [{"code": "Code", "message": prose, "fix": {"message": prose}}],
         "blocked_by": [{"finalizer": "f", "owner": prose, "message": prose}]});
-    let text = why(&described, look());
+    let text = why(&document, look());
     let widest = text.lines().map(characters::width_of).max().unwrap();
     assert!(widest <= 80 && widest > 70, "{widest}: {text}");
     // A command in a sentence is one word together with the punctuation around it; other text in backticks wraps.

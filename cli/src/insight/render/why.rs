@@ -15,16 +15,16 @@ const NEAREST: usize = 3;
 const SEARCHES: [&str; 4] = ["NoVolumeFits", "ReservedUnfit", "NoProvisioner", "ClassMissing"];
 
 /// The answer as text.
-pub(crate) fn why(described: &Value, look: Style) -> String {
+pub(crate) fn why(document: &Value, look: Style) -> String {
     let mut page = Page::new(look);
-    let (paint, words) = severity(text(described, "severity"));
-    let object = reference(&described["object"]);
-    let state = match text(described, "state") {
+    let (paint, words) = severity(text(document, "severity"));
+    let object = reference(&document["object"]);
+    let state = match text(document, "state") {
         "" => ": ".to_owned(),
         state => format!(" is {state}: "),
     };
     page.line(0, &[(Paint::Name, &object), (Paint::Plain, &state), (paint, &words)]);
-    let (summary, causes) = (text(described, "summary"), items(described, "causes"));
+    let (summary, causes) = (text(document, "summary"), items(document, "causes"));
     // The summary may already contain one of the causes, which is then not repeated.
     let is_said = |cause: &&Value| {
         let message = text(cause, "message");
@@ -42,9 +42,9 @@ pub(crate) fn why(described: &Value, look: Style) -> String {
     }
     let has_fix = causes.iter().any(|cause| cause["fix"].is_object());
     if causes.is_empty() || causes.iter().any(|cause| SEARCHES.contains(&text(cause, "code"))) {
-        candidates(&mut page, &described["candidates"], has_fix);
+        candidates(&mut page, &document["candidates"], has_fix);
     }
-    blocked_by(&mut page, items(described, "blocked_by"), summary);
+    blocked_by(&mut page, items(document, "blocked_by"), summary);
     page.text()
 }
 
@@ -112,21 +112,21 @@ fn patch_command(patch: &Value) -> Option<String> {
     Some(format!("kubectl patch {kind} {name}{namespace} --type={how} -p '{body}'"))
 }
 
-fn candidates(page: &mut Page, described: &Value, has_fix: bool) {
-    let (fit, total) = (count(&described["fit"]), count(&described["total"]));
+fn candidates(page: &mut Page, candidates: &Value, has_fix: bool) {
+    let (fit, total) = (count(&candidates["fit"]), count(&candidates["total"]));
     // For a single candidate, the cause has all details.
     if matches!(total.as_str(), "" | "0" | "1") {
         return;
     }
     page.gap();
-    let rules: Vec<String> = items(described, "by_rule")
+    let rules: Vec<String> = items(candidates, "by_rule")
         .iter()
         .map(|rule| format!("{} by {}", count(&rule["count"]), text(rule, "rule")))
         .collect();
     let against = if rules.is_empty() { String::new() } else { format!("; ruled out: {}", rules.join(", ")) };
     let head = format!("{fit} of {total} volumes fit");
     page.wrapped(2, 4, &[(Paint::Head, &head), (Paint::Plain, &against)]);
-    let nearest = items(described, "nearest");
+    let nearest = items(candidates, "nearest");
     for (index, volume) in nearest.iter().take(NEAREST).enumerate() {
         page.line(4, &[(Paint::Name, text(volume, "volume"))]);
         for verdict in items(volume, "verdicts").iter().filter(|verdict| verdict["ok"] != true) {
@@ -145,8 +145,8 @@ fn candidates(page: &mut Page, described: &Value, has_fix: bool) {
 /// A rule that a volume fails.
 fn one_verdict(page: &mut Page, verdict: &Value) {
     let (rule, message) = (text(verdict, "rule"), text(verdict, "message"));
-    let described = if message.is_empty() { String::new() } else { format!(": {message}") };
-    page.wrapped(6, 8, &[(Paint::Bad, rule), (Paint::Plain, &described)]);
+    let detail = if message.is_empty() { String::new() } else { format!(": {message}") };
+    page.wrapped(6, 8, &[(Paint::Bad, rule), (Paint::Plain, &detail)]);
 }
 
 fn blocked_by(page: &mut Page, blocks: &[Value], summary: &str) {

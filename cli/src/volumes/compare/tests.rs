@@ -37,7 +37,7 @@ fn listed(handles: &[(&str, i64)]) -> Vec<Listed> {
 }
 
 /// Each row as `handle what object`.
-fn described(rows: &[Row]) -> Vec<String> {
+fn lines(rows: &[Row]) -> Vec<String> {
     rows.iter().map(|row| format!("{}|{:?}|{}", row.handle, row.what, row.object)).collect()
 }
 
@@ -152,7 +152,7 @@ fn volumes_are_compared_by_handle() {
     for (name, before, list, after, wanted, amiss) in table {
         let lists = Lists { volumes: listed(list), snapshots: None };
         let rows = compare("d", &before.0, &lists, &after.0);
-        assert_eq!(described(&rows), wanted, "{name}");
+        assert_eq!(lines(&rows), wanted, "{name}");
         assert_eq!(is_amiss(&rows), amiss, "{name}");
     }
 }
@@ -177,6 +177,6 @@ fn snapshots_are_compared_by_handle() {
     for (name, before, list, after, wanted) in table {
         let pairs = list.map(|list| list.into_iter().map(|handle| (handle, 5)).collect::<Vec<_>>());
         let lists = Lists { volumes: Vec::new(), snapshots: pairs.map(|pairs| listed(&pairs)) };
-        assert_eq!(described(&compare("d", &before.0, &lists, &after.0)), wanted, "{name}");
+        assert_eq!(lines(&compare("d", &before.0, &lists, &after.0)), wanted, "{name}");
     }
 }

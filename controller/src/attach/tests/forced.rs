@@ -49,7 +49,7 @@ async fn forced_detach_time_is_shown_while_waiting() {
     let refused =
         stage.events().into_iter().find(|event| event.contains("p-2") && event.contains("used by")).unwrap();
     assert!(refused.ends_with("; will be released when node node-1 reports it as not in use"), "{refused}");
-    let described = |object: &str| {
+    let waiting_events = |object: &str| {
         stage
             .events()
             .iter()
@@ -57,7 +57,7 @@ async fn forced_detach_time_is_shown_while_waiting() {
             .count()
     };
     assert_eq!(
-        (described("volumeattachment/"), described("pod/default/p-2")),
+        (waiting_events("volumeattachment/"), waiting_events("pod/default/p-2")),
         (1, 1),
         "{:#?}",
         stage.events()
@@ -105,9 +105,9 @@ async fn i7_force_is_recorded_before_it_is_used() {
     ];
     assert_eq!(writes, wanted);
     for object in ["volumeattachment/", "pod/default/p-2"] {
-        let described =
+        let is_forced_detach =
             |event: &String| event.starts_with(object) && event.contains(" Warning ForcedDetachVolume ");
-        assert!(stage.events().iter().any(described), "{object}: {:#?}", stage.events());
+        assert!(stage.events().iter().any(is_forced_detach), "{object}: {:#?}", stage.events());
     }
 }
 

@@ -158,7 +158,7 @@ fn force_detach_timeout_follows_precedence() {
         ("less than nothing", [None, None, Some("-5s")], seconds(360), 1),
     ];
     for (name, asked, wanted, problems) in table {
-        let (got, described) = force_after(seconds(360), asked);
-        assert_eq!((got, described.len()), (wanted, problems), "{name}: {described:?}");
+        let (got, reported) = force_after(seconds(360), asked);
+        assert_eq!((got, reported.len()), (wanted, problems), "{name}: {reported:?}");
     }
 }

@@ -61,9 +61,9 @@ impl Attacher {
         let mut seen = self.seen(attachment);
         let outcome = self.steps(name, &driver, &mut seen).await;
         if let Err(failure) = &outcome
-            && let Some(described) = failure.described()
+            && let Some(error) = failure.recorded_error()
         {
-            self.tell(&seen.attachment, &described).await;
+            self.tell(&seen.attachment, &error).await;
         }
         outcome
     }
@@ -230,9 +230,9 @@ impl Attacher {
     }
 
     /// Records a failure on the attachment. If that write fails too, the original failure still requeues the key.
-    async fn tell(&self, attachment: &VolumeAttachment, described: &RecordedError) {
+    async fn tell(&self, attachment: &VolumeAttachment, failure: &RecordedError) {
         let at = self.clock.now();
-        let written = self.writer.status(attachment, |now| writes::failed(now, described, at)).await;
+        let written = self.writer.status(attachment, |now| writes::failed(now, failure, at)).await;
         let key = attachment.metadata.name.as_deref().unwrap_or_default();
         match written {
             Ok(Written::Done(now)) => self.latest.put(&self.attachments, *now),
@@ -243,7 +243,7 @@ impl Attacher {
         tracing::info!(
             attachment = key,
             going,
-            why = described.message,
+            why = failure.message,
             "attachment: failed, will be tried again"
         );
     }

@@ -47,7 +47,7 @@ impl Failure {
 
     /// The error to record on the attachment: every error that a user may have to fix. An unreachable API server cannot be
     /// recorded in the API server.
-    pub(super) fn described(&self) -> Option<RecordedError> {
+    pub(super) fn recorded_error(&self) -> Option<RecordedError> {
         let code = match self {
             Failure::Refused(_) | Failure::Secret(_) => None,
             Failure::Driver(error) => Some(error.code as i32),

@@ -220,9 +220,9 @@ pub(super) fn detached() -> Value {
 }
 
 /// The status after a failure: the current status and the error.
-pub(super) fn failed(now: &VolumeAttachment, described: &RecordedError, at: Timestamp) -> Value {
+pub(super) fn failed(now: &VolumeAttachment, failure: &RecordedError, at: Timestamp) -> Value {
     let attached = now.status.as_ref().is_some_and(|status| status.attached);
-    let error = error(described, at);
+    let error = error(failure, at);
     if is_terminating(now) {
         json!({"attached": attached, "detachError": error})
     } else {
@@ -231,8 +231,8 @@ pub(super) fn failed(now: &VolumeAttachment, described: &RecordedError, at: Time
 }
 
 /// An error in the API's form. An error without a code clears the code of the previous one.
-pub(super) fn error(described: &RecordedError, at: Timestamp) -> Value {
-    json!({"message": shortened(&described.message), "time": Time(at), "errorCode": described.code})
+pub(super) fn error(failure: &RecordedError, at: Timestamp) -> Value {
+    json!({"message": shortened(&failure.message), "time": Time(at), "errorCode": failure.code})
 }
 
 fn shortened(text: &str) -> &str {

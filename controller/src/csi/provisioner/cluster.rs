@@ -40,12 +40,12 @@ impl Segments {
 
     /// Invalidates the computed segments on changes, and calls `changed` then.
     pub(super) fn attach(&self, changed: impl Fn() + Clone + Send + Sync + 'static) -> [Registration; 2] {
-        let (known, described) = (Arc::clone(&self.known), changed.clone());
+        let (known, notify) = (Arc::clone(&self.known), changed.clone());
         let on_node = move |change: &Change<Node>| {
             let labels = |node: &Arc<Node>| node.metadata.labels.clone();
             if change.new.as_ref().map(labels) != change.old().map(labels) {
                 lock(&known).terms.clear();
-                described();
+                notify();
             }
         };
         let known = Arc::clone(&self.known);

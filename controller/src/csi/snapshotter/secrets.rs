@@ -76,11 +76,11 @@ pub fn reference(
 /// # Errors
 /// An unknown reserved key.
 pub fn parameters(all: &BTreeMap<String, String>) -> Result<HashMap<String, String>, String> {
-    let mut described = HashMap::new();
+    let mut forwarded = HashMap::new();
     for (key, value) in all {
         match key.strip_prefix(PREFIX) {
             None => {
-                described.insert(key.clone(), value.clone());
+                forwarded.insert(key.clone(), value.clone());
             }
             Some(rest) if KNOWN.contains(&rest) => {}
             Some(_) => {
@@ -88,7 +88,7 @@ pub fn parameters(all: &BTreeMap<String, String>) -> Result<HashMap<String, Stri
             }
         }
     }
-    Ok(described)
+    Ok(forwarded)
 }
 
 #[cfg(test)]
@@ -133,9 +133,9 @@ mod tests {
 
     #[test]
     fn driver_receives_unreserved_parameters_only() {
-        let described =
+        let forwarded =
             parameters(&map(&[("tier", "cold"), (NAME, "s"), (NAMESPACE, "ns")])).unwrap_or_default();
-        assert_eq!(described, [("tier".to_owned(), "cold".to_owned())].into());
+        assert_eq!(forwarded, [("tier".to_owned(), "cold".to_owned())].into());
         let error = parameters(&map(&[("csi.storage.k8s.io/odd", "x")])).unwrap_err();
         assert!(error.contains("csi.storage.k8s.io/odd"), "{error}");
     }

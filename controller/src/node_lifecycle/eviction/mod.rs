@@ -108,7 +108,7 @@ struct Count {
     uid: Uid,
     since: Instant,
     /// Whether the event for the deletion was recorded.
-    described: bool,
+    announced: bool,
     /// Whether the pod was deleted, but the watch has not delivered the deletion yet.
     deleted: bool,
 }
@@ -180,7 +180,7 @@ impl Evictor {
     fn since(&self, key: &str, pod: &Pod) -> Instant {
         let uid = Uid::from(pod.metadata.uid.as_deref().unwrap_or_default());
         let mut counting = self.counting();
-        let fresh = |uid| Count { uid, since: Instant::now(), described: false, deleted: false };
+        let fresh = |uid| Count { uid, since: Instant::now(), announced: false, deleted: false };
         let count = counting.entry(key.to_owned()).or_insert_with(|| fresh(uid.clone()));
         if count.uid != uid {
             *count = fresh(uid);
@@ -190,13 +190,13 @@ impl Evictor {
 
     /// Whether this is the first announcement of the pod's deletion.
     fn is_first(&self, key: &str) -> bool {
-        self.counting().get_mut(key).is_some_and(|count| !std::mem::replace(&mut count.described, true))
+        self.counting().get_mut(key).is_some_and(|count| !std::mem::replace(&mut count.announced, true))
     }
 
     /// Cancels the eviction of a pod. `pod` is `None` if the pod is missing or already terminating.
     fn cancel(&self, key: &str, pod: Option<&Pod>) {
         let Some(count) = self.counting().remove(key) else { return };
-        if let Some(pod) = pod.filter(|_| !count.described) {
+        if let Some(pod) = pod.filter(|_| !count.announced) {
             let message = format!("Cancelling deletion of Pod {key}");
             self.events.event(pod, EventType::Normal, reason::TAINT_MANAGER_EVICTION, message);
         }

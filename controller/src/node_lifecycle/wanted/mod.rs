@@ -82,11 +82,11 @@ pub enum Eviction {
 
 /// Whether the node is not ready and has no NoExecute taint for it yet.
 pub fn awaits_eviction(node: &Node) -> bool {
-    let described = |key| taints(node).iter().any(|taint| taint.key == key && taint.effect == NO_EXECUTE);
+    let is_tainted = |key| taints(node).iter().any(|taint| taint.key == key && taint.effect == NO_EXECUTE);
     match Readiness::of(node) {
         Readiness::Unsaid | Readiness::Ready => false,
         Readiness::NotReady | Readiness::Unknown => {
-            !described(taint::NOT_READY) && !described(taint::UNREACHABLE)
+            !is_tainted(taint::NOT_READY) && !is_tainted(taint::UNREACHABLE)
         }
     }
 }

@@ -158,7 +158,7 @@ impl Provisioner for HostPath {
             let make = move || rooted_fs::make_dir_below(Path::new(TMP), &made, MODE);
             let result = tokio::task::spawn_blocking(make).await;
             match result {
-                Ok(Ok(())) => Ok(described(order, &path)),
+                Ok(Ok(())) => Ok(persistent_volume(order, &path)),
                 Ok(Err(error)) => Err(format!("mkdir {}: {error}", path.display())),
                 Err(error) => Err(format!("making {} was interrupted: {error}", path.display())),
             }
@@ -167,7 +167,7 @@ impl Provisioner for HostPath {
     }
 }
 
-fn described(order: &Order, path: &Path) -> PersistentVolume {
+fn persistent_volume(order: &Order, path: &Path) -> PersistentVolume {
     let requests = order.claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
     let storage = requests.and_then(|requests| requests.get("storage").cloned()).unwrap_or_default();
     PersistentVolume {

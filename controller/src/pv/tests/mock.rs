@@ -116,7 +116,7 @@ impl Provisioner for Mock {
             self.next("provision").unwrap_or_else(|| Err(none_left("provision")))?;
             let spec = order.claim.spec.as_ref();
             let size = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref()?.get("storage"));
-            let described = json!({
+            let volume = json!({
                 "metadata": {},
                 "spec": {
                     "capacity": {"storage": size.map(|size| size.0.clone())},
@@ -124,7 +124,7 @@ impl Provisioner for Mock {
                     "gcePersistentDisk": {"pdName": "mock"},
                 },
             });
-            serde_json::from_value(described).map_err(|error| error.to_string())
+            serde_json::from_value(volume).map_err(|error| error.to_string())
         }
         .boxed()
     }

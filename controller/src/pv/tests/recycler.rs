@@ -40,7 +40,7 @@ fn message(stage: &Stage) -> String {
     line.split_once(" msg=").map(|(_, message)| message.to_owned()).unwrap_or_default()
 }
 
-fn described(stage: &Stage, event: &str) -> bool {
+fn has_event(stage: &Stage, event: &str) -> bool {
     stage.api.events().iter().any(|line| line == event)
 }
 
@@ -83,7 +83,7 @@ async fn successful_recycling_frees_the_volume_and_removes_the_pod() {
     let line = state(&stage.api).remove(0);
     assert!(line.starts_with("pv pv-a 25Gi RWO Available policy=Recycle src="), "{line}");
     assert!(stage.api.get("pods", POD).is_none());
-    assert!(described(&stage, "PersistentVolume pv-a Normal VolumeRecycled Volume recycled"));
+    assert!(has_event(&stage, "PersistentVolume pv-a Normal VolumeRecycled Volume recycled"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +100,7 @@ async fn failures_are_recorded_on_the_volume() {
         let wanted = format!("Recycle failed: failed to recycle volume: {text}");
         assert_eq!(message(&stage), wanted, "{name}");
         assert!(
-            described(&stage, &format!("PersistentVolume pv-a Warning VolumeFailedRecycle {wanted}")),
+            has_event(&stage, &format!("PersistentVolume pv-a Warning VolumeFailedRecycle {wanted}")),
             "{name}"
         );
         // The pod is removed in every case. The change of phase triggers a second attempt immediately, as upstream: a
@@ -151,7 +151,7 @@ async fn recycler_pod_events_are_copied_to_the_volume() {
     );
     second().await;
     let wanted = "PersistentVolume pv-a Warning RecyclerPod Recycler pod: mount failed";
-    assert!(described(&stage, wanted), "{:?}", stage.api.events());
+    assert!(has_event(&stage, wanted), "{:?}", stage.api.events());
 }
 
 /// I8: the pod is deleted, without a failure event, when its volume is freed, reserved for another claim or set

@@ -132,10 +132,10 @@ async fn new_pod_queues_the_claim_that_waits_for_it() {
     ];
     let world = World::new(&start).await;
     world.after("create pod default/p1 Pending claims=c-1").await;
-    let described =
+    let expected =
         "PersistentVolumeClaim default/c-1 Normal WaitForPodScheduled waiting for pod p1 to be scheduled";
     assert!(
-        world.api.events().iter().any(|event| event == described),
+        world.api.events().iter().any(|event| event == expected),
         "NEW-WAKE-POD {:?}",
         world.api.events()
     );

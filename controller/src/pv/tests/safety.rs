@@ -128,8 +128,8 @@ async fn i8_pod_known_only_to_the_server_keeps_its_data() {
     assert!(stage.binder.recycle_operation(volume).await.is_ok());
     assert_eq!(stage.api.pending_faults(), 1, "no recycler pod was made");
     stage.api.settle().await;
-    let described = "PersistentVolume pv-1 Normal VolumeFailedRecycle Volume is used by pods: default/p1";
-    assert!(stage.api.events().iter().any(|event| event == described), "{:?}", stage.api.events());
+    let expected = "PersistentVolume pv-1 Normal VolumeFailedRecycle Volume is used by pods: default/p1";
+    assert!(stage.api.events().iter().any(|event| event == expected), "{:?}", stage.api.events());
 }
 
 /// The delete operation compares with the volumes as the server has them: a volume with the same directory that has just been
@@ -242,8 +242,8 @@ async fn claim_ahead_of_its_volume_is_not_lost() {
             state(&stage.api)
         );
         stage.api.settle().await;
-        let described = stage.api.events().iter().any(|event| event.contains(MISBOUND));
-        assert_eq!(described, wanted.starts_with("Lost"), "{name}: {:?}", stage.api.events());
+        let reported = stage.api.events().iter().any(|event| event.contains(MISBOUND));
+        assert_eq!(reported, wanted.starts_with("Lost"), "{name}: {:?}", stage.api.events());
     }
 }
 

@@ -60,7 +60,7 @@ fn pairs(api: &FakeApi) -> usize {
 }
 
 /// Number of events on claims, including repetitions.
-fn described(api: &FakeApi) -> u64 {
+fn event_count(api: &FakeApi) -> u64 {
     api.list("events").iter().map(|event| event["count"].as_u64().unwrap_or(1)).sum()
 }
 
@@ -161,14 +161,14 @@ async fn many_volumes_for_many_waiting_claims_need_few_syncs() {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let world = World::new(&lines).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let before = described(&world.api);
+    let before = event_count(&world.api);
     for n in 0..60 {
         world.api.seed(parse(&format!("pv pv-{n:02} 1Gi RWO Available")));
     }
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!((pairs(&world.api), apart(&world.api)), (60, Vec::new()));
     // Every sync without a result records an event. With one offer per volume there are hardly any.
-    assert!(described(&world.api) - before <= 10, "{} looks in vain", described(&world.api) - before);
+    assert!(event_count(&world.api) - before <= 10, "{} looks in vain", event_count(&world.api) - before);
 }
 
 #[tokio::test(start_paused = true)]

@@ -61,11 +61,11 @@ impl Scheduler {
         };
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let permit = self.writes.acquire().await;
-        let described: Result<serde_json::Value, _> =
+        let result: Result<serde_json::Value, _> =
             api.create_subresource("binding", name, &PostParams::default(), &binding).await;
         // Reading it may take long: other writes continue meanwhile.
         drop(permit);
-        let Err(error) = described else { return Ok(()) };
+        let Err(error) = result else { return Ok(()) };
         if status_of(&error).is_some_and(|status| status.code == 404) {
             return Err(BindError::Gone);
         }

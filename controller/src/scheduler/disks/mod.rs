@@ -71,7 +71,7 @@ enum Holder {
 /// A claim used by pods on nodes.
 #[derive(Debug, Default)]
 struct Used {
-    described: ClaimDisk,
+    claim_disk: ClaimDisk,
     /// The number of pods that use it, by node.
     nodes: BTreeMap<String, usize>,
 }
@@ -110,7 +110,7 @@ impl Disks {
             let pods = used.nodes.entry(node.to_owned()).or_default();
             *pods += 1;
             if *pods == 1 {
-                hold(&mut self.nodes, node, used.described.disk.as_ref());
+                hold(&mut self.nodes, node, used.claim_disk.disk.as_ref());
             }
         }
     }
@@ -125,7 +125,7 @@ impl Disks {
                 continue;
             }
             used.nodes.remove(node);
-            release(&mut self.nodes, node, used.described.disk.as_ref());
+            release(&mut self.nodes, node, used.claim_disk.disk.as_ref());
             if used.nodes.is_empty() {
                 self.tell(claim, ClaimDisk::default());
                 self.claims.remove(claim);
@@ -218,18 +218,18 @@ impl Disks {
     }
 
     /// Sets the disk of a claim.
-    fn tell(&mut self, claim: &str, described: ClaimDisk) {
-        let Some(used) = self.claims.get_mut(claim).filter(|used| used.described != described) else {
+    fn tell(&mut self, claim: &str, claim_disk: ClaimDisk) {
+        let Some(used) = self.claims.get_mut(claim).filter(|used| used.claim_disk != claim_disk) else {
             return;
         };
-        let old = std::mem::replace(&mut used.described, described);
+        let old = std::mem::replace(&mut used.claim_disk, claim_disk);
         for node in used.nodes.keys() {
-            hold(&mut self.nodes, node, used.described.disk.as_ref());
+            hold(&mut self.nodes, node, used.claim_disk.disk.as_ref());
             release(&mut self.nodes, node, old.disk.as_ref());
         }
         let holder = Holder::Claim(claim.to_owned());
-        depend(&mut self.by_volume, old.volume.as_ref(), used.described.volume.as_ref(), &holder);
-        depend(&mut self.by_class, old.class.as_ref(), used.described.class.as_ref(), &claim.to_owned());
+        depend(&mut self.by_volume, old.volume.as_ref(), used.claim_disk.volume.as_ref(), &holder);
+        depend(&mut self.by_class, old.class.as_ref(), used.claim_disk.class.as_ref(), &claim.to_owned());
     }
 }
 

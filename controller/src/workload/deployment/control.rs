@@ -178,7 +178,7 @@ impl Deployer {
             Err(error) => error,
         };
         let failure = WorkloadError::Api { what: "create", object: named(new), cause };
-        let message = format!("Failed to create new replica set {name:?}: {}", failure.described());
+        let message = format!("Failed to create new replica set {name:?}: {}", failure.message());
         self.recorder.event(
             deployment,
             EventType::Warning,

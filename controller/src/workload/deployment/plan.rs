@@ -192,9 +192,9 @@ impl Work<'_> {
         self.plan.delete = old.into_iter().filter(|at| is_idle(&self.sets[*at])).collect();
     }
 
-    fn end(mut self, described: StatusDetail) -> Plan {
+    fn end(mut self, detail: StatusDetail) -> Plan {
         let (deployment, now) = (self.seen.deployment, self.seen.now);
-        self.plan.status = match described {
+        self.plan.status = match detail {
             StatusDetail::Counts => status::counts(deployment, &self.known, &self.sets, self.new, now),
             StatusDetail::Progress => status::in_rollout(deployment, &self.known, &self.sets, self.new, now),
         };

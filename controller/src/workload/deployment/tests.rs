@@ -124,9 +124,9 @@ async fn rolling_update_respects_its_limits_and_can_be_undone() {
         assert_eq!(again.unwrap()["metadata"]["annotations"][ANN_REVISION_HISTORY], "1");
         assert_eq!(api.get("deployments", "ns/web").unwrap()["metadata"]["annotations"][ANN_REVISION], "3");
         let name = first["metadata"]["name"].as_str().unwrap();
-        let described =
+        let expected =
             format!("Deployment ns/web Normal ScalingReplicaSet Scaled up replica set {name} from 0 to 5");
-        assert!(api.events().contains(&described), "{:?}", api.events());
+        assert!(api.events().contains(&expected), "{:?}", api.events());
     }
 }
 
@@ -269,11 +269,11 @@ async fn rejected_sets_and_pods_are_reported_in_conditions() {
     let _running = api.start(&[run], Options::default());
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(condition(&api, "Progressing"), pair("False", "ReplicaSetCreateError"));
-    let described = api
+    let failures = api
         .events()
         .into_iter()
         .filter(|event| event.contains("Warning ReplicaSetCreateError Failed to create new replica set"));
-    assert!(described.count() > 0);
+    assert!(failures.count() > 0);
     // The ReplicaSet reports rejected pods, and the Deployment copies its condition.
     let api = FakeApi::new();
     api.seed(deployment(1, rolling(1, 0)));

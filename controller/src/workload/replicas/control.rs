@@ -148,8 +148,8 @@ impl<K: Replicated> Manager<K> {
         };
         let now = self.clock.now();
         let leaving = K::TELLS_TERMINATING.then(|| i32::try_from(leaving).unwrap_or(i32::MAX));
-        let described = failure.as_ref().map(WorkloadError::described);
-        self.write_status(&object, &set, status(&set, &active, leaving, described.as_deref(), now)).await?;
+        let message = failure.as_ref().map(WorkloadError::message);
+        self.write_status(&object, &set, status(&set, &active, leaving, message.as_deref(), now)).await?;
         if let Some(delay) =
             next_available(active.iter().map(Arc::as_ref), spec.min_ready_seconds.unwrap_or(0), now)
         {
@@ -220,7 +220,7 @@ impl<K: Replicated> Manager<K> {
             // The whole namespace is being deleted; there is no failure to report.
             Some(WorkloadError::Api { cause, .. }) if is_namespace_ending(&cause) => Ok(()),
             Some(failure) => {
-                let message = format!("Error creating: {}", failure.described());
+                let message = format!("Error creating: {}", failure.message());
                 self.recorder.event(object, EventType::Warning, reason::FAILED_CREATE, message);
                 Err(failure)
             }
@@ -248,7 +248,7 @@ impl<K: Replicated> Manager<K> {
                 Err(cause) => {
                     self.expectations.deleted(key, &key_of(pod.as_ref()));
                     let failure = WorkloadError::Api { what: "delete", object: named(pod.as_ref()), cause };
-                    let message = format!("Error deleting: {}", failure.described());
+                    let message = format!("Error deleting: {}", failure.message());
                     self.recorder.event(object, EventType::Warning, reason::FAILED_DELETE, message);
                     Err(failure)
                 }

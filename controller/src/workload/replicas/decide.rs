@@ -84,10 +84,10 @@ fn conditions(
     failure: Option<&str>,
     now: Timestamp,
 ) -> Option<Vec<ReplicaSetCondition>> {
-    let described = conditions.iter().any(|condition| condition.type_ == REPLICA_FAILURE);
+    let has_condition = conditions.iter().any(|condition| condition.type_ == REPLICA_FAILURE);
     match failure {
         None => conditions.retain(|condition| condition.type_ != REPLICA_FAILURE),
-        Some(_) if described => {}
+        Some(_) if has_condition => {}
         Some(message) => {
             let is_short = there < usize::try_from(wanted(set)).unwrap_or(0);
             conditions.push(ReplicaSetCondition {

@@ -160,8 +160,8 @@ async fn rejected_pod_creation_is_reported_and_retried() {
     assert_eq!(keys(&api, "pods").len(), 5);
     let status = api.get("replicasets", "ns/web").unwrap()["status"].clone();
     assert_eq!(status.get("conditions"), None, "{status}");
-    let described = "ReplicaSet ns/web Warning FailedCreate Error creating: exceeded quota";
-    assert!(api.events().iter().any(|event| event == described), "{:?}", api.events());
+    let expected = "ReplicaSet ns/web Warning FailedCreate Error creating: exceeded quota";
+    assert!(api.events().iter().any(|event| event == expected), "{:?}", api.events());
     drop(running);
 }
 

@@ -305,7 +305,7 @@ impl RevisionKeeper {
                     let failure = WorkloadError::Api { what: "create", object, cause };
                     let message = format!(
                         "create Claim {claim_name} for Pod {pod} in StatefulSet {set_name} failed error: {}",
-                        failure.described()
+                        failure.message()
                     );
                     self.recorder.event(set, EventType::Warning, reason::FAILED_CREATE, message);
                     return Err(failure);
@@ -371,10 +371,8 @@ impl RevisionKeeper {
                 self.recorder.event(set, EventType::Normal, well, message);
             }
             Err(failure) => {
-                let message = format!(
-                    "{verb} Pod {pod} in StatefulSet {set_name} failed error: {}",
-                    failure.described()
-                );
+                let message =
+                    format!("{verb} Pod {pod} in StatefulSet {set_name} failed error: {}", failure.message());
                 self.recorder.event(set, EventType::Warning, badly, message);
             }
         }

@@ -89,12 +89,12 @@ async fn pods_start_in_order_each_with_its_claim_and_stop_in_reverse_order() {
     }
     assert_eq!((&found["currentRevision"], &found["updateRevision"]), (&json!(revision), &json!(revision)));
     let events = api.events();
-    for described in [
+    for message in [
         "create Claim www-web-0 Pod web-0 in StatefulSet web success",
         "create Pod web-0 in StatefulSet web successful",
     ] {
         assert!(
-            events.contains(&format!("StatefulSet ns/web Normal SuccessfulCreate {described}")),
+            events.contains(&format!("StatefulSet ns/web Normal SuccessfulCreate {message}")),
             "{events:?}"
         );
     }

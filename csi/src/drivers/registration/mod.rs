@@ -73,7 +73,7 @@ pub(super) async fn follow(drivers: &Drivers, named: &[Endpoint], dir: &Path, sh
         let wait = if is_settled && folder.is_some() { LONG } else { PERIOD };
         tokio::select! {
             () = shutdown.cancelled() => return,
-            described = changed(&mut folder) => if described.is_err() { folder = None },
+            result = changed(&mut folder) => if result.is_err() { folder = None },
             () = tokio::time::sleep(wait) => {}
         }
     }

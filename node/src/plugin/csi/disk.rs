@@ -194,17 +194,17 @@ impl<'a> Disk<'a> {
             options: Vec::new(),
             read_only: false,
         };
-        self.host.mounts.mount(&self.queue, mount).await.map_err(described)
+        self.host.mounts.mount(&self.queue, mount).await.map_err(plugin_error)
     }
 
     /// Unmounts it.
     pub(super) async fn unmount(&self, target: &Path) -> Result<(), PluginError> {
-        self.host.mounts.unmount(&self.queue, target, Force::No).await.map_err(described)
+        self.host.mounts.unmount(&self.queue, target, Force::No).await.map_err(plugin_error)
     }
 
     /// Whether exactly this path is a mount point.
     pub(super) fn is_mounted(&self, target: &Path) -> Result<bool, PluginError> {
-        self.host.mounts.is_mounted(target).map_err(described)
+        self.host.mounts.is_mounted(target).map_err(plugin_error)
     }
 
     async fn run<T, F>(&self, what: &str, path: &Path, call: F) -> Result<T, PluginError>
@@ -215,12 +215,12 @@ impl<'a> Disk<'a> {
         let what = format!("{what} {}", path.display());
         let (root, path) = (self.host.paths.root().to_owned(), path.to_owned());
         let call = move |_: &dyn Mounter| call(&root, &path).map_err(MountError::from);
-        self.host.mounts.run(&self.queue, what, call).await.map_err(described)
+        self.host.mounts.run(&self.queue, what, call).await.map_err(plugin_error)
     }
 }
 
 /// Converts an error of this machine. An operation that continues in its worker has an uncertain outcome.
-fn described(error: MountError) -> PluginError {
+fn plugin_error(error: MountError) -> PluginError {
     let message = format!("kubernetes.io/csi: {error}");
     let outcome = if error.is_uncertain() { Outcome::Uncertain } else { Outcome::Final };
     PluginError { message, outcome, source: Some(Box::new(error)) }

@@ -203,11 +203,15 @@ mod tests {
         ] {
             let spec = json!({"accessModes": modes, "csi": {"driver": "d", "volumeHandle": "h"}});
             let csi = CsiSource::of(&persistent(spec, false)).unwrap();
-            let described = |rpcs: &[NodeRpc]| {
+            let access_mode = |rpcs: &[NodeRpc]| {
                 let capability = csi.capability(&NodeCapabilities::of(rpcs), None);
                 capability.access_mode.unwrap().mode()
             };
-            assert_eq!((described(&[]), described(&[NodeRpc::SingleNodeMultiWriter])), (old, new), "{modes}");
+            assert_eq!(
+                (access_mode(&[]), access_mode(&[NodeRpc::SingleNodeMultiWriter])),
+                (old, new),
+                "{modes}"
+            );
         }
     }
 

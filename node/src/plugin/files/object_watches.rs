@@ -35,19 +35,19 @@ pub struct Changes {
 #[derive(Default)]
 struct ChangedVolumes {
     places: Mutex<BTreeSet<Place>>,
-    described: Notify,
+    notify: Notify,
 }
 
 impl Changes {
     /// Waits for the next volume. Several changes of a volume are reported as one.
     pub async fn next(&self) -> Place {
         loop {
-            let described = self.waiting.described.notified();
+            let notified = self.waiting.notify.notified();
             let next = self.waiting.places.lock().pop_first();
             if let Some(place) = next {
                 return place;
             }
-            described.await;
+            notified.await;
         }
     }
 
@@ -57,7 +57,7 @@ impl Changes {
 
     fn tell(&self, place: &Place) {
         self.waiting.places.lock().insert(place.clone());
-        self.waiting.described.notify_one();
+        self.waiting.notify.notify_one();
     }
 }
 
@@ -72,7 +72,7 @@ pub(super) struct VolumeUse {
 
 enum UsedObject<K> {
     /// Mutable: watched.
-    Followed { object: ObjectWatch<K>, _told: DropGuard },
+    Followed { object: ObjectWatch<K>, _guard: DropGuard },
     /// Immutable: read once.
     Kept(Arc<K>),
 }
@@ -225,7 +225,7 @@ impl Reader<'_> {
                 // Every change after the version just read is reported.
                 let (kept, end) = (object.clone(), self.uses.shutdown.child_token());
                 let (changes, place) = (self.uses.changes.clone(), self.place.clone());
-                let described = end.clone().drop_guard();
+                let guard = end.clone().drop_guard();
                 tokio::spawn(async move {
                     loop {
                         let is_changed = tokio::select! {
@@ -238,7 +238,7 @@ impl Reader<'_> {
                         changes.tell(&place);
                     }
                 });
-                held.insert(name.to_owned(), UsedObject::Followed { object: kept, _told: described });
+                held.insert(name.to_owned(), UsedObject::Followed { object: kept, _guard: guard });
                 seen
             }
         };

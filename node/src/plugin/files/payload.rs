@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn errors_are_aggregated_without_duplicates() {
-        let described = |errors: &[&str]| aggregate(errors.iter().map(|&error| error.to_owned()).collect());
-        assert_eq!(described(&[]), Ok(()));
-        assert_eq!(described(&["a", "a"]), Err("a".to_owned()));
-        assert_eq!(described(&["a", "b", "a"]), Err("[a, b]".to_owned()));
+        let aggregated = |errors: &[&str]| aggregate(errors.iter().map(|&error| error.to_owned()).collect());
+        assert_eq!(aggregated(&[]), Ok(()));
+        assert_eq!(aggregated(&["a", "a"]), Err("a".to_owned()));
+        assert_eq!(aggregated(&["a", "b", "a"]), Err("[a, b]".to_owned()));
     }
 }

@@ -115,7 +115,7 @@ fn chap(prefix: &str, secret: &SecretData) -> Vec<[String; 2]> {
     all
 }
 
-fn described(error: AdminError) -> PluginError {
+fn plugin_error(error: AdminError) -> PluginError {
     PluginError::uncertain(error.to_string()).caused(error)
 }
 
@@ -133,7 +133,7 @@ impl IscsiPlugin {
         secret: &SecretData,
     ) -> Result<std::path::PathBuf, PluginError> {
         if let (Some(name), Some(from)) = (&disk.initiator, &record.copied_from) {
-            self.copy_iface(from, &record.iface, name).await.map_err(described)?;
+            self.copy_iface(from, &record.iface, name).await.map_err(plugin_error)?;
         }
         let mut last = None;
         let mut reached = Vec::new();
@@ -141,7 +141,7 @@ impl IscsiPlugin {
             match self.portal(portal, &record.iqn, &record.iface).log_in(disk, secret).await {
                 Ok(()) => reached.push(portal.clone()),
                 // Without the program the other portals fail too.
-                Err(error @ AdminError::Missing) => return Err(described(error)),
+                Err(error @ AdminError::Missing) => return Err(plugin_error(error)),
                 Err(error) => last = Some(error.to_string()),
             }
         }
@@ -195,7 +195,7 @@ impl IscsiPlugin {
                 continue;
             }
             for iface in ifaces.keys() {
-                self.portal(portal, &record.iqn, iface).log_out().await.map_err(described)?;
+                self.portal(portal, &record.iqn, iface).log_out().await.map_err(plugin_error)?;
             }
         }
         let shares = |other: &DiskRecord| other.portals.iter().any(|portal| record.portals.contains(portal));
@@ -214,7 +214,7 @@ impl IscsiPlugin {
             }
             match self.admin.run(&["-m", "iface", "-I", name, "-o", "delete"]).await {
                 Err(error) if error.is(NOTHING_FOUND) => {}
-                other => drop(other.map_err(described)?),
+                other => drop(other.map_err(plugin_error)?),
             }
         }
         Ok(())

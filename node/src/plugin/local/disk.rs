@@ -7,7 +7,7 @@ use super::path_kind::PathKind;
 use super::{Local, LocalPlugin, global, image_link};
 use crate::host::Host;
 use crate::mount::{Mount, Origin};
-use crate::plugin::volume_queue::{VolumeQueue, described};
+use crate::plugin::volume_queue::{VolumeQueue, plugin_error};
 use crate::plugin::{Outcome, PluginError};
 
 impl LocalPlugin {
@@ -80,7 +80,7 @@ impl LocalPlugin {
     ) -> Result<(), PluginError> {
         let link = image_link(&host.paths, name);
         let Some(image) = queue.read_link(&link).await? else { return Ok(()) };
-        let points = host.mounts.points().map_err(described)?;
+        let points = host.mounts.points().map_err(plugin_error)?;
         let devices = self.devices.clone();
         let what = format!("detaching {} from its loop device", image.display());
         queue

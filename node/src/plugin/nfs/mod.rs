@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use rustix::fs::{fstat, fstatfs};
 use rustix::io::Errno;
 
-use super::volume_queue::{VolumeQueue, described, place_of, still_mounted};
+use super::volume_queue::{VolumeQueue, place_of, plugin_error, still_mounted};
 use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::mount::{Force, Mount, Origin};
@@ -72,7 +72,7 @@ impl NfsPlugin {
     async fn unmount(&self, queue: &VolumeQueue<'_>, target: &Path) -> Result<Force, PluginError> {
         match tokio::time::timeout(self.patience, queue.unmount_once(target, Force::No)).await {
             Ok(Ok(())) => return Ok(Force::No),
-            Ok(Err(error)) if !error.is_uncertain() => return Err(described(error)),
+            Ok(Err(error)) if !error.is_uncertain() => return Err(plugin_error(error)),
             Ok(Err(_)) | Err(_) => {}
         }
         let target_shown = target.display();
@@ -122,7 +122,7 @@ impl Plugin for NfsPlugin {
                 return Ok(());
             }
             tracing::info!(target = %target.display(), "the file handle of the mount is stale; remounting");
-            queue.unmount_once(&target, Force::Yes).await.map_err(described)?;
+            queue.unmount_once(&target, Force::Yes).await.map_err(plugin_error)?;
             if queue.mounted(&target)?.is_some() {
                 return Err(still_mounted(&target));
             }

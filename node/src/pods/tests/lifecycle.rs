@@ -43,8 +43,8 @@ async fn pod_runs_from_waiting_for_volumes_to_deletion() {
     assert_eq!((&status["phase"], condition(&status, "Ready").0.as_str()), (&json!("Running"), "False"));
     assert_eq!(status["containerStatuses"][0]["state"]["terminated"]["exitCode"], 0);
     let text = "UnmountVolume.TearDown failed for volume \"v\" : it is busy";
-    let described = || rig.api.events().iter().filter(|event| event.contains(text)).count();
-    assert_eq!(described(), 1, "{:?}", rig.api.events());
+    let failures = || rig.api.events().iter().filter(|event| event.contains(text)).count();
+    assert_eq!(failures(), 1, "{:?}", rig.api.events());
     rig.room.go_on("a");
     rig.settle().await;
     assert_eq!(rig.get("a"), None);

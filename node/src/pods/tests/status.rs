@@ -84,13 +84,13 @@ fn pod(status: Value) -> Pod {
 
 #[test]
 fn status_reports_each_stage_and_never_leaves_a_terminal_phase() {
-    let described = |pod: &Pod, facts: &PodFacts| serde_json::to_value(status(pod, facts)).unwrap();
+    let status_value = |pod: &Pod, facts: &PodFacts| serde_json::to_value(status(pod, facts)).unwrap();
     let running = PodFacts { state: Some(state("running")), ..facts(PodStage::Running) };
-    let first = described(&pod(json!({"phase": "Pending"})), &running);
+    let first = status_value(&pod(json!({"phase": "Pending"})), &running);
     assert_eq!(first["startTime"], "2026-01-02T00:00:00Z");
     assert_eq!(first["observedGeneration"], 3);
     assert_eq!(condition(&first, "Ready"), ("False".to_owned(), "ReadinessGatesNotReady".to_owned()));
-    let gated = described(
+    let gated = status_value(
         &pod(json!({"phase": "Pending", "conditions": [{"type": "Gate", "status": "True"}]})),
         &running,
     );
@@ -103,12 +103,12 @@ fn status_reports_each_stage_and_never_leaves_a_terminal_phase() {
     assert_eq!(patch(&again, &status(&again, &later)), None);
 
     // A pod that is stopped before it ran has failed; one that ended successfully has not.
-    let never = described(&pod(json!({"phase": "Pending"})), &facts(PodStage::Over));
+    let never = status_value(&pod(json!({"phase": "Pending"})), &facts(PodStage::Over));
     assert_eq!(never["phase"], "Failed");
     assert_eq!(never["containerStatuses"][0]["state"]["terminated"]["exitCode"], 137);
     let well = PodFacts { state: Some(state("well")), ..facts(PodStage::Over) };
-    assert_eq!(described(&again, &well)["phase"], "Succeeded");
-    let lost = described(&again, &facts(PodStage::Over));
+    assert_eq!(status_value(&again, &well)["phase"], "Succeeded");
+    let lost = status_value(&again, &facts(PodStage::Over));
     assert_eq!(lost["containerStatuses"][0]["state"]["terminated"]["reason"], "ContainerStatusUnknown");
 
     // An evicted pod has failed when its containers have stopped, and not before.
@@ -119,15 +119,15 @@ fn status_reports_each_stage_and_never_leaves_a_terminal_phase() {
         ("whatever the runtime says", PodStage::Over, "running", "Failed"),
     ] {
         let facts = PodFacts { state: Some(state(kind)), verdict: verdict.clone(), ..facts(stage) };
-        assert_eq!(described(&again, &facts)["phase"], expected, "{what}");
+        assert_eq!(status_value(&again, &facts)["phase"], expected, "{what}");
     }
     let refused = PodFacts { verdict, ..facts(PodStage::Making) };
-    assert_eq!(described(&pod(json!({"phase": "Pending"})), &refused)["phase"], "Failed");
+    assert_eq!(status_value(&pod(json!({"phase": "Pending"})), &refused)["phase"], "Failed");
 
     // A terminal phase stays, with its reason and message.
     let over = pod(json!({"phase": "Failed", "reason": "Evicted", "message": "m"}));
     let verdict = Some(PodFailure { reason: "Other".to_owned(), message: "o".to_owned() });
-    let after = described(&over, &PodFacts { verdict, ..running });
+    let after = status_value(&over, &PodFacts { verdict, ..running });
     assert_eq!(
         (&after["phase"], &after["reason"], &after["message"]),
         (&json!("Failed"), &json!("Evicted"), &json!("m"))

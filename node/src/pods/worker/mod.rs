@@ -269,7 +269,7 @@ impl Worker {
         let address = self.shared.node.borrow().as_deref().and_then(address_of);
         let addressed = with_address(pod, address);
         let mut waits = Backoff::new(WAITS.0, WAITS.1);
-        let mut described = String::new();
+        let mut logged = String::new();
         loop {
             let left = self.time_left(pod);
             let started = tokio::select! {
@@ -279,9 +279,9 @@ impl Worker {
             };
             let Err(error) = started else { return Ok(()) };
             let why = error.to_string();
-            if described != why {
+            if logged != why {
                 tracing::warn!("{why}; will be tried again");
-                described = why;
+                logged = why;
             }
             self.tell(PodStage::Making);
             self.event(EventType::Warning, "FailedSync", format!("Error syncing pod, skipping: {error}"));

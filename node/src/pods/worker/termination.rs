@@ -116,7 +116,7 @@ impl Worker {
     async fn release(&mut self) {
         self.shared.volumes.release(&self.uid);
         let mut complain_at = Instant::now() + RELEASE_PATIENCE;
-        let mut described = BTreeMap::new();
+        let mut reported = BTreeMap::new();
         loop {
             let mut volumes = self.shared.volumes.state(&self.uid);
             let now = volumes.borrow_and_update().clone();
@@ -126,11 +126,11 @@ impl Worker {
                 PodVolumes::Waiting(_) | PodVolumes::Ready(_) => Vec::new(),
             };
             for one in &left {
-                let Some(why) = one.cause.as_ref().filter(|why| described.get(&one.volume) != Some(*why))
+                let Some(why) = one.cause.as_ref().filter(|why| reported.get(&one.volume) != Some(*why))
                 else {
                     continue;
                 };
-                described.insert(one.volume.clone(), why.clone());
+                reported.insert(one.volume.clone(), why.clone());
                 let text = format!("UnmountVolume.TearDown failed for volume {:?} : {why}", one.volume);
                 self.event(EventType::Warning, FAILED_UNMOUNT, text);
             }

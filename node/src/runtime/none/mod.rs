@@ -159,8 +159,8 @@ impl Runtime for NoRuntime {
         for path in &record.paths {
             self.tell(HookEvent::VolumeMounted, &record, Some(path)).await;
         }
-        let described = self.hooks.run(HookEvent::PodStarted, &record.pod, &record.paths, None).await;
-        described.map_err(|error| cannot(error.to_string()))?;
+        let outcome = self.hooks.run(HookEvent::PodStarted, &record.pod, &record.paths, None).await;
+        outcome.map_err(|error| cannot(error.to_string()))?;
         let record = PodRecord { started_at: Some(self.clock.now()), ..record };
         save(&file, &record).map_err(|error| cannot(format!("{}: {error}", file.display())))?;
         entry.state.send_replace(running(&record));

@@ -92,7 +92,7 @@ async fn pod_has_links_and_runs_until_it_is_stopped() {
 #[tokio::test]
 async fn restarted_agent_loads_its_records() {
     let rig = Rig::new();
-    rig.hook(HookEvent::PodStarted, "echo start >>described");
+    rig.hook(HookEvent::PodStarted, "echo start >>calls");
     rig.runtime().start(pod("u1"), vec![volume("d", "/x")]).await.unwrap();
     let before = rig.runtime().state("u1").unwrap().borrow().clone();
     let runtime = rig.runtime();
@@ -100,9 +100,9 @@ async fn restarted_agent_loads_its_records() {
     assert_eq!(*runtime.state("u1").unwrap().borrow(), before);
     runtime.start(pod("u1"), vec![volume("d", "/x")]).await.unwrap();
     assert_eq!(
-        std::fs::read_to_string(rig.dir.path().join("described")).unwrap(),
+        std::fs::read_to_string(rig.dir.path().join("calls")).unwrap(),
         "start\n",
-        "described once"
+        "the hook ran once"
     );
     runtime.stop("u1", Duration::ZERO).await.unwrap();
     assert_eq!(rig.links(), []);
@@ -127,11 +127,11 @@ async fn pod_of_the_same_name_waits_for_the_links() {
 async fn hooks_see_the_links_and_a_failed_hook_prevents_the_start() {
     let rig = Rig::new();
     let runtime = rig.runtime();
-    rig.hook(HookEvent::VolumeMounted, "echo mounted $ORLOP_VOLUME $ORLOP_PATH >>described; exit 1");
-    rig.hook(HookEvent::PodStarted, "ls by-name/n/p >>described; exit 1");
-    rig.hook(HookEvent::PodStopping, "echo stopping; ls by-name/n/p >>described");
-    rig.hook(HookEvent::VolumeUnmounting, "ls by-name >>described; echo leaving $ORLOP_VOLUME >>described");
-    rig.hook(HookEvent::PodStopped, "echo stopped >>described");
+    rig.hook(HookEvent::VolumeMounted, "echo mounted $ORLOP_VOLUME $ORLOP_PATH >>calls; exit 1");
+    rig.hook(HookEvent::PodStarted, "ls by-name/n/p >>calls; exit 1");
+    rig.hook(HookEvent::PodStopping, "echo stopping; ls by-name/n/p >>calls");
+    rig.hook(HookEvent::VolumeUnmounting, "ls by-name >>calls; echo leaving $ORLOP_VOLUME >>calls");
+    rig.hook(HookEvent::PodStopped, "echo stopped >>calls");
     let paths = vec![volume("d", "/x")];
     let error = runtime.start(pod("u1"), paths.clone()).await.unwrap_err().to_string();
     assert!(error.contains("pod-started ended with exit status: 1"), "{error}");
@@ -139,8 +139,8 @@ async fn hooks_see_the_links_and_a_failed_hook_prevents_the_start() {
     rig.hook(HookEvent::PodStarted, "true");
     runtime.start(pod("u1"), paths).await.unwrap();
     runtime.stop("u1", Duration::ZERO).await.unwrap();
-    let described = std::fs::read_to_string(rig.dir.path().join("described")).unwrap();
-    assert_eq!(described, "mounted d /x\nd\nmounted d /x\nd\nleaving d\nstopped\n");
+    let calls = std::fs::read_to_string(rig.dir.path().join("calls")).unwrap();
+    assert_eq!(calls, "mounted d /x\nd\nmounted d /x\nd\nleaving d\nstopped\n");
 }
 
 #[tokio::test]

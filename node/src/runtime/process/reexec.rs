@@ -40,11 +40,11 @@ fn obey(spec: &Path) -> io::Result<()> {
     let mut answer = UnixStream::from(answer);
     match serde_json::from_slice(&text)? {
         LaunchOrder::Supervise(plan) => {
-            let mut described = answer.try_clone()?;
+            let mut agent = answer.try_clone()?;
             let result = supervise::run(*plan, answer);
             if let Err(error) = &result {
                 // The agent may have exited.
-                let _ = described.write_all(error.to_string().as_bytes());
+                let _ = agent.write_all(error.to_string().as_bytes());
             }
             result
         }

@@ -36,8 +36,8 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// Delay between checks whether killed processes have exited.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Runs a container until it ends. `described` notifies the agent of the start; the agent may be gone.
-pub(super) fn run(plan: Container, mut described: UnixStream) -> io::Result<()> {
+/// Runs a container until it ends. Notifies `agent` of the start; the agent may be gone.
+pub(super) fn run(plan: Container, mut agent: UnixStream) -> io::Result<()> {
     setsid()?;
     set_child_subreaper(Some(rustix::process::getpid()))?;
     let file = attempt_file(&plan.dir, plan.restart);
@@ -55,8 +55,8 @@ pub(super) fn run(plan: Container, mut described: UnixStream) -> io::Result<()> 
     let end = match start(&plan, &log, &mut attempt, &file) {
         Ok(Running { main, readers, namespace }) => {
             // The agent may be gone; the record has the same information.
-            let _ = described.write_all(b"\n");
-            drop(described);
+            let _ = agent.write_all(b"\n");
+            drop(agent);
             let status = until_end(main)?;
             clear(plan.cgroup.as_deref())?;
             if let Some(namespace) = namespace {

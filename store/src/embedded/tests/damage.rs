@@ -178,11 +178,8 @@ async fn damage_in_the_middle_is_refused() {
     let path = &made.segments()[0];
     for at in [50, 90, 1000, 2000] {
         flip(path, at);
-        let described = made.refused("a frame");
-        assert!(
-            described.contains("is not readable at byte") && described.contains("00000001.wal"),
-            "{described}"
-        );
+        let refusal = made.refused("a frame");
+        assert!(refusal.contains("is not readable at byte") && refusal.contains("00000001.wal"), "{refusal}");
         flip(path, at);
     }
     made.check("as it was").await;
@@ -195,8 +192,8 @@ async fn damaged_older_segment_is_refused_and_can_be_removed() {
     assert!(segments.len() > 3);
     let length = super::super::files::without_zeros(&fs::read(&segments[1]).unwrap());
     flip(&segments[1], length - 1);
-    let described = made.refused("the end of an older segment");
-    assert!(described.contains(&*segments[1].file_name().unwrap().to_string_lossy()), "{described}");
+    let refusal = made.refused("the end of an older segment");
+    assert!(refusal.contains(&*segments[1].file_name().unwrap().to_string_lossy()), "{refusal}");
     // The fix that the message names.
     fs::remove_file(&segments[0]).unwrap();
     fs::remove_file(&segments[1]).unwrap();
@@ -315,10 +312,10 @@ async fn older_snapshot_replaces_a_damaged_one() {
     for snapshot in &snapshots {
         flip(snapshot, 101);
     }
-    let described = made.refused("all of them");
+    let refusal = made.refused("all of them");
     assert!(
-        described.contains(".snap is damaged") && described.contains("the journal starts at revision"),
-        "{described}"
+        refusal.contains(".snap is damaged") && refusal.contains("the journal starts at revision"),
+        "{refusal}"
     );
     for snapshot in &snapshots {
         flip(snapshot, 101);

@@ -101,10 +101,10 @@ async fn full_disk_refuses_events_first_and_deletes_last() {
     disk_space.set(3 * LEAST);
     until("Events too", async || try_put(&store, "/r/events/b", "x").await.is_ok()).await;
     assert_eq!(store.poisoned(), None);
-    let described = (records(&store), events(&store).await);
+    let before = (records(&store), events(&store).await);
     store.close().await;
     let store = Embedded::<Sum>::open(dir.path(), on(&disk_space)).unwrap();
-    assert_eq!((records(&store), events(&store).await), described);
+    assert_eq!((records(&store), events(&store).await), before);
 }
 
 #[tokio::test]
@@ -359,12 +359,12 @@ async fn store_recovers_from_a_completely_full_disk() {
         assert_eq!(records(&store).len(), seen.len() + usize::from(round == 0), "round {round}");
     }
     assert!(refused > 100, "{refused}");
-    let described = records(&store);
+    let before = records(&store);
     let past = events(&store).await;
     assert!(!past.is_empty());
     store.close().await;
     let store = Embedded::<Sum>::open(&dir, options()).unwrap();
-    assert_eq!(records(&store), described);
+    assert_eq!(records(&store), before);
 }
 
 fn fill(path: &Path) {

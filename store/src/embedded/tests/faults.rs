@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::{events, records, small};
 use crate::testing::faulty::{Dice, Fault, Faulty, OPS, Op};
-use crate::testing::{Sum, put, told_event};
+use crate::testing::{Sum, event_line, put};
 use crate::{CheckOptions, CommitError, Embedded, Kv, OpenError, Options, Revision, check};
 
 /// The number of cases in a normal run.
@@ -104,7 +104,7 @@ async fn work(dir: &Path, files: &Faulty, seen: &mut Seen, name: &str) {
             match done.unwrap_or_else(|_| panic!("{name}: a commit hangs")) {
                 Ok(done) => {
                     for event in &done.events {
-                        let known = seen.events.insert(event.revision, told_event(event));
+                        let known = seen.events.insert(event.revision, event_line(event));
                         assert_eq!(known, None, "{name}: revision {} was used before", event.revision);
                     }
                     seen.acknowledged = done.revision();
@@ -173,7 +173,7 @@ async fn case(fault: Fault, end: End, seed: u64) {
         let head = store.head().revision();
         let done = store.commit(vec![put(&store, "/r/p/0", "after")]).await.unwrap();
         assert_eq!(done.revision(), head.next(), "{name}");
-        seen.events.insert(done.revision(), told_event(&done.events[0]));
+        seen.events.insert(done.revision(), event_line(&done.events[0]));
         seen.acknowledged = done.revision();
         store.close().await;
     }

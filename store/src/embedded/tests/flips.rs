@@ -119,8 +119,8 @@ async fn damage_to_any_file_is_repaired_or_reported() {
                 if rebuilt || !same { Outcome::Repaired } else { Outcome::Intact }
             }
             Err(error @ (OpenError::Damaged { .. } | OpenError::TooNew { .. })) => {
-                let described = error.to_string();
-                assert!(described.len() > 60, "{name}: {described}");
+                let message = error.to_string();
+                assert!(message.len() > 60, "{name}: {message}");
                 Outcome::Refused
             }
             Err(error) => panic!("{name}: {error:?}"),

@@ -41,7 +41,7 @@ fn frame() -> Vec<u8> {
 fn segment_header_bytes_are_stable() {
     let header = SegmentHeader { format: 1, store: STORE, first: Revision(258) };
     let bytes = header.encode();
-    let described = concat!(
+    let expected = concat!(
         "4f524c4f504a4e4c",
         "01000000",
         "00000000",
@@ -50,7 +50,7 @@ fn segment_header_bytes_are_stable() {
         "00000000",
         "511a0620"
     );
-    assert_eq!(hex(&bytes), described);
+    assert_eq!(hex(&bytes), expected);
     assert_eq!(SegmentHeader::decode(&bytes), Ok(header));
     for at in 0..bytes.len() {
         let mut bad = bytes.clone();
@@ -63,7 +63,7 @@ fn segment_header_bytes_are_stable() {
 #[test]
 fn frame_bytes_are_stable() {
     let bytes = frame();
-    let described = concat!(
+    let expected = concat!(
         "47525550",
         "78000000",
         "0500000000000000",
@@ -94,7 +94,7 @@ fn frame_bytes_are_stable() {
         "00000000",
         "2f722f702f61",
     );
-    assert_eq!(hex(&bytes), described);
+    assert_eq!(hex(&bytes), expected);
     let frame = Frame::decode(STORE, &bytes).unwrap();
     assert_eq!((frame.first, frame.last(), frame.size()), (Revision(5), Revision(7), bytes.len()));
     assert_eq!(frame.entries().unwrap(), entries());
@@ -142,7 +142,7 @@ fn served_row_bytes_are_stable() {
     }
     let (key, body) = &rows::encode_log(STORE, revision, 9, create, prior, "/r/p/a", Some(b"one"))[0];
     assert_eq!(hex(key), "6c6f672f00000000000001020000");
-    let described = concat!(
+    let expected = concat!(
         "01",
         "01",
         "0900000000000000",
@@ -154,7 +154,7 @@ fn served_row_bytes_are_stable() {
         "2f722f702f61",
         "6f6e65"
     );
-    assert_eq!(hex(body), described);
+    assert_eq!(hex(body), expected);
     let current = CurrentRow { deleted: false, create, revision, value_crc: 0x0102_0304 };
     let bytes = current.encode(STORE, "/r/p/a");
     assert_eq!(
@@ -222,8 +222,8 @@ async fn all_formats_are_read() {
             put_one(&store, "/r/p/more", &format!("{n} {}", "x".repeat(100))).await;
         }
         store.close().await;
-        let described = std::fs::read_to_string(dir.path().join("STORE")).unwrap();
-        assert!(described.contains(&format!("format {FORMAT}\n")), "{name}: {described}");
+        let content = std::fs::read_to_string(dir.path().join("STORE")).unwrap();
+        assert!(content.contains(&format!("format {FORMAT}\n")), "{name}: {content}");
         let store = Embedded::<Sum>::open(dir.path(), small()).unwrap();
         assert_eq!(store.head().revision(), Revision(104), "{name}");
     }

@@ -66,9 +66,9 @@ async fn lost_journal_end_is_refused_and_can_be_accepted() {
     let CheckOutcome::Refused(why) = &report.verdict else { panic!("{report}") };
     assert!(why.contains("revision 60 was acknowledged"), "{report}");
     assert_eq!(bytes_of(dir.path()), before, "a check changes nothing");
-    let described = refused(dir.path());
+    let refusal = refused(dir.path());
     for part in ["revision 60", "ends at 40", "orlop snapshot restore", "--accept-loss"] {
-        assert!(described.contains(part), "{described}");
+        assert!(refusal.contains(part), "{refusal}");
     }
     refused(dir.path());
 
@@ -86,12 +86,12 @@ async fn lost_journal_end_is_refused_and_can_be_accepted() {
         events(&store).await;
         store.close().await;
     }
-    let described = fs::read_to_string(dir.path().join("accepted-loss")).unwrap();
-    assert!(described.contains("kept 40\nacknowledged 60\n"), "{described}");
+    let content = fs::read_to_string(dir.path().join("accepted-loss")).unwrap();
+    assert!(content.contains("kept 40\nacknowledged 60\n"), "{content}");
     let report = check(dir.path(), &CheckOptions::default());
     assert!(matches!(report.verdict, CheckOutcome::Sound { .. }), "{report}");
-    let described = accept_loss(dir.path(), &small()).unwrap_err().to_string();
-    assert!(described.contains("nothing is known to be lost"), "{described}");
+    let error = accept_loss(dir.path(), &small()).unwrap_err().to_string();
+    assert!(error.contains("nothing is known to be lost"), "{error}");
     drop(open(dir.path()));
 }
 
@@ -240,10 +240,10 @@ async fn marks_of_other_stores_and_histories_are_refused() {
     }
     store.close().await;
     fs::write(&mark, good).unwrap();
-    let described = refused(dir.path());
-    assert!(described.contains("another write at revision 60"), "{described}");
+    let refusal = refused(dir.path());
+    assert!(refusal.contains("another write at revision 60"), "{refusal}");
     let report = check(dir.path(), &CheckOptions::default());
-    assert!(matches!(&report.verdict, CheckOutcome::Refused(why) if described.contains(why)), "{report}");
+    assert!(matches!(&report.verdict, CheckOutcome::Refused(why) if refusal.contains(why)), "{report}");
 }
 
 #[tokio::test]
@@ -275,8 +275,8 @@ async fn check_refuses_whatever_open_refuses() {
         let report = check(dir.path(), &CheckOptions::default());
         let CheckOutcome::Refused(why) = &report.verdict else { panic!("{name}: {report}") };
         assert!(why.contains(wanted), "{name}: {report}");
-        let described = refused(dir.path());
-        assert!(described.contains(wanted), "{name}: {described}");
+        let refusal = refused(dir.path());
+        assert!(refusal.contains(wanted), "{name}: {refusal}");
     }
 }
 
@@ -288,7 +288,7 @@ async fn directory_with_only_a_mark_is_not_empty() {
     }
     refused(dir.path());
     fs::remove_file(dir.path().join("STORE")).unwrap();
-    let described = refused(dir.path());
-    assert!(described.contains("there was a store here"), "{described}");
+    let refusal = refused(dir.path());
+    assert!(refusal.contains("there was a store here"), "{refusal}");
     assert_eq!(names(dir.path()), ["LOCK", "high-water"]);
 }

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::testing::{Sum, described, told_event};
+use crate::testing::{Sum, event_line, record_line};
 use crate::{Embedded, Kv, ManualClock, Options, Retention, Revision, RingLimits};
 
 /// Limits so small that every boundary is reached all the time.
@@ -59,22 +59,22 @@ fn open(dir: &Path) -> Embedded<Sum> {
 
 /// All current records in short form.
 fn records(store: &dyn Kv<Sum>) -> Vec<String> {
-    store.head().range("", None).map(|record| described(record)).collect()
+    store.head().range("", None).map(|record| record_line(record)).collect()
 }
 
 /// All events after `oldest`, in short form; panics at a gap.
 async fn events(store: &dyn Kv<Sum>) -> Vec<String> {
     let (mut at, head) = (store.oldest(), store.head().revision());
     let mut watcher = store.watch("", at).unwrap();
-    let mut described = Vec::new();
+    let mut lines = Vec::new();
     while at < head {
         for event in watcher.next().await.unwrap() {
             at = at.next();
             assert_eq!(event.revision, at, "the log is dense");
-            described.push(told_event(&event));
+            lines.push(event_line(&event));
         }
     }
-    described
+    lines
 }
 
 /// Waits until all events are in the served copy.

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::{events, records, small};
-use crate::testing::{Sum, described, told_event, told_snapshot};
+use crate::testing::{Sum, event_line, record_line, snapshot_lines};
 use crate::{
     CommitError, Embedded, Expect, Key, Kv, ManualClock, Memory, MemoryOptions, Op, Options, ReadError,
     Revision, View, WatchError, Write,
@@ -48,9 +48,9 @@ async fn commit(
     writes: &[(Key, Expect, Option<String>)],
 ) -> Result<Vec<String>, String> {
     match store.commit(writes.iter().map(to_write).collect()).await {
-        Ok(done) => Ok(done.events.iter().map(|event| told_event(event)).collect()),
+        Ok(done) => Ok(done.events.iter().map(|event| event_line(event)).collect()),
         Err(CommitError::Conflict { key, actual }) => {
-            Err(format!("{key}: {:?}", actual.map(|record| described(&record))))
+            Err(format!("{key}: {:?}", actual.map(|record| record_line(&record))))
         }
         Err(error) => panic!("{error:?}"),
     }
@@ -58,7 +58,7 @@ async fn commit(
 
 async fn read_at(store: &dyn Kv<Sum>, revision: Revision, prefix: &str) -> Result<Vec<String>, String> {
     match store.at(revision, prefix).await {
-        Ok(snapshot) => Ok(told_snapshot(&snapshot, prefix)),
+        Ok(snapshot) => Ok(snapshot_lines(&snapshot, prefix)),
         Err(error @ (ReadError::Expired { .. } | ReadError::Future { .. })) => Err(error.to_string()),
         Err(error) => panic!("{error:?}"),
     }
@@ -71,19 +71,19 @@ async fn follow(store: &dyn Kv<Sum>, prefix: &str, after: Revision) -> Result<Ve
         Err(error @ WatchError::Expired { .. }) => return Err(error.to_string()),
         Err(error) => panic!("{error:?}"),
     };
-    let mut described = Vec::new();
+    let mut lines = Vec::new();
     let head = store.head().revision();
     while watcher.progress() < head {
         let batch = tokio::time::timeout(std::time::Duration::from_millis(50), watcher.next()).await;
         // The ring may contain no matching event: then only the progress has advanced.
         let Ok(batch) = batch else { continue };
-        described.extend(batch.unwrap().iter().map(|event| told_event(event)));
+        lines.extend(batch.unwrap().iter().map(|event| event_line(event)));
     }
-    Ok(described)
+    Ok(lines)
 }
 
 async fn history(store: &dyn Kv<Sum>, key: &Key, limit: usize) -> Vec<String> {
-    store.history(key, limit).await.unwrap().iter().map(|event| told_event(event)).collect()
+    store.history(key, limit).await.unwrap().iter().map(|event| event_line(event)).collect()
 }
 
 async fn run(seed: u64) {

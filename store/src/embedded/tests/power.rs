@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{events, records, small, story};
 use crate::testing::faulty::Faulty;
-use crate::testing::{Sum, described, put, put_one};
+use crate::testing::{Sum, put, put_one, record_line};
 use crate::{CommitError, Embedded, Kv, Options, Revision};
 
 fn on(files: &Faulty) -> Options {
@@ -58,7 +58,7 @@ async fn acknowledged_writes_survive_a_power_failure_at_every_operation() {
             assert_eq!(records(&store), wanted, "operation {at}");
         }
         let past = store.at(revision, "").await.unwrap();
-        let past: Vec<_> = past.range("", None).map(|record| described(record)).collect();
+        let past: Vec<_> = past.range("", None).map(|record| record_line(record)).collect();
         assert_eq!(past, wanted, "operation {at}");
         events(&store).await;
         assert_eq!(put_one(&store, "/r/p/new", "1").await, head.next());

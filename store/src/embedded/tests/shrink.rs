@@ -39,17 +39,17 @@ async fn new_copy_has_the_contents_of_the_old_one() {
     let reader = {
         let store = store.clone();
         tokio::spawn(async move {
-            let described = store.at(Revision(150), "").await.unwrap();
-            let described: Vec<_> =
-                described.range("", None).map(|record| crate::testing::described(record)).collect();
+            let snapshot = store.at(Revision(150), "").await.unwrap();
+            let expected: Vec<_> =
+                snapshot.range("", None).map(|record| crate::testing::record_line(record)).collect();
             let mut reads = 0;
             while store.head().get("/r/end").is_none() {
                 let again = store.at(Revision(150), "").await.unwrap();
                 assert!(
                     again
                         .range("", None)
-                        .map(|record| crate::testing::described(record))
-                        .eq(described.iter().cloned())
+                        .map(|record| crate::testing::record_line(record))
+                        .eq(expected.iter().cloned())
                 );
                 reads += 1;
             }
@@ -59,16 +59,16 @@ async fn new_copy_has_the_contents_of_the_old_one() {
     for round in 0..3 {
         story(&*store, 50).await;
         renewed(dir.path()).await;
-        let described = (records(&*store), events(&*store).await, store.oldest());
-        assert_eq!(described.2, Revision(120), "round {round}");
+        let state = (records(&*store), events(&*store).await, store.oldest());
+        assert_eq!(state.2, Revision(120), "round {round}");
     }
     put_one(&*store, "/r/end", "x").await;
     assert!(reader.await.unwrap() > 0);
-    let described = (records(&*store), events(&*store).await, store.oldest());
+    let before = (records(&*store), events(&*store).await, store.oldest());
     store.close().await;
     drop(store);
     let store = Embedded::<Sum>::open(dir.path(), small()).unwrap();
-    assert_eq!((records(&store), events(&store).await, store.oldest()), described);
+    assert_eq!((records(&store), events(&store).await, store.oldest()), before);
     assert!(!super::names(dir.path()).iter().any(|name| name.starts_with("sled.")), "nothing is set aside");
 }
 
@@ -92,7 +92,7 @@ async fn unfinished_copy_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let store = Embedded::<Sum>::open(dir.path(), small()).unwrap();
     story(&store, 200).await;
-    let described = (records(&store), events(&store).await);
+    let before = (records(&store), events(&store).await);
     store.close().await;
     drop(store);
     // Each state in which the power may fail. `sled` is renamed last and atomically.
@@ -116,7 +116,7 @@ async fn unfinished_copy_is_removed() {
             std::fs::remove_dir_all(copy.path().join("sled")).unwrap();
         }
         let store = Embedded::<Sum>::open(copy.path(), small()).unwrap();
-        assert_eq!((records(&store), events(&store).await), described, "{name}");
+        assert_eq!((records(&store), events(&store).await), before, "{name}");
         assert!(!super::names(copy.path()).iter().any(|name| name.starts_with("sled.")), "{name}");
     }
 }
@@ -133,7 +133,7 @@ async fn closed_directory_is_compacted() {
     for n in 0..400 {
         put_one(&store, &format!("/r/p/{}", n % 20), &format!("{n} {}", "x".repeat(20_000))).await;
     }
-    let described = records(&store);
+    let before = records(&store);
     let refused =
         crate::embedded::compact(dir.path(), &Options { lock_wait: Duration::ZERO, ..options.clone() });
     assert!(matches!(refused, Err(crate::OpenError::Locked { .. })), "{refused:?}");
@@ -145,7 +145,7 @@ async fn closed_directory_is_compacted() {
     let again = crate::embedded::compact(dir.path(), &options).unwrap();
     assert!(again.after <= first.after + (1 << 20), "{again:?}");
     let store = Embedded::<Sum>::open(dir.path(), options).unwrap();
-    assert_eq!(records(&store), described);
+    assert_eq!(records(&store), before);
     assert!(store.oldest().0 >= 300 && store.head().revision() == Revision(400));
     assert!(!events(&store).await.is_empty());
     let empty = tempfile::tempdir().unwrap();

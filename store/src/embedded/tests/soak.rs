@@ -90,8 +90,8 @@ async fn directory_size_stays_bounded() {
         if kept < most && bytes < 3 * held + 24 * MIB {
             break;
         }
-        let described = format!("{kept} revisions kept, at most {most}; {bytes} bytes on disk for {held}");
-        assert!(rests.elapsed() < Duration::from_secs(120), "{described}");
+        let usage = format!("{kept} revisions kept, at most {most}; {bytes} bytes on disk for {held}");
+        assert!(rests.elapsed() < Duration::from_secs(120), "{usage}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     println!("{:.1} MiB {:.1?} later", space::allocated(dir.path()) as f64 / MIB as f64, rests.elapsed());

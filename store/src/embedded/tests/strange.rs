@@ -31,8 +31,8 @@ fn foreign_directories_are_refused_and_left_unchanged() {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, b"something").unwrap();
         }
-        let described = refused(dir.path(), small()).to_string();
-        assert!(described.contains("choose an empty directory"), "{name}: {described}");
+        let refusal = refused(dir.path(), small()).to_string();
+        assert!(refusal.contains("choose an empty directory"), "{name}: {refusal}");
         for file in files {
             assert_eq!(fs::read(dir.path().join(file)).unwrap(), b"something", "{name}: {file}");
         }

@@ -91,16 +91,16 @@ function pending(object, w, now) {
   const free = (w.free.get(name || '') || []).length;
   const kind = name ? w.classes.get(name) : undefined;
   const warning = w.warnings.get(object.metadata.uid);
-  const described = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
+  const lastWarning = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
   if (kind?.volumeBindingMode === 'WaitForFirstConsumer') {
     const pods = users(w, object);
     if (!pods.length) return problem('NoConsumer', 'waiting', `Class ${name} waits for the first pod, and no pod uses this claim.`);
     const scheduled = object.metadata.annotations?.['volume.kubernetes.io/selected-node'];
-    if (!scheduled) return problem('PodNotPlaced', 'attention', `It waits for pod ${some(pods.map(named))} to be scheduled.${described}`);
+    if (!scheduled) return problem('PodNotPlaced', 'attention', `It waits for pod ${some(pods.map(named))} to be scheduled.${lastWarning}`);
   }
   if (kind && kind.provisioner && kind.provisioner !== NO_PROVISIONER && !spec.volumeName) {
     const absent = !w.drivers.has(kind.provisioner) && !kind.provisioner.startsWith('kubernetes.io/');
-    if (absent) return problem('NoDriver', 'attention', `The driver ${kind.provisioner} of its class ${name} is not registered.${described}`);
+    if (absent) return problem('NoDriver', 'attention', `The driver ${kind.provisioner} of its class ${name} is not registered.${lastWarning}`);
     if (warning) return problem('ProvisioningFailed', 'attention', warning.message || warning.note || warning.reason);
     return now - since(object) < YOUNG ? null : problem('Provisioning', 'waiting', `${kind.provisioner} has not provisioned its volume yet.`);
   }
@@ -123,8 +123,8 @@ function volume(object, w) {
       }
       const warning = w.warnings.get(object.metadata.uid);
       const doing = spec.persistentVolumeReclaimPolicy === 'Recycle' ? 'scrubbed' : 'deleted';
-      const described = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
-      return problem('Reclaiming', warning ? 'attention' : 'waiting', `Its claim ${of} was deleted; the volume is being ${doing}.${described}`);
+      const lastWarning = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
+      return problem('Reclaiming', warning ? 'attention' : 'waiting', `Its claim ${of} was deleted; the volume is being ${doing}.${lastWarning}`);
     }
     default:
       return null;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::insight::plan::impact;
 
-fn described(objects: &Objects, aim: &ObjectTarget) -> Plan {
+fn deletion_plan(objects: &Objects, aim: &ObjectTarget) -> Plan {
     let snapshot = snapshot(objects);
     impact::plan(&ClusterView::new(&snapshot), aim, &[]).unwrap()
 }
@@ -28,7 +28,7 @@ fn namespace_impact_includes_its_claims_and_their_pods() {
         ("pods", waiting),
         ("pods", pod("b", "p", "c", "Running")),
     ];
-    let plan = described(&objects, &target("namespaces", "", "a"));
+    let plan = deletion_plan(&objects, &target("namespaces", "", "a"));
     let message = |name: &str| {
         let step = plan
             .steps
@@ -44,10 +44,10 @@ fn namespace_impact_includes_its_claims_and_their_pods() {
     assert!(!plan.summary.contains("waits for"), "{}", plan.summary);
     assert_eq!(plan.steps.len(), 7, "{:#?}", plan.steps);
     // The same for the claim alone.
-    let alone = described(&objects, &target("persistentvolumeclaims", "a", "c"));
+    let alone = deletion_plan(&objects, &target("persistentvolumeclaims", "a", "c"));
     assert_eq!(alone.steps[0].message, "goes when pod a/p is gone");
     assert!(alone.summary.ends_with("it waits for pod a/p"), "{}", alone.summary);
-    let alone = described(&objects, &target("persistentvolumeclaims", "a", "d"));
+    let alone = deletion_plan(&objects, &target("persistentvolumeclaims", "a", "d"));
     assert_eq!(alone.warnings, ["pods that have no node yet cannot start without it: a/q"]);
 }
 
@@ -58,7 +58,7 @@ fn impact_lists_the_first_steps_and_counts_all() {
         let name = format!("m{at}");
         objects.push(("configmaps", merged(named(&name), &json!({"metadata": {"namespace": "a"}}))));
     }
-    let plan = described(&objects, &target("namespaces", "", "a"));
+    let plan = deletion_plan(&objects, &target("namespaces", "", "a"));
     assert_eq!(plan.steps.len(), 200);
     assert!(plan.summary.contains("300 more"), "{}", plan.summary);
     assert!(plan.warnings.iter().any(|warning| warning == "only the first 200 of 301 objects are listed"));
@@ -195,7 +195,7 @@ fn dependents_are_reported_as_if_deleted_directly() {
         ),
     ];
     for (name, objects, aim, summary, want) in cases {
-        let plan = described(&objects, &aim);
+        let plan = deletion_plan(&objects, &aim);
         assert_eq!(plan.summary, summary, "{name}");
         assert_eq!(lines(&plan), want, "{name}");
     }
@@ -208,7 +208,7 @@ fn owners_are_followed_to_a_maximum_depth() {
         let owner = format!("m{}", at - 1);
         objects.push(("configmaps", within("a", &format!("m{at}"), &[("ConfigMap", owner.as_str())])));
     }
-    let plan = described(&objects, &target("configmaps", "a", "m0"));
+    let plan = deletion_plan(&objects, &target("configmaps", "a", "m0"));
     assert_eq!(plan.steps.len(), 17, "{}", plan.summary);
     assert!(plan.warnings.iter().any(|warning| warning.contains("16 times")), "{:?}", plan.warnings);
 }
@@ -257,7 +257,7 @@ fn unknown_finalizers_are_reported() {
         ),
     ];
     for (name, objects, aim, message, warnings) in cases {
-        let plan = described(&objects, &aim);
+        let plan = deletion_plan(&objects, &aim);
         assert_eq!(plan.steps[0].message, message, "{name}");
         assert_eq!(plan.warnings, warnings, "{name}");
     }

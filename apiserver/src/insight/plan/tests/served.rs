@@ -263,8 +263,8 @@ async fn undelete_restores_the_state_at_a_revision() {
         (Some(later), Err("no such object at revision")),
     ] {
         let options = at.as_ref().map_or(json!({}), |at| json!({"at": at}));
-        let described = rig.verb("undelete", &aim, options, true).await;
-        match (described, want) {
+        let outcome = rig.verb("undelete", &aim, options, true).await;
+        match (outcome, want) {
             (Ok(plan), Ok(n)) => {
                 let changes = plan["steps"][0]["changes"].as_array().unwrap();
                 let data = changes.iter().find(|change| change["path"] == json!(["data"])).unwrap();
@@ -274,7 +274,7 @@ async fn undelete_restores_the_state_at_a_revision() {
                 assert_eq!(error.code, 409, "{at:?}: {error}");
                 assert!(error.message.contains(words), "{at:?}: {error}");
             }
-            (described, _) => panic!("{at:?}: {described:?}"),
+            (outcome, _) => panic!("{at:?}: {outcome:?}"),
         }
     }
     rig.verb("undelete", &aim, json!({"at": revision(&one)}), false).await.unwrap();

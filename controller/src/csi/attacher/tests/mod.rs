@@ -285,8 +285,8 @@ async fn secrets_are_sent_but_not_logged() {
     let _running = api.start(&THIS, Options::default());
     api.create(attachment("va", "pv"));
     shortly().await;
-    let described = status(&api, "va")["attachError"]["message"].as_str().unwrap().to_owned();
-    assert!(described.starts_with("error getting secret s in namespace ns: "), "{described}");
+    let message = status(&api, "va")["attachError"]["message"].as_str().unwrap().to_owned();
+    assert!(message.starts_with("error getting secret s in namespace ns: "), "{message}");
     assert!(api.get("volumeattachments", "va").unwrap()["metadata"].get("finalizers").is_none());
     // "aHVzaA==" is "hush" in base64.
     let (name, data) = (json!({"namespace": "ns", "name": "s"}), json!({"key": "aHVzaA=="}));
@@ -323,10 +323,10 @@ async fn driver_list_mismatch_is_corrected() {
     assert_eq!(status(&api, "va").get("attachError"), None);
     moved();
     tokio::time::sleep(period).await;
-    let described = status(&api, "va");
-    assert_eq!((publishes(), &described["attached"]), (3, &json!(true)));
+    let current = status(&api, "va");
+    assert_eq!((publishes(), &current["attached"]), (3, &json!(true)));
     let words = "volume h should be on node id, but the list of driver d.example has it on elsewhere";
-    assert_eq!(described["attachError"]["message"], words);
+    assert_eq!(current["attachError"]["message"], words);
     tokio::time::sleep(period).await;
     assert_eq!((publishes(), status(&api, "va").get("attachError")), (4, None), "and now it is well");
     tokio::time::sleep(period).await;
@@ -369,8 +369,8 @@ async fn unstorable_response_is_recorded_as_an_error() {
     let _running = api.start(&THIS, Options::default());
     api.create(attachment("va", "pv"));
     shortly().await;
-    let described = status(&api, "va")["attachError"]["message"].as_str().unwrap().to_owned();
-    assert_eq!(described, "could not save the status: status.attachmentMetadata: Too long");
+    let message = status(&api, "va")["attachError"]["message"].as_str().unwrap().to_owned();
+    assert_eq!(message, "could not save the status: status.attachmentMetadata: Too long");
     api.settle().await;
     assert_eq!(status(&api, "va")["attached"], true);
 }

@@ -62,10 +62,10 @@ fn extra_metadata_is_sent_only_with_its_option() {
     let (claim, class, can) = (claim(json!({})), class(json!({})), able());
     let with = Wish { extra_metadata: true, ..wish(&claim, &class, &can) };
     let parameters = with.intent(None, None).unwrap().parameters;
-    let described: Vec<(&str, &str)> =
+    let sent: Vec<(&str, &str)> =
         parameters.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     assert_eq!(
-        described,
+        sent,
         [
             ("csi.storage.k8s.io/pv/name", "pvc-1"),
             ("csi.storage.k8s.io/pvc/name", "a"),

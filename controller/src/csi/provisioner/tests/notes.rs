@@ -51,11 +51,8 @@ async fn forged_note_reaches_no_driver_and_no_secret() {
         rig.api.settle().await;
         assert_eq!((rig.double.calls().len(), other.calls().len()), (1, 0), "{name}");
         assert_eq!(rig.volumes().len(), 0, "{name}");
-        let described = rig.events("ProvisioningFailed");
-        assert!(
-            described.iter().any(|event| event.contains("was not written by orlop")),
-            "{name}: {described:?}"
-        );
+        let events = rig.events("ProvisioningFailed");
+        assert!(events.iter().any(|event| event.contains("was not written by orlop")), "{name}: {events:?}");
         // The finalizer stays, because the driver's state is unknown.
         let finalizers = rig.claim("a").metadata.finalizers.unwrap();
         assert!(finalizers.contains(&FINALIZER_PROVISIONING.to_owned()), "{name}");

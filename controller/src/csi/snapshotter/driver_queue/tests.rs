@@ -175,9 +175,9 @@ async fn refusal_is_reported_and_retried() {
     assert_eq!(rig.field(CONTENTS, MADE, "/status/error/message"), why);
     assert_eq!(rig.field(SNAPSHOTS, "ns/s", "/status/error/message"), why);
     assert_eq!(rig.field(CONTENTS, MADE, "/metadata/annotations")[ANN_SNAPSHOT_BEING_CREATED], Value::Null);
-    let described = rig.api.events();
+    let events = rig.api.events();
     let said = format!("VolumeSnapshotContent {MADE} Warning SnapshotCreationFailed {why}");
-    assert!(described.contains(&said), "{described:?}");
+    assert!(events.contains(&said), "{events:?}");
     rig.api.settle().await;
     assert_eq!(rig.field(SNAPSHOTS, "ns/s", "/status/readyToUse"), true);
     assert_eq!(rig.field(SNAPSHOTS, "ns/s", "/status/error"), Value::Null);
@@ -195,15 +195,15 @@ async fn i9_refusal_does_not_settle_an_earlier_lost_response() {
         rig.double.fail("CreateSnapshot", 1, Failing::Refuses(code, "no"));
         let _running = rig.api.start(&BOTH, Options::default());
         take(&rig);
-        let described = format!("rpc error: code = {code:?} desc = no");
+        let expected = format!("rpc error: code = {code:?} desc = no");
         let error = || rig.field(CONTENTS, MADE, "/status/error/message").to_string();
         for _ in 0..1000 {
-            if error().contains(&described) {
+            if error().contains(&expected) {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert!(error().contains(&described), "{name}: {}", error());
+        assert!(error().contains(&expected), "{name}: {}", error());
         let mark = &rig.field(CONTENTS, MADE, "/metadata/annotations")[ANN_SNAPSHOT_BEING_CREATED];
         assert_eq!(mark.is_null(), certain, "{name}: {mark}");
         assert_eq!(rig.double.state().snapshots.len(), 1, "{name}: the driver has taken it");

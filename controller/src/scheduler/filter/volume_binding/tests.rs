@@ -168,7 +168,7 @@ fn published_capacity_restricts_provisioning() {
     let mut world = World::new();
     world.claim("c", "wait", json!({}));
     let driver = |tells: bool| json!({"metadata": {"name": "p"}, "spec": {"storageCapacity": tells}});
-    let described = |world: &mut World, name: &str, more: Value| {
+    let publish = |world: &mut World, name: &str, more: Value| {
         let mut capacity = json!({"metadata": {"namespace": "ns", "name": name}, "storageClassName": "wait",
             "nodeTopology": {"matchLabels": {"zone": "a"}}});
         merge_into(&mut capacity, &more);
@@ -180,17 +180,17 @@ fn published_capacity_restricts_provisioning() {
     assert!(fits(&world), "it tells nothing");
     world.caches.drivers.apply(serde_json::from_value(driver(true)).unwrap());
     assert_eq!(world.ask(&["c"], "a").unwrap_err(), [NO_ROOM], "it has reported nothing yet");
-    described(&mut world, "small", json!({"capacity": "1Mi"}));
-    described(
+    publish(&mut world, "small", json!({"capacity": "1Mi"}));
+    publish(
         &mut world,
         "elsewhere",
         json!({"capacity": "1Ti", "nodeTopology": {"matchLabels": {"zone": "b"}}}),
     );
-    described(&mut world, "nowhere", json!({"capacity": "1Ti", "nodeTopology": null}));
-    described(&mut world, "other class", json!({"capacity": "1Ti", "storageClassName": "other"}));
-    described(&mut world, "in small pieces", json!({"capacity": "1Ti", "maximumVolumeSize": "1Mi"}));
+    publish(&mut world, "nowhere", json!({"capacity": "1Ti", "nodeTopology": null}));
+    publish(&mut world, "other class", json!({"capacity": "1Ti", "storageClassName": "other"}));
+    publish(&mut world, "in small pieces", json!({"capacity": "1Ti", "maximumVolumeSize": "1Mi"}));
     assert!(!fits(&world));
-    described(&mut world, "enough", json!({"capacity": "1Gi"}));
+    publish(&mut world, "enough", json!({"capacity": "1Gi"}));
     assert!(fits(&world));
 }
 

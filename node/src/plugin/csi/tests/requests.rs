@@ -94,12 +94,12 @@ async fn inline_volume_request_includes_tokens() {
         assert_eq!((&publish[0].volume_id, publish[0].staging_target_path.as_str()), (&handle, ""));
         assert_eq!(publish[0].volume_context["csi.storage.k8s.io/ephemeral"], "true");
         assert_eq!(publish[0].secrets["key"], "pu");
-        let (described, not) = match hidden {
+        let (with_tokens, without) = match hidden {
             true => (&publish[0].secrets, &publish[0].volume_context),
             false => (&publish[0].volume_context, &publish[0].secrets),
         };
-        assert!(!not.contains_key(TOKENS));
-        let tokens: Value = serde_json::from_str(&described[TOKENS]).unwrap();
+        assert!(!without.contains_key(TOKENS));
+        let tokens: Value = serde_json::from_str(&with_tokens[TOKENS]).unwrap();
         assert!(tokens[""]["token"].as_str().unwrap().starts_with("robot::"), "{tokens}");
         assert!(tokens["vault"]["token"].as_str().unwrap().starts_with("robot:vault:"), "{tokens}");
         assert!(tokens["vault"]["expirationTimestamp"].is_string(), "{tokens}");

@@ -104,13 +104,13 @@ async fn hook_ends_when_its_program_exits_despite_open_pipes() {
     let rig = Rig::new();
     let runtime = rig.runtime();
     let data = rig.volume("data");
-    let says = "head -c 200000 /dev/zero >&2; head -c 200000 /dev/zero; sleep 605 & echo described >/orlop-test/described";
+    let says =
+        "head -c 200000 /dev/zero >&2; head -c 200000 /dev/zero; sleep 605 & echo hook >/orlop-test/trace";
     let more = json!({
         "volumeMounts": [{"name": "data", "mountPath": "/orlop-test"}],
         "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", says]}}},
     });
-    let script =
-        "trap 'echo term >>/orlop-test/described; exit 0' TERM; echo up; while :; do sleep 0.05; done";
+    let script = "trap 'echo term >>/orlop-test/trace; exit 0' TERM; echo up; while :; do sleep 0.05; done";
     let spec = json!({"containers": [with(shell("c", script), more)]});
     runtime.start(pod(spec), vec![data.clone()]).await.unwrap();
     until(&runtime, "running", |state| is_running(state, 0)).await;
@@ -118,8 +118,8 @@ async fn hook_ends_when_its_program_exits_despite_open_pipes() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     runtime.stop("u", Duration::from_secs(15)).await.unwrap();
-    let described = std::fs::read_to_string(data.path.join("described")).unwrap_or_default();
-    assert_eq!(described, "described\nterm\n", "the hook came to its end, and the container had its signal");
+    let trace = std::fs::read_to_string(data.path.join("trace")).unwrap_or_default();
+    assert_eq!(trace, "hook\nterm\n", "the hook came to its end, and the container had its signal");
 }
 
 /// A directory with shared mount propagation, removed on drop.

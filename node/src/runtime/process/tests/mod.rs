@@ -290,9 +290,8 @@ async fn stop_runs_the_hook_waits_for_the_grace_and_kills_all_processes() {
     let runtime = rig.runtime();
     let data = rig.volume("data");
     let mount = json!({"volumeMounts": [{"name": "data", "mountPath": "/orlop-test"}]});
-    let hook = json!({"lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "echo hook >>/orlop-test/described"]}}}});
-    let polite =
-        "trap 'echo term >>/orlop-test/described; exit 0' TERM; echo up; while :; do sleep 0.05; done";
+    let hook = json!({"lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "echo hook >>/orlop-test/trace"]}}}});
+    let polite = "trap 'echo term >>/orlop-test/trace; exit 0' TERM; echo up; while :; do sleep 0.05; done";
     let deaf = "trap '' TERM; setsid sleep 601 & echo up; while :; do sleep 1; done";
     let spec = json!({"containers": [
         with(shell("polite", polite), with(mount.clone(), hook)), with(shell("deaf", deaf), mount),
@@ -315,7 +314,7 @@ async fn stop_runs_the_hook_waits_for_the_grace_and_kills_all_processes() {
     let last = state.borrow().clone();
     assert!(last.ended);
     assert_eq!((exit(&last, 0).0, exit(&last, 1).0), (0, 137));
-    assert_eq!(std::fs::read_to_string(data.path.join("described")).unwrap(), "hook\nterm\n");
+    assert_eq!(std::fs::read_to_string(data.path.join("trace")).unwrap(), "hook\nterm\n");
     for child in children {
         assert!(child.open().unwrap().is_none(), "{child:?} runs on");
     }
@@ -332,8 +331,8 @@ async fn failing_containers_restart_with_back_off() {
     let mount = json!({"volumeMounts": [{"name": "data", "mountPath": "/orlop-test"}]});
     let spec = json!({
         "restartPolicy": "OnFailure",
-        "initContainers": [with(shell("init", "echo init >>/orlop-test/described"), mount.clone())],
-        "containers": [with(shell("c", "echo run >>/orlop-test/described; test $(wc -l </orlop-test/described) = 5"), mount)],
+        "initContainers": [with(shell("init", "echo init >>/orlop-test/trace"), mount.clone())],
+        "containers": [with(shell("c", "echo run >>/orlop-test/trace; test $(wc -l </orlop-test/trace) = 5"), mount)],
     });
     runtime.start(pod(spec), vec![data.clone()]).await.unwrap();
     let waits = |state: &PodState| {
@@ -350,7 +349,7 @@ async fn failing_containers_restart_with_back_off() {
     assert_eq!(state.containers[0].restart_count, 3);
     assert_eq!(exit(&state, 0).0, 0);
     assert_eq!(state.containers[0].last_state.as_ref().unwrap().terminated.as_ref().unwrap().exit_code, 1);
-    assert_eq!(std::fs::read_to_string(data.path.join("described")).unwrap(), "init\nrun\nrun\nrun\nrun\n");
+    assert_eq!(std::fs::read_to_string(data.path.join("trace")).unwrap(), "init\nrun\nrun\nrun\nrun\n");
     assert!(state.init[0].ready);
     runtime.stop("u", Duration::ZERO).await.unwrap();
 }

@@ -3,26 +3,26 @@
 use super::*;
 
 /// A container that writes its name to a shared file when it starts and ends, and exits on SIGTERM.
-fn described(name: &str) -> Value {
+fn traced(name: &str) -> Value {
     let script = format!(
-        "trap 'sleep 0.2; echo {name} ends >>/orlop-test/described; exit 0' TERM; echo {name} begins >>/orlop-test/described; \
+        "trap 'sleep 0.2; echo {name} ends >>/orlop-test/trace; exit 0' TERM; echo {name} begins >>/orlop-test/trace; \
          while :; do sleep 0.05; done"
     );
     with(shell(name, &script), json!({"volumeMounts": [{"name": "data", "mountPath": "/orlop-test"}]}))
 }
 
 fn side(name: &str) -> Value {
-    with(described(name), json!({"restartPolicy": "Always"}))
+    with(traced(name), json!({"restartPolicy": "Always"}))
 }
 
 fn lines(data: &PodPath) -> Vec<String> {
-    let text = std::fs::read_to_string(data.path.join("described")).unwrap_or_default();
+    let text = std::fs::read_to_string(data.path.join("trace")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
-async fn until_told(data: &PodPath, line: &str) {
+async fn until_line(data: &PodPath, line: &str) {
     let found = tokio::time::timeout(Duration::from_secs(30), async {
-        while !lines(data).iter().any(|described| described == line) {
+        while !lines(data).iter().any(|found| found == line) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
@@ -43,14 +43,15 @@ async fn sidecars_start_in_order_and_end_last() {
         json!({"startupProbe": {"exec": {"command": ["test", "-e", "/orlop-test/go"]}, "periodSeconds": 1,
             "timeoutSeconds": 20, "failureThreshold": 600}}),
     );
-    let work = "echo work begins >>/orlop-test/described; until test -e /orlop-test/end; do sleep 0.05; done; exit 3";
+    let work =
+        "echo work begins >>/orlop-test/trace; until test -e /orlop-test/end; do sleep 0.05; done; exit 3";
     let spec = json!({
         "restartPolicy": "Never",
-        "initContainers": [slow, with(shell("once", "echo once >>/orlop-test/described"), mount.clone()), side("two")],
+        "initContainers": [slow, with(shell("once", "echo once >>/orlop-test/trace"), mount.clone()), side("two")],
         "containers": [with(shell("work", work), mount)],
     });
     runtime.start(pod(spec), vec![data.clone()]).await.unwrap();
-    until_told(&data, "one begins").await;
+    until_line(&data, "one begins").await;
     let state = until(&runtime, "it runs and has not started", |state| {
         state.init.first().and_then(|one| one.state.as_ref()).is_some_and(|state| state.running.is_some())
     })
@@ -58,7 +59,7 @@ async fn sidecars_start_in_order_and_end_last() {
     assert_eq!((state.init[0].started, state.init[0].ready), (Some(false), false));
     assert_eq!(lines(&data), ["one begins"], "the next one waits for its probe");
     std::fs::write(data.path.join("go"), "").unwrap();
-    until_told(&data, "work begins").await;
+    until_line(&data, "work begins").await;
     let state = until(&runtime, "all run", |state| is_running(state, 0) && state.init[2].ready).await;
     assert_eq!((state.init[0].started, state.init[0].ready), (Some(true), true));
     assert_eq!(lines(&data)[..2], ["one begins", "once"]);
@@ -88,16 +89,15 @@ async fn stopped_pod_ends_main_containers_before_sidecars() {
     let rig = Rig::new();
     let runtime = rig.runtime();
     let data = rig.volume("data");
-    let spec = json!({"initContainers": [side("one"), side("two")], "containers": [described("work"), described("other")]});
+    let spec = json!({"initContainers": [side("one"), side("two")], "containers": [traced("work"), traced("other")]});
     runtime.start(pod(spec), vec![data.clone()]).await.unwrap();
     for name in ["one", "two", "work", "other"] {
-        until_told(&data, &format!("{name} begins")).await;
+        until_line(&data, &format!("{name} begins")).await;
     }
     runtime.stop("u", Duration::from_secs(20)).await.unwrap();
     let all = lines(&data);
-    let at = |line: &str| {
-        all.iter().position(|described| described == line).unwrap_or_else(|| panic!("{line}: {all:?}"))
-    };
+    let at =
+        |line: &str| all.iter().position(|found| found == line).unwrap_or_else(|| panic!("{line}: {all:?}"));
     assert!(
         at("work ends").max(at("other ends")) < at("two ends") && at("two ends") < at("one ends"),
         "{all:?}"
@@ -133,17 +133,17 @@ async fn post_start_hook_delays_readiness_and_its_failure_ends_the_container() {
     let rig = Rig::new();
     let runtime = rig.runtime();
     let data = rig.volume("data");
-    let wait = "echo hook >>/orlop-test/described; until test -e /orlop-test/go; do sleep 0.05; done";
+    let wait = "echo hook >>/orlop-test/trace; until test -e /orlop-test/go; do sleep 0.05; done";
     let hook = |command: &str| json!({"lifecycle": {"postStart": {"exec": {"command": ["/bin/sh", "-c", command]}}}});
     let bad = "test -e /orlop-test/well || { echo no >&2; exit 1; }";
-    let spec = json!({"restartPolicy": "OnFailure", "containers": [with(described("good"), hook(wait)), with(described("bad"), hook(bad))]});
+    let spec = json!({"restartPolicy": "OnFailure", "containers": [with(traced("good"), hook(wait)), with(traced("bad"), hook(bad))]});
     runtime.start(pod(spec), vec![data.clone()]).await.unwrap();
-    until_told(&data, "hook").await;
+    until_line(&data, "hook").await;
     let state = until(&runtime, "it runs", |state| is_running(state, 0)).await;
     assert_eq!((state.containers[0].started, state.containers[0].ready), (Some(false), false));
     std::fs::write(data.path.join("go"), "").unwrap();
     until(&runtime, "its hook is done", |state| state.containers[0].ready).await;
     // The other container is terminated gracefully, because its hook failed.
-    until_told(&data, "bad ends").await;
+    until_line(&data, "bad ends").await;
     runtime.stop("u", Duration::from_secs(20)).await.unwrap();
 }

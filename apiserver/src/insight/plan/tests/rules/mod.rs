@@ -7,7 +7,7 @@ mod reclaims;
 use super::*;
 
 /// `plan` as `action resource name`, followed by the relevant fields of the object; a refusal as `no: words`.
-fn described(plan: Result<Plan, PlanRefusal>) -> String {
+fn format_plan(plan: Result<Plan, PlanRefusal>) -> String {
     match plan {
         Err(refusal) => format!("no: {refusal}"),
         Ok(plan) => plan.steps.iter().map(step).collect::<Vec<_>>().join("; "),
@@ -44,7 +44,7 @@ type Row = (&'static str, Objects, Value, &'static str);
 
 fn check(verb: &str, target: &ObjectTarget, past: &[Value], rows: Vec<Row>) {
     for (name, objects, options, want) in rows {
-        let got = described(planned(&objects, target, verb, options, past));
+        let got = format_plan(planned(&objects, target, verb, options, past));
         match want.strip_prefix("no: ") {
             Some(words) => {
                 assert!(got.starts_with("no: ") && got.contains(words), "{name}: {got}\n  wanted: {want}");
