@@ -132,7 +132,9 @@ impl Schemas {
         let index = http.get("/openapi/v3").await.expect(200);
         let mut this = Self { components: BTreeMap::new(), kinds: BTreeMap::new() };
         for place in index["paths"].as_object().unwrap().values() {
-            let document = http.get(place["serverRelativeURL"].as_str().unwrap()).await.expect(200);
+            // Without the hash: a definition that is accepted meanwhile changes it, and the old one redirects.
+            let path = place["serverRelativeURL"].as_str().unwrap().split('?').next().unwrap();
+            let document = http.get(path).await.expect(200);
             let Some(components) = document.pointer("/components/schemas").and_then(Value::as_object) else {
                 continue;
             };
