@@ -88,13 +88,24 @@ impl ApiError {
 
     /// 403 for a resource; `name` may be empty.
     pub fn forbidden(names: &Names, name: &str, why: &str) -> Self {
-        let resource = qualified(names.plural, names.group);
+        Self::forbidden_resource(names.group, names.plural, name, why)
+    }
+
+    /// 403 for a resource that the server may not know; `name` may be empty.
+    pub fn forbidden_resource(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let shown = qualified(resource, group);
         let message = if name.is_empty() {
-            format!("{resource} is forbidden: {why}")
+            format!("{shown} is forbidden: {why}")
         } else {
-            format!("{resource} \"{name}\" is forbidden: {why}")
+            format!("{shown} \"{name}\" is forbidden: {why}")
         };
-        Self::new(403, "Forbidden", message).with(Details::of(names, name))
+        let (group, kind) = (group.to_owned(), resource.to_owned());
+        Self::new(403, "Forbidden", message).with(Details {
+            name: name.to_owned(),
+            group,
+            kind,
+            ..Details::default()
+        })
     }
 
     /// 403 for a non-resource endpoint.

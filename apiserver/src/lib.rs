@@ -9,6 +9,7 @@
 pub mod admission;
 mod allocation;
 pub mod authentication;
+pub mod authorization;
 mod background;
 pub mod clock;
 pub mod custom;

@@ -14,6 +14,7 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::Predicate;
 
 use crate::admission::Chain;
+use crate::authorization::{self, Authorizer};
 pub use crate::clock::Clock;
 use crate::custom::{Kinds, crd_controller};
 use crate::encode::{COMPRESS_ABOVE, LongBody};
@@ -92,10 +93,13 @@ impl Server {
         let compute = Compute::start(config.request_timeout).map_err(ServerError::Threads)?;
         let mut config = config;
         config.auth.accounts = Some(accounts.clone());
+        let authorizer = Authorizer::new(config.authorization.clone(), store.clone());
+        config.auth.anonymous = authorizer.uses_roles();
         let inner = Arc::new(Inner {
             store,
             kinds,
             admission,
+            authorizer,
             config,
             metrics,
             limits,
@@ -109,6 +113,9 @@ impl Server {
         });
         background::create_system_namespaces(&inner).await.map_err(ServerError::Bootstrap)?;
         background::create_system_priority_classes(&inner).await.map_err(ServerError::Bootstrap)?;
+        if inner.authorizer.uses_roles() {
+            authorization::bootstrap::write(&inner).await.map_err(ServerError::Bootstrap)?;
+        }
         background::keep_kubernetes_service(&inner).await;
         crd_controller::serve_stored(&inner);
         let tasks = TaskTracker::new();
@@ -129,7 +136,8 @@ impl Server {
             .method_not_allowed_fallback(handler::method_not_allowed)
             .layer(compress)
             .layer(axum::middleware::from_fn_with_state(self.inner.clone(), routes::offload::bodies))
-            .with_state(self.inner.clone());
+            .with_state(self.inner.clone())
+            .layer(axum::middleware::from_fn_with_state(self.inner.clone(), authorization::authorize));
         let limits = self.inner.limits.clone();
         limits.protect(router).layer(axum::middleware::from_fn_with_state(self.inner.clone(), handler::frame))
     }

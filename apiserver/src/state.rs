@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::Chain;
 use crate::authentication::Auth;
+use crate::authorization::{AuthorizationMode, Authorizer};
 use crate::clock::Clock;
 use crate::custom::Kinds;
 use crate::explain::Explains;
@@ -42,6 +43,8 @@ pub struct Config {
     pub lists_own_group: bool,
     /// Authentication. Token reviews use it, and [`crate::Server::protect`] puts it in front of a router.
     pub auth: Auth,
+    /// How requests are authorized, in order.
+    pub authorization: Vec<AuthorizationMode>,
     /// The ranges of cluster IPs and node ports.
     pub services: Ranges,
     /// The address where other processes reach this server, for the Service `kubernetes`. `None` disables that
@@ -74,6 +77,7 @@ impl Default for Config {
             extra_field_selectors: true,
             lists_own_group: true,
             auth: Auth::default(),
+            authorization: vec![AuthorizationMode::AlwaysAllow],
             services: Ranges::default(),
             advertised: None,
             service_account_issuer: DEFAULT_ISSUER.to_owned(),
@@ -95,6 +99,7 @@ pub(crate) struct Inner {
     /// The kinds of CustomResourceDefinitions.
     pub(crate) kinds: Arc<Kinds>,
     pub(crate) admission: Chain,
+    pub(crate) authorizer: Authorizer,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Arc<Limits>,

@@ -5,12 +5,17 @@
 //! * [`token_file`], [`service_account`], [`certificate`]: the credentials that identify a user. [`kubelet_token`]: those with which the
 //!   server identifies itself to node agents.
 //! * [`guard`]: rejects requests that a foreign page made a browser send.
-//! * [`authorize`]: whether a user may perform a request.
+//! * [`impersonation`]: the user that a request wants to act as.
+//! * [`request_info`]: the verb and the target of a request. [`rbac`]: what roles and bindings permit. [`authorize`]: decisions of a
+//!   server without roles.
 
 pub mod authorize;
 pub mod certificate;
 pub mod guard;
+pub mod impersonation;
 pub mod kubelet_token;
+pub mod rbac;
+pub mod request_info;
 pub mod service_account;
 pub mod token_file;
 pub mod user;

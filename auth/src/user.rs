@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 pub const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
 /// The group of all authenticated users.
-const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The user of a request without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
 /// The group of [`ANONYMOUS`].

@@ -37,12 +37,14 @@ pub struct Auth {
     /// Whether the listener verifies client certificates and gives their [`ClientCertificate`] to
     /// each request.
     pub client_certificates: bool,
+    /// Whether requests without credentials run as `system:anonymous` on every path, because roles decide what it may do.
+    pub(crate) anonymous: bool,
 }
 
 impl Auth {
     /// Creates the means of authentication; the server adds service account tokens.
     pub fn new(tokens: Option<Arc<TokenFile>>, client_certificates: bool) -> Self {
-        Auth { tokens, accounts: None, client_certificates }
+        Auth { tokens, accounts: None, client_certificates, anonymous: false }
     }
 
     /// The user of a token, and for which of the requested audiences it is valid (none: for this server). The error is
@@ -121,7 +123,7 @@ impl Auth {
             return Ok(certificate.user.clone());
         }
         let has_credentials = request.headers().contains_key(AUTHORIZATION);
-        if !has_credentials && PUBLIC_PATHS.contains(&request.uri().path()) {
+        if !has_credentials && (self.anonymous || PUBLIC_PATHS.contains(&request.uri().path())) {
             return Ok(UserInfo::anonymous());
         }
         Err(ApiError::unauthorized())

@@ -4,6 +4,7 @@
 use axum::response::Response;
 use serde_json::{Map, Value};
 
+use crate::authorization;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::RequestedEncoding;
 use crate::encode::stored;
@@ -72,6 +73,7 @@ async fn once(
         if part != Part::Main {
             return Err(ApiError::not_found(request.names(), &request.resource.name).into());
         }
+        authorization::may_create(request)?;
         return create(request, object, options.dry_run, warnings).await.map(|written| (201, written));
     };
     write::check_version(kind, &object, &old, true)?;

@@ -2,6 +2,8 @@
 //!
 //! Upstream: pkg/registry/authentication and pkg/registry/authorization.
 
+use std::collections::BTreeMap;
+
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
@@ -16,7 +18,9 @@ use orlop_api::object::{Object, show_time};
 use orlop_api::status::ApiError;
 use orlop_api::validate::FieldErrors;
 use orlop_auth::UserInfo;
-use orlop_auth::authorize::{Action, Decision, decide};
+use orlop_auth::authorize::{Action, decide};
+use orlop_auth::rbac::Rule;
+use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 use orlop_codec::decode::decode_named;
 
 /// Answers a review.
@@ -41,17 +45,10 @@ pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiE
         Review::SelfSubject => who_asks(request),
         Review::SelfSubjectRules => what_may(request, &question)?,
         Review::SubjectAccess | Review::LocalSubjectAccess => {
-            let groups =
-                question.at(&["spec", "groups"]).and_then(Value::as_array).cloned().unwrap_or_default();
-            let groups = groups.iter().filter_map(Value::as_str);
-            let decision = decide(question.str_at(&["spec", "user"]), groups, action(&question));
-            decided(question, decision)
+            let user = subject(&question);
+            decided(request, &user, question)
         }
-        Review::SelfSubjectAccess => {
-            let groups = request.user.groups.iter().map(String::as_str);
-            let decision = decide(&request.user.username, groups, action(&question));
-            decided(question, decision)
-        }
+        Review::SelfSubjectAccess => decided(request, &request.user, question),
     };
     let (kind, now) = (request.kind_ref(), request.now());
     answer::written(kind, 201, &Written::Object(answer), wanted, &decoded.warnings, &request.query, now)
@@ -64,14 +61,60 @@ fn action(question: &Object) -> Action<'_> {
     }
 }
 
-fn decided(mut question: Object, decision: Decision) -> Object {
-    question.set(&["status"], json!({"allowed": decision.allowed, "reason": decision.reason}));
+/// The user that a review asks about.
+fn subject(question: &Object) -> UserInfo {
+    let groups = question.at(&["spec", "groups"]).and_then(Value::as_array).into_iter().flatten();
+    UserInfo {
+        username: question.str_at(&["spec", "user"]).to_owned(),
+        uid: question.str_at(&["spec", "uid"]).to_owned(),
+        groups: groups.filter_map(Value::as_str).map(str::to_owned).collect(),
+        extra: BTreeMap::new(),
+    }
+}
+
+/// The request that a review asks about.
+fn attributes(question: &Object) -> RequestInfo {
+    if let Action::Path(path) = action(question) {
+        let verb = question.str_at(&["spec", "nonResourceAttributes", "verb"]).to_owned();
+        return RequestInfo { verb: verb.into(), target: RequestTarget::Path(path.to_owned()) };
+    }
+    let text = |name: &str| question.str_at(&["spec", "resourceAttributes", name]).to_owned();
+    RequestInfo {
+        verb: text("verb").into(),
+        target: RequestTarget::Resource(ResourceTarget {
+            group: text("group"),
+            version: text("version"),
+            namespace: text("namespace"),
+            resource: text("resource"),
+            subresource: text("subresource"),
+            name: text("name"),
+        }),
+    }
+}
+
+fn decided(request: &Request, user: &UserInfo, mut question: Object) -> Object {
+    let authorizer = &request.server.authorizer;
+    let status = if authorizer.uses_roles() {
+        let decision = authorizer.decide(user, &attributes(&question));
+        match decision.reason.as_str() {
+            "" => json!({"allowed": decision.allowed}),
+            reason => json!({"allowed": decision.allowed, "reason": reason}),
+        }
+    } else {
+        let groups = user.groups.iter().map(String::as_str);
+        let decision = decide(&user.username, groups, action(&question));
+        json!({"allowed": decision.allowed, "reason": decision.reason})
+    };
+    question.set(&["status"], status);
     question
 }
 
 fn what_may(request: &Request, question: &Object) -> Result<Object, ApiError> {
     if question.str_at(&["spec", "namespace"]).is_empty() {
         return Err(ApiError::bad_request("no namespace on request"));
+    }
+    if request.server.authorizer.uses_roles() {
+        return Ok(granted_rules(request, question.str_at(&["spec", "namespace"])));
     }
     let groups = request.user.groups.iter().map(String::as_str);
     let decision = decide(&request.user.username, groups, Action::Resource);
@@ -85,6 +128,23 @@ fn what_may(request: &Request, question: &Object) -> Result<Object, ApiError> {
         "metadata": {}, "spec": {},
         "status": {"resourceRules": resources, "nonResourceRules": paths, "incomplete": false},
     })))
+}
+
+/// The rules that roles grant to the user in a namespace.
+fn granted_rules(request: &Request, namespace: &str) -> Object {
+    let (rules, missing) = request.server.authorizer.rbac.now().rules(&request.user, namespace);
+    let shown = |of: fn(&Rule) -> bool| -> Vec<Value> {
+        rules.iter().filter(|rule| of(rule)).map(Rule::shown).collect()
+    };
+    let mut status = json!({
+        "resourceRules": shown(|rule| !rule.resources.is_empty()),
+        "nonResourceRules": shown(|rule| !rule.non_resource_urls.is_empty()),
+        "incomplete": !missing.is_empty(),
+    });
+    if !missing.is_empty() {
+        status["evaluationError"] = missing.join(", ").into();
+    }
+    Object::from_value(json!({"metadata": {}, "spec": {}, "status": status}))
 }
 
 fn who_asks(request: &Request) -> Object {

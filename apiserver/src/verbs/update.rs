@@ -6,6 +6,7 @@ use axum::response::Response;
 use orlop_store::Record;
 
 use crate::admission::Operation;
+use crate::authorization;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::stored;
@@ -46,6 +47,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
             if !kind.policy().create_on_update || part != Part::Main {
                 return Err(ApiError::not_found(request.names(), &request.resource.name));
             }
+            authorization::may_create(request)?;
             let mut new = object.clone();
             new.meta().remove("resourceVersion");
             let written = match create_object(request, new, &options, &mut warnings).await {

@@ -124,6 +124,10 @@ pub(crate) struct SnapshotArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "API server")]
 pub struct ApiArgs {
+    /// How requests are authorized, in order: AlwaysAllow permits every request of an authenticated user, RBAC permits what
+    /// roles and bindings grant
+    #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "AlwaysAllow")]
+    pub authorization_mode: Vec<AuthorizationModeArg>,
     /// Admission plugins to disable
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub disable_admission_plugins: Vec<String>,
@@ -178,4 +182,15 @@ pub struct ApiArgs {
         value_parser = values::boolean
     )]
     pub extra_field_selectors: Option<bool>,
+}
+
+/// A mode of `--authorization-mode`, by upstream's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AuthorizationModeArg {
+    /// Permits every request of an authenticated user.
+    #[value(name = "AlwaysAllow")]
+    AlwaysAllow,
+    /// Permits what roles and bindings grant.
+    #[value(name = "RBAC")]
+    Rbac,
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_apiserver::Config;
+use orlop_apiserver::authorization::AuthorizationMode;
 use orlop_apiserver::limits::LimitsConfig;
 use orlop_apiserver::services::pool::Ranges;
 use orlop_controller::options::Options;
 use orlop_store::MemoryBudget;
 use orlop_volume::recycle::RecyclerOptions;
 
-use crate::args::{ApiArgs, LoopArgs};
+use crate::args::{ApiArgs, AuthorizationModeArg, LoopArgs};
 
 /// The configuration of the API server. With controllers in the same process, clients may select by more fields
 /// than upstream allows. A standalone API server behaves as upstream unless a flag changes that.
@@ -21,6 +22,7 @@ pub fn apiserver(
     with_controllers: bool,
 ) -> Config {
     Config {
+        authorization: args.authorization_mode.iter().map(|mode| authorization_mode(*mode)).collect(),
         disabled_admission_plugins: args.disable_admission_plugins.clone(),
         event_ttl: args.event_ttl,
         request_timeout: args.request_timeout,
@@ -41,6 +43,13 @@ pub fn apiserver(
             memory,
         },
         ..Config::default()
+    }
+}
+
+fn authorization_mode(mode: AuthorizationModeArg) -> AuthorizationMode {
+    match mode {
+        AuthorizationModeArg::AlwaysAllow => AuthorizationMode::AlwaysAllow,
+        AuthorizationModeArg::Rbac => AuthorizationMode::Rbac,
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::admission::{self, Operation};
+use crate::authorization;
 use crate::dispatch::key_names;
 use crate::registry::{Generation, Kind, Scope, StatusSubresource};
 use crate::services;
@@ -109,6 +110,9 @@ pub(crate) fn admit_validated(
     old: Option<&Object>,
 ) -> Result<(), ApiError> {
     let name = object.name().to_owned();
+    if request.resource.subresource.is_empty() {
+        authorization::escalation::check(request, object)?;
+    }
     let asked = admission_request(request, operation, &name, Some(object), old);
     request.server.admission.validate(&asked, &HeadLookup(&request.head()))
 }

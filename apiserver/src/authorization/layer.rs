@@ -1,0 +1,115 @@
+//! The middleware that rejects requests that are not permitted, before their body is read.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::header::ACCEPT;
+use orlop_api::query::Query;
+use orlop_api::status::ApiError;
+use orlop_auth::UserInfo;
+use orlop_auth::impersonation::Impersonation;
+use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
+use percent_encoding::percent_decode_str;
+
+use crate::encode::answer;
+use crate::encode::negotiate::error_media;
+use crate::exchange::header_text;
+use crate::state::Inner;
+use crate::verbs::request as verbs;
+
+/// Runs a request if its user may perform it, as the user that it impersonates.
+pub(crate) async fn authorize(
+    State(server): State<Arc<Inner>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match impersonate(&server, &mut request).and_then(|()| check(&server, &request)) {
+        Ok(()) => next.run(request).await,
+        Err(error) => {
+            let accept = header_text(request.headers(), ACCEPT);
+            answer::error(&error, error_media(accept.as_deref()), false)
+        }
+    }
+}
+
+/// Checks that the user may create the object that a request names: a PUT or an apply of a missing object creates it.
+///
+/// # Errors
+/// 403 if not.
+pub(crate) fn may_create(request: &verbs::Request) -> Result<(), ApiError> {
+    let names = request.names();
+    let target = ResourceTarget {
+        group: names.group.to_owned(),
+        version: names.version.to_owned(),
+        namespace: request.resource.namespace.clone(),
+        resource: names.plural.to_owned(),
+        subresource: String::new(),
+        name: request.resource.name.clone(),
+    };
+    let create = RequestInfo { verb: "create".into(), target: RequestTarget::Resource(target) };
+    let decision = request.server.authorizer.decide(&request.user, &create);
+    if decision.allowed { Ok(()) } else { Err(forbidden(&request.user, &create, &decision.reason)) }
+}
+
+/// Replaces the user of a request by the one that its headers name.
+fn impersonate(server: &Inner, request: &mut Request) -> Result<(), ApiError> {
+    let wanted =
+        Impersonation::of(request.headers()).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let Some(wanted) = wanted else { return Ok(()) };
+    // Only a router without authentication adds no user.
+    let user = request.extensions().get::<UserInfo>().cloned().unwrap_or_else(UserInfo::admin);
+    let may = |right: &RequestInfo| server.authorizer.decide(&user, right);
+    let on = wanted.on(&info_of(request));
+    let constrained = may(&on);
+    let is_permitted = (constrained.allowed && wanted.constrained().iter().all(|right| may(right).allowed))
+        || wanted.unconstrained().iter().all(|right| may(right).allowed);
+    if !is_permitted {
+        return Err(forbidden(&user, &on, &constrained.reason));
+    }
+    request.extensions_mut().insert(wanted.user());
+    Ok(())
+}
+
+fn info_of(request: &Request) -> RequestInfo {
+    let path = percent_decode_str(request.uri().path()).decode_utf8_lossy();
+    RequestInfo::of(request.method(), &path, &Query::parse(request.uri().query()))
+}
+
+fn check(server: &Inner, request: &Request) -> Result<(), ApiError> {
+    // Only a router without authentication adds no user.
+    let Some(user) = request.extensions().get::<UserInfo>() else { return Ok(()) };
+    if !server.authorizer.restricts(user) {
+        return Ok(());
+    }
+    let info = info_of(request);
+    let decision = server.authorizer.decide(user, &info);
+    if decision.allowed { Ok(()) } else { Err(forbidden(user, &info, &decision.reason)) }
+}
+
+/// 403 with upstream's text (apiserver `pkg/endpoints/handlers/responsewriters/errors.go`).
+fn forbidden(user: &UserInfo, request: &RequestInfo, reason: &str) -> ApiError {
+    let (user, verb) = (&user.username, &request.verb);
+    let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    match &request.target {
+        RequestTarget::Path(path) => {
+            ApiError::forbidden_path(format!("forbidden: User {user:?} cannot {verb} path {path:?}{reason}"))
+        }
+        RequestTarget::Resource(at) => {
+            let resource = match at.subresource.as_str() {
+                "" => at.resource.clone(),
+                subresource => format!("{}/{subresource}", at.resource),
+            };
+            let place = match at.namespace.as_str() {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {namespace:?}"),
+            };
+            let why = format!(
+                "User {user:?} cannot {verb} resource {resource:?} in API group {:?} {place}{reason}",
+                at.group
+            );
+            ApiError::forbidden_resource(&at.group, &at.resource, &at.name, &why)
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Role-based access control: an index of roles and bindings that answers whether they permit a request.
+//!
+//! Upstream: plugin/pkg/auth/authorizer/rbac, pkg/registry/rbac/validation `rule.go`.
+
+pub mod bootstrap;
+mod escalation;
+mod index;
+mod rule;
+mod subject;
+
+pub use escalation::escalation;
+pub use index::{PermittedBy, RbacIndex, RbacKind};
+pub use rule::Rule;

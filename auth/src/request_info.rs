@@ -1,0 +1,178 @@
+//! The attributes of a request that authorizers decide on.
+//!
+//! Upstream: apiserver `pkg/endpoints/request/requestinfo.go`.
+
+use std::borrow::Cow;
+
+use http::Method;
+use orlop_api::query::Query;
+
+/// Verb and target of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// A verb such as `get`, `list` or `deletecollection`; the method in lower case for a non-resource path.
+    pub verb: Cow<'static, str>,
+    /// The target.
+    pub target: RequestTarget,
+}
+
+/// What a request accesses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestTarget {
+    /// An object, a collection or a subresource.
+    Resource(ResourceTarget),
+    /// A non-resource path.
+    Path(String),
+}
+
+/// An object, a collection or a subresource. Empty texts stand for absent parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceTarget {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The namespace; empty for the whole cluster.
+    pub namespace: String,
+    /// The plural name of the kind.
+    pub resource: String,
+    /// The subresource.
+    pub subresource: String,
+    /// The name of the object; of a list, the name that its field selector requires.
+    pub name: String,
+}
+
+/// Subresources of a namespace; any other segment behind its name is a resource in it.
+const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
+
+impl RequestInfo {
+    /// The attributes of a request. `path` is decoded.
+    pub fn of(method: &Method, path: &str, query: &Query) -> Self {
+        Self::of_resource(method, path, query).unwrap_or_else(|| RequestInfo {
+            verb: method.as_str().to_ascii_lowercase().into(),
+            target: RequestTarget::Path(path.to_owned()),
+        })
+    }
+
+    fn of_resource(method: &Method, path: &str, query: &Query) -> Option<Self> {
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let (group, version, rest) = match segments.as_slice() {
+            ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
+            ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
+            _ => return None,
+        };
+        let (special, rest) = match rest {
+            [verb @ ("watch" | "proxy"), rest @ ..] if !rest.is_empty() => (Some(*verb), rest),
+            rest => (None, rest),
+        };
+        let (namespace, rest) = match rest {
+            ["namespaces", namespace, rest @ ..]
+                if rest.first().is_some_and(|part| !NAMESPACE_SUBRESOURCES.contains(part)) =>
+            {
+                (*namespace, rest)
+            }
+            // A namespace is in itself.
+            ["namespaces", namespace, ..] => (*namespace, rest),
+            rest => ("", rest),
+        };
+        let part = |at: usize| rest.get(at).copied().unwrap_or_default();
+        // The rest of a proxied path belongs to another server.
+        let subresource = if special.is_some() { "" } else { part(2) };
+        let mut target = ResourceTarget {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            namespace: namespace.to_owned(),
+            resource: part(0).to_owned(),
+            subresource: subresource.to_owned(),
+            name: part(1).to_owned(),
+        };
+        let verb = match special {
+            Some("watch") => Cow::Borrowed("watch"),
+            Some(_) => Cow::Borrowed("proxy"),
+            None => verb(method, target.name.is_empty(), query),
+        };
+        if target.name.is_empty() && matches!(&*verb, "list" | "watch" | "deletecollection") {
+            target.name = selected_name(query.text("fieldSelector")).unwrap_or_default();
+        }
+        Some(RequestInfo { verb, target: RequestTarget::Resource(target) })
+    }
+}
+
+fn verb(method: &Method, is_collection: bool, query: &Query) -> Cow<'static, str> {
+    Cow::Borrowed(match *method {
+        Method::POST => "create",
+        Method::GET | Method::HEAD if is_collection && query.flag("watch") => "watch",
+        Method::GET | Method::HEAD if is_collection => "list",
+        Method::GET | Method::HEAD => "get",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE if is_collection => "deletecollection",
+        Method::DELETE => "delete",
+        _ => "",
+    })
+}
+
+/// The name that a field selector requires, if it can be part of a path.
+fn selected_name(selector: &str) -> Option<String> {
+    let name = selector.split(',').find_map(|term| {
+        let (field, value) = term.split_once('=')?;
+        (field.trim() == "metadata.name").then(|| value.strip_prefix('=').unwrap_or(value).trim())
+    })?;
+    let is_segment = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%', '\\']);
+    is_segment.then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(method: &str, uri: &str) -> String {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let method = Method::from_bytes(method.as_bytes()).expect("a method");
+        let info = RequestInfo::of(&method, path, &Query::parse(Some(query)));
+        match info.target {
+            RequestTarget::Path(path) => format!("{} path {path}", info.verb),
+            RequestTarget::Resource(at) => format!(
+                "{} {}|{}|{}|{}|{}",
+                info.verb, at.group, at.namespace, at.resource, at.subresource, at.name
+            ),
+        }
+    }
+
+    /// The rows without a query follow upstream's requestinfo_test.go.
+    #[test]
+    fn paths_have_the_attributes_of_upstream() {
+        for (method, uri, want) in [
+            ("GET", "/api/v1/namespaces", "list ||namespaces||"),
+            ("GET", "/api/v1/namespaces/other", "get |other|namespaces||other"),
+            ("PUT", "/api/v1/namespaces/other/finalize", "update |other|namespaces|finalize|other"),
+            ("GET", "/api/v1/namespaces/other/pods", "list |other|pods||"),
+            ("GET", "/api/v1/namespaces/other/pods/foo", "get |other|pods||foo"),
+            ("HEAD", "/api/v1/namespaces/other/pods/foo", "get |other|pods||foo"),
+            ("GET", "/api/v1/namespaces/other/pods/foo/log", "get |other|pods|log|foo"),
+            ("POST", "/api/v1/namespaces/other/pods/foo/exec", "create |other|pods|exec|foo"),
+            ("GET", "/api/v1/pods", "list ||pods||"),
+            ("GET", "/api/v1/watch/namespaces/other/pods", "watch |other|pods||"),
+            ("GET", "/api/v1/watch/nodes/a", "watch ||nodes||a"),
+            ("GET", "/api/v1/nodes?watch=true", "watch ||nodes||"),
+            ("GET", "/api/v1/nodes?watch=false", "list ||nodes||"),
+            ("DELETE", "/api/v1/nodes", "deletecollection ||nodes||"),
+            ("DELETE", "/api/v1/nodes/a", "delete ||nodes||a"),
+            ("PATCH", "/apis/apps/v1/namespaces/n/deployments/d/scale", "patch apps|n|deployments|scale|d"),
+            ("GET", "/apis/apps/v1/deployments", "list apps||deployments||"),
+            ("GET", "/api/v1/secrets?fieldSelector=metadata.name%3Da", "list ||secrets||a"),
+            ("GET", "/api/v1/secrets?fieldSelector=type%3Db,metadata.name%3D%3Da", "list ||secrets||a"),
+            ("GET", "/api/v1/secrets?fieldSelector=metadata.name!%3Da", "list ||secrets||"),
+            ("DELETE", "/api/v1/secrets?fieldSelector=metadata.name%3Da", "deletecollection ||secrets||a"),
+            ("GET", "/api/v1/secrets/b?fieldSelector=metadata.name%3Da", "get ||secrets||b"),
+            ("GET", "/", "get path /"),
+            ("GET", "/api", "get path /api"),
+            ("GET", "/api/v1", "get path /api/v1"),
+            ("GET", "/apis/apps/v1", "get path /apis/apps/v1"),
+            ("POST", "/healthz", "post path /healthz"),
+            ("GET", "/apis/apps/v1/", "get path /apis/apps/v1/"),
+        ] {
+            assert_eq!(shown(method, uri), want, "{method} {uri}");
+        }
+    }
+}
