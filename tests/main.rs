@@ -10,6 +10,7 @@ mod addresses;
 mod api;
 mod attach;
 mod audit;
+mod authorization;
 mod bench;
 mod browser;
 mod clients;

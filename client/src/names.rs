@@ -347,6 +347,8 @@ pub mod controller {
     pub const SERVICE_ACCOUNT: &str = "serviceaccount-controller";
     /// Attaches volumes of CSI drivers to nodes.
     pub const CSI_ATTACHER: &str = "csi-attacher-controller";
+    /// Joins the rules of ClusterRoles.
+    pub const ROLE_AGGREGATION: &str = "clusterrole-aggregation-controller";
     /// Publishes the CA certificates in every namespace.
     pub const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
     /// Expands CSI volumes.

@@ -19,6 +19,7 @@ pub mod options;
 pub mod protection;
 pub mod pv;
 pub mod quota;
+pub mod role_aggregation;
 pub mod scheduler;
 pub mod snapshot;
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub(crate) use self::node::{
 };
 pub use self::process::{LogFormat, ProcessArgs};
 pub(crate) use self::remote::RemoteArgs;
-pub use self::server::{ApiArgs, StoreArgs, StoreBackend};
+pub use self::server::{ApiArgs, AuthorizationModeArg, StoreArgs, StoreBackend};
 pub(crate) use self::server::{ListenArgs, SnapshotArgs};
 pub(crate) use self::storage::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
 pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};

@@ -72,6 +72,7 @@ mod built_in {
         ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec,
         ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
     };
+    use k8s_openapi::api::rbac::v1::ClusterRole;
     use k8s_openapi::api::storage::v1::{
         CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
     };
@@ -80,6 +81,7 @@ mod built_in {
         CSIDriver,
         CSINode,
         CSIStorageCapacity,
+        ClusterRole,
         ConfigMap,
         ControllerRevision,
         Deployment,

@@ -18,7 +18,8 @@ use crate::gc;
 pub use crate::options::Options;
 use crate::workload::{deployment, replicas, stateful_set};
 use crate::{
-    attach, csi, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv, quota, scheduler,
+    attach, csi, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv, quota,
+    role_aggregation, scheduler,
 };
 use orlop_apimachinery::clock::{Backoff, Clock};
 use orlop_client::failing::{Failing, report};
@@ -96,6 +97,11 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         name: controller::ROOT_CA_PUBLISHER,
         alias: Some("root-ca-cert-publisher"),
         run: namespace_defaults::root_ca::run,
+    },
+    ControllerEntry {
+        name: controller::ROLE_AGGREGATION,
+        alias: Some("clusterrole-aggregation"),
+        run: role_aggregation::run,
     },
     ControllerEntry { name: controller::CSI_ATTACHER, alias: None, run: attacher::run },
     ControllerEntry { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },

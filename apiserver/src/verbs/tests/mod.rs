@@ -13,6 +13,7 @@ mod paging;
 mod pods;
 mod quotas;
 mod racy;
+mod rbac;
 mod rig;
 mod samples;
 mod scales;

@@ -46,11 +46,16 @@ impl Rig {
 
     /// A server on an existing store; its clock is one year ahead of the other servers'.
     pub(super) async fn on(store: Arc<dyn Kv<Projection>>) -> Rig {
+        Rig::on_with(store, |_| {}).await
+    }
+
+    pub(super) async fn on_with(store: Arc<dyn Kv<Projection>>, change: impl FnOnce(&mut Config)) -> Rig {
         let clock = Arc::new(ManualClock::new(START_MS + 365 * 86_400_000));
         let time = clock.clone();
         let now = move || Timestamp::from_millisecond(time.now_ms()).unwrap();
         // The expiry of Events is not under test.
-        let config = Config { clock: Arc::new(now), ..Config::default() };
+        let mut config = Config { clock: Arc::new(now), ..Config::default() };
+        change(&mut config);
         let server = Server::start(store.clone(), config).await.unwrap();
         Rig { server, store, clock }
     }

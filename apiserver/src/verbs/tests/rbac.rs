@@ -1,0 +1,187 @@
+//! Role-based access control, as users meet it. Requests of users impersonate them.
+
+use axum::body::Body;
+use serde_json::{Value, json};
+
+use super::rig::{Answer, Rig};
+use crate::authorization::AuthorizationMode;
+
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+const ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+async fn rig() -> Rig {
+    Rig::with(|config| config.authorization = vec![AuthorizationMode::Rbac]).await
+}
+
+/// A request of a user.
+async fn by(rig: &Rig, user: &str, method: &str, target: &str, body: Value) -> Answer {
+    let headers = [("impersonate-user", user), ("content-type", "application/json")];
+    rig.send(method, target, &headers, Body::from(body.to_string())).await
+}
+
+async fn get(rig: &Rig, user: &str, target: &str) -> u16 {
+    by(rig, user, "GET", target, json!({})).await.code
+}
+
+/// Creates a role and binds it to a user.
+async fn grant(rig: &Rig, name: &str, user: &str, rules: Value) {
+    rig.post(ROLES, json!({"metadata": {"name": name}, "rules": rules})).await.expect(201);
+    bind(rig, name, "Role", user).await;
+}
+
+async fn bind(rig: &Rig, name: &str, kind: &str, user: &str) {
+    rig.post(ROLE_BINDINGS, binding(name, kind, name, user)).await.expect(201);
+}
+
+fn binding(name: &str, kind: &str, role: &str, user: &str) -> Value {
+    json!({"metadata": {"name": name}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}]})
+}
+
+#[tokio::test]
+async fn next_request_sees_a_changed_role() {
+    let rig = rig().await;
+    rig.config_map("a", json!({})).await;
+    let target = format!("{CONFIG_MAPS}/a");
+    let refused = by(&rig, "ann", "GET", &target, json!({})).await.expect(403).json();
+    assert_eq!(
+        refused["message"],
+        r#"configmaps "a" is forbidden: User "ann" cannot get resource "configmaps" in API group "" in the namespace "default""#
+    );
+    grant(&rig, "r", "ann", json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]))
+        .await;
+    assert_eq!(get(&rig, "ann", &target).await, 200);
+    assert_eq!(get(&rig, "bob", &target).await, 403);
+    assert_eq!(get(&rig, "ann", CONFIG_MAPS).await, 403, "not list");
+    let list = json!({"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]});
+    rig.patch(&format!("{ROLES}/r"), "merge", list).await.expect(200);
+    assert_eq!((get(&rig, "ann", &target).await, get(&rig, "ann", CONFIG_MAPS).await), (403, 200));
+    rig.delete(&format!("{ROLES}/r"), Value::Null).await.expect(200);
+    let refused = by(&rig, "ann", "GET", CONFIG_MAPS, json!({})).await.expect(403).json();
+    let why = refused["message"].as_str().unwrap_or_default();
+    assert!(why.ends_with(r#": RBAC: role.rbac.authorization.k8s.io "r" not found"#), "{why}");
+    rig.delete(&format!("{ROLE_BINDINGS}/r"), Value::Null).await.expect(200);
+    assert_eq!(get(&rig, "ann", CONFIG_MAPS).await, 403);
+}
+
+#[tokio::test]
+async fn put_and_apply_of_a_missing_object_need_create() {
+    let rig = rig().await;
+    grant(&rig, "r", "ann", json!([{"apiGroups": ["", "coordination.k8s.io"], "resources": ["configmaps", "leases"], "verbs": ["update", "patch"]}])).await;
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/a";
+    let body = json!({"metadata": {"name": "a"}, "spec": {}});
+    let refused = by(&rig, "ann", "PUT", lease, body.clone()).await.expect(403).json();
+    assert!(
+        refused["message"].as_str().is_some_and(|why| why.contains("cannot create resource \"leases\"")),
+        "{refused}"
+    );
+    let headers = [("impersonate-user", "ann"), ("content-type", "application/apply-patch+yaml")];
+    let target = format!("{CONFIG_MAPS}/a?fieldManager=m");
+    let applied = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}"#;
+    rig.send("PATCH", &target, &headers, Body::from(applied)).await.expect(403);
+    grant(&rig, "c", "ann", json!([{"apiGroups": ["", "coordination.k8s.io"], "resources": ["configmaps", "leases"], "verbs": ["create"]}])).await;
+    by(&rig, "ann", "PUT", lease, body).await.expect(201);
+    rig.send("PATCH", &target, &headers, Body::from(applied)).await.expect(201);
+}
+
+#[tokio::test]
+async fn users_grant_only_what_they_have() {
+    let rig = rig().await;
+    grant(
+        &rig,
+        "own",
+        "ann",
+        json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["create", "update"]},
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]),
+    )
+    .await;
+    let role = |name: &str, verb: &str| json!({"metadata": {"name": name}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": [verb]}]});
+    by(&rig, "ann", "POST", ROLES, role("a", "get")).await.expect(201);
+    let refused = by(&rig, "ann", "POST", ROLES, role("b", "delete")).await.expect(403).json();
+    let why = refused["message"].as_str().unwrap_or_default();
+    assert!(
+        why.contains(
+            "not currently held:\n{APIGroups:[\"\"], Resources:[\"configmaps\"], Verbs:[\"delete\"]}"
+        ),
+        "{why}"
+    );
+    by(&rig, "ann", "PUT", &format!("{ROLES}/a"), role("a", "delete")).await.expect(403);
+    by(&rig, "ann", "POST", ROLE_BINDINGS, binding("a", "Role", "a", "bob")).await.expect(201);
+    by(&rig, "ann", "POST", ROLE_BINDINGS, binding("b", "ClusterRole", "cluster-admin", "ann"))
+        .await
+        .expect(403);
+    by(&rig, "ann", "POST", ROLE_BINDINGS, binding("b", "Role", "nope", "ann")).await.expect(404);
+    grant(&rig, "binder", "ann", json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["bind", "escalate"]}])).await;
+    by(&rig, "ann", "POST", ROLES, role("b", "delete")).await.expect(201);
+    by(&rig, "ann", "POST", ROLE_BINDINGS, binding("b", "Role", "b", "ann")).await.expect(201);
+}
+
+#[tokio::test]
+async fn reviews_answer_as_requests() {
+    let rig = rig().await;
+    grant(&rig, "r", "ann", json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]))
+        .await;
+    let review = |verb: &str| json!({"spec": {"resourceAttributes": {"namespace": "default", "verb": verb, "resource": "configmaps"}}});
+    let status = |answer: Answer| answer.expect(201).json()["status"].clone();
+    assert_eq!(
+        status(by(&rig, "ann", "POST", REVIEWS, review("list")).await),
+        json!({"allowed": true, "reason": "RBAC: allowed by RoleBinding \"r/default\" of Role \"r\" to User \"ann\""})
+    );
+    assert_eq!(status(by(&rig, "ann", "POST", REVIEWS, review("get")).await), json!({"allowed": false}));
+    let of_ann = json!({"spec": {"user": "ann", "resourceAttributes": {"namespace": "default", "verb": "list", "resource": "configmaps"}}});
+    let all = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    assert_eq!(rig.post(all, of_ann.clone()).await.expect(201).json()["status"]["allowed"], true);
+    by(&rig, "ann", "POST", all, of_ann).await.expect(403);
+    let rules = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+    let found = status(by(&rig, "ann", "POST", rules, json!({"spec": {"namespace": "default"}})).await);
+    let own = json!({"verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"]});
+    assert!(found["resourceRules"].as_array().is_some_and(|rules| rules.contains(&own)), "{found}");
+}
+
+#[tokio::test]
+async fn impersonation_needs_rights() {
+    let rig = rig().await;
+    let headers = [("impersonate-user", "ann"), ("impersonate-group", "ops")];
+    let who = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let found = rig.send("POST", who, &headers, Body::from("{}")).await.expect(201).json();
+    assert_eq!(
+        found["status"]["userInfo"],
+        json!({"username": "ann", "groups": ["ops", "system:authenticated"]})
+    );
+    rig.send("POST", who, &headers[1..], Body::from("{}")).await.expect(400);
+}
+
+#[tokio::test]
+async fn bootstrap_objects_are_restored_at_start() {
+    let first = rig().await;
+    let view = format!("{CLUSTER_ROLES}/view");
+    let admin = format!("{CLUSTER_ROLES}/cluster-admin");
+    let node = format!("{CLUSTER_ROLES}/system:node");
+    first.delete(&view, Value::Null).await.expect(200);
+    first.patch(&admin, "merge", json!({"rules": []})).await.expect(200);
+    let own = json!({"metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}, "rules": []});
+    first.patch(&node, "merge", own).await.expect(200);
+    let second =
+        Rig::on_with(first.store.clone(), |config| config.authorization = vec![AuthorizationMode::Rbac])
+            .await;
+    second.get(&view).await.expect(200);
+    assert_eq!(second.get(&admin).await.expect(200).json()["rules"].as_array().map(Vec::len), Some(2));
+    assert_eq!(second.get(&node).await.expect(200).json()["rules"], Value::Null);
+}
+
+/// The health of the server is visible without a name, and nothing else is.
+#[tokio::test]
+async fn anonymous_user_sees_public_paths() {
+    let rig = rig().await;
+    for (target, code) in
+        [("/livez", 200), ("/version", 200), ("/livez/ping", 403), ("/api", 403), (CONFIG_MAPS, 403)]
+    {
+        assert_eq!(get(&rig, "system:anonymous", target).await, code, "{target}");
+    }
+    for target in ["/metrics", "/orlop/snapshot", "/apis/orlop.dev/v1/stream", "/apis/orlop.dev/v1/capture"] {
+        assert_eq!(get(&rig, "ann", target).await, 403, "{target}");
+    }
+}

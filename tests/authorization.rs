@@ -1,0 +1,83 @@
+//! Roles on a real server: users with tokens do what bindings grant them, and kubectl shows it.
+
+use serde_json::json;
+
+use crate::harness::http::Http;
+use crate::harness::plane::{Layout, Plane};
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+const TOKENS: &str = "admin,root,u0,system:masters\nann,ann,u1\nbob,bob,u2\n";
+
+async fn plane(layout: Layout, tokens: &tempfile::NamedTempFile) -> Plane {
+    std::fs::write(tokens.path(), TOKENS).unwrap();
+    let file = tokens.path().display().to_string();
+    Plane::of(layout).server_flags(&["--token-auth-file", &file, "--authorization-mode=RBAC"]).start().await
+}
+
+/// A client that presents a token.
+fn with_token(plane: &Plane, token: &str) -> Http {
+    let mut config = kube::Config::new(plane.url().parse().unwrap());
+    config.auth_info.token = Some(token.to_owned().into());
+    Http::with(config)
+}
+
+/// The controller fills `edit` and `view` from the roles that they aggregate.
+#[tokio::test]
+async fn users_do_what_roles_grant() {
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    let mut plane = plane(Layout::OneProcess, &tokens).await;
+    let [admin, ann, bob] = ["admin", "ann", "bob"].map(|token| with_token(&plane, token));
+    assert_eq!(ann.get(CONFIG_MAPS).await.code, 403);
+    let aggregated = |role: &serde_json::Value| role["rules"].as_array().is_some_and(|rules| rules.len() > 5);
+    admin.until("/apis/rbac.authorization.k8s.io/v1/clusterroles/edit", "aggregated", aggregated).await;
+    let bind = |name: &str, role: &str| {
+        json!({"metadata": {"name": name}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}]})
+    };
+    admin.create(BINDINGS, &bind("ann", "edit")).await;
+    admin.create(BINDINGS, &bind("bob", "view")).await;
+    ann.create(CONFIG_MAPS, &json!({"metadata": {"name": "a"}})).await;
+    assert_eq!(bob.get(CONFIG_MAPS).await.code, 200);
+    assert_eq!(bob.post(CONFIG_MAPS, &json!({"metadata": {"name": "b"}})).await.code, 403);
+    assert_eq!(bob.get("/api/v1/namespaces/default/secrets").await.code, 403);
+    assert_eq!(ann.get("/api/v1/namespaces/kube-system/configmaps").await.code, 403, "another namespace");
+    assert_eq!(ann.post(BINDINGS, &bind("mine", "cluster-admin")).await.code, 403);
+    assert_eq!(plane.http().get("/api").await.code, 403, "anonymous");
+    assert_eq!(plane.http().get("/livez").await.code, 200, "anonymous");
+    for path in ["/metrics", "/orlop/snapshot", "/apis/orlop.dev/v1/capture", "/apis/orlop.dev/v1/stream"] {
+        assert_eq!(ann.get(path).await.code, 403, "{path}");
+    }
+    plane.kill_and_restart().await;
+    let [ann, bob] = ["ann", "bob"].map(|token| with_token(&plane, token));
+    assert_eq!(
+        (ann.get(CONFIG_MAPS).await.code, bob.get(CONFIG_MAPS).await.code),
+        (200, 200),
+        "after a kill"
+    );
+}
+
+#[tokio::test]
+async fn kubectl_shows_the_rights_of_others() {
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    let plane = plane(Layout::ServerAlone, &tokens).await;
+    let kubectl = plane.kubectl();
+    let run = async |token: &str, args: &[&str]| {
+        let token = format!("--token={token}");
+        let args: Vec<&str> = std::iter::once(token.as_str()).chain(args.iter().copied()).collect();
+        kubectl.run(&args).await
+    };
+    run("admin", &["create", "role", "reader", "--verb=get,list", "--resource=configmaps"]).await.ok();
+    run("admin", &["create", "rolebinding", "reader", "--role=reader", "--user=ann"]).await.ok();
+    for (token, more, want) in [
+        ("ann", &[][..], "yes"),
+        ("bob", &[], "no"),
+        ("admin", &["--as=ann"], "yes"),
+        ("admin", &["--as=bob"], "no"),
+    ] {
+        let args = [&["auth", "can-i", "list", "configmaps"], more].concat();
+        assert_eq!(run(token, &args).await.out.trim(), want, "{token} {more:?}");
+    }
+    let refused = run("bob", &["get", "configmaps", "--as=ann"]).await;
+    assert!(refused.err.contains("impersonate-on:user-info:list"), "{}", refused.err);
+}
