@@ -38,7 +38,7 @@ pub struct ResourceTarget {
     pub resource: String,
     /// The subresource.
     pub subresource: String,
-    /// The name of the object; of a list, the name that its field selector requires.
+    /// The name of the object; of a list or a watch, the name that its field selector requires.
     pub name: String,
 }
 
@@ -91,7 +91,7 @@ impl RequestInfo {
             Some(_) => Cow::Borrowed("proxy"),
             None => verb(method, target.name.is_empty(), query),
         };
-        if target.name.is_empty() && matches!(&*verb, "list" | "watch" | "deletecollection") {
+        if target.name.is_empty() && matches!(&*verb, "list" | "watch") {
             target.name = selected_name(query.text("fieldSelector")).unwrap_or_default();
         }
         Some(RequestInfo { verb, target: RequestTarget::Resource(target) })
@@ -163,7 +163,7 @@ mod tests {
             ("GET", "/api/v1/secrets?fieldSelector=metadata.name%3Da", "list ||secrets||a"),
             ("GET", "/api/v1/secrets?fieldSelector=type%3Db,metadata.name%3D%3Da", "list ||secrets||a"),
             ("GET", "/api/v1/secrets?fieldSelector=metadata.name!%3Da", "list ||secrets||"),
-            ("DELETE", "/api/v1/secrets?fieldSelector=metadata.name%3Da", "deletecollection ||secrets||a"),
+            ("DELETE", "/api/v1/secrets?fieldSelector=metadata.name%3Da", "deletecollection ||secrets||"),
             ("GET", "/api/v1/secrets/b?fieldSelector=metadata.name%3Da", "get ||secrets||b"),
             ("GET", "/", "get path /"),
             ("GET", "/api", "get path /api"),

@@ -122,7 +122,10 @@ impl Auth {
             guard::check_origin(request)?;
             return Ok(certificate.user.clone());
         }
-        let has_credentials = request.headers().contains_key(AUTHORIZATION);
+        let has_credentials = match self.anonymous {
+            true => bearer_token(request.headers()).is_some(),
+            false => request.headers().contains_key(AUTHORIZATION),
+        };
         if !has_credentials && (self.anonymous || PUBLIC_PATHS.contains(&request.uri().path())) {
             return Ok(UserInfo::anonymous());
         }
@@ -133,12 +136,21 @@ impl Auth {
 async fn authenticate(State(auth): State<Arc<Auth>>, mut request: Request, next: Next) -> Response {
     match auth.user_of(&request) {
         Ok(user) => {
+            let has_extra_blank = auth.anonymous && has_extra_blank(request.headers());
             request.extensions_mut().insert(user);
-            next.run(request).await
+            let mut response = next.run(request).await;
+            if has_extra_blank {
+                answer::add_warnings(response.headers_mut(), &[EXTRA_BLANK.to_owned()]);
+            }
+            response
         }
         Err(error) => refusal(&error, request.headers()),
     }
 }
+
+/// Upstream's warning about [`has_extra_blank`].
+const EXTRA_BLANK: &str =
+    "the provided Authorization header contains extra space before the bearer token, and is ignored";
 
 /// Marks a request of this process.
 #[derive(Clone, Copy, Debug)]
@@ -150,15 +162,19 @@ pub fn in_process(router: Router, user: UserInfo) -> Router {
     router.layer(axum::Extension(user)).layer(axum::Extension(InThisProcess))
 }
 
-/// The token of `Authorization: Bearer TOKEN`; the scheme in any case.
+/// The token of `Authorization: Bearer TOKEN`; the scheme in any case. As upstream, further blanks separate other words, which
+/// are ignored.
 fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
-    let value = headers.get(AUTHORIZATION)?.as_bytes();
-    let (scheme, token) = value.split_at_checked(7)?;
-    if !scheme.eq_ignore_ascii_case(b"bearer ") {
-        return None;
-    }
-    let token = token.trim_ascii();
-    if token.is_empty() { None } else { Some(token) }
+    let value = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
+    let mut words = value.split(|byte| *byte == b' ');
+    let is_bearer = words.next()?.eq_ignore_ascii_case(b"bearer");
+    words.next().filter(|token| is_bearer && !token.is_empty())
+}
+
+/// Whether a blank too many precedes a bearer token, so that it is ignored.
+fn has_extra_blank(headers: &HeaderMap) -> bool {
+    let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes().trim_ascii().to_ascii_lowercase());
+    value.is_some_and(|value| value.starts_with(b"bearer  "))
 }
 
 /// The response to a rejected request.
