@@ -3,17 +3,13 @@
 use serde_json::json;
 
 use crate::harness::http::Http;
+use crate::harness::kubectl::Kubectl;
 use crate::harness::plane::{Layout, Plane};
+use crate::tls::{Secured, file};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
 const TOKENS: &str = "admin,root,u0,system:masters\nann,ann,u1\nbob,bob,u2\n";
-
-async fn plane(layout: Layout, tokens: &tempfile::NamedTempFile) -> Plane {
-    std::fs::write(tokens.path(), TOKENS).unwrap();
-    let file = tokens.path().display().to_string();
-    Plane::of(layout).server_flags(&["--token-auth-file", &file, "--authorization-mode=RBAC"]).start().await
-}
 
 /// A client that presents a token.
 fn with_token(plane: &Plane, token: &str) -> Http {
@@ -26,7 +22,10 @@ fn with_token(plane: &Plane, token: &str) -> Http {
 #[tokio::test]
 async fn users_do_what_roles_grant() {
     let tokens = tempfile::NamedTempFile::new().unwrap();
-    let mut plane = plane(Layout::OneProcess, &tokens).await;
+    std::fs::write(tokens.path(), TOKENS).unwrap();
+    let file = tokens.path().display().to_string();
+    let flags = ["--token-auth-file", &file, "--authorization-mode=RBAC"];
+    let mut plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;
     let [admin, ann, bob] = ["admin", "ann", "bob"].map(|token| with_token(&plane, token));
     assert_eq!(ann.get(CONFIG_MAPS).await.code, 403);
     let aggregated = |role: &serde_json::Value| role["rules"].as_array().is_some_and(|rules| rules.len() > 5);
@@ -59,25 +58,25 @@ async fn users_do_what_roles_grant() {
 
 #[tokio::test]
 async fn kubectl_shows_the_rights_of_others() {
-    let tokens = tempfile::NamedTempFile::new().unwrap();
-    let plane = plane(Layout::ServerAlone, &tokens).await;
-    let kubectl = plane.kubectl();
+    // kubectl sends tokens over TLS only.
+    let server = Secured::with(&["--authorization-mode=RBAC"]).await;
+    let ca = file("ca.crt").display().to_string();
+    let kubectl = Kubectl::new(&server.url, server.dir.path());
     let run = async |token: &str, args: &[&str]| {
-        let token = format!("--token={token}");
-        let args: Vec<&str> = std::iter::once(token.as_str()).chain(args.iter().copied()).collect();
-        kubectl.run(&args).await
+        let all = [&["--certificate-authority", ca.as_str(), "--token", token], args].concat();
+        kubectl.run(&all).await
     };
-    run("admin", &["create", "role", "reader", "--verb=get,list", "--resource=configmaps"]).await.ok();
-    run("admin", &["create", "rolebinding", "reader", "--role=reader", "--user=ann"]).await.ok();
+    run("root", &["create", "role", "reader", "--verb=get,list", "--resource=configmaps"]).await.ok();
+    run("root", &["create", "rolebinding", "reader", "--role=reader", "--user=ann"]).await.ok();
     for (token, more, want) in [
         ("ann", &[][..], "yes"),
-        ("bob", &[], "no"),
-        ("admin", &["--as=ann"], "yes"),
-        ("admin", &["--as=bob"], "no"),
+        ("hush", &[], "no"),
+        ("root", &["--as=ann"], "yes"),
+        ("root", &["--as=bob"], "no"),
     ] {
         let args = [&["auth", "can-i", "list", "configmaps"], more].concat();
         assert_eq!(run(token, &args).await.out.trim(), want, "{token} {more:?}");
     }
-    let refused = run("bob", &["get", "configmaps", "--as=ann"]).await;
+    let refused = run("hush", &["get", "configmaps", "--as=ann"]).await;
     assert!(refused.err.contains("impersonate-on:user-info:list"), "{}", refused.err);
 }

@@ -31,7 +31,8 @@ impl Secured {
     pub(crate) async fn with(more: &[&str]) -> Secured {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
-        std::fs::write(dir.path().join("tokens.csv"), "hush,bob,u2,\"readers\"\n").unwrap();
+        let tokens = "hush,bob,u2,\"readers\"\nroot,root,u0,\"system:masters\"\nann,ann,u1\n";
+        std::fs::write(dir.path().join("tokens.csv"), tokens).unwrap();
         let given = |name: &str| file(name).display().to_string();
         let flags = [
             ("--listen", "127.0.0.1:0".to_owned()),

@@ -5,9 +5,6 @@
 //! and `Covers` in `policy_comparator.go` in `k8s.io/component-helpers/auth/rbac/validation`. The API server runs them
 //! without the removal of extra permissions and subjects.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};

@@ -1,5 +1,7 @@
 //! The tables are consistent, and single rules are those of Kubernetes 1.36.
 
+mod repair;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::AUTO_UPDATE;
-use super::{must_recreate, reconcile};
+use super::super::{AUTO_UPDATE, must_recreate, reconcile};
 
 /// A role with these rules.
 fn role(rules: Value) -> Value {
