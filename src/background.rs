@@ -9,6 +9,9 @@ use std::io;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::context::TokioContext;
 
+/// The nice value of the threads: requests take precedence when the processors are busy.
+const NICE: i32 = 1;
+
 /// A runtime with a thread for each processor.
 pub(crate) struct Background {
     /// `None` only while it is dropped.
@@ -22,7 +25,14 @@ impl Background {
     /// # Errors
     /// The system has no threads left.
     pub(crate) fn start() -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread().thread_name("controllers").enable_all().build()?;
+        let runtime = Builder::new_multi_thread()
+            .thread_name("controllers")
+            .on_thread_start(|| {
+                // On Linux, the nice value belongs to the thread. Without it, the threads share the processors as equals.
+                let _ = rustix::process::nice(NICE);
+            })
+            .enable_all()
+            .build()?;
         let handle = runtime.handle().clone();
         Ok(Background { runtime: Some(runtime), handle })
     }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use axum::routing::any;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use orlop_store::Kv;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::ServiceBuilder;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::Predicate;
 
@@ -19,9 +21,9 @@ pub use crate::clock::Clock;
 use crate::custom::{Kinds, crd_controller};
 use crate::encode::{COMPRESS_ABOVE, LongBody};
 use crate::handler;
-use crate::limits::Limits;
 use crate::limits::compute::Compute;
 use crate::limits::connection::Connections;
+use crate::limits::{self, Limits};
 use crate::metrics::Metrics;
 use crate::namespace_locks::NamespaceLocks;
 use crate::projection::Projection;
@@ -134,12 +136,16 @@ impl Server {
         let router = routes::router(&self.inner)
             .fallback(any(handler::resource))
             .method_not_allowed_fallback(handler::method_not_allowed)
+            .with_state(self.inner.clone());
+        // Around the router as a whole: layers of a router are applied to each route, and copied for each request.
+        let service = ServiceBuilder::new()
+            .layer(from_fn_with_state(self.inner.clone(), handler::frame))
+            .layer(from_fn_with_state(self.inner.limits.clone(), limits::admit))
+            .layer(from_fn_with_state(self.inner.clone(), authorization::authorize))
+            .layer(from_fn_with_state(self.inner.clone(), routes::offload::bodies))
             .layer(compress)
-            .layer(axum::middleware::from_fn_with_state(self.inner.clone(), routes::offload::bodies))
-            .with_state(self.inner.clone())
-            .layer(axum::middleware::from_fn_with_state(self.inner.clone(), authorization::authorize));
-        let limits = self.inner.limits.clone();
-        limits.protect(router).layer(axum::middleware::from_fn_with_state(self.inner.clone(), handler::frame))
+            .service(router);
+        Router::new().fallback_service(service)
     }
 
     /// Puts the configured authentication in front of a router.

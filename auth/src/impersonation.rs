@@ -40,6 +40,9 @@ impl Impersonation {
     /// # Errors
     /// [`NoUserName`].
     pub fn of(headers: &HeaderMap) -> Result<Option<Self>, NoUserName> {
+        if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+            return Ok(None);
+        }
         let texts = |name: &str| -> Vec<String> {
             let all = headers.get_all(name).iter();
             all.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()

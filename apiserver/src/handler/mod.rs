@@ -28,7 +28,7 @@ use crate::encode::{HeldMemory, answer};
 use crate::exchange::{
     WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, out_of_memory, read, wants_pretty,
 };
-use crate::limits::Client;
+use crate::limits::{Client, UNCOUNTED};
 use crate::metrics::{self, Labels, Metrics};
 use crate::registry::Scope;
 use crate::services::pool::HeldAllocations;
@@ -132,7 +132,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             let response = serve(verb, &request).await?;
             Ok(hold_memory(response, memory))
         };
-        server.compute.run(client, work).await
+        server.compute.run(client, work.boxed()).await
     };
     let result = match limit {
         // The limit includes the time to read the body; otherwise a client that never sends it would keep the
@@ -177,7 +177,7 @@ fn hold_memory(mut response: Response, mut memory: ReservedMemory) -> Response {
     let size = response.body().size_hint().exact().unwrap_or(0);
     // A response that does not fit is sent all the same: the write has happened.
     let _ = memory.resize(size);
-    if size > 0 && response.extensions().get::<HeldMemory>().is_none() {
+    if size > UNCOUNTED && response.extensions().get::<HeldMemory>().is_none() {
         response.extensions_mut().insert(HeldMemory(Arc::new(memory)));
     }
     response
@@ -222,26 +222,27 @@ fn time_limit(verb: Verb, query: &Query, granted: Duration) -> Result<Duration, 
     Ok(if asked.is_zero() || negative { granted } else { asked.min(granted) })
 }
 
+/// Runs a verb. The futures of writes are large and boxed: a request moves the future of its handler, of whatever verb.
 async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
     match verb {
         Verb::Get => get::get(request).await,
-        Verb::List => list::list(request).await,
+        Verb::List => list::list(request).boxed().await,
         Verb::Watch => watch::watch(request).await,
         Verb::Create => match request.kind().review() {
             Some(question) => review::review(request, question),
-            None => create::create(request).await,
+            None => create::create(request).boxed().await,
         },
-        Verb::Update(part) => update::update(request, part).await,
-        Verb::Patch(part) => patch::patch(request, part).await,
-        Verb::Delete => delete::delete(request).await,
-        Verb::DeleteCollection => delete_collection::delete_collection(request).await,
-        Verb::Bind => binding::bind(request).await,
-        Verb::Finalize => finalize::finalize(request).await,
-        Verb::Evict => eviction::evict(request).await,
-        Verb::Connect => connect::connect(request).await,
+        Verb::Update(part) => update::update(request, part).boxed().await,
+        Verb::Patch(part) => patch::patch(request, part).boxed().await,
+        Verb::Delete => delete::delete(request).boxed().await,
+        Verb::DeleteCollection => delete_collection::delete_collection(request).boxed().await,
+        Verb::Bind => binding::bind(request).boxed().await,
+        Verb::Finalize => finalize::finalize(request).boxed().await,
+        Verb::Evict => eviction::evict(request).boxed().await,
+        Verb::Connect => connect::connect(request).boxed().await,
         Verb::GetScale => scale::get(request).await,
-        Verb::UpdateScale => scale::update(request).await,
-        Verb::PatchScale => scale::patch(request).await,
+        Verb::UpdateScale => scale::update(request).boxed().await,
+        Verb::PatchScale => scale::patch(request).boxed().await,
         Verb::RequestToken => token::request_token(request),
     }
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
-use futures::FutureExt as _;
 use orlop_api::status::ApiError;
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio_util::task::AbortOnDropHandle;
@@ -68,8 +67,7 @@ impl Compute {
             None => None,
         };
         let Some(runtime) = &self.runtime else { return work.await };
-        // Boxed: the future of a verb is large, and a task moves it.
-        let task = runtime.spawn(async move { (work.await, place).0 }.boxed());
+        let task = runtime.spawn(async move { (work.await, place).0 });
         match AbortOnDropHandle::new(task).await {
             Ok(result) => result,
             Err(error) => match error.try_into_panic() {

@@ -21,9 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::custom::Kinds;
-use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::{self, Next};
+use axum::middleware::Next;
 use axum::response::Response;
 use http::HeaderValue;
 use http::header::RETRY_AFTER;
@@ -45,7 +44,7 @@ const WAITING_PER_CLIENT: usize = 50;
 const WAITING_PER_PERMIT: usize = 4;
 
 /// Responses up to this size are part of the memory of a connection, bytes.
-const UNCOUNTED: u64 = 4 << 10;
+pub(crate) const UNCOUNTED: u64 = 4 << 10;
 
 /// The limits of a server. 0 means no limit.
 #[derive(Clone, Debug)]
@@ -124,11 +123,6 @@ impl Limits {
         }))
     }
 
-    /// Applies the limits to a router.
-    pub(crate) fn protect(self: Arc<Self>, router: Router) -> Router {
-        router.layer(middleware::from_fn_with_state(self, admit))
-    }
-
     /// Updates the metrics.
     pub(crate) fn report(&self) {
         for (kind, outside, own) in
@@ -180,7 +174,8 @@ enum PermitRequest<'l> {
     Queue(&'l Arc<Inflight>, Client),
 }
 
-async fn admit(State(limits): State<Arc<Limits>>, mut request: Request, next: Next) -> Response {
+/// Runs a request within the limits, or rejects it.
+pub(crate) async fn admit(State(limits): State<Arc<Limits>>, mut request: Request, next: Next) -> Response {
     let version = request.version();
     let asked = limits.ask(&request);
     if let PermitRequest::Queue(_, client) = &asked {

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use axum::Router;
 use axum::body::Body;
+use axum::middleware::from_fn_with_state;
 use axum::routing::any;
 use futures::StreamExt as _;
 use http_body_util::BodyExt as _;
@@ -49,7 +51,7 @@ impl Slow {
             .route("/large", large)
             .route("/stream", stream)
             .fallback(any(|| async {}));
-        Slow { router: limits.clone().protect(router), limits, gate, entered }
+        Slow { router: router.layer(from_fn_with_state(limits.clone(), admit)), limits, gate, entered }
     }
 
     async fn code(&self, method: &str, uri: &str) -> u16 {

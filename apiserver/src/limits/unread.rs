@@ -113,11 +113,11 @@ impl UnreadResponse {
     /// Waits until the budget has room for this many bytes that the client has to read, and counts them until the next call.
     pub(crate) async fn hold(&mut self, bytes: u64) {
         self.is_read();
-        let Some(connection) = self.connection.clone() else { return };
         if bytes < COUNTED {
             self.reserved = None;
             return;
         }
+        let Some(connection) = self.connection.clone() else { return };
         while !self.reserve(bytes) {
             // Two clients that keep a part would wait for each other.
             self.reserved = None;
@@ -154,14 +154,16 @@ impl UnreadResponse {
         &mut self,
         watcher: &mut Watcher<V>,
     ) -> Result<Vec<Arc<Event<V>>>, WatchError> {
-        while watcher.is_behind() {
+        loop {
+            self.release();
+            if let Some(events) = watcher.next_of_ring().await? {
+                return Ok(events);
+            }
             self.hold_batch().await;
             if let Some(events) = watcher.next_of_log().await? {
                 return Ok(events);
             }
         }
-        self.release();
-        watcher.next().await
     }
 
     fn bytes(&self) -> u64 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use futures::FutureExt as _;
 use http::header;
 use orlop_api::query::Query;
 
@@ -23,7 +24,7 @@ pub(crate) async fn requests(State(server): State<Arc<Inner>>, request: Request,
     }
     let client = request.extensions().get::<Client>().copied();
     let accept = header_text(request.headers(), header::ACCEPT);
-    let response = server.compute.run(client, async move { Ok(next.run(request).await) }).await;
+    let response = server.compute.run(client, async move { Ok(next.run(request).await) }.boxed()).await;
     response.unwrap_or_else(|error| answer::error(&error, error_media(accept.as_deref()), false))
 }
 

@@ -48,6 +48,18 @@ impl<V: View> Watcher<V> {
     /// Returns the next events, at least one and at most [`BATCH`](super::BATCH), in order. Waits for them.
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event<V>>>, WatchError> {
+        loop {
+            if let Some(events) = self.next_of_ring().await? {
+                return Ok(events);
+            }
+            if let Some(events) = self.next_of_log().await? {
+                return Ok(events);
+            }
+        }
+    }
+
+    /// Like [`next`](Self::next), but `None` if the next events have to be read from the log.
+    pub async fn next_of_ring(&mut self) -> Result<Option<Vec<Arc<Event<V>>>>, WatchError> {
         let topic = self.topic.clone();
         loop {
             // The order matters: first subscribe, then read the published revision, then scan the ring. An event published
@@ -58,18 +70,11 @@ impl<V: View> Watcher<V> {
             let head = self.hub.published();
             match topic.scan(&self.prefix, self.cursor(), BATCH, BATCH_BYTES) {
                 Scan::Behind if closed => return Err(WatchError::Closed),
-                Scan::Behind => {
-                    let page = self.log.page(&self.prefix, self.cursor(), head, BATCH).await;
-                    let page = page.map_err(|error| self.ended(error))?;
-                    self.advance(page.scanned);
-                    if !page.events.is_empty() {
-                        return Ok(page.events);
-                    }
-                }
+                Scan::Behind => return Ok(None),
                 Scan::Events { events, cut } => {
                     if let Some(last) = events.last() {
                         self.advance(if cut { last.revision } else { last.revision.max(head) });
-                        return Ok(events);
+                        return Ok(Some(events));
                     }
                     self.advance(head);
                     if closed {
