@@ -24,12 +24,17 @@ async fn users_do_what_roles_grant() {
     let tokens = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(tokens.path(), TOKENS).unwrap();
     let file = tokens.path().display().to_string();
-    let flags = ["--token-auth-file", &file, "--authorization-mode=RBAC"];
+    let flags = ["--token-auth-file", &file, "--authorization-mode=RBAC", "--virtual-nodes=1"];
     let mut plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;
     let [admin, ann, bob] = ["admin", "ann", "bob"].map(|token| with_token(&plane, token));
     assert_eq!(ann.get(CONFIG_MAPS).await.code, 403);
     let aggregated = |role: &serde_json::Value| role["rules"].as_array().is_some_and(|rules| rules.len() > 5);
     admin.until("/apis/rbac.authorization.k8s.io/v1/clusterroles/edit", "aggregated", aggregated).await;
+    let ready = |node: &serde_json::Value| {
+        let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.clone().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    };
+    admin.until("/api/v1/nodes/virtual-1", "ready", ready).await;
     let bind = |name: &str, role: &str| {
         json!({"metadata": {"name": name}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
             "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}]})

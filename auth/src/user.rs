@@ -48,9 +48,10 @@ impl UserInfo {
         Self::new("system:kube-controller-manager", ["system:masters".to_owned()])
     }
 
-    /// The node agent, when it runs in this process.
+    /// The node agent, when it runs in this process. No authorization mode grants rights to `system:nodes` yet.
     pub fn node(name: &str) -> Self {
-        Self::new(format!("system:node:{name}"), ["system:nodes".to_owned()])
+        let groups = ["system:nodes", "system:masters"].map(str::to_owned);
+        Self::new(format!("system:node:{name}"), groups)
     }
 
     /// The user of a request without credentials.
