@@ -96,7 +96,7 @@ impl Server {
         let mut config = config;
         config.auth.accounts = Some(accounts.clone());
         let authorizer = Authorizer::new(config.authorization.clone(), store.clone());
-        config.auth.anonymous = authorizer.uses_roles();
+        config.auth.anonymous = authorizer.permits_anonymous();
         let inner = Arc::new(Inner {
             store,
             kinds,

@@ -66,7 +66,8 @@ impl Impersonation {
 
     /// Namespace and name of a service account.
     fn account(&self) -> Option<(&str, &str)> {
-        self.user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')
+        let account = self.user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':');
+        account.filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty() && !name.contains(':'))
     }
 
     /// The name of the constrained mode for this user.

@@ -42,6 +42,8 @@ pub struct ResourceTarget {
     pub name: String,
 }
 
+/// The API group of orlop.
+const OWN_GROUP: &str = "orlop.dev";
 /// Subresources of a namespace; any other segment behind its name is a resource in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
@@ -66,6 +68,8 @@ impl RequestInfo {
             rest => (None, rest),
         };
         let (namespace, rest) = match rest {
+            // Explanations and safe verbs of a namespace are its subresources.
+            ["namespaces", _, _] if group == OWN_GROUP => ("", rest),
             ["namespaces", namespace, rest @ ..]
                 if rest.first().is_some_and(|part| !NAMESPACE_SUBRESOURCES.contains(part)) =>
             {
@@ -165,6 +169,8 @@ mod tests {
             ("GET", "/api/v1/secrets?fieldSelector=metadata.name!%3Da", "list ||secrets||"),
             ("DELETE", "/api/v1/secrets?fieldSelector=metadata.name%3Da", "deletecollection ||secrets||"),
             ("GET", "/api/v1/secrets/b?fieldSelector=metadata.name%3Da", "get ||secrets||b"),
+            ("GET", "/apis/orlop.dev/v1/namespaces/n/why", "get orlop.dev||namespaces|why|n"),
+            ("POST", "/apis/orlop.dev/v1/namespaces/n/pods/p/undelete", "create orlop.dev|n|pods|undelete|p"),
             ("GET", "/", "get path /"),
             ("GET", "/api", "get path /api"),
             ("GET", "/api/v1", "get path /api/v1"),

@@ -10,6 +10,9 @@ use serde::Deserialize as _;
 
 use crate::verbs::request::Request;
 
+/// Maximum number of items in the rules of an author; further rules do not count.
+const MAX_ITEMS: usize = 200_000;
+
 /// The API group of roles and bindings.
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -17,7 +20,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 ///
 /// # Errors
 /// 403 if the user lacks rights that the object grants; 404 if it binds a role that does not exist.
-pub(crate) fn check(request: &Request, object: &Object) -> Result<(), ApiError> {
+pub(crate) fn check(request: &Request, object: &Object, old: Option<&Object>) -> Result<(), ApiError> {
     let names = request.names();
     if names.group != GROUP || !request.server.authorizer.restricts(&request.user) {
         return Ok(());
@@ -48,8 +51,11 @@ pub(crate) fn check(request: &Request, object: &Object) -> Result<(), ApiError> 
     if is_permitted(request, verb, resource, namespace, name) {
         return Ok(());
     }
-    let (owned, _) = index.rules(&request.user, namespace);
-    if object.at(&["aggregationRule"]).is_some_and(|rule| !rule.is_null()) {
+    let owned = index.rules(&request.user, namespace, MAX_ITEMS).rules;
+    drop(index);
+    // Also for the removal of an aggregation rule: it freezes the rules of the role.
+    let aggregates = |role: &Object| role.at(&["aggregationRule"]).is_some_and(|rule| !rule.is_null());
+    if aggregates(object) || old.is_some_and(aggregates) {
         let everything = [everything(), every_path()];
         if escalation(&request.user, &owned, &everything).is_some() {
             return refuse("must have cluster-admin privileges to use the aggregationRule");

@@ -16,6 +16,7 @@ use percent_encoding::percent_decode_str;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
 use crate::exchange::header_text;
+use crate::registry::Names;
 use crate::state::Inner;
 use crate::verbs::request as verbs;
 
@@ -39,18 +40,33 @@ pub(crate) async fn authorize(
 /// # Errors
 /// 403 if not.
 pub(crate) fn may_create(request: &verbs::Request) -> Result<(), ApiError> {
-    let names = request.names();
+    let at = &request.resource;
+    may(&request.server, &request.user, "create", request.names(), &at.namespace, &at.name)
+}
+
+/// Checks that a user may perform a verb on an object.
+///
+/// # Errors
+/// 403 if not.
+pub(crate) fn may(
+    server: &Inner,
+    user: &UserInfo,
+    verb: &'static str,
+    names: &Names,
+    namespace: &str,
+    name: &str,
+) -> Result<(), ApiError> {
     let target = ResourceTarget {
         group: names.group.to_owned(),
         version: names.version.to_owned(),
-        namespace: request.resource.namespace.clone(),
+        namespace: namespace.to_owned(),
         resource: names.plural.to_owned(),
         subresource: String::new(),
-        name: request.resource.name.clone(),
+        name: name.to_owned(),
     };
-    let create = RequestInfo { verb: "create".into(), target: RequestTarget::Resource(target) };
-    let decision = request.server.authorizer.decide(&request.user, &create);
-    if decision.allowed { Ok(()) } else { Err(forbidden(&request.user, &create, &decision.reason)) }
+    let right = RequestInfo { verb: verb.into(), target: RequestTarget::Resource(target) };
+    let decision = server.authorizer.decide(user, &right);
+    if decision.allowed { Ok(()) } else { Err(forbidden(user, &right, &decision.reason)) }
 }
 
 /// Replaces the user of a request by the one that its headers name.

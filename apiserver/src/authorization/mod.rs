@@ -14,7 +14,7 @@ use orlop_auth::rbac::PermittedBy;
 use orlop_auth::request_info::RequestInfo;
 use orlop_store::Kv;
 
-pub(crate) use layer::{authorize, may_create};
+pub(crate) use layer::{authorize, may, may_create};
 use stored_rbac::StoredRbac;
 
 use crate::projection::Projection;
@@ -53,6 +53,11 @@ impl Authorizer {
     /// Whether roles restrict users.
     pub(crate) fn uses_roles(&self) -> bool {
         self.modes.contains(&AuthorizationMode::Rbac)
+    }
+
+    /// Whether roles alone decide: then requests without credentials run as `system:anonymous`.
+    pub(crate) fn permits_anonymous(&self) -> bool {
+        self.uses_roles() && !self.modes.contains(&AuthorizationMode::AlwaysAllow)
     }
 
     /// Whether some request of this user may be rejected.

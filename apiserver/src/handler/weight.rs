@@ -19,9 +19,13 @@ const LIGHT_OBJECTS: usize = 500;
 /// Whether the cost of a request is bounded by about a millisecond, whatever its client sends. Others run on the threads of
 /// [`crate::limits::compute`].
 pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
+    let names = request.names();
+    // Roles are compared with the rights of their author, and reviews look rights up for many groups.
+    let compares = matches!(names.group, "rbac.authorization.k8s.io" | "authorization.k8s.io");
     // The schema of a definition is compiled, and its parts may multiply.
-    let defines = request.names().plural == "customresourcedefinitions" && verb.is_mutating();
-    if request.body.len() > LIGHT_BYTES || defines || !admission_is_light(verb, request) {
+    let defines = names.plural == "customresourcedefinitions";
+    let computes = verb.is_mutating() && (compares || defines);
+    if request.body.len() > LIGHT_BYTES || computes || !admission_is_light(verb, request) {
         return false;
     }
     match verb {

@@ -19,9 +19,12 @@ use orlop_api::status::ApiError;
 use orlop_api::validate::FieldErrors;
 use orlop_auth::UserInfo;
 use orlop_auth::authorize::{Action, decide};
-use orlop_auth::rbac::Rule;
+use orlop_auth::rbac::{GrantedRules, Rule};
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 use orlop_codec::decode::decode_named;
+
+/// Maximum number of items in the rules that a review lists.
+const MAX_ITEMS: usize = 50_000;
 
 /// Answers a review.
 pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiError> {
@@ -132,17 +135,20 @@ fn what_may(request: &Request, question: &Object) -> Result<Object, ApiError> {
 
 /// The rules that roles grant to the user in a namespace.
 fn granted_rules(request: &Request, namespace: &str) -> Object {
-    let (rules, missing) = request.server.authorizer.rbac.now().rules(&request.user, namespace);
+    let GrantedRules { rules, missing, is_cut } =
+        request.server.authorizer.rbac.now().rules(&request.user, namespace, MAX_ITEMS);
     let shown = |of: fn(&Rule) -> bool| -> Vec<Value> {
         rules.iter().filter(|rule| of(rule)).map(Rule::shown).collect()
     };
     let mut status = json!({
         "resourceRules": shown(|rule| !rule.resources.is_empty()),
         "nonResourceRules": shown(|rule| !rule.non_resource_urls.is_empty()),
-        "incomplete": !missing.is_empty(),
+        "incomplete": is_cut || !missing.is_empty(),
     });
-    if !missing.is_empty() {
-        status["evaluationError"] = missing.join(", ").into();
+    let cut = is_cut.then(|| "the user has more rules than a review lists".to_owned());
+    let errors: Vec<String> = missing.into_iter().chain(cut).collect();
+    if !errors.is_empty() {
+        status["evaluationError"] = errors.join(", ").into();
     }
     Object::from_value(json!({"metadata": {}, "spec": {}, "status": status}))
 }

@@ -7,19 +7,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rule::{Rule, uncovered};
 use crate::UserInfo;
 
-/// Maximum number of comparisons of a part of a rule with a rule.
+/// Maximum number of parts of rules, times the items of the owned rules.
 const MAX_COMPARISONS: usize = 5_000_000;
+/// Maximum number of parts of the rules of a role: verbs times groups times resources.
+const MAX_PARTS: usize = 10_000;
+/// Missing parts that an error lists.
+const LISTED: usize = 100;
 
 /// Why a user that has the owned rules may not grant others; `None` if it may.
 pub fn escalation(user: &UserInfo, owned: &[Rule], wanted: &[Rule]) -> Option<String> {
     let who = format!("user {:?} (groups={})", user.username, quoted(&user.groups));
     let parts = wanted.iter().fold(0_usize, |sum, rule| sum.saturating_add(rule.count_parts()));
-    if parts.saturating_mul(owned.len().max(1)) > MAX_COMPARISONS {
+    let items = owned.iter().fold(1_usize, |sum, rule| sum.saturating_add(rule.count_items()));
+    if parts > MAX_PARTS || parts.saturating_mul(items) > MAX_COMPARISONS {
         return Some(format!(
             "{who} is attempting to grant rules with too many combinations of verbs, groups and resources"
         ));
     }
-    let missing = compact(uncovered(owned, wanted));
+    let missing = compact(uncovered(owned, wanted, LISTED));
     if missing.is_empty() {
         return None;
     }

@@ -31,8 +31,8 @@ type ObjectKey = (String, String);
 pub struct RbacIndex {
     roles: BTreeMap<ObjectKey, Vec<Rule>>,
     bindings: BTreeMap<ObjectKey, Binding>,
-    /// The bindings of a subject. A user has few, and a server has many.
-    of_subject: HashMap<SubjectKey, BTreeSet<ObjectKey>>,
+    /// The bindings of a subject, and its position in each. A user has few bindings, and a server has many.
+    of_subject: HashMap<SubjectKey, BTreeMap<ObjectKey, usize>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -56,6 +56,17 @@ struct Granted<'i> {
     subject: &'i Subject,
     /// Or the name of the role that does not exist.
     rules: Result<&'i [Rule], String>,
+}
+
+/// The rules that roles grant to a user.
+#[derive(Clone, Debug, Default)]
+pub struct GrantedRules {
+    /// The rules.
+    pub rules: Vec<Rule>,
+    /// The roles that do not exist, in upstream's words.
+    pub missing: Vec<String>,
+    /// There are more rules.
+    pub is_cut: bool,
 }
 
 /// Whether roles permit a request.
@@ -92,8 +103,10 @@ impl RbacIndex {
                 else {
                     return self.of_subject.retain(|_, bindings| !bindings.is_empty());
                 };
-                for subject in binding.subjects.iter().filter_map(|subject| subject.key(namespace)) {
-                    self.of_subject.entry(subject).or_default().insert(key.clone());
+                for (at, subject) in binding.subjects.iter().enumerate() {
+                    if let Some(subject) = subject.key(namespace) {
+                        self.of_subject.entry(subject).or_default().entry(key.clone()).or_insert(at);
+                    }
                 }
                 self.bindings.insert(key, binding);
             }
@@ -123,16 +136,28 @@ impl RbacIndex {
         })
     }
 
-    /// All rules of a user in a namespace, or in the cluster if it is empty, and the roles that do not exist.
-    pub fn rules(&self, user: &UserInfo, namespace: &str) -> (Vec<Rule>, Vec<String>) {
-        let (mut rules, mut missing) = (Vec::new(), Vec::new());
+    /// The rules of a user in a namespace, or in the cluster if it is empty, with at most about `most` items in their lists.
+    pub fn rules(&self, user: &UserInfo, namespace: &str, most: usize) -> GrantedRules {
+        let mut found = GrantedRules::default();
+        let mut items = 0_usize;
         for granted in self.granted(user, namespace) {
-            match granted.rules {
-                Ok(more) => rules.extend_from_slice(more),
-                Err(name) => missing.push(name),
+            let rules = match granted.rules {
+                Ok(rules) => rules,
+                Err(name) => {
+                    found.missing.push(name);
+                    continue;
+                }
+            };
+            for rule in rules {
+                items = items.saturating_add(rule.count_items());
+                if items > most {
+                    found.is_cut = true;
+                    return found;
+                }
+                found.rules.push(rule.clone());
             }
         }
-        (rules, missing)
+        found
     }
 
     /// The rules of a role; `None` if it does not exist.
@@ -140,27 +165,27 @@ impl RbacIndex {
         self.roles.get(&(namespace.to_owned(), name.to_owned())).map(Vec::as_slice)
     }
 
-    /// What bindings grant to a user: first those of the cluster, then those of the namespace.
+    /// What bindings grant to a user, each once: first those of the cluster, then those of the namespace.
     fn granted<'i>(&'i self, user: &UserInfo, namespace: &str) -> impl Iterator<Item = Granted<'i>> {
-        let keys: Vec<SubjectKey> =
-            SubjectKey::of(user).filter(|key| self.of_subject.contains_key(key)).collect();
-        let namespaces = [String::new(), namespace.to_owned()];
-        let count = if namespace.is_empty() { 1 } else { 2 };
-        let mut found: Vec<(&ObjectKey, SubjectKey)> = Vec::new();
-        for namespace in namespaces.iter().take(count) {
-            for key in &keys {
-                let bindings = self.of_subject.get(key).into_iter();
-                let here = bindings.flat_map(|all| all.range((namespace.clone(), String::new())..));
-                let here = here.take_while(|(found, _)| found == namespace);
-                found.extend(here.map(|binding| (binding, key.clone())));
+        let mut found: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
+        for bindings in SubjectKey::of(user).filter_map(|key| self.of_subject.get(&key)) {
+            let mut of = |namespace: &str| {
+                let here = bindings.range((namespace.to_owned(), String::new())..);
+                for (key, at) in here.take_while(|((found, _), _)| found == namespace) {
+                    found.entry(key).or_insert(*at);
+                }
+            };
+            of("");
+            if !namespace.is_empty() {
+                of(namespace);
             }
         }
-        found.into_iter().filter_map(|(key, subject)| self.grant(key, &subject))
+        found.into_iter().filter_map(|(key, at)| self.grant(key, at))
     }
 
-    fn grant<'i>(&'i self, key: &'i ObjectKey, wanted: &SubjectKey) -> Option<Granted<'i>> {
+    fn grant<'i>(&'i self, key: &'i ObjectKey, at: usize) -> Option<Granted<'i>> {
         let binding = self.bindings.get(key)?;
-        let subject = binding.subjects.iter().find(|subject| subject.key(&key.0).as_ref() == Some(wanted))?;
+        let subject = binding.subjects.get(at)?;
         let role = &binding.role_ref;
         let of_cluster = role.kind == "ClusterRole";
         let rules = self.role(if of_cluster { "" } else { &key.0 }, &role.name);

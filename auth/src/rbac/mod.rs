@@ -9,5 +9,5 @@ mod rule;
 mod subject;
 
 pub use escalation::escalation;
-pub use index::{PermittedBy, RbacIndex, RbacKind};
+pub use index::{GrantedRules, PermittedBy, RbacIndex, RbacKind};
 pub use rule::Rule;

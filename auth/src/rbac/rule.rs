@@ -70,6 +70,13 @@ impl Rule {
         self.verbs.len().saturating_mul(of_verb.saturating_add(self.non_resource_urls.len()))
     }
 
+    /// The number of items in all lists.
+    pub(super) fn count_items(&self) -> usize {
+        let lists =
+            [&self.verbs, &self.api_groups, &self.resources, &self.resource_names, &self.non_resource_urls];
+        lists.iter().map(|list| list.len()).sum()
+    }
+
     /// The parts of a rule, each with one verb and one resource and name, or one verb and one path.
     fn parts(&self) -> Vec<Rule> {
         let one = |text: &String| vec![text.clone()];
@@ -107,6 +114,9 @@ impl Rule {
         let all_of = |own: &[String], wanted: &[String]| {
             own.iter().any(|item| item == ALL) || wanted.iter().all(|item| own.contains(item))
         };
+        if !all_of(&self.verbs, &part.verbs) || !all_of(&self.api_groups, &part.api_groups) {
+            return false;
+        }
         let resources = self.resources.iter().any(|item| item == ALL)
             || part.resources.iter().all(|wanted| {
                 self.resources.contains(wanted)
@@ -120,23 +130,15 @@ impl Rule {
         let paths = part.non_resource_urls.iter().all(|wanted| {
             self.non_resource_urls.iter().any(|own| own == wanted || path_matches(own, wanted))
         });
-        all_of(&self.verbs, &part.verbs)
-            && all_of(&self.api_groups, &part.api_groups)
-            && resources
-            && names
-            && paths
+        resources && names && paths
     }
 }
 
-/// The parts of the wanted rules that the owned rules do not contain. Costs the number of parts times that of owned rules.
-pub(super) fn uncovered(owned: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
-    let mut missing = Vec::new();
-    for part in wanted.iter().flat_map(Rule::parts) {
-        if !owned.iter().any(|rule| rule.covers_part(&part)) {
-            missing.push(part);
-        }
-    }
-    missing
+/// The parts of the wanted rules that the owned rules do not contain, at most `most`. Costs the number of parts times that of the items
+/// of owned rules.
+pub(super) fn uncovered(owned: &[Rule], wanted: &[Rule], most: usize) -> Vec<Rule> {
+    let parts = wanted.iter().flat_map(Rule::parts);
+    parts.filter(|part| !owned.iter().any(|rule| rule.covers_part(part))).take(most).collect()
 }
 
 fn resource_matches(rule: &str, resource: &str, subresource: &str) -> bool {
@@ -249,8 +251,8 @@ mod tests {
             ("everything", rule("*", "core", "pods", "", ""), 1),
             ("paths", rule("get", "", "", "", "/a /b/c /b/* /c"), 1),
         ] {
-            assert_eq!(uncovered(&owned, &[wanted]).len(), want, "{case}");
+            assert_eq!(uncovered(&owned, &[wanted], 100).len(), want, "{case}");
         }
-        assert!(uncovered(&[rule_of_everything()], &[rule("get", "g", "r/s", "n", "")]).is_empty());
+        assert!(uncovered(&[rule_of_everything()], &[rule("get", "g", "r/s", "n", "")], 1).is_empty());
     }
 }

@@ -16,6 +16,7 @@ use super::cluster_view::{Read, kind, object_of};
 use super::model::{Plan, PlanStep, StepAction, conflict};
 use crate::admission::Operation;
 use crate::allocation;
+use crate::authorization;
 use crate::dispatch::{self, Resource};
 use crate::encode::stored;
 use crate::insight::changes::{Change, changes};
@@ -65,6 +66,14 @@ pub(super) fn prepare(
     let mut finals = Vec::new();
     for step in &plan.steps {
         let on = On { server, user, snapshot, step, target: step.target() };
+        // A plan also writes objects that its path does not name.
+        let verb = match step.action {
+            StepAction::Update => "update",
+            StepAction::Create => "create",
+            StepAction::Delete => "delete",
+        };
+        let (namespace, name) = (on.target.namespace.as_deref().unwrap_or_default(), &on.target.name);
+        authorization::may(server, user, verb, on.target.kind.names(), namespace, name)?;
         let object = match step.action {
             StepAction::Update => on.update(&mut writes)?,
             StepAction::Create => on.create(&mut writes, &mut guards)?,

@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
 use super::rig::{Answer, Rig};
 use crate::authorization::AuthorizationMode;
@@ -184,4 +185,43 @@ async fn anonymous_user_sees_public_paths() {
     for target in ["/metrics", "/orlop/snapshot", "/apis/orlop.dev/v1/stream", "/apis/orlop.dev/v1/capture"] {
         assert_eq!(get(&rig, "ann", target).await, 403, "{target}");
     }
+}
+
+/// AlwaysAllow permits every request of an authenticated user, and an anonymous user is none.
+#[tokio::test]
+async fn anonymous_user_is_rejected_where_roles_do_not_decide_alone() {
+    let rig = Rig::with(|config| {
+        config.authorization = vec![AuthorizationMode::AlwaysAllow, AuthorizationMode::Rbac];
+        config.auth.client_certificates = true;
+    })
+    .await;
+    for (target, code) in [("/livez", 200), ("/api", 401), ("/orlop/snapshot", 401), (CONFIG_MAPS, 401)] {
+        let request = http::Request::get(target).body(Body::empty()).unwrap();
+        let response = rig.server.protect(rig.server.router()).oneshot(request).await.unwrap();
+        assert_eq!(response.status().as_u16(), code, "{target}");
+    }
+}
+
+/// The objects that a plan writes need the same rights as ordinary writes.
+#[tokio::test]
+async fn safe_verbs_need_the_rights_of_their_writes() {
+    let rig = rig().await;
+    rig.config_map("a", json!({})).await;
+    rig.delete(&format!("{CONFIG_MAPS}/a"), Value::Null).await.expect(200);
+    grant(
+        &rig,
+        "r",
+        "ann",
+        json!([{"apiGroups": ["orlop.dev"], "resources": ["configmaps/undelete"], "verbs": ["create"]}]),
+    )
+    .await;
+    let undelete = "/apis/orlop.dev/v1/namespaces/default/configmaps/a/undelete";
+    let refused = by(&rig, "ann", "POST", undelete, json!({})).await.expect(403).json();
+    assert!(
+        refused["message"].as_str().is_some_and(|why| why.contains("cannot create resource \"configmaps\"")),
+        "{refused}"
+    );
+    grant(&rig, "c", "ann", json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]))
+        .await;
+    by(&rig, "ann", "POST", undelete, json!({})).await.expect(200);
 }

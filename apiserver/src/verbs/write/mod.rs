@@ -111,7 +111,7 @@ pub(crate) fn admit_validated(
 ) -> Result<(), ApiError> {
     let name = object.name().to_owned();
     if request.resource.subresource.is_empty() {
-        authorization::escalation::check(request, object)?;
+        authorization::escalation::check(request, object, old)?;
     }
     let asked = admission_request(request, operation, &name, Some(object), old);
     request.server.admission.validate(&asked, &HeadLookup(&request.head()))
