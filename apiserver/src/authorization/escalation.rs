@@ -27,30 +27,31 @@ pub(crate) fn check(request: &Request, object: &Object, old: Option<&Object>) ->
     }
     let namespace = &request.resource.namespace;
     let refuse = |why: &str| Err(ApiError::forbidden(names, object.name(), why));
-    let index = request.server.authorizer.rbac.now();
-    let (verb, resource, name, rules) = match names.plural {
-        "roles" | "clusterroles" => {
-            let rules: Vec<Rule> = object.at(&["rules"]).map_or_else(Vec::new, rules_of);
-            ("escalate", names.plural, object.name(), rules)
-        }
-        "rolebindings" | "clusterrolebindings" => {
-            let role = object.str_at(&["roleRef", "name"]);
-            let of_cluster = object.str_at(&["roleRef", "kind"]) == "ClusterRole";
-            let resource = if of_cluster { "clusterroles" } else { "roles" };
-            if is_permitted(request, "bind", resource, if of_cluster { "" } else { namespace }, role)
-                || is_permitted(request, "bind", resource, namespace, role)
-            {
-                return Ok(());
-            }
-            let rules = index.role(if of_cluster { "" } else { namespace }, role);
-            let rules = rules.ok_or_else(|| ApiError::not_found(names, role))?;
-            ("bind", resource, role, rules.to_vec())
-        }
-        _ => return Ok(()),
+    let role_of = |field: &str| object.str_at(&["roleRef", field]);
+    let of_cluster = role_of("kind") == "ClusterRole";
+    let is_binding = matches!(names.plural, "rolebindings" | "clusterrolebindings");
+    // A right in the cluster is a right in each namespace.
+    let (verb, resource, name) = match is_binding {
+        true => ("bind", if of_cluster { "clusterroles" } else { "roles" }, role_of("name")),
+        false => ("escalate", names.plural, object.name()),
     };
     if is_permitted(request, verb, resource, namespace, name) {
         return Ok(());
     }
+    let index = request.server.authorizer.rbac.now();
+    let rules = if is_binding {
+        let rules = index.role(if of_cluster { "" } else { namespace }, name);
+        rules.ok_or_else(|| ApiError::not_found(names, name))?.to_vec()
+    } else {
+        match object.at(&["rules"]).filter(|rules| !rules.is_null()).map(Vec::<Rule>::deserialize) {
+            Some(Ok(rules)) => rules,
+            // Rules that cannot be read might grant anything.
+            Some(Err(error)) => {
+                return refuse(&format!("the rules cannot be compared with those of the user: {error}"));
+            }
+            None => Vec::new(),
+        }
+    };
     let owned = index.rules(&request.user, namespace, MAX_ITEMS).rules;
     drop(index);
     // Also for the removal of an aggregation rule: it freezes the rules of the role.
@@ -65,11 +66,6 @@ pub(crate) fn check(request: &Request, object: &Object, old: Option<&Object>) ->
         Some(why) => refuse(&why),
         None => Ok(()),
     }
-}
-
-fn rules_of(rules: &serde_json::Value) -> Vec<Rule> {
-    // The object has been validated.
-    Vec::deserialize(rules).unwrap_or_default()
 }
 
 fn all() -> Vec<String> {
