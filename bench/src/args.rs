@@ -157,11 +157,11 @@ pub struct BenchArgs {
     /// Amount of work of a run
     #[arg(long, value_enum, default_value = "full")]
     pub(crate) scale: Scale,
-    /// Number of operations, instead of the scale's: requests of create, get and patch, writes of watch, pairs
-    /// of bind
+    /// Number of operations (overrides --scale): requests of create, get and patch; writes of watch; pairs of a
+    /// claim and a volume of bind
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) operations: Option<u32>,
-    /// Seconds to observe idle servers and agents, instead of the scale's
+    /// Seconds to observe idle servers and agents (overrides --scale)
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) idle_seconds: Option<u32>,
     /// Format of the results on stdout

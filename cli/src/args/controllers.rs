@@ -83,7 +83,7 @@ pub struct LoopArgs {
     /// and a small zone evicts no pods
     #[arg(long, value_name = "SHARE", default_value_t = 0.55)]
     pub unhealthy_zone_threshold: f32,
-    /// Timeout after which a volume that no pod uses on an unhealthy node is detached by force
+    /// Timeout after which a volume is detached by force from an unhealthy node, if no pod uses it there
     ///
     /// The annotation orlop.dev/force-detach-after of a class, volume or node takes precedence.
     #[arg(long, value_name = "DURATION", default_value = "6m0s", value_parser = values::duration)]

@@ -45,7 +45,7 @@ pub(crate) struct CsiHostpathArgs {
     /// Maximum number of volumes published to a node; 0 is unlimited
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) max_volumes_per_node: u32,
-    /// Capacity of all volumes together (with --topology: of one node), such as 10Gi
+    /// Total size of all volumes, or with --topology of the volumes of each node, such as 10Gi
     #[arg(long, value_name = "QUANTITY", value_parser = values::bytes)]
     pub(crate) capacity: Option<i64>,
     /// Maximum size of a volume
@@ -56,7 +56,9 @@ pub(crate) struct CsiHostpathArgs {
     pub(crate) mutable_parameters: Vec<String>,
     /// JSON file with faults to inject, read again when it changes: [{"rpc": "CreateVolume", "after": 0, "times": 1,
     /// "delay_ms": 500, "fault": "error|error-after|no-answer|hold|hold-after|crash|crash-after",
-    /// "code": "UNAVAILABLE", "message": "TEXT"}]
+    /// "code": "UNAVAILABLE", "message": "TEXT"}]. The first matching rule applies: it skips `after` calls, then applies to
+    /// `times` calls [default: all]. `error` and `crash` happen before the work of the call; `error-after`, `no-answer` and
+    /// `crash-after` happen after it. `hold` and `hold-after` wait, before or after the work, until the file changes
     #[arg(long, value_name = "FILE")]
     pub(crate) faults: Option<PathBuf>,
     /// Socket for the registration of the driver with a node, in the plugin directory of that node

@@ -52,7 +52,7 @@ pub struct EnvironmentArgs {
     /// Time without a heartbeat after which a node is marked unhealthy; nodes send one every second
     #[arg(long, value_name = "DURATION", default_value = "6s", value_parser = values::duration)]
     pub node_monitor_grace_period: Duration,
-    /// Timeout after which a volume that no pod uses on an unhealthy node is detached by force
+    /// Timeout after which a volume is detached by force from an unhealthy node, if no pod uses it there
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = values::duration)]
     pub attach_detach_force_detach_after: Duration,
     /// Log level (logs go to stderr): error, warn, info, debug, trace, or per module

@@ -48,7 +48,7 @@ pub(crate) enum NodeCommand {
     Drain(Box<DrainArgs>),
     /// Make a node schedulable again
     Uncordon(Box<UncordonArgs>),
-    /// Report and clean up leftovers of pods in the directory of a node agent, and the quarantine
+    /// Report and clean up leftovers of pods in the directory of a node agent and in its quarantine
     #[command(after_help = GC_HELP)]
     Gc(Box<GcArgs>),
 }

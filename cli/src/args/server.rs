@@ -53,7 +53,7 @@ pub(crate) struct ListenArgs {
     /// How long an idle connection stays open
     #[arg(long, value_name = "DURATION", default_value = "1m30s", value_parser = values::duration)]
     pub(crate) idle_timeout: Duration,
-    /// How long a client may read none of its pending data before the server closes its connection
+    /// Time after which the server closes the connection of a client that reads none of its pending data
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) write_timeout: Duration,
 }

@@ -16,7 +16,7 @@ pub(super) fn scenario() -> Scenario {
     let attachments = format!("{ATTACHMENTS}?fieldSelector=spec.source.persistentVolumeName={{volume}}");
     Scenario {
         name: "multi-attach",
-        about: "a second pod on another node waits until their volume is detached from the first",
+        about: "a second pod, on another node, waits until the volume is detached from the first node",
         steps: vec![
             step("A claim with ReadWriteOnce is bound to a volume that can be attached to one node at a time.")
                 .create(CLAIMS, claim("multi-claim", "lab", "1Gi"))
