@@ -28,7 +28,7 @@ pub(crate) enum RowName {
     Bind,
     /// Volumes of a CSI driver: claims provisioned, attached, detached, moved
     Csi,
-    /// A node agent: pods with a volume each mounted and unmounted, and the cost of an idle agent; needs root
+    /// A node agent: mounts and unmounts for pods with one volume each, and the cost of an idle agent; needs root
     Node,
     /// Memory of the server process
     Memory,
@@ -157,8 +157,8 @@ pub struct BenchArgs {
     /// Amount of work of a run
     #[arg(long, value_enum, default_value = "full")]
     pub(crate) scale: Scale,
-    /// Number of operations (overrides --scale): requests of create, get and patch; writes of watch; pairs of a
-    /// claim and a volume of bind
+    /// Number of operations (overrides --scale): requests in the rows create-*, get-64 and patch-64, writes in watch, claims
+    /// and volumes in bind and csi, pods in node
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) operations: Option<u32>,
     /// Seconds to observe idle servers and agents (overrides --scale)

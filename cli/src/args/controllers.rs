@@ -79,8 +79,8 @@ pub struct LoopArgs {
     /// Number of nodes above which a zone is large
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub large_cluster_size_threshold: usize,
-    /// Fraction of unhealthy nodes in a zone (at least three nodes) at which a large zone evicts pods at the secondary rate,
-    /// and a small zone evicts no pods
+    /// Fraction of a zone's nodes: if at least this fraction, and at least three nodes, are unhealthy, a large zone evicts pods
+    /// at the secondary rate, and a small zone evicts no pods
     #[arg(long, value_name = "SHARE", default_value_t = 0.55)]
     pub unhealthy_zone_threshold: f32,
     /// Timeout after which a volume is detached by force from an unhealthy node, if no pod uses it there

@@ -45,7 +45,7 @@ pub(crate) struct CsiHostpathArgs {
     /// Maximum number of volumes published to a node; 0 is unlimited
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) max_volumes_per_node: u32,
-    /// Total size of all volumes, or with --topology of the volumes of each node, such as 10Gi
+    /// Maximum total size of the volumes, such as 10Gi; with --topology, the maximum for each node [default: unlimited]
     #[arg(long, value_name = "QUANTITY", value_parser = values::bytes)]
     pub(crate) capacity: Option<i64>,
     /// Maximum size of a volume

@@ -28,7 +28,7 @@ empty and has no mounts, and moves other content to the quarantine. It leaves vo
 the agent does this itself and the command only reports. Only --purge-quarantine deletes from the quarantine; it never follows a link \
 and skips entries with a mount in them.
 
-Exit codes: 0 nothing is left; 1 something is left, or would be changed; 2 the command failed, or the command line is wrong.";
+Exit codes: 0 nothing is left; 1 something is left, or --dry-run found something to change; 2 the command failed, or the command line is wrong.";
 
 /// `orlop node`.
 #[derive(Debug, Args)]

@@ -124,8 +124,8 @@ pub(crate) struct SnapshotArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "API server")]
 pub struct ApiArgs {
-    /// How requests are authorized, in order: AlwaysAllow permits every request of an authenticated user, RBAC permits what
-    /// roles and bindings grant
+    /// Authorization modes, tried in the given order until one permits the request: AlwaysAllow permits every request of an
+    /// authenticated user, RBAC permits what roles and bindings grant
     #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "AlwaysAllow")]
     pub authorization_mode: Vec<AuthorizationModeArg>,
     /// Admission plugins to disable

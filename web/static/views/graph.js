@@ -207,7 +207,7 @@ function Chain({ model, node, unfollow }) {
     ${chain.length > 60 && html`<p>and ${chain.length - 60} more</p>`}</aside>`;
 }
 
-const HELP = 'Arrow keys move between nodes, left and right along edges. Enter opens a node, F shows related objects, Escape shows all, plus and minus zoom, 0 fits the window.';
+const HELP = 'Up and down move between the objects of a column, left and right along edges. Enter opens an object, F shows only related objects, Escape shows all, plus and minus zoom, 0 fits the window.';
 
 export function View({ route }) {
   const query = route?.query || {};

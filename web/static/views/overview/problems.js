@@ -94,7 +94,7 @@ function pending(object, w, now) {
   const lastWarning = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
   if (kind?.volumeBindingMode === 'WaitForFirstConsumer') {
     const pods = users(w, object);
-    if (!pods.length) return problem('NoConsumer', 'waiting', `Class ${name} waits for the first pod, and no pod uses this claim.`);
+    if (!pods.length) return problem('NoConsumer', 'waiting', `Class ${name} delays binding until a pod uses the claim, and no pod uses it.`);
     const scheduled = object.metadata.annotations?.['volume.kubernetes.io/selected-node'];
     if (!scheduled) return problem('PodNotPlaced', 'attention', `It waits for pod ${some(pods.map(named))} to be scheduled.${lastWarning}`);
   }
