@@ -231,7 +231,7 @@ export const time = {
     Object.assign(time, { server: time.server + 1, oldest: 0, newest: 0 });
     if (!past) return;
     time.live();
-    time.problem = 'The server has changed: the revision shown belonged to the previous one.';
+    time.problem = 'A different server now answers at this address. The revision that you viewed belongs to the previous server.';
     tell();
   },
   /** Stops the clock at `at`, in milliseconds of the local clock, or resumes it. */

@@ -32,7 +32,7 @@ function ofAttachment(object) {
   const lost = !node || out || phase(node) !== 'Ready' || object.status?.detachError;
   if (!lost && !object.metadata.deletionTimestamp) return [];
   return [{ verb: 'release', label: 'Force detach', about: 'For a node that was deleted or is out of service. If the node can still write to the volume, data may be corrupted.', danger: true,
-    fields: [{ id: 'force', label: node && !out ? `The node exists. If you are sure that it no longer writes to the volume, type: ${WORDS}` : `Optional. Only if the driver no longer runs and the storage system has detached the volume, type: ${WORDS}` }] }];
+    fields: [{ id: 'force', label: node && !out ? `The node exists. If you are sure that it no longer writes to the volume, enter the words "${WORDS}"` : `Optional. Only if the driver no longer runs and the storage system has detached the volume, enter the words "${WORDS}"` }] }];
 }
 
 /** Returns the actions for the state of an object. */
@@ -40,7 +40,7 @@ export function verbsOf(object, others = related(object)) {
   const state = phase(object);
   const held = state === 'Terminating' && object.metadata.finalizers?.length > 0;
   const found = held ? [{ verb: 'unblock', label: 'Unblock its deletion', about: 'Removes orphaned finalizers, and no others.',
-    fields: object.kind === 'PersistentVolume' ? [{ id: 'force', label: `Optional. Only if the provisioner no longer runs, type: ${WORDS}` }] : [] }] : [];
+    fields: object.kind === 'PersistentVolume' ? [{ id: 'force', label: `Optional. Only if the provisioner no longer runs, enter the words "${WORDS}"` }] : [] }] : [];
   switch (object.kind) {
     case 'PersistentVolume':
       return [...ofVolume(object, state), ...found];

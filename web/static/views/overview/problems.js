@@ -181,11 +181,11 @@ function node(object, w) {
 function held(object, finalizer, w) {
   if (finalizer === 'kubernetes.io/pvc-protection') {
     const pods = users(w, object);
-    return pods.length ? `pod ${some(pods.map(named))} uses it` : 'no pod uses it any more, and its finalizer will be removed soon';
+    return pods.length ? `pod ${some(pods.map(named))} uses it` : 'its finalizer kubernetes.io/pvc-protection has not been removed yet, although no pod uses it any more';
   }
   if (finalizer === 'kubernetes.io/pv-protection') {
     const ref = object.spec?.claimRef;
-    return ref && w.claims.has(`${ref.namespace}/${ref.name}`) ? `the claim ${ref.namespace}/${ref.name} is bound to it` : 'no claim is bound to it any more, and its finalizer will be removed soon';
+    return ref && w.claims.has(`${ref.namespace}/${ref.name}`) ? `the claim ${ref.namespace}/${ref.name} is bound to it` : 'its finalizer kubernetes.io/pv-protection has not been removed yet, although no claim is bound to it any more';
   }
   if (finalizer.startsWith('external-attacher/')) {
     const at = (w.attached.get(object.metadata.name) || []).map((a) => a.spec.nodeName);
