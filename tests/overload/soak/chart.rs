@@ -13,6 +13,10 @@ pub(super) struct Second {
     pub(super) p50_us: u64,
     /// The same.
     pub(super) p99_us: u64,
+    /// Memory that the server uses for its clients.
+    pub(super) client_bytes: u64,
+    /// Size of all objects.
+    pub(super) data_bytes: u64,
     /// Claims that were bound.
     pub(super) claims: u64,
 }
@@ -38,29 +42,29 @@ pub(super) fn write(samples: &[Second]) {
     );
     let Some(dir) = std::env::var_os("ORLOP_SOAK_DIR").map(PathBuf::from) else { return };
     std::fs::create_dir_all(&dir).unwrap();
-    let mut table = "second,resident_bytes,livez_p50_us,livez_p99_us,claims\n".to_owned();
-    for Second { at, resident_bytes, p50_us, p99_us, claims } in samples {
-        writeln!(table, "{at},{resident_bytes},{p50_us},{p99_us},{claims}").unwrap();
+    let mut table = "second,resident_bytes,client_bytes,data_bytes,livez_p50_us,livez_p99_us,claims\n".to_owned();
+    for Second { at, resident_bytes, client_bytes, data_bytes, p50_us, p99_us, claims } in samples {
+        writeln!(table, "{at},{resident_bytes},{client_bytes},{data_bytes},{p50_us},{p99_us},{claims}").unwrap();
     }
     std::fs::write(dir.join("soak.csv"), table).unwrap();
     std::fs::write(dir.join("soak.svg"), picture(samples)).unwrap();
     println!("{} and soak.csv", dir.join("soak.svg").display());
 }
 
-/// Three lines over time, one below the other.
+/// Five lines over time, one below the other.
 fn picture(samples: &[Second]) -> String {
-    let rows: [(&str, Vec<f64>); 3] = [
-        (
-            "resident memory, MiB",
-            samples.iter().map(|second| second.resident_bytes as f64 / 1_048_576.0).collect(),
-        ),
+    let mib = |bytes: fn(&Second) -> u64| samples.iter().map(|second| bytes(second) as f64 / 1_048_576.0).collect();
+    let rows: [(&str, Vec<f64>); 5] = [
+        ("resident memory, MiB", mib(|second| second.resident_bytes)),
+        ("memory used for clients, MiB", mib(|second| second.client_bytes)),
+        ("size of all objects, MiB", mib(|second| second.data_bytes)),
         ("/livez p99, ms", samples.iter().map(|second| second.p99_us as f64 / 1000.0).collect()),
         ("claims bound per second", samples.iter().map(|second| second.claims as f64).collect()),
     ];
     let mut picture = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"-10 -10 {} {}\" font-family=\"sans-serif\" font-size=\"14\">\n",
         WIDTH + 20.0,
-        3.0 * (HEIGHT + 50.0)
+        rows.len() as f64 * (HEIGHT + 50.0)
     );
     for (row, (name, values)) in (0_i32..).zip(rows) {
         let top = f64::from(row) * (HEIGHT + 50.0) + 20.0;

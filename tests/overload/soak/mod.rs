@@ -123,13 +123,21 @@ async fn large_objects(plane: &Plane, ended: &CancellationToken) {
     }
 }
 
+/// The value of a metric without labels.
+fn gauge(metrics: &str, name: &str) -> u64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|value| value.parse::<f64>().ok()).unwrap_or_else(|| panic!("no metric {name}")) as u64
+}
+
 /// Reads memory and latencies each second.
 async fn sample(plane: &Plane, latencies: &Latencies, bound: &Mutex<u64>, seconds: u64) -> Vec<Second> {
+    let http = plane.http();
     let mut samples = Vec::new();
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     ticks.tick().await;
     for at in 1..=seconds {
         ticks.tick().await;
+        let metrics = http.get("/metrics").await.text();
         let mut latencies = std::mem::take(&mut *latencies.lock());
         latencies.sort_unstable();
         let part =
@@ -137,6 +145,8 @@ async fn sample(plane: &Plane, latencies: &Latencies, bound: &Mutex<u64>, second
         samples.push(Second {
             at,
             resident_bytes: plane.resident_bytes(),
+            client_bytes: gauge(&metrics, "orlop_client_memory_bytes"),
+            data_bytes: gauge(&metrics, "orlop_store_data_bytes"),
             p50_us: part(50),
             p99_us: part(99),
             claims: std::mem::take(&mut *bound.lock()),
