@@ -46,7 +46,7 @@ pub(super) fn scenario() -> Scenario {
                     it["metadata"]["deletionTimestamp"].is_string()
                 }))
                 .look("orlop why pod/node-lost-first"),
-            step("Another pod needs the volume on virtual-2, and has to wait: virtual-3 may still be writing to it.")
+            step("Another pod, on virtual-2, needs the volume and has to wait: virtual-3 may still be writing to it.")
                 .create(PODS, pod("node-lost-second", "node-lost-claim", Some("virtual-2")))
                 .until(event("node-lost-second", "FailedAttachVolume", "an event names the current user of the volume"))
                 .look("orlop why pod/node-lost-second"),

@@ -78,9 +78,9 @@ export function references(object) {
 }
 
 const BACK = {
-  volume: 'uses it', claim: 'uses it', class: 'belongs to it', node: 'is on it', driver: 'is served by it', owner: 'is owned by it',
-  'data from': 'gets its data from it', 'snapshot of': 'is a snapshot of it', attributes: 'uses its attributes',
-  content: 'uses it as its content', snapshot: 'is its content', about: 'is about it', 'chosen node': 'is scheduled to it',
+  volume: 'used by', claim: 'used by', class: 'class of', node: 'on this node', driver: 'driver of', owner: 'owns',
+  'data from': 'data source of', 'snapshot of': 'source of snapshot', attributes: 'attributes of',
+  content: 'content of', snapshot: 'its content', about: 'subject of', 'chosen node': 'selected node of',
 };
 const WORDS = { volume: 'its volume', claim: 'its claim', class: 'its class', node: 'its node', driver: 'its driver', owner: 'its owner', about: 'about' };
 
