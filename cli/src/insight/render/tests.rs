@@ -50,7 +50,7 @@ fn causes_are_formatted_as_a_tree() {
 
   its deletion is blocked by
     kubernetes.io/pvc-protection
-      removed by pvc-protection
+      to be removed by pvc-protection
       a pod uses it
       see Pod default/web
 "#;

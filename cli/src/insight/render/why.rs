@@ -161,7 +161,7 @@ fn blocked_by(page: &mut Page, blocks: &[Value], summary: &str) {
         if owner == "unknown" {
             page.line(6, &[(Paint::Quiet, "its owner is unknown")]);
         } else if !owner.is_empty() {
-            page.wrapped(6, 8, &[(Paint::Quiet, "removed by "), (Paint::Plain, owner)]);
+            page.wrapped(6, 8, &[(Paint::Quiet, "to be removed by "), (Paint::Plain, owner)]);
         }
         let message = text(block, "message");
         if !summary.contains(message) {

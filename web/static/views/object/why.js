@@ -99,7 +99,7 @@ export function Why({ object, kind }) {
       ${one.until && html`<p>Continues without intervention: <${Countdown} until=${one.until} />.</p>`}
       ${fixed(one.fix)}</section>`)}
     ${data.blocked_by?.length > 0 && html`<h2>Blocked by</h2>${data.blocked_by.map((one) => html`<section key=${one.finalizer} class="card">
-      <h3><code>${one.finalizer}</code></h3><p><${Words} text=${one.message} /></p><p class="soft">${one.owner === 'unknown' ? 'Its owner is unknown' : `Removed by ${one.owner}`}.</p><${Objects} list=${one.objects} /></section>`)}`}
+      <h3><code>${one.finalizer}</code></h3><p><${Words} text=${one.message} /></p><p class="soft">${one.owner === 'unknown' ? 'Its owner is unknown' : `To be removed by ${one.owner}`}.</p><${Objects} list=${one.objects} /></section>`)}`}
     ${data.candidates && html`<${Candidates} candidates=${data.candidates} />`}
   </div>`;
 }
