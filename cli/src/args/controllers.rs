@@ -160,7 +160,8 @@ pub struct LoopArgs {
     /// Maximum number of concurrent calls of one kind to a CSI driver
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub csi_worker_threads: usize,
-    /// Interval at which attachments are compared with the list of their CSI driver, if it provides one
+    /// Interval at which attachments are compared with the volumes and nodes that their CSI driver lists (ListVolumes), if the
+    /// driver supports this
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub csi_reconcile_sync: Duration,
     /// Pass the names of claim and volume to CSI drivers when a volume is created

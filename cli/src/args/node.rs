@@ -24,7 +24,7 @@ Exit codes: 0 the node is drained, or would be; 1 the timeout expired, or a rule
 /// Footer of `node gc --help`.
 const GC_HELP: &str = "\
 Run it on the machine of the node. It searches for directories of pods that the API does not know. It removes such a directory if it is \
-empty and has no mounts, and moves other content to the quarantine. It leaves volumes to the agent. While an agent uses the directory, \
+empty and has no mounts, and moves other content to the quarantine. It leaves volumes to the agent. While an agent runs with this --root-dir, \
 the agent removes and moves these directories itself, and the command only reports them. Only --purge-quarantine deletes from the quarantine; it never follows a link \
 and skips entries with a mount in them.
 
