@@ -9,6 +9,7 @@
 //! * [`request_info`]: the verb and the target of a request. [`rbac`]: what roles and bindings permit. [`authorize`]: decisions of a
 //!   server without roles.
 
+pub mod authority;
 pub mod authorize;
 pub mod certificate;
 pub mod guard;

@@ -1,0 +1,130 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::certificate::ClientCertificate;
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+const NOW: &str = "2026-11-26T12:00:00Z";
+
+fn authority() -> Authority {
+    Authority::read(&Authority::create(at(NOW)).unwrap()).unwrap()
+}
+
+fn der(pem: &str) -> Vec<u8> {
+    Certificate::from_pem(pem).unwrap().to_der().unwrap()
+}
+
+#[test]
+fn authority_is_read_again() {
+    let pair = Authority::create(at(NOW)).unwrap();
+    let read = Authority::read(&pair).unwrap();
+    assert_eq!(read.certificate(), pair.certificate);
+    assert_eq!(read.not_after(), at(NOW) + AUTHORITY_LIFETIME);
+    let digest = read.digest().unwrap();
+    assert!(digest.starts_with("sha256:") && digest.len() == 7 + 64, "{digest}");
+    assert!(!format!("{pair:?} {read:?}").contains("PRIVATE"), "a key is shown");
+}
+
+#[test]
+fn key_of_another_authority_is_refused() {
+    let one = Authority::create(at(NOW)).unwrap();
+    let other = Authority::create(at(NOW)).unwrap();
+    let mixed = SignedKey { certificate: one.certificate.clone(), key: other.key };
+    assert!(matches!(Authority::read(&mixed), Err(AuthorityError::OtherKey)));
+    for cut in [0, 1, 30, 100, one.key.len() - 30] {
+        let damaged = SignedKey { key: one.key[..cut].to_owned(), ..one.clone() };
+        assert!(matches!(Authority::read(&damaged), Err(AuthorityError::Key)), "{cut}");
+    }
+    for cut in [0, 1, 30, 100, one.certificate.len() - 30] {
+        let damaged = SignedKey { certificate: one.certificate[..cut].to_owned(), ..one.clone() };
+        assert!(matches!(Authority::read(&damaged), Err(AuthorityError::Certificate(_))), "{cut}");
+    }
+}
+
+#[test]
+fn certificate_of_a_user_names_the_user_and_all_groups() {
+    let groups = ["system:masters", "dev\u{e9}s", "a,O=b"].map(str::to_owned);
+    let signed = authority().client("ann", &groups, at(NOW)).unwrap();
+    let user = ClientCertificate::from_der(&der(&signed.certificate)).unwrap().user;
+    assert_eq!(user.username, "ann");
+    assert_eq!(user.groups[..3], groups);
+    assert!(matches!(authority().client("", &[], at(NOW)), Err(AuthorityError::Name(_))));
+}
+
+#[test]
+fn only_names_that_a_certificate_can_contain_are_accepted() {
+    for (name, want) in [
+        ("localhost", true),
+        ("kubernetes.default.svc.cluster.local", true),
+        ("*.example.org", true),
+        ("127.0.0.1", true),
+        ("::1", true),
+        ("host_1", true),
+        ("", false),
+        ("a b", false),
+        ("a..b", false),
+        ("a.*", false),
+        ("gärtner", false),
+    ] {
+        let names = [name.to_owned()];
+        assert_eq!(authority().server(&names, at(NOW)).is_ok(), want, "{name:?}");
+    }
+}
+
+#[test]
+fn certificate_is_replaced_in_time() {
+    for (now, want) in [
+        ("2026-11-26T12:00:00Z", false),
+        ("2027-07-01T00:00:00Z", false),
+        ("2027-08-01T00:00:00Z", true),
+        ("2028-01-01T00:00:00Z", true),
+        ("2026-11-26T11:58:00Z", false),
+        ("2026-11-26T11:50:00Z", true),
+    ] {
+        assert_eq!(is_due(at(NOW), at(now)), want, "{now}");
+    }
+}
+
+/// The verifiers of TLS accept the certificates for their names and purposes, and for no others.
+#[test]
+fn certificates_are_verified_by_rustls() {
+    use std::sync::Arc;
+
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::ServerCertVerifier as _;
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use rustls::server::WebPkiClientVerifier;
+
+    let authority = authority();
+    let names = ["localhost", "10.0.0.1", "fd00::1"].map(str::to_owned);
+    let server = CertificateDer::from(der(&authority.server(&names, at(NOW)).unwrap().certificate));
+    let client = CertificateDer::from(der(&authority.client("ann", &[], at(NOW)).unwrap().certificate));
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from(der(authority.certificate()))).unwrap();
+    let (roots, provider) = (Arc::new(roots), Arc::new(rustls::crypto::ring::default_provider()));
+    let of_servers =
+        WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone()).build().unwrap();
+    let of_clients = WebPkiClientVerifier::builder_with_provider(roots, provider).build().unwrap();
+    let time = |text: &str| {
+        UnixTime::since_unix_epoch(std::time::Duration::from_secs(at(text).as_second().cast_unsigned()))
+    };
+    for (certificate, name, now, want) in [
+        (&server, "localhost", NOW, true),
+        (&server, "10.0.0.1", NOW, true),
+        (&server, "fd00::1", NOW, true),
+        (&server, "example.org", NOW, false),
+        (&server, "localhost", "2026-11-26T11:54:00Z", false),
+        (&server, "localhost", "2027-11-27T12:00:00Z", false),
+        (&client, "localhost", NOW, false),
+    ] {
+        let to = ServerName::try_from(name).unwrap();
+        let verified = of_servers.verify_server_cert(certificate, &[], &to, &[], time(now));
+        assert_eq!(verified.is_ok(), want, "{name} {now}: {verified:?}");
+    }
+    assert!(of_clients.verify_client_cert(&client, &[], time(NOW)).is_ok());
+    assert!(of_clients.verify_client_cert(&server, &[], time(NOW)).is_err(), "the wrong purpose");
+    assert!(of_clients.verify_client_cert(&client, &[], time("2028-01-01T00:00:00Z")).is_err(), "too late");
+}
