@@ -14,6 +14,7 @@ mod listen;
 mod machine_memory;
 mod nodes;
 mod notify;
+mod pki;
 mod shutdown;
 mod snapshots;
 mod tls;

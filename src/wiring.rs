@@ -15,7 +15,7 @@ use orlop_apiserver::{Config, Projection, Server, ServerError};
 use orlop_auth::UserInfo;
 use orlop_cli::args::{LoopArgs, StoreArgs, StoreBackend};
 use orlop_cli::config::settings;
-use orlop_cli::config::{Nodes, Role, ServerConfig};
+use orlop_cli::config::{Nodes, Role, ServerConfig, TlsSource};
 use orlop_client::client::{self, ConnectError, Endpoint, Lines};
 use orlop_client::failing::Failing;
 use orlop_client::informers::Informers;
@@ -25,6 +25,7 @@ use orlop_node::config::NodeConfig;
 use orlop_store::embedded::{Embedded, Options as StoreOptions, Retention};
 use orlop_store::memory::{Memory, MemoryOptions};
 use orlop_store::{Clock, Kv, MemoryBudget, OpenError, Revision};
+use jiff::Timestamp;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -33,12 +34,14 @@ use crate::authority::{self, AuthorityError};
 use crate::background::Background;
 use crate::data_dir::{self, DataDirError};
 use crate::explain::Explainer;
-use crate::listen::{self, ListenError, files};
+use crate::listen::{self, ListenError, Listener, files};
 use crate::machine_memory;
 use crate::nodes::{self, Local, NodeError};
 use crate::notify;
+use crate::pki::{self, OwnAuthority, PkiError};
 use crate::shutdown;
 use crate::snapshots;
+use crate::tls::{TlsKeeper, TlsOrigin};
 
 /// Why a process ended.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +54,8 @@ pub(crate) enum RunError {
     DataDir(#[from] DataDirError),
     #[error(transparent)]
     Listen(#[from] ListenError),
+    #[error(transparent)]
+    Pki(#[from] PkiError),
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error(transparent)]
@@ -109,7 +114,7 @@ pub(crate) async fn serve(
         Some(loops) => authority::of_server(loops.root_ca_file.as_deref(), listen.certificate())?,
         None => None,
     };
-    let listener = listen::bind(listen)?;
+    let mut listener = listen::bind(listen)?;
     let background = Background::start().map_err(RunError::Threads)?;
     let machine = machine_memory::bytes();
     let memory = MemoryBudget::new(config.api.memory_limit.or(machine.map(|bytes| bytes / 4)).unwrap_or(0));
@@ -118,6 +123,9 @@ pub(crate) async fn serve(
     let failing = Failing::default();
     let more_metrics = failing.clone();
     let result = async {
+        let own_authority = secure(&mut listener, config)?;
+        let root_ca = root_ca.or(own_authority.as_ref().map(|own| own.authority.certificate().to_owned()));
+        let tokens = auth.tokens.clone();
         let connections = files::room_for(listen.max_connections);
         let settings = Config {
             auth,
@@ -177,11 +185,13 @@ pub(crate) async fn serve(
         }
 
         let (url, handle) = (listener.url(), listener.handle());
+        let reachable = format!("https://{}", listener.advertised(config.api.advertise_address));
+        let admin = own_authority.map(|own| own.write_admin(&reachable, Timestamp::now())).transpose()?;
         let mut serving = Task::none("the listener");
-        serving.spawn(listener.serve(server.protect(router.clone()), server.connections()));
+        serving.spawn(listener.serve(server.protect(router.clone()), server.connections(), tokens));
         listen::announce(listen, &url)?;
         ready(&url, &router);
-        tracing::info!("serving {url}, data {place}; try: {}", listen.kubectl(&url));
+        tracing::info!("serving {url}, data {place}; try: {}", listen.kubectl(&url, admin.as_deref()));
         notify::ready();
 
         let early = tokio::select! {
@@ -212,6 +222,21 @@ pub(crate) async fn serve(
     store.close().await;
     tracing::info!("stopped");
     result
+}
+
+/// Gives the listener certificates of the server's own authority, if no others are configured.
+fn secure(listener: &mut Listener, config: &ServerConfig) -> Result<Option<OwnAuthority>, RunError> {
+    let Some(TlsSource::OwnAuthority { names }) = &config.listen.tls else { return Ok(None) };
+    // With the store in memory too: clients keep their kubeconfig when the server restarts.
+    let data_dir = data_dir::prepare(config.store.data_dir.as_deref())?;
+    let now = Timestamp::now();
+    let own = OwnAuthority::open(&data_dir, now)?;
+    let service = config.api.service_cluster_ip_range.first();
+    let (server, names) = (listener.advertised(config.api.advertise_address), names.clone());
+    let names = Box::new(move || pki::server_names(server, service, &names));
+    let origin = TlsOrigin::Own { authority: own.authority.clone(), names };
+    listener.secure(TlsKeeper::new(origin, config.listen.client_ca_file.clone(), now).map_err(ListenError::from)?);
+    Ok(Some(own))
 }
 
 async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) -> Result<(), RunError> {

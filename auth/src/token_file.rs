@@ -1,10 +1,11 @@
 //! Static bearer tokens from a CSV file: `token,user,uid,"group1,group2"`.
 //!
-//! The format is upstream's `--token-auth-file`. The file is read once, when the server starts.
+//! The format is upstream's `--token-auth-file`, which upstream reads once; [`TokenFile::reload`] reads it again.
 //! Tokens are kept as digests and compared without a hint from the time that it takes.
 
 use std::path::{Path, PathBuf};
 
+use parking_lot::RwLock;
 use sha2::{Digest as _, Sha256};
 
 use crate::UserInfo;
@@ -41,25 +42,50 @@ pub enum TokenFileError {
 
 /// The valid tokens and their users.
 pub struct TokenFile {
-    entries: Vec<([u8; 32], UserInfo)>,
+    path: PathBuf,
+    entries: RwLock<Entries>,
 }
+
+/// Digests of tokens, and their users.
+type Entries = Vec<([u8; 32], UserInfo)>;
 
 impl std::fmt::Debug for TokenFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TokenFile({} tokens)", self.entries.len())
+        write!(f, "TokenFile({} tokens)", self.entries.read().len())
     }
 }
 
 impl TokenFile {
     /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or a line is wrong.
     pub fn load(path: &Path) -> Result<Self, TokenFileError> {
+        Ok(TokenFile { entries: RwLock::new(Self::read(path)?), path: path.to_owned() })
+    }
+
+    /// Reads the file again. If it cannot be used, the previous tokens stay valid.
+    ///
+    /// # Errors
+    /// It cannot be read, or a line is wrong.
+    pub fn reload(&self) -> Result<(), TokenFileError> {
+        *self.entries.write() = Self::read(&self.path)?;
+        Ok(())
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read(path: &Path) -> Result<Entries, TokenFileError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| TokenFileError::Read { path: path.to_owned(), error })?;
         Self::parse(&text, path)
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Self, TokenFileError> {
-        let mut entries: Vec<([u8; 32], UserInfo)> = Vec::new();
+    fn parse(text: &str, path: &Path) -> Result<Entries, TokenFileError> {
+        let mut entries = Entries::new();
         for (index, line) in text.lines().enumerate() {
             let wrong = |problem| TokenFileError::Line { path: path.to_owned(), line: index + 1, problem };
             let line = line.trim_end_matches('\r');
@@ -86,21 +112,22 @@ impl TokenFile {
         if entries.is_empty() {
             return Err(TokenFileError::Empty { path: path.to_owned() });
         }
-        Ok(TokenFile { entries })
+        Ok(entries)
     }
 
     /// Whose token this is. Takes the same time for every token that is presented.
-    pub fn user_of(&self, token: &[u8]) -> Option<&UserInfo> {
+    pub fn user_of(&self, token: &[u8]) -> Option<UserInfo> {
         let presented = digest(token);
         let mut found = None;
-        for (known, user) in &self.entries {
+        let entries = self.entries.read();
+        for (known, user) in entries.iter() {
             // All bytes of all entries are looked at, also after one fits.
             let difference = known.iter().zip(&presented).fold(0_u8, |bits, (a, b)| bits | (a ^ b));
             if std::hint::black_box(difference) == 0 {
                 found = Some(user);
             }
         }
-        found
+        found.cloned()
     }
 }
 
@@ -155,20 +182,22 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<TokenFile, String> {
-        TokenFile::parse(text, Path::new("tokens.csv")).map_err(|error| error.to_string())
+        let path = PathBuf::from("tokens.csv");
+        let entries = TokenFile::parse(text, &path).map_err(|error| error.to_string())?;
+        Ok(TokenFile { path, entries: RwLock::new(entries) })
     }
 
     #[test]
     fn lines_become_users() {
         let file =
             parse("t1,ann,u1,\"g1, g2\"\n\nt2,bob,\r\n \"t,\"\"3\", ,u3,g9\n").map_err(|e| panic!("{e}"));
-        let file = file.unwrap_or(TokenFile { entries: Vec::new() });
-        let ann = file.user_of(b"t1").cloned();
+        let file = file.unwrap_or_else(|()| unreachable!());
+        let ann = file.user_of(b"t1");
         let mut want = UserInfo::new("ann", ["g1".to_owned(), "g2".to_owned()]);
         want.uid = "u1".to_owned();
         assert_eq!(ann, Some(want));
-        let bob = file.user_of(b"t2").map(|user| (user.username.as_str(), user.groups.join(" ")));
-        assert_eq!(bob, Some(("bob", "system:authenticated".to_owned())));
+        let bob = file.user_of(b"t2").map(|user| (user.username, user.groups.join(" ")));
+        assert_eq!(bob, Some(("bob".to_owned(), "system:authenticated".to_owned())));
         assert!(file.user_of(b"t,\"3").is_some());
         for wrong in ["", "t", "t11", "T1", "ann"] {
             assert_eq!(file.user_of(wrong.as_bytes()), None, "{wrong}");
@@ -193,6 +222,28 @@ mod tests {
             assert!(!error.contains("secret"), "{text}: {error}");
         }
         assert!(TokenFile::load(Path::new("/nowhere/t.csv")).is_err());
+    }
+
+    #[test]
+    fn changed_file_is_read_again_and_a_wrong_one_changes_nothing() {
+        let path = std::env::temp_dir().join(format!("orlop-tokens-{}.csv", std::process::id()));
+        let write = |text: &str| std::fs::write(&path, text).unwrap_or_else(|error| panic!("{error}"));
+        write("t1,ann,u\n");
+        let file = TokenFile::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        for (text, is_read, ann, bob) in [
+            ("t2,bob,u\n", true, false, true),
+            ("t1\n", false, false, true),
+            ("", false, false, true),
+            ("t1,ann,u\n", true, true, false),
+        ] {
+            write(text);
+            assert_eq!(file.reload().is_ok(), is_read, "{text}");
+            let known = |token: &[u8]| file.user_of(token).is_some();
+            assert_eq!((known(b"t1"), known(b"t2")), (ann, bob), "{text}");
+        }
+        let _ = std::fs::remove_file(&path);
+        assert!(file.reload().is_err(), "a missing file");
+        assert!(file.user_of(b"t1").is_some());
     }
 
     #[test]

@@ -20,9 +20,11 @@ use hyper_util::rt::TokioTimer;
 use orlop_apiserver::authentication::Auth;
 use orlop_apiserver::limits::connection::Connections;
 use orlop_auth::token_file::{TokenFile, TokenFileError};
-use orlop_cli::config::ListenConfig;
+use jiff::Timestamp;
+use orlop_cli::config::{ListenConfig, TlsSource};
+use tokio::time::MissedTickBehavior;
 
-use crate::tls::{self, TlsError};
+use crate::tls::{self, FileVersion, TlsError, TlsKeeper, TlsOrigin};
 use accept::Bounded;
 use guard::Times;
 
@@ -37,6 +39,8 @@ const STREAMS_MAX: u32 = 100;
 /// Period of HTTP/2 pings, and the time limit for their answer (as in upstream's clients).
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// How often certificates and tokens are compared with their files.
+const CHECK_FILES_EVERY: Duration = Duration::from_secs(10);
 
 /// Why the socket failed.
 #[derive(Debug, thiserror::Error)]
@@ -68,17 +72,20 @@ fn hint(error: &std::io::Error) -> &'static str {
 /// The authentication according to the configuration.
 pub(crate) fn auth(config: &ListenConfig) -> Result<Auth, TokenFileError> {
     let tokens = config.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
-    Ok(Auth::new(tokens.map(Arc::new), config.client_ca_file.is_some()))
+    let own = matches!(config.tls, Some(TlsSource::OwnAuthority { .. }));
+    Ok(Auth::new(tokens.map(Arc::new), own || config.client_ca_file.is_some()))
 }
 
-/// Binds the port. Connections wait until [`Listener::serve`].
+/// Binds the port. Connections wait until [`Listener::serve`]. A listener with certificates of the server's own authority needs
+/// [`Listener::secure`] before.
 pub(crate) fn bind(config: &ListenConfig) -> Result<Listener, ListenError> {
     let failed = |error| ListenError::Bind { address: config.address, error };
     let tls = match &config.tls {
-        Some(files) => {
-            Some(tls::server_config(&files.certificate, &files.key, config.client_ca_file.as_deref())?)
+        Some(TlsSource::Files(files)) => {
+            let origin = TlsOrigin::Files(files.clone());
+            Some(TlsKeeper::new(origin, config.client_ca_file.clone(), Timestamp::now())?)
         }
-        None => None,
+        Some(TlsSource::OwnAuthority { .. }) | None => None,
     };
     let socket = std::net::TcpListener::bind(config.address).map_err(failed)?;
     // A second call changes the length of the queue.
@@ -87,7 +94,7 @@ pub(crate) fn bind(config: &ListenConfig) -> Result<Listener, ListenError> {
     let address = socket.local_addr().map_err(failed)?;
     let times =
         Times { head: config.read_header_timeout, idle: config.idle_timeout, write: config.write_timeout };
-    Ok(Listener { socket, address, tls, times, handle: Handle::new() })
+    Ok(Listener { socket, address, has_tls: config.has_tls(), tls, times, handle: Handle::new() })
 }
 
 /// Publishes the URL: prints a line to stdout, and writes the address file if there is one.
@@ -117,7 +124,8 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
 pub(crate) struct Listener {
     socket: std::net::TcpListener,
     address: SocketAddr,
-    tls: Option<Arc<rustls::ServerConfig>>,
+    has_tls: bool,
+    tls: Option<TlsKeeper>,
     times: Times,
     handle: Handle<SocketAddr>,
 }
@@ -125,7 +133,7 @@ pub(crate) struct Listener {
 impl Listener {
     /// The URL of the server.
     pub(crate) fn url(&self) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let scheme = if self.has_tls { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
@@ -142,11 +150,17 @@ impl Listener {
         self.handle.clone()
     }
 
+    /// Sets the TLS configuration.
+    pub(crate) fn secure(&mut self, tls: TlsKeeper) {
+        self.tls = Some(tls);
+    }
+
     /// Serves requests until the handle stops the listener and the last connection has ended.
     pub(crate) async fn serve(
         self,
         router: Router,
         connections: Arc<Connections>,
+        tokens: Option<Arc<TokenFile>>,
     ) -> Result<(), ListenError> {
         let address = self.address;
         let failed = |error| ListenError::Serve { address, error };
@@ -162,17 +176,47 @@ impl Listener {
             .keep_alive_timeout(PING_TIMEOUT);
         let service = router.into_make_service();
         let times = self.times;
-        let served = match self.tls {
-            Some(config) => {
-                let acceptor = Bounded::new(tls::Acceptor::new(config), connections, times);
-                server.acceptor(acceptor).serve(service).await
-            }
-            None => {
-                let acceptor = Bounded::new(DefaultAcceptor::new(), connections, times);
-                server.acceptor(acceptor).serve(service).await
+        let tls = self.tls.as_ref().map(TlsKeeper::config);
+        let serving = async {
+            match tls {
+                Some(config) => {
+                    let acceptor = Bounded::new(tls::Acceptor::new(config), connections, times);
+                    server.acceptor(acceptor).serve(service).await
+                }
+                None => {
+                    let acceptor = Bounded::new(DefaultAcceptor::new(), connections, times);
+                    server.acceptor(acceptor).serve(service).await
+                }
             }
         };
-        served.map_err(failed)
+        tokio::select! {
+            served = serving => served.map_err(failed),
+            never = keep_current(self.tls, tokens) => match never {},
+        }
+    }
+}
+
+/// Reads changed certificates and tokens again, and renews the server's own certificate.
+async fn keep_current(mut tls: Option<TlsKeeper>, tokens: Option<Arc<TokenFile>>) -> std::convert::Infallible {
+    let version = || tokens.as_ref().map(|tokens| FileVersion::of(tokens.path()));
+    let mut known = version();
+    let mut ticks = tokio::time::interval(CHECK_FILES_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Some(tls) = &mut tls {
+            tls.check(Timestamp::now());
+        }
+        let now = version();
+        if now == known {
+            continue;
+        }
+        known = now;
+        match tokens.as_ref().map(|tokens| tokens.reload()) {
+            Some(Ok(())) => tracing::info!("the changed token file is in use"),
+            Some(Err(error)) => tracing::warn!("the previous tokens stay valid: {error}"),
+            None => {}
+        }
     }
 }
 

@@ -60,7 +60,7 @@ impl Auth {
             // These tokens are for this server.
             let own = self.accounts.as_ref().map_or("", |accounts| accounts.issuer());
             return if audiences.is_empty() || audiences.iter().any(|audience| audience == own) {
-                Ok((user.clone(), vec![own.to_owned()]))
+                Ok((user, vec![own.to_owned()]))
             } else {
                 Err(INVALID.to_owned())
             };
@@ -108,7 +108,7 @@ impl Auth {
             && let Some(token) = bearer_token(request.headers())
         {
             return match tokens.user_of(token) {
-                Some(user) => Ok(user.clone()),
+                Some(user) => Ok(user),
                 None => self.account_of(request).unwrap_or_else(|| Err(ApiError::unauthorized())),
             };
         }

@@ -16,8 +16,8 @@ use super::values;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Listening")]
 pub(crate) struct ListenArgs {
-    /// Address and port to serve on; port 0 selects a free one. Without TLS and authentication only loopback
-    /// addresses are allowed
+    /// Address and port to serve on; port 0 selects a free one. On an address that other machines reach, the server uses
+    /// TLS; without --tls-cert-file it creates its own certificates in --data-dir
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// File to write the URL to when the server is ready, for scripts
@@ -29,6 +29,10 @@ pub(crate) struct ListenArgs {
     /// Private key of the TLS certificate (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_private_key_file: Option<PathBuf>,
+    /// Further DNS names and IP addresses of the certificate that the server creates without --tls-cert-file; on a
+    /// loopback address, this flag enables TLS
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "tls_cert_file")]
+    pub(crate) tls_san: Vec<String>,
     /// Certificate authorities for client certificates (PEM): the CN of a certificate is the user, its O are the
     /// groups
     #[arg(long, value_name = "FILE")]

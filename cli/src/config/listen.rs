@@ -1,7 +1,7 @@
 //! Where the API server listens, and which combinations of address, TLS and authentication are safe.
 //!
-//! A client that reaches a server without authentication can do everything. Without TLS and authentication, only
-//! loopback addresses are therefore allowed.
+//! A client that reaches a server without authentication can do everything. A server on an address that other machines
+//! reach therefore has TLS and authentication: with given certificates, or with those of its own authority.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::args::ListenArgs;
 pub struct ListenConfig {
     /// Address and port.
     pub address: SocketAddr,
-    /// The certificate and its key. `None` means plain HTTP.
-    pub tls: Option<TlsFiles>,
+    /// The source of the certificate. `None` means plain HTTP.
+    pub tls: Option<TlsSource>,
     /// The authorities of client certificates.
     pub client_ca_file: Option<PathBuf>,
     /// The file of bearer tokens.
@@ -36,8 +36,20 @@ pub struct ListenConfig {
     pub shutdown_grace: Duration,
 }
 
+/// The source of the server's certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TlsSource {
+    /// Given files.
+    Files(TlsFiles),
+    /// The server's own authority, whose certificates also identify users.
+    OwnAuthority {
+        /// Further DNS names and IP addresses of the certificate.
+        names: Vec<String>,
+    },
+}
+
 /// The server's certificate and its key.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate with its chain (PEM).
     pub certificate: PathBuf,
@@ -56,37 +68,31 @@ pub(super) enum ListenConfigError {
     ClientCaWithoutTls,
     /// The address is reachable from other machines.
     #[error(
-        "--listen {address} can be reached from other machines, so it needs {missing}; or listen on an address of \
-         this machine alone, such as 127.0.0.1:{}", address.port()
+        "--listen {address} can be reached from other machines, so it needs authentication: set --token-auth-file or \
+         --client-ca-file; or listen on an address of this machine alone, such as 127.0.0.1:{}", address.port()
     )]
-    Open { address: SocketAddr, missing: &'static str },
+    Open {
+        /// The address.
+        address: SocketAddr,
+    },
 }
 
 impl ListenConfig {
     /// Checks that the flags fit together.
     pub(super) fn new(args: ListenArgs) -> Result<Self, ListenConfigError> {
+        let is_loopback = args.listen.ip().to_canonical().is_loopback();
         let tls = match (args.tls_cert_file, args.tls_private_key_file) {
-            (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
-            (None, None) => None,
+            (Some(certificate), Some(key)) => Some(TlsSource::Files(TlsFiles { certificate, key })),
+            (None, None) if is_loopback && args.tls_san.is_empty() => None,
+            (None, None) => Some(TlsSource::OwnAuthority { names: args.tls_san }),
             (Some(_), None) | (None, Some(_)) => return Err(ListenConfigError::HalfTls),
         };
         if args.client_ca_file.is_some() && tls.is_none() {
             return Err(ListenConfigError::ClientCaWithoutTls);
         }
         let authenticates = args.client_ca_file.is_some() || args.token_auth_file.is_some();
-        if !args.listen.ip().to_canonical().is_loopback() {
-            let missing = match (tls.is_some(), authenticates) {
-                (true, true) => None,
-                (true, false) => Some("authentication: set --token-auth-file or --client-ca-file"),
-                (false, true) => Some("TLS: set --tls-cert-file and --tls-private-key-file"),
-                (false, false) => Some(
-                    "TLS and authentication: set --tls-cert-file and --tls-private-key-file, and --token-auth-file or \
-                     --client-ca-file",
-                ),
-            };
-            if let Some(missing) = missing {
-                return Err(ListenConfigError::Open { address: args.listen, missing });
-            }
+        if !is_loopback && !authenticates && matches!(tls, Some(TlsSource::Files(_))) {
+            return Err(ListenConfigError::Open { address: args.listen });
         }
         Ok(ListenConfig {
             address: args.listen,
@@ -108,16 +114,28 @@ impl ListenConfig {
         self.tls.is_some()
     }
 
-    /// The file with the server's certificate and its chain; `None` without TLS.
-    pub fn certificate(&self) -> Option<&Path> {
-        self.tls.as_ref().map(|files| files.certificate.as_path())
+    /// Whether clients authenticate.
+    pub fn authenticates(&self) -> bool {
+        let own = matches!(self.tls, Some(TlsSource::OwnAuthority { .. }));
+        own || self.client_ca_file.is_some() || self.token_auth_file.is_some()
     }
 
-    /// A `kubectl` command line that reaches the server.
-    pub fn kubectl(&self, url: &str) -> String {
+    /// The given file with the server's certificate and its chain.
+    pub fn certificate(&self) -> Option<&Path> {
+        match &self.tls {
+            Some(TlsSource::Files(files)) => Some(&files.certificate),
+            Some(TlsSource::OwnAuthority { .. }) | None => None,
+        }
+    }
+
+    /// A `kubectl` command line that reaches the server. `kubeconfig` is that of the administrator, if the server created one.
+    pub fn kubectl(&self, url: &str, kubeconfig: Option<&Path>) -> String {
+        if let Some(kubeconfig) = kubeconfig {
+            return format!("kubectl --kubeconfig {} get ns", kubeconfig.display());
+        }
         let mut line = format!("kubectl --server {url}");
-        if let Some(files) = &self.tls {
-            line.push_str(&format!(" --certificate-authority {}", files.certificate.display()));
+        if let Some(certificate) = self.certificate() {
+            line.push_str(&format!(" --certificate-authority {}", certificate.display()));
         }
         if self.token_auth_file.is_some() {
             line.push_str(" --token TOKEN");
@@ -147,29 +165,37 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_is_allowed_without_authentication() {
+    fn only_loopback_has_no_tls_and_no_authentication() {
         let tls = ["--tls-cert-file", "c", "--tls-private-key-file", "k"];
         let token = ["--token-auth-file", "t"];
         let ca = ["--client-ca-file", "a"];
-        let cases: [(&str, &[&[&str]], bool); 13] = [
-            ("127.0.0.1:0", &[], true),
-            ("127.9.9.9:0", &[], true),
-            ("[::1]:0", &[], true),
-            ("[::ffff:127.0.0.1]:0", &[], true),
-            ("localhost:0", &[], true),
-            ("127.0.0.1:0", &[&token], true),
-            ("0.0.0.0:0", &[], false),
-            ("[::]:0", &[], false),
-            ("192.168.1.1:0", &[&token], false),
-            ("192.168.1.1:0", &[&tls], false),
-            ("192.168.1.1:0", &[&tls, &token], true),
-            ("192.168.1.1:0", &[&tls, &ca], true),
-            ("[::ffff:192.168.1.1]:0", &[&tls], false),
+        let cases: [(&str, &[&[&str]], Option<&str>); 16] = [
+            ("127.0.0.1:0", &[], Some("http")),
+            ("127.9.9.9:0", &[], Some("http")),
+            ("[::1]:0", &[], Some("http")),
+            ("[::ffff:127.0.0.1]:0", &[], Some("http")),
+            ("localhost:0", &[], Some("http")),
+            ("127.0.0.1:0", &[&token], Some("http")),
+            ("127.0.0.1:0", &[&["--tls-san", "a"]], Some("own")),
+            ("127.0.0.1:0", &[&tls], Some("files")),
+            ("0.0.0.0:0", &[], Some("own")),
+            ("[::]:0", &[], Some("own")),
+            ("192.168.1.1:0", &[&token], Some("own")),
+            ("192.168.1.1:0", &[&ca], Some("own")),
+            ("192.168.1.1:0", &[&tls], None),
+            ("192.168.1.1:0", &[&tls, &token], Some("files")),
+            ("192.168.1.1:0", &[&tls, &ca], Some("files")),
+            ("[::ffff:192.168.1.1]:0", &[&tls], None),
         ];
         for (address, flags, allowed) in cases {
             let mut args = vec!["--listen", address];
             args.extend(flags.iter().flat_map(|flags| flags.iter()));
-            assert_eq!(endpoint(&args).is_ok(), allowed, "{args:?}");
+            let got = endpoint(&args).ok().map(|config| match config.tls {
+                None => "http",
+                Some(TlsSource::Files(_)) => "files",
+                Some(TlsSource::OwnAuthority { .. }) => "own",
+            });
+            assert_eq!(got, allowed, "{args:?}");
         }
     }
 
@@ -183,9 +209,12 @@ mod tests {
     #[test]
     fn kubectl_command_line_has_the_required_flags() {
         let plain = endpoint(&[]).unwrap();
-        assert_eq!(plain.kubectl("http://127.0.0.1:8080"), "kubectl --server http://127.0.0.1:8080 get ns");
+        assert_eq!(plain.kubectl("http://127.0.0.1:8080", None), "kubectl --server http://127.0.0.1:8080 get ns");
         let flags = ["--tls-cert-file", "c", "--tls-private-key-file", "k", "--token-auth-file", "t"];
-        let line = endpoint(&flags).unwrap().kubectl("https://a:1");
+        let line = endpoint(&flags).unwrap().kubectl("https://a:1", None);
         assert_eq!(line, "kubectl --server https://a:1 --certificate-authority c --token TOKEN get ns");
+        let own = endpoint(&["--listen", "0.0.0.0:0"]).unwrap();
+        let line = own.kubectl("https://a:1", Some(Path::new("/d/admin.kubeconfig")));
+        assert_eq!(line, "kubectl --kubeconfig /d/admin.kubeconfig get ns");
     }
 }

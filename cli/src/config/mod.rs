@@ -28,7 +28,7 @@ use orlop_node::config::NodeConfig;
 use self::caller::Caller;
 pub use self::error::ConfigError;
 use self::error::wrong;
-pub use self::listen::ListenConfig;
+pub use self::listen::{ListenConfig, TlsFiles, TlsSource};
 pub use self::nodes::Nodes;
 pub use self::remote::host_of;
 use self::remote::remote;

@@ -1,0 +1,213 @@
+//! Keeps the TLS configuration of a running server current: it reads changed files again, and renews the server's own certificate
+//! before it ends. New connections use the new configuration.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum_server::tls_rustls::RustlsConfig;
+use jiff::Timestamp;
+use orlop_auth::authority::{Authority, is_due};
+use orlop_cli::config::TlsFiles;
+use rustls::ServerConfig;
+
+use super::{ServerKey, TlsError, client_authorities, server_config};
+
+/// The origin of the server's certificate.
+pub(crate) enum TlsOrigin {
+    /// Given files.
+    Files(TlsFiles),
+    /// The server's own authority, and the names that the certificate must have at this time.
+    Own { authority: Arc<Authority>, names: Box<dyn Fn() -> Vec<String> + Send + Sync> },
+}
+
+/// The TLS configuration, and what it was made of.
+pub(crate) struct TlsKeeper {
+    origin: TlsOrigin,
+    client_ca: Option<PathBuf>,
+    config: RustlsConfig,
+    made: Made,
+}
+
+impl std::fmt::Debug for TlsKeeper {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("TlsKeeper").finish_non_exhaustive()
+    }
+}
+
+/// What a configuration was made of.
+#[derive(Debug, PartialEq, Eq)]
+struct Made {
+    files: Vec<Option<FileVersion>>,
+    names: Vec<String>,
+    signed: Option<Timestamp>,
+}
+
+/// Identifies the content of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileVersion {
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl FileVersion {
+    /// `None` if the file cannot be read.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let found = std::fs::metadata(path).ok()?;
+        let modified = (found.mtime(), found.mtime_nsec());
+        Some(FileVersion { inode: found.ino(), bytes: found.len(), modified })
+    }
+}
+
+impl TlsKeeper {
+    /// Makes the configuration.
+    pub(crate) fn new(
+        origin: TlsOrigin,
+        client_ca: Option<PathBuf>,
+        now: Timestamp,
+    ) -> Result<Self, TlsError> {
+        let made = inputs(&origin, client_ca.as_deref(), Some(now));
+        let config = RustlsConfig::from_config(make(&origin, client_ca.as_deref(), &made.names, now)?);
+        Ok(TlsKeeper { origin, client_ca, config, made })
+    }
+
+    /// The configuration, which [`TlsKeeper::check`] replaces.
+    pub(crate) fn config(&self) -> RustlsConfig {
+        self.config.clone()
+    }
+
+    /// Replaces the configuration if it is outdated. If it cannot be made, the previous one stays.
+    pub(crate) fn check(&mut self, now: Timestamp) {
+        let current = inputs(&self.origin, self.client_ca.as_deref(), self.made.signed);
+        let is_due = match &self.origin {
+            TlsOrigin::Files(_) => false,
+            TlsOrigin::Own { .. } => self.made.signed.is_none_or(|signed| is_due(signed, now)),
+        };
+        if current == self.made && !is_due {
+            return;
+        }
+        match make(&self.origin, self.client_ca.as_deref(), &current.names, now) {
+            Ok(config) => {
+                self.config.reload_from_config(config);
+                tracing::info!("new connections use the changed certificates");
+                self.made = Made { signed: Some(now), ..current };
+            }
+            Err(error) => {
+                tracing::warn!("the previous certificates stay in use: {error}");
+                // The same files are not read again until they change; a failed signature is tried again.
+                self.made = current;
+            }
+        }
+    }
+}
+
+fn inputs(origin: &TlsOrigin, client_ca: Option<&Path>, signed: Option<Timestamp>) -> Made {
+    let (files, names) = match origin {
+        TlsOrigin::Files(TlsFiles { certificate, key }) => {
+            (vec![FileVersion::of(certificate), FileVersion::of(key)], Vec::new())
+        }
+        TlsOrigin::Own { names, .. } => (Vec::new(), names()),
+    };
+    let client_ca = client_ca.map(FileVersion::of);
+    Made { files: files.into_iter().chain(client_ca).collect(), names, signed }
+}
+
+fn make(
+    origin: &TlsOrigin,
+    client_ca: Option<&Path>,
+    names: &[String],
+    now: Timestamp,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    match origin {
+        TlsOrigin::Files(files) => {
+            let server = ServerKey::of_files(&files.certificate, &files.key)?;
+            let clients = client_authorities(client_ca, None)?;
+            server_config(server, clients).map_err(|problem| TlsError::Pair {
+                certificate: files.certificate.clone(),
+                key: files.key.clone(),
+                problem,
+            })
+        }
+        TlsOrigin::Own { authority, .. } => {
+            let server = ServerKey::signed(&authority.server(names, now)?, authority.certificate())?;
+            let clients = client_authorities(client_ca, Some(authority.certificate()))?;
+            server_config(server, clients).map_err(TlsError::Own)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn authority() -> Arc<Authority> {
+        Arc::new(Authority::read(&Authority::create(at("2026-11-26T00:00:00Z")).unwrap()).unwrap())
+    }
+
+    fn same(one: &Arc<ServerConfig>, other: &Arc<ServerConfig>) -> bool {
+        Arc::ptr_eq(one, other)
+    }
+
+    #[test]
+    fn own_certificate_is_renewed_in_time_and_with_new_names() {
+        let names = Arc::new(Mutex::new(vec!["localhost".to_owned()]));
+        let read = names.clone();
+        let names_now = Box::new(move || read.lock().clone());
+        let origin = TlsOrigin::Own { authority: authority(), names: names_now };
+        let mut keeper = TlsKeeper::new(origin, None, at("2026-11-26T00:00:00Z")).unwrap();
+        let mut before = keeper.config().get_inner();
+        for (case, now, name, renewed) in [
+            ("1 fresh", "2026-11-26T00:01:00Z", None, false),
+            ("2 half of its time", "2027-05-26T00:00:00Z", None, false),
+            ("3 another name", "2027-05-26T00:01:00Z", Some("example.org"), true),
+            ("4 signed then", "2027-12-26T00:00:00Z", None, false),
+            ("5 two thirds over", "2028-01-26T00:00:00Z", None, true),
+            ("6 a name that cannot be in it", "2028-01-26T00:01:00Z", Some("a b"), false),
+            ("7 a good one again", "2028-01-26T00:02:00Z", Some("example.com"), true),
+        ] {
+            if let Some(name) = name {
+                *names.lock() = vec![name.to_owned()];
+            }
+            keeper.check(at(now));
+            let after = keeper.config().get_inner();
+            assert_eq!(!same(&before, &after), renewed, "{case}");
+            before = after;
+        }
+    }
+
+    #[test]
+    fn changed_files_are_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let files =
+            TlsFiles { certificate: dir.path().join("tls.crt"), key: dir.path().join("tls.key") };
+        let (authority, now) = (authority(), at("2026-11-26T00:00:00Z"));
+        let write = || {
+            let pair = authority.server(&["localhost".to_owned()], now).unwrap();
+            std::fs::write(&files.certificate, pair.certificate).unwrap();
+            std::fs::write(&files.key, pair.key).unwrap();
+        };
+        write();
+        let mut keeper = TlsKeeper::new(TlsOrigin::Files(files.clone()), None, now).unwrap();
+        let first = keeper.config().get_inner();
+        keeper.check(now);
+        assert!(same(&first, &keeper.config().get_inner()), "unchanged");
+        std::fs::write(&files.key, "no key").unwrap();
+        keeper.check(now);
+        assert!(same(&first, &keeper.config().get_inner()), "a broken file changes nothing");
+        std::fs::remove_file(&files.key).unwrap();
+        keeper.check(now);
+        assert!(same(&first, &keeper.config().get_inner()), "nor does a missing one");
+        write();
+        keeper.check(now);
+        assert!(!same(&first, &keeper.config().get_inner()), "the new pair is in use");
+    }
+}

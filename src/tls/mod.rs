@@ -1,0 +1,116 @@
+//! TLS of the listener: HTTP/2 and HTTP/1.1, with client certificates if authorities are configured.
+
+mod acceptor;
+mod keeper;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orlop_auth::authority::{AuthorityError, SignedKey};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+
+pub(crate) use acceptor::Acceptor;
+pub(crate) use keeper::{FileVersion, TlsKeeper, TlsOrigin};
+
+/// Why TLS cannot be configured.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TlsError {
+    #[error("{flag} {}: {problem}", path.display())]
+    File { flag: &'static str, path: PathBuf, problem: String },
+    #[error("certificate {} and key {} cannot be used: {problem}", certificate.display(), key.display())]
+    Pair { certificate: PathBuf, key: PathBuf, problem: String },
+    #[error("the server's own certificate cannot be used: {0}")]
+    Own(String),
+    #[error("the server's own authority cannot sign: {0}")]
+    Sign(#[from] AuthorityError),
+}
+
+/// The certificate of the server with its chain, and its key.
+struct ServerKey {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl ServerKey {
+    fn of_files(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let chain = certificates("--tls-cert-file", certificate)?;
+        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| TlsError::File {
+            flag: "--tls-private-key-file",
+            path: key.to_owned(),
+            problem: error.to_string(),
+        })?;
+        Ok(ServerKey { chain, key: private })
+    }
+
+    /// `authority` follows the server's certificate in the chain, as in kubeadm's and k3s' files.
+    fn signed(pair: &SignedKey, authority: &str) -> Result<Self, TlsError> {
+        let wrong = |error: rustls::pki_types::pem::Error| TlsError::Own(error.to_string());
+        let chain = [pair.certificate.as_str(), authority]
+            .map(|pem| CertificateDer::from_pem_slice(pem.as_bytes()))
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(wrong)?;
+        let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(wrong)?;
+        Ok(ServerKey { chain, key })
+    }
+}
+
+/// Reads the certificates of a PEM file; there must be at least one.
+fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let wrong = |problem: String| TlsError::File { flag, path: path.to_owned(), problem };
+    let read: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let found = read.map_err(|error| wrong(error.to_string()))?;
+    if found.is_empty() {
+        return Err(wrong(
+            "holds no certificate (a block that begins with -----BEGIN CERTIFICATE-----)".to_owned(),
+        ));
+    }
+    Ok(found)
+}
+
+/// The authorities of client certificates: those of a file, and the server's own (PEM).
+fn client_authorities(file: Option<&Path>, own: Option<&str>) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    if let Some(path) = file {
+        let flag = "--client-ca-file";
+        for root in certificates(flag, path)? {
+            roots.add(root).map_err(|error| TlsError::File {
+                flag,
+                path: path.to_owned(),
+                problem: error.to_string(),
+            })?;
+        }
+    }
+    if let Some(pem) = own {
+        let wrong = |error: String| TlsError::Own(error);
+        let root = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+        roots.add(root).map_err(|error| wrong(error.to_string()))?;
+    }
+    Ok(roots)
+}
+
+/// The TLS configuration of the listener. Without client authorities, no client certificate is requested.
+fn server_config(server: ServerKey, clients: RootCertStore) -> Result<Arc<ServerConfig>, String> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let builder = if clients.is_empty() {
+        builder.with_no_client_auth()
+    } else {
+        // The client certificate is optional: tokens and public paths do not need one.
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(clients), provider)
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| error.to_string())?;
+        builder.with_client_cert_verifier(verifier)
+    };
+    let mut config =
+        builder.with_single_cert(server.chain, server.key).map_err(|error| error.to_string())?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
