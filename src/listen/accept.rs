@@ -7,13 +7,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
+use axum::middleware::AddExtension;
 use axum_server::accept::Accept;
+use orlop_apiserver::authentication::PeerUser;
 use orlop_apiserver::limits::connection::{Connection, Connections};
 use orlop_apiserver::limits::tracked::Tracked;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
+use tower::Layer as _;
 
 use super::guard::{Guarded, Times};
+use super::peer_user::peer_user;
 use super::sending::Sending;
 
 /// Idle time after which a peer is probed (TCP keepalive).
@@ -78,7 +83,7 @@ where
     A::Service: Send + 'static,
 {
     type Stream = Guarded<A::Stream>;
-    type Service = Tracked<A::Service>;
+    type Service = Tracked<AddExtension<A::Service, PeerUser>>;
     type Future = Pin<Box<dyn Future<Output = io::Result<(Self::Stream, Self::Service)>> + Send>>;
 
     fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
@@ -88,10 +93,12 @@ where
             Err(error) => return Box::pin(std::future::ready(Err(error))),
         };
         let times = self.times;
+        let user = PeerUser(stream.local_addr().ok().and_then(|local| peer_user(connection.peer(), local)));
         let stream = Sending::new(stream, connection.peer(), times.write);
         let accepted = self.inner.accept(stream, service);
         Box::pin(async move {
             let (stream, service) = accepted.await?;
+            let service = Extension(user).layer(service);
             let service = Tracked::new(service, connection.clone(), times.write);
             Ok((Guarded::new(stream, connection, times), service))
         })

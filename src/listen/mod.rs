@@ -5,6 +5,7 @@
 mod accept;
 pub(crate) mod files;
 mod guard;
+mod peer_user;
 mod sending;
 
 use std::io::Write as _;
@@ -73,7 +74,8 @@ fn hint(error: &std::io::Error) -> &'static str {
 pub(crate) fn auth(config: &ListenConfig) -> Result<Auth, TokenFileError> {
     let tokens = config.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
     let own = matches!(config.tls, Some(TlsSource::OwnAuthority { .. }));
-    Ok(Auth::new(tokens.map(Arc::new), own || config.client_ca_file.is_some()))
+    let local_user = (!config.insecure_loopback).then(|| rustix::process::geteuid().as_raw());
+    Ok(Auth::new(tokens.map(Arc::new), own || config.client_ca_file.is_some()).with_local_user(local_user))
 }
 
 /// Binds the port. Connections wait until [`Listener::serve`]. A listener with certificates of the server's own authority needs

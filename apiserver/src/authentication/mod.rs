@@ -4,8 +4,8 @@
 //! where the handlers read it. In order:
 //!
 //! 1. A request that already has a `UserInfo` comes from this process ([`in_process`]): extensions are not part of HTTP.
-//! 2. Without any means of authentication every user is [`UserInfo::admin`]. The listener allows that on loopback only, and
-//!    [`guard`] rejects requests of foreign sites.
+//! 2. Without any means of authentication, which the listener allows on loopback only, a client of the server's own user or of root
+//!    is [`UserInfo::admin`] ([`PeerUser`]); [`guard`] rejects requests of foreign sites.
 //! 3. Else a bearer token ([`orlop_auth::token_file`], or one of a service account) or a client certificate
 //!    ([`orlop_auth::certificate`]) must be valid.
 //!    Invalid credentials are rejected on every path; [`PUBLIC_PATHS`] need none.
@@ -37,6 +37,8 @@ pub struct Auth {
     /// Whether the listener verifies client certificates and gives their [`ClientCertificate`] to
     /// each request.
     pub client_certificates: bool,
+    /// The server's own user, if only its clients and those of root are administrators on loopback.
+    local_user: Option<u32>,
     /// Whether requests without credentials run as `system:anonymous` on every path, because roles decide what it may do.
     pub(crate) anonymous: bool,
 }
@@ -44,7 +46,12 @@ pub struct Auth {
 impl Auth {
     /// Creates the means of authentication; the server adds service account tokens.
     pub fn new(tokens: Option<Arc<TokenFile>>, client_certificates: bool) -> Self {
-        Auth { tokens, accounts: None, client_certificates, anonymous: false }
+        Auth { tokens, accounts: None, client_certificates, local_user: None, anonymous: false }
+    }
+
+    /// Restricts the administrators on loopback to clients of this user and of root. Without a user, every client is one.
+    pub fn with_local_user(self, local_user: Option<u32>) -> Self {
+        Auth { local_user, ..self }
     }
 
     /// The user of a token, and for which of the requested audiences it is valid (none: for this server). The error is
@@ -92,6 +99,19 @@ impl Auth {
         router.layer(middleware::from_fn_with_state(Arc::new(self), authenticate))
     }
 
+    /// The user of a request without credentials over loopback.
+    fn local(&self, request: &Request) -> Result<UserInfo, ApiError> {
+        let Some(own) = self.local_user else { return Ok(UserInfo::admin()) };
+        let peer = request.extensions().get::<PeerUser>().and_then(|peer| peer.0);
+        match peer {
+            Some(user) if user == own || user == ROOT => Ok(UserInfo::admin()),
+            Some(_) | None if self.anonymous || PUBLIC_PATHS.contains(&request.uri().path()) => {
+                Ok(UserInfo::anonymous())
+            }
+            Some(_) | None => Err(ApiError { message: OTHER_USER.to_owned(), ..ApiError::unauthorized() }),
+        }
+    }
+
     /// The user of this request, or the error to respond with.
     fn user_of(&self, request: &Request) -> Result<UserInfo, ApiError> {
         if let Some(user) = request.extensions().get::<UserInfo>() {
@@ -101,7 +121,7 @@ impl Auth {
             guard::check_host(request)?;
             guard::check_origin(request)?;
             // A client with such a token acts as that account, even where authentication is not required.
-            return self.account_of(request).unwrap_or_else(|| Ok(UserInfo::admin()));
+            return self.account_of(request).unwrap_or_else(|| self.local(request));
         }
         // Clients send a token deliberately, and a certificate whenever it is configured: the token takes precedence.
         if let Some(tokens) = &self.tokens
@@ -147,6 +167,18 @@ async fn authenticate(State(auth): State<Arc<Auth>>, mut request: Request, next:
         Err(error) => refusal(&error, request.headers()),
     }
 }
+
+/// The user of the process that opened the connection of a request; `None` if it is not known. The listener adds it to each
+/// request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerUser(pub Option<u32>);
+
+const ROOT: u32 = 0;
+
+/// The response to other users of this machine.
+const OTHER_USER: &str = "Unauthorized: without credentials, this server accepts requests only from processes of its own user and of \
+    root. Use the token of a service account (kubectl create token), or start the server with --insecure-loopback to accept every \
+    process of this machine";
 
 /// Upstream's warning about [`has_extra_blank`].
 const EXTRA_BLANK: &str =

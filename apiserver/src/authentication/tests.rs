@@ -167,3 +167,26 @@ async fn a_refusal_is_a_status() {
     });
     assert_eq!(status, want);
 }
+
+#[tokio::test]
+async fn only_the_own_user_and_root_are_administrators_on_loopback() {
+    // name, the user of the peer, path, anonymous requests are permitted, code, part of the response
+    for (name, peer, path, anonymous, code, part) in [
+        ("1 the own user", Some(1000), "/api", false, 200, "system:admin"),
+        ("2 root", Some(0), "/api", false, 200, "system:admin"),
+        ("3 another user", Some(1001), "/api", false, 401, "--insecure-loopback"),
+        ("4 unknown", None, "/api", false, 401, "Unauthorized"),
+        ("5 another user, a public path", Some(1001), "/livez", false, 200, "system:anonymous"),
+        ("6 another user, roles decide", Some(1001), "/api", true, 200, "system:anonymous"),
+    ] {
+        let auth = Auth { anonymous, ..auth(false, false).with_local_user(Some(1000)) };
+        let mut request =
+            Request::builder().uri(path).header("host", "localhost:8080").body(Body::empty()).unwrap();
+        request.extensions_mut().insert(PeerUser(peer));
+        let response = auth.protect(echo()).oneshot(request).await.unwrap();
+        let got = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert!(got == code && body.contains(part), "{name}: {got} {body}");
+    }
+}

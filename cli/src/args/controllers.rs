@@ -118,7 +118,8 @@ pub struct LoopArgs {
     )]
     pub enable_garbage_collector: bool,
     /// Certificates (PEM) for the ConfigMap kube-root-ca.crt of every namespace [default: the last one of
-    /// --tls-cert-file; for a controller process, those with which it verifies the server]
+    /// --tls-cert-file, or that of the server's own authority; for a controller process, those with which it verifies the
+    /// server]
     #[arg(long, value_name = "FILE")]
     pub root_ca_file: Option<PathBuf>,
     /// Interval at which the usage of every resource quota is recalculated, changed or not

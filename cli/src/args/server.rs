@@ -40,6 +40,11 @@ pub(crate) struct ListenArgs {
     /// CSV file of bearer tokens: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     pub(crate) token_auth_file: Option<PathBuf>,
+    /// Without authentication, accept every process of this machine as an administrator, not only processes of the server's
+    /// own user and of root
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean)]
+    pub(crate) insecure_loopback: bool,
     /// How long the server still accepts requests after a stop signal, while /readyz fails
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) shutdown_delay_duration: Duration,

@@ -20,6 +20,8 @@ pub struct ListenConfig {
     pub client_ca_file: Option<PathBuf>,
     /// The file of bearer tokens.
     pub token_auth_file: Option<PathBuf>,
+    /// Every process of this machine is an administrator, if there is no authentication.
+    pub insecure_loopback: bool,
     /// The file to which the URL is written.
     pub address_file: Option<PathBuf>,
     /// Time limit for the head of a request.
@@ -99,6 +101,7 @@ impl ListenConfig {
             tls,
             client_ca_file: args.client_ca_file,
             token_auth_file: args.token_auth_file,
+            insecure_loopback: args.insecure_loopback,
             address_file: args.address_file,
             read_header_timeout: args.read_header_timeout,
             idle_timeout: args.idle_timeout,
@@ -169,7 +172,9 @@ mod tests {
         let tls = ["--tls-cert-file", "c", "--tls-private-key-file", "k"];
         let token = ["--token-auth-file", "t"];
         let ca = ["--client-ca-file", "a"];
-        let cases: [(&str, &[&[&str]], Option<&str>); 16] = [
+        // Address, further flags, the source of the certificate; `None` is refused.
+        type Case<'a> = (&'a str, &'a [&'a [&'a str]], Option<&'a str>);
+        let cases: [Case<'_>; 16] = [
             ("127.0.0.1:0", &[], Some("http")),
             ("127.9.9.9:0", &[], Some("http")),
             ("[::1]:0", &[], Some("http")),
