@@ -30,7 +30,11 @@ fn version_and_completion_are_printed() {
 fn invalid_usage_exits_with_2() {
     for (args, part) in [
         (&["serve", "--no-such-flag"][..], "--no-such-flag"),
-        (&["serve", "--listen", "0.0.0.0:0"], "--tls-cert-file"),
+        (&["serve", "--listen", "0.0.0.0:0", "--tls-cert-file", "c"], "--tls-private-key-file"),
+        (
+            &["serve", "--listen", "0.0.0.0:0", "--tls-cert-file", "c", "--tls-private-key-file", "k"],
+            "--token-auth-file",
+        ),
         (&["serve", "--log-level", "a=b=c"], "--log-level"),
         (&["controller"], "--server"),
         (&[], "Usage"),
