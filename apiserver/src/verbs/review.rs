@@ -91,6 +91,7 @@ fn attributes(question: &Object) -> RequestInfo {
             resource: text("resource"),
             subresource: text("subresource"),
             name: text("name"),
+            required_fields: Vec::new(),
         }),
     }
 }
