@@ -23,6 +23,7 @@ pub fn apiserver(
 ) -> Config {
     Config {
         authorization: args.authorization_mode.iter().map(|mode| authorization_mode(*mode)).collect(),
+        enabled_admission_plugins: args.enable_admission_plugins.clone(),
         disabled_admission_plugins: args.disable_admission_plugins.clone(),
         event_ttl: args.event_ttl,
         request_timeout: args.request_timeout,
@@ -49,6 +50,8 @@ pub fn apiserver(
 fn authorization_mode(mode: AuthorizationModeArg) -> AuthorizationMode {
     match mode {
         AuthorizationModeArg::AlwaysAllow => AuthorizationMode::AlwaysAllow,
+        AuthorizationModeArg::AlwaysDeny => AuthorizationMode::AlwaysDeny,
+        AuthorizationModeArg::Node => AuthorizationMode::Node,
         AuthorizationModeArg::Rbac => AuthorizationMode::Rbac,
     }
 }
