@@ -34,6 +34,10 @@ fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
+fn non_empty<'v>(value: &'v str, default: &'v str) -> &'v str {
+    if value.is_empty() { default } else { value }
+}
+
 fn items<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     value[name].as_array().into_iter().flatten()
 }
@@ -142,12 +146,11 @@ pub(super) fn volume_references(volume: &Value) -> Option<VolumeReferences> {
             secrets.insert((namespace.to_owned(), name.to_owned()));
         }
     };
-    let or_claims = |namespace| if namespace == "" { claim_namespace } else { namespace };
     let azure = &spec["azureFile"];
-    add(or_claims(text(azure, "secretNamespace")), text(azure, "secretName"));
+    add(non_empty(text(azure, "secretNamespace"), claim_namespace), text(azure, "secretName"));
     for source in ["cephfs", "flexVolume", "rbd", "scaleIO", "iscsi"] {
         let secret = &spec[source]["secretRef"];
-        add(or_claims(text(secret, "namespace")), text(secret, "name"));
+        add(non_empty(text(secret, "namespace"), claim_namespace), text(secret, "name"));
     }
     for source in ["cinder", "storageos"] {
         let secret = &spec[source]["secretRef"];
