@@ -133,7 +133,7 @@ pub(crate) async fn serve(
             advertised: Some(listener.advertised(config.api.advertise_address)),
             explainer: explainer.explains(),
             more_metrics: Arc::new(move || more_metrics.metrics()),
-            ..settings::apiserver(&config.api, connections, memory.clone(), loops.is_some())
+            ..settings::apiserver(&config.api, listen, connections, memory.clone(), loops.is_some())
         };
         let server = Server::start(store.clone(), settings).await?;
         let router = server.router();

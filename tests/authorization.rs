@@ -1,4 +1,4 @@
-//! Roles on a real server: users with tokens do what bindings grant them, and kubectl shows it.
+//! Authorization on a real server: users with tokens do what bindings grant them, nodes access what their pods use, and kubectl shows it.
 
 use serde_json::json;
 
@@ -8,6 +8,7 @@ use crate::harness::plane::{Layout, Plane};
 use crate::tls::{Secured, file};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const PODS: &str = "/api/v1/namespaces/default/pods";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
 const TOKENS: &str = "admin,root,u0,system:masters\nann,ann,u1\nbob,bob,u2\n";
 
@@ -59,6 +60,50 @@ async fn users_do_what_roles_grant() {
         (200, 200),
         "after a kill"
     );
+}
+
+/// A node reads what its pods use, and the agent in the process runs pods under the same restrictions.
+#[tokio::test]
+async fn nodes_access_what_their_pods_use() {
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    let nodes = "n1,system:node:n1,u1,system:nodes\nn2,system:node:n2,u2,system:nodes\n";
+    std::fs::write(tokens.path(), format!("admin,root,u0,system:masters\n{nodes}")).unwrap();
+    let file = tokens.path().display().to_string();
+    let flags = ["--token-auth-file", &file, "--authorization-mode=Node,RBAC", "--virtual-nodes=1"];
+    let mut plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;
+    let [admin, n1, n2] = ["admin", "n1", "n2"].map(|token| with_token(&plane, token));
+    n1.create("/api/v1/nodes", &json!({"metadata": {"name": "n1"}})).await;
+    let refused = n2.patch("/api/v1/nodes/n1", &json!({"metadata": {"annotations": {"a": "b"}}})).await;
+    assert_eq!(
+        refused.expect(403)["message"],
+        "nodes \"n1\" is forbidden: node \"n2\" is not allowed to modify node \"n1\""
+    );
+
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret = format!("{secrets}/s");
+    admin.create(secrets, &json!({"metadata": {"name": "s"}})).await;
+    let pod = |name: &str, node: &str| {
+        json!({"metadata": {"name": name}, "spec": {"nodeName": node, "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "v", "secret": {"secretName": "s"}}]}})
+    };
+    assert_eq!(n1.get(&secret).await.code, 403, "no pod");
+    admin.create(PODS, &pod("own", "n1")).await;
+    assert_eq!((n1.get(&secret).await.code, n2.get(&secret).await.code), (200, 403));
+    assert_eq!(n1.get(secrets).await.code, 403, "not all secrets");
+    let list = "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1";
+    assert_eq!((n1.get(list).await.code, n2.get(list).await.code), (200, 403));
+
+    admin.create(PODS, &pod("virtual", "virtual-1")).await;
+    admin.until(&format!("{PODS}/virtual"), "running", |pod| pod["status"]["phase"] == "Running").await;
+
+    plane.kill_and_restart().await;
+    let [admin, n1, n2] = ["admin", "n1", "n2"].map(|token| with_token(&plane, token));
+    assert_eq!((n1.get(&secret).await.code, n2.get(&secret).await.code), (200, 403), "after a kill");
+    admin.delete(&format!("{PODS}/own")).await.expect(200);
+    admin.until_gone(&format!("{PODS}/own")).await;
+    assert_eq!(n1.get(&secret).await.code, 403, "the pod is deleted");
+    admin.delete(&format!("{PODS}/virtual")).await.expect(200);
+    admin.until_gone(&format!("{PODS}/virtual")).await;
 }
 
 #[tokio::test]

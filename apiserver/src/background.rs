@@ -1,4 +1,4 @@
-//! Background tasks: creating the system namespaces and priority classes, and expiring Events.
+//! Background tasks: creating the system namespaces and priority classes, expiring Events, and following the pods of nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -139,6 +139,11 @@ async fn expire(
         }
     }
     Ok(())
+}
+
+/// Keeps the relations between nodes and objects up to date until shutdown.
+pub(crate) async fn keep_authorizer_current(server: Arc<Inner>) {
+    let _ = server.closing.run_until_cancelled(server.authorizer.keep_current()).await;
 }
 
 #[cfg(test)]

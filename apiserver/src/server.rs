@@ -78,7 +78,7 @@ impl Server {
     }
 
     async fn begin(store: Arc<dyn Kv<Projection>>, config: Config) -> Result<Self, ServerError> {
-        let admission = Chain::new(&config.disabled_admission_plugins)
+        let admission = Chain::new(&config.additional_plugins(), &config.disabled_admission_plugins)
             .map_err(|error| ServerError::Config(error.to_string()))?;
         let metrics = Metrics::new().map_err(|error| ServerError::Config(error.to_string()))?;
         let kinds = Arc::new(Kinds::listing(config.lists_own_group));
@@ -124,6 +124,7 @@ impl Server {
         tasks.spawn(crd_controller::follow(inner.clone()));
         tasks.spawn(background::keep_system_objects(inner.clone()));
         tasks.spawn(background::expire_events(inner.clone()));
+        tasks.spawn(background::keep_authorizer_current(inner.clone()));
         tasks.close();
         Ok(Server { inner, tasks })
     }

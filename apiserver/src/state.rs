@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use orlop_store::Kv;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::Chain;
+use crate::admission::{Chain, NODE_RESTRICTION};
 use crate::authentication::Auth;
 use crate::authorization::{AuthorizationMode, Authorizer};
 use crate::clock::Clock;
@@ -27,6 +27,8 @@ use orlop_auth::kubelet_token::KubeletTokens;
 /// The configuration of a server.
 #[derive(Clone)]
 pub struct Config {
+    /// Enabled admission plugins in addition to the default, by upstream's names.
+    pub enabled_admission_plugins: Vec<String>,
     /// Disabled admission plugins, by upstream's names.
     pub disabled_admission_plugins: Vec<String>,
     /// How long Events are retained after their last write.
@@ -70,6 +72,7 @@ pub type MoreMetrics = Arc<dyn Fn() -> String + Send + Sync>;
 impl Default for Config {
     fn default() -> Self {
         Config {
+            enabled_admission_plugins: Vec::new(),
             disabled_admission_plugins: Vec::new(),
             event_ttl: Duration::from_secs(3600),
             request_timeout: Duration::from_secs(60),
@@ -87,6 +90,19 @@ impl Default for Config {
             more_metrics: Arc::new(String::new),
             clock: Arc::new(Timestamp::now),
         }
+    }
+}
+
+impl Config {
+    /// The admission plugins that are enabled in addition to the default. The authorization mode Node needs `NodeRestriction`: it leaves
+    /// it to the plugin which objects nodes write.
+    pub(crate) fn additional_plugins(&self) -> Vec<String> {
+        let mut names = self.enabled_admission_plugins.clone();
+        let is_off = self.disabled_admission_plugins.iter().any(|name| name == NODE_RESTRICTION);
+        if self.authorization.contains(&AuthorizationMode::Node) && !is_off {
+            names.push(NODE_RESTRICTION.to_owned());
+        }
+        names
     }
 }
 

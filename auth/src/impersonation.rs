@@ -157,6 +157,7 @@ fn right(
         resource: text(resource),
         subresource: text(subresource),
         name: text(name),
+        required_fields: Vec::new(),
     };
     RequestInfo { verb: text(verb).into(), target: RequestTarget::Resource(target) }
 }

@@ -6,8 +6,8 @@
 //!   server identifies itself to node agents.
 //! * [`guard`]: rejects requests that a foreign page made a browser send.
 //! * [`impersonation`]: the user that a request wants to act as.
-//! * [`request_info`]: the verb and the target of a request. [`rbac`]: what roles and bindings permit. [`authorize`]: decisions of a
-//!   server without roles.
+//! * [`request_info`]: the verb and the target of a request. [`rbac`]: what roles and bindings permit. [`node`]: what node agents
+//!   may do. [`authorize`]: decisions of a server without roles.
 
 pub mod authority;
 pub mod authorize;
@@ -15,6 +15,7 @@ pub mod certificate;
 pub mod guard;
 pub mod impersonation;
 pub mod kubelet_token;
+pub mod node;
 pub mod rbac;
 pub mod request_info;
 pub mod service_account;

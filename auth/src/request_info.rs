@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use http::Method;
 use orlop_api::query::Query;
+use orlop_apimachinery::fields::Selector;
 
 /// Verb and target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct ResourceTarget {
     pub subresource: String,
     /// The name of the object; of a list or a watch, the name that its field selector requires.
     pub name: String,
+    /// Fields and the values that the field selector of a list, watch or deletecollection requires.
+    pub required_fields: Vec<(String, String)>,
 }
 
 /// The API group of orlop.
@@ -89,14 +92,23 @@ impl RequestInfo {
             resource: part(0).to_owned(),
             subresource: subresource.to_owned(),
             name: part(1).to_owned(),
+            required_fields: Vec::new(),
         };
         let verb = match special {
             Some("watch") => Cow::Borrowed("watch"),
             Some(_) => Cow::Borrowed("proxy"),
             None => verb(method, target.name.is_empty(), query),
         };
-        if target.name.is_empty() && matches!(&*verb, "list" | "watch") {
-            target.name = selected_name(query.text("fieldSelector")).unwrap_or_default();
+        // The parser of lists: another one could find a name that the list does not require.
+        let selector = match &*verb {
+            "list" | "watch" | "deletecollection" => Selector::parse(query.text("fieldSelector")).ok(),
+            _ => None,
+        };
+        if let Some(selector) = &selector {
+            if target.name.is_empty() && &*verb != "deletecollection" {
+                target.name = selected_name(selector).unwrap_or_default().to_owned();
+            }
+            target.required_fields = required_fields(selector);
         }
         Some(RequestInfo { verb, target: RequestTarget::Resource(target) })
     }
@@ -117,13 +129,15 @@ fn verb(method: &Method, is_collection: bool, query: &Query) -> Cow<'static, str
 }
 
 /// The name that a field selector requires, if it can be part of a path.
-fn selected_name(selector: &str) -> Option<String> {
-    let name = selector.split(',').find_map(|term| {
-        let (field, value) = term.split_once('=')?;
-        (field.trim() == "metadata.name").then(|| value.strip_prefix('=').unwrap_or(value).trim())
-    })?;
-    let is_segment = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%', '\\']);
-    is_segment.then(|| name.to_owned())
+fn selected_name(selector: &Selector) -> Option<&str> {
+    let name = selector.requires_exact("metadata.name")?;
+    (name != "." && name != ".." && !name.contains(['/', '%'])).then_some(name)
+}
+
+/// The fields that must have a value for a selector to match.
+pub fn required_fields(selector: &Selector) -> Vec<(String, String)> {
+    let equal = selector.terms().iter().filter(|term| term.equal);
+    equal.map(|term| (term.field.clone(), term.value.clone())).collect()
 }
 
 #[cfg(test)]
@@ -169,6 +183,13 @@ mod tests {
             ("GET", "/api/v1/secrets?fieldSelector=metadata.name!%3Da", "list ||secrets||"),
             ("DELETE", "/api/v1/secrets?fieldSelector=metadata.name%3Da", "deletecollection ||secrets||"),
             ("GET", "/api/v1/secrets/b?fieldSelector=metadata.name%3Da", "get ||secrets||b"),
+            // An escaped comma is part of the value, so this selector requires no name.
+            (
+                "GET",
+                "/api/v1/secrets?fieldSelector=metadata.name!%3Db\\,metadata.name%3Da",
+                "list ||secrets||",
+            ),
+            ("GET", "/api/v1/secrets?fieldSelector=metadata.name%3Da/b", "list ||secrets||"),
             ("GET", "/apis/orlop.dev/v1/namespaces/n/why", "get orlop.dev||namespaces|why|n"),
             ("POST", "/apis/orlop.dev/v1/namespaces/n/pods/p/undelete", "create orlop.dev|n|pods|undelete|p"),
             ("GET", "/", "get path /"),
@@ -179,6 +200,34 @@ mod tests {
             ("GET", "/apis/apps/v1/", "get path /apis/apps/v1/"),
         ] {
             assert_eq!(shown(method, uri), want, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn required_fields_are_those_of_collections() {
+        for (method, uri, want) in [
+            (
+                "GET",
+                "/api/v1/pods?fieldSelector=spec.nodeName%3Dn,status.phase!%3DFailed",
+                &[("spec.nodeName", "n")][..],
+            ),
+            ("DELETE", "/api/v1/pods?fieldSelector=spec.nodeName%3D%3Dn", &[("spec.nodeName", "n")]),
+            ("GET", "/api/v1/pods?watch=1&fieldSelector=spec.nodeName%3Dn", &[("spec.nodeName", "n")]),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name!%3Da\\,spec.nodeName%3Dn", &[]),
+            ("GET", "/api/v1/pods?fieldSelector=spec.nodeName", &[]),
+            ("GET", "/api/v1/namespaces/a/pods/b?fieldSelector=spec.nodeName%3Dn", &[]),
+            ("POST", "/api/v1/namespaces/a/pods?fieldSelector=spec.nodeName%3Dn", &[]),
+        ] {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            let method = Method::from_bytes(method.as_bytes()).expect("a method");
+            let info = RequestInfo::of(&method, path, &Query::parse(Some(query)));
+            let RequestTarget::Resource(target) = info.target else { panic!("{uri} is a resource") };
+            let found: Vec<_> = target
+                .required_fields
+                .iter()
+                .map(|(field, value)| (field.as_str(), value.as_str()))
+                .collect();
+            assert_eq!(found, want, "{uri}");
         }
     }
 }

@@ -48,7 +48,7 @@ impl UserInfo {
         Self::new("system:kube-controller-manager", ["system:masters".to_owned()])
     }
 
-    /// The node agent, when it runs in this process. No authorization mode grants rights to `system:nodes` yet.
+    /// The node agent, when it runs in this process. It has full access, except that `NodeRestriction` also applies to it.
     pub fn node(name: &str) -> Self {
         let groups = ["system:nodes", "system:masters"].map(str::to_owned);
         Self::new(format!("system:node:{name}"), groups)

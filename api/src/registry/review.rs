@@ -123,6 +123,9 @@ impl Kind for ReviewKind {
             }
             Review::Token | Review::SelfSubject | Review::SelfSubjectRules => return,
         }
+        for selector in ["fieldSelector", "labelSelector"] {
+            validate_selector(object, selector, errors);
+        }
         let local = self.review == Review::LocalSubjectAccess;
         no_metadata(object, local, errors);
         if local {
@@ -156,6 +159,25 @@ fn validate_user(object: &Object, errors: &mut FieldErrors) {
         && object.at(&["spec"]).is_none_or(|spec| items(spec, "groups").is_empty());
     if has_no_user {
         errors.invalid(&Path::new("spec.user"), "", "at least one of user or group must be specified");
+    }
+}
+
+/// A selector is either raw or has requirements.
+fn validate_selector(object: &Object, name: &str, errors: &mut FieldErrors) {
+    let selector = object.at(&["spec", "resourceAttributes", name]).filter(|selector| selector.is_object());
+    let Some(selector) = selector else { return };
+    let path = Path::new("spec.resourceAttributes").child(name);
+    let raw = selector["rawSelector"].as_str().unwrap_or_default();
+    match (raw.is_empty(), items(selector, "requirements").is_empty()) {
+        (false, false) => {
+            let why = "may not specified at the same time as requirements";
+            errors.invalid(&path.child("rawSelector"), raw, why);
+        }
+        (true, true) => errors.required(
+            &path.child("requirements"),
+            &format!("when {path} is specified, requirements or rawSelector is required"),
+        ),
+        (true, false) | (false, true) => {}
     }
 }
 
@@ -210,7 +232,7 @@ mod tests {
         let named = json!({"name": "a"});
         let spec = |spec: Value| json!({"spec": spec});
         type Row<'a> = (&'a str, &'a str, &'a str);
-        let cases: [(&str, &ReviewKind, Value, &[Row<'_>]); 13] = [
+        let cases: [(&str, &ReviewKind, Value, &[Row<'_>]); 15] = [
             ("1 own", &SELF_SUBJECT_ACCESS_REVIEW, spec(json!({"resourceAttributes": pods})), &[]),
             ("2 own, a path", &SELF_SUBJECT_ACCESS_REVIEW, spec(json!({"nonResourceAttributes": url})), &[]),
             ("3 own, nothing", &SELF_SUBJECT_ACCESS_REVIEW, spec(json!({})), &[NEITHER]),
@@ -295,6 +317,29 @@ mod tests {
                     INVALID,
                     "metadata",
                     "Invalid value: {\"name\":\"a\",\"namespace\":\"n\"}: must be empty except for namespace",
+                )],
+            ),
+            (
+                "14 a raw selector and requirements",
+                &SELF_SUBJECT_ACCESS_REVIEW,
+                spec(
+                    json!({"resourceAttributes": {"labelSelector": {"rawSelector": "a=b", "requirements": [{}]}}}),
+                ),
+                &[(
+                    INVALID,
+                    "spec.resourceAttributes.labelSelector.rawSelector",
+                    "Invalid value: \"a=b\": may not specified at the same time as requirements",
+                )],
+            ),
+            (
+                "15 an empty selector",
+                &SELF_SUBJECT_ACCESS_REVIEW,
+                spec(json!({"resourceAttributes": {"fieldSelector": {}}})),
+                &[(
+                    "FieldValueRequired",
+                    "spec.resourceAttributes.fieldSelector.requirements",
+                    "Required value: when spec.resourceAttributes.fieldSelector is specified, requirements or \
+                     rawSelector is required",
                 )],
             ),
         ];

@@ -7,6 +7,7 @@ use super::default_toleration_seconds::DefaultTolerationSeconds;
 use super::in_use_protection::StorageObjectInUseProtection;
 use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
+use super::node_restriction::{NODE_RESTRICTION, NodeRestriction};
 use super::plugin::Plugin;
 use super::priority::Priority;
 use super::request::{Lookup, Request};
@@ -18,6 +19,7 @@ use orlop_api::status::ApiError;
 const PLUGINS: &[&dyn Plugin] = &[
     &NamespaceLifecycle,
     &LimitRanger,
+    &NodeRestriction,
     &TaintNodesByCondition,
     &Priority,
     &DefaultTolerationSeconds,
@@ -27,34 +29,51 @@ const PLUGINS: &[&dyn Plugin] = &[
     &ResourceQuota,
 ];
 
-/// The name of an unknown plugin.
+/// The plugins that run only if they are enabled by name.
+const OFF_BY_DEFAULT: [&str; 1] = [NODE_RESTRICTION];
+
+/// Why plugins cannot be enabled or disabled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no admission plugin {name:?}; use the names of plugins that are there: {}", known.join(", "))]
-pub struct UnknownPlugin {
-    /// The unknown name.
-    pub name: String,
-    /// The known names.
-    pub known: Vec<&'static str>,
+pub enum PluginError {
+    /// No plugin has this name.
+    #[error("there is no admission plugin {name:?}; use the names of plugins that are there: {}", known.join(", "))]
+    Unknown {
+        /// The unknown name.
+        name: String,
+        /// The known names.
+        known: Vec<&'static str>,
+    },
+    /// A plugin is enabled and disabled.
+    #[error("the admission plugin {0} is both enabled and disabled; remove one of the two flags")]
+    Contradiction(String),
 }
 
 /// The enabled plugins.
 pub struct Chain(Vec<&'static dyn Plugin>);
 
 impl Chain {
-    /// All plugins except the disabled ones.
+    /// The plugins of the default, and the enabled ones, without the disabled ones.
     ///
     /// # Errors
     ///
-    /// [`UnknownPlugin`] for the first unknown name: a misspelled name would leave a plugin enabled.
-    pub fn new(disabled: &[String]) -> Result<Self, UnknownPlugin> {
-        for name in disabled {
+    /// [`PluginError`] for the first unknown name, because a misspelled name would leave a plugin enabled or disabled, or for the
+    /// first name that is in both lists.
+    pub fn new(enabled: &[String], disabled: &[String]) -> Result<Self, PluginError> {
+        for name in enabled.iter().chain(disabled) {
             if !PLUGINS.iter().any(|plugin| plugin.name() == name) {
                 let known = PLUGINS.iter().map(|plugin| plugin.name()).collect();
-                return Err(UnknownPlugin { name: name.clone(), known });
+                return Err(PluginError::Unknown { name: name.clone(), known });
             }
         }
-        let on = |plugin: &&&'static dyn Plugin| !disabled.iter().any(|name| name == plugin.name());
-        Ok(Chain(PLUGINS.iter().filter(on).copied().collect()))
+        if let Some(name) = enabled.iter().find(|name| disabled.contains(name)) {
+            return Err(PluginError::Contradiction(name.clone()));
+        }
+        let is_on = |plugin: &&&'static dyn Plugin| {
+            let name = plugin.name();
+            let is_named = |list: &[String]| list.iter().any(|one| one == name);
+            !is_named(disabled) && (is_named(enabled) || !OFF_BY_DEFAULT.contains(&name))
+        };
+        Ok(Chain(PLUGINS.iter().filter(is_on).copied().collect()))
     }
 
     /// The names of the enabled plugins, in order.
@@ -98,13 +117,15 @@ impl std::fmt::Debug for Chain {
 mod tests {
     use super::*;
 
+    fn names(enabled: &[&str], disabled: &[&str]) -> Result<Vec<&'static str>, PluginError> {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        Chain::new(&owned(enabled), &owned(disabled)).map(|chain| chain.names().collect())
+    }
+
     #[test]
-    fn all_plugins_except_the_disabled_ones_run() {
-        let chain =
-            Chain::new(&["Priority".to_owned(), "NamespaceLifecycle".to_owned()]).expect("known names");
-        let names: Vec<_> = chain.names().collect();
+    fn plugins_of_the_default_run_unless_they_are_disabled() {
         assert_eq!(
-            names,
+            names(&[], &["Priority", "NamespaceLifecycle"]).expect("known names"),
             [
                 "LimitRanger",
                 "TaintNodesByCondition",
@@ -115,14 +136,24 @@ mod tests {
                 "ResourceQuota"
             ]
         );
-        assert_eq!(Chain::new(&[]).expect("no names").names().count(), PLUGINS.len());
+        let all = names(&["NodeRestriction", "Priority"], &[]).expect("known names");
+        assert_eq!(all.len(), PLUGINS.len());
+        assert_eq!(all[..3], ["NamespaceLifecycle", "LimitRanger", "NodeRestriction"], "upstream's order");
+        assert_eq!(names(&[], &[]).expect("no names").len(), PLUGINS.len() - OFF_BY_DEFAULT.len());
     }
 
     #[test]
     fn unknown_names_are_rejected_with_the_list_of_known_ones() {
-        let error = Chain::new(&["Priorty".to_owned()]).expect_err("misspelt");
-        assert_eq!(error.name, "Priorty");
-        assert!(error.to_string().contains("\"Priorty\""), "{error}");
-        assert!(error.to_string().contains("Priority, DefaultTolerationSeconds"), "{error}");
+        for (enabled, disabled) in [(&["Priorty"][..], &[][..]), (&[], &["Priorty"])] {
+            let text = names(enabled, disabled).expect_err("misspelt").to_string();
+            assert!(text.contains("\"Priorty\""), "{text}");
+            assert!(text.contains("Priority, DefaultTolerationSeconds"), "{text}");
+        }
+    }
+
+    #[test]
+    fn plugin_cannot_be_enabled_and_disabled() {
+        let error = names(&["Priority"], &["LimitRanger", "Priority"]).expect_err("a contradiction");
+        assert_eq!(error, PluginError::Contradiction("Priority".to_owned()));
     }
 }

@@ -77,7 +77,7 @@ mod tests {
             ("resourcequotas", quota("b", half - 1000)),
             ("limitranges", json!({"metadata": {"name": "a", "namespace": "n"}})),
         ]);
-        let chain = Chain::new(&[]).expect("no plugin is disabled");
+        let chain = Chain::new(&[], &[]).expect("no plugin is named");
         let fits = |mut write: Write| write.validate_all(&chain, &facts).is_ok();
         for (case, write, want) in [
             ("1 little", Write::create("resourcequotas", quota("c", 100)), true),

@@ -13,6 +13,7 @@ mod default_toleration_seconds;
 mod in_use_protection;
 mod limit_ranger;
 mod namespace_lifecycle;
+mod node_restriction;
 mod plugin;
 mod priority;
 mod request;
@@ -33,5 +34,6 @@ pub(crate) fn read_by(
     collections::read_by(kind.names().group, kind.names().plural)
 }
 
-pub use chain::{Chain, UnknownPlugin};
+pub use chain::{Chain, PluginError};
+pub(crate) use node_restriction::NODE_RESTRICTION;
 pub use request::{Lookup, Operation, Request};

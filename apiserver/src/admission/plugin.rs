@@ -5,7 +5,7 @@ use orlop_api::status::ApiError;
 
 /// An admission plugin. It ignores requests that it does not handle.
 pub(super) trait Plugin: Sync {
-    /// Upstream's name, for `--disable-admission-plugins`.
+    /// Upstream's name, for `--enable-admission-plugins` and `--disable-admission-plugins`.
     fn name(&self) -> &'static str;
     /// Changes the object, or rejects the write.
     fn mutate(&self, _request: &mut Request<'_>, _lookup: &dyn Lookup) -> Result<(), ApiError> {

@@ -3,6 +3,8 @@
 use crate::registry::{Kind, Names};
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
+use orlop_auth::UserInfo;
+use orlop_auth::request_info::RequestInfo;
 
 /// The operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +25,15 @@ pub struct Request<'a> {
     pub namespace: &'a str,
     /// Name from the path or the object; `""` if it is still to be generated.
     pub name: &'a str,
+    /// Name from the path; `""` for a collection.
+    pub path_name: &'a str,
+    /// The user that writes.
+    pub user: &'a UserInfo,
     /// The operation.
     pub operation: Operation,
     /// Subresource such as `status`, or `""`.
     pub subresource: &'a str,
-    /// The object to store; `None` for a delete.
+    /// The object to store, or the body of a request to a subresource with its own type; `None` for a delete.
     pub object: Option<&'a mut Object>,
     /// The stored object; `None` for a create.
     pub old: Option<&'a Object>,
@@ -45,11 +51,19 @@ impl Request<'_> {
         self.kind.names()
     }
 
+    /// The name that upstream's plugins see: none for a delete of a collection.
+    pub(super) fn requested_name(&self) -> &str {
+        match self.operation {
+            Operation::Create | Operation::Update => self.name,
+            Operation::Delete => self.path_name,
+        }
+    }
+
     /// 403. A name that is still to be generated is shown as its prefix.
     pub(super) fn refuse(&self, why: &str) -> ApiError {
         let object = self.object.as_deref();
         let names = [
-            self.name,
+            self.requested_name(),
             object.map_or("", Object::name),
             object.map_or("", |object| object.str_at(&["metadata", "generateName"])),
         ];
@@ -60,6 +74,8 @@ impl Request<'_> {
 
 /// Reads the current state of the store, from memory.
 pub trait Lookup {
+    /// Whether a user may perform a request.
+    fn permits(&self, user: &UserInfo, request: &RequestInfo) -> bool;
     /// One object; `namespace` is `""` for cluster-scoped kinds.
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object>;
     /// All objects of a kind, or those in a namespace. Decodes one at a time.

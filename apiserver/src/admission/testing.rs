@@ -8,6 +8,8 @@ use super::request::{Lookup, Operation, Request};
 use crate::registry::{KINDS, Kind};
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
+use orlop_auth::UserInfo;
+use orlop_auth::request_info::{RequestInfo, RequestTarget};
 
 fn kind(plural: &str) -> &'static dyn Kind {
     *KINDS.iter().find(|kind| kind.names().plural == plural).expect("a kind that is served")
@@ -29,6 +31,11 @@ impl Facts {
 }
 
 impl Lookup for Facts {
+    /// Permits verbs on the resource `permitted`.
+    fn permits(&self, _user: &UserInfo, request: &RequestInfo) -> bool {
+        matches!(&request.target, RequestTarget::Resource(target) if target.resource == "permitted")
+    }
+
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {
         self.list(kind, Some(namespace)).find(|object| object.name() == name)
     }
@@ -58,6 +65,8 @@ pub(super) struct Write {
     operation: Operation,
     namespace: &'static str,
     subresource: &'static str,
+    user: UserInfo,
+    is_collection: bool,
     object: Option<Object>,
     old: Option<Object>,
 }
@@ -69,6 +78,8 @@ impl Write {
             operation,
             namespace: "",
             subresource: "",
+            user: UserInfo::admin(),
+            is_collection: false,
             object: object.map(Object::from_value),
             old: old.map(Object::from_value),
         }
@@ -96,6 +107,18 @@ impl Write {
         self
     }
 
+    /// The write of a node.
+    pub(super) fn by_node(mut self, node: &str) -> Self {
+        self.user = UserInfo::new(format!("system:node:{node}"), ["system:nodes".to_owned()]);
+        self
+    }
+
+    /// As part of a write to a collection.
+    pub(super) fn of_collection(mut self) -> Self {
+        self.is_collection = true;
+        self
+    }
+
     fn with<T>(&mut self, run: impl FnOnce(&mut Request<'_>) -> T) -> T {
         let shown = self.object.as_ref().or(self.old.as_ref());
         let name = shown.map(Object::name).unwrap_or_default().to_owned();
@@ -103,6 +126,8 @@ impl Write {
             kind: self.kind,
             namespace: self.namespace,
             name: &name,
+            path_name: if self.is_collection { "" } else { &name },
+            user: &self.user,
             operation: self.operation,
             subresource: self.subresource,
             object: self.object.as_mut(),

@@ -88,6 +88,7 @@ fn is_permitted(request: &Request, verb: &'static str, resource: &str, namespace
         resource: resource.to_owned(),
         subresource: String::new(),
         name: name.to_owned(),
+        required_fields: Vec::new(),
     };
     let asked = RequestInfo { verb: verb.into(), target: RequestTarget::Resource(target) };
     request.server.authorizer.decide(&request.user, &asked).allowed

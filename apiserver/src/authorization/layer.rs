@@ -63,6 +63,7 @@ pub(crate) fn may(
         resource: names.plural.to_owned(),
         subresource: String::new(),
         name: name.to_owned(),
+        required_fields: Vec::new(),
     };
     let right = RequestInfo { verb: verb.into(), target: RequestTarget::Resource(target) };
     let decision = server.authorizer.decide(user, &right);

@@ -4,17 +4,21 @@
 
 pub(crate) mod bootstrap;
 pub(crate) mod escalation;
+mod followed;
 mod layer;
+mod stored_graph;
 mod stored_rbac;
 
 use std::sync::Arc;
 
 use orlop_auth::UserInfo;
+use orlop_auth::node::{self, NodeDecision};
 use orlop_auth::rbac::PermittedBy;
 use orlop_auth::request_info::RequestInfo;
 use orlop_store::Kv;
 
 pub(crate) use layer::{authorize, may, may_create};
+use stored_graph::StoredGraph;
 use stored_rbac::StoredRbac;
 
 use crate::projection::Projection;
@@ -27,6 +31,10 @@ const MASTERS: &str = "system:masters";
 pub enum AuthorizationMode {
     /// Permits every request of an authenticated user.
     AlwaysAllow,
+    /// Permits nothing.
+    AlwaysDeny,
+    /// Permits what node agents need for the pods on their nodes.
+    Node,
     /// Permits what roles grant.
     Rbac,
 }
@@ -43,11 +51,12 @@ pub(crate) struct AuthorizationDecision {
 pub(crate) struct Authorizer {
     modes: Vec<AuthorizationMode>,
     pub(crate) rbac: StoredRbac,
+    graph: StoredGraph,
 }
 
 impl Authorizer {
     pub(crate) fn new(modes: Vec<AuthorizationMode>, store: Arc<dyn Kv<Projection>>) -> Self {
-        Authorizer { modes, rbac: StoredRbac::new(store) }
+        Authorizer { modes, rbac: StoredRbac::new(store.clone()), graph: StoredGraph::new(store) }
     }
 
     /// Whether roles restrict users.
@@ -55,9 +64,26 @@ impl Authorizer {
         self.modes.contains(&AuthorizationMode::Rbac)
     }
 
-    /// Whether roles alone decide: then requests without credentials run as `system:anonymous`.
+    /// Whether some mode decides by rules, such as roles.
+    pub(crate) fn uses_rules(&self) -> bool {
+        self.modes.iter().any(|mode| *mode != AuthorizationMode::AlwaysAllow)
+    }
+
+    /// Whether rules alone decide: then requests without credentials run as `system:anonymous`.
     pub(crate) fn permits_anonymous(&self) -> bool {
-        self.uses_roles() && !self.modes.contains(&AuthorizationMode::AlwaysAllow)
+        self.uses_rules() && !self.modes.contains(&AuthorizationMode::AlwaysAllow)
+    }
+
+    /// Whether the rights of a user depend on the pods of a node, so that they cannot be listed.
+    pub(crate) fn is_restricted_node(&self, user: &UserInfo) -> bool {
+        self.modes.contains(&AuthorizationMode::Node) && node::node_name(user).is_some()
+    }
+
+    /// Keeps the relations of nodes up to date, if a mode uses them.
+    pub(crate) async fn keep_current(&self) {
+        if self.modes.contains(&AuthorizationMode::Node) {
+            self.graph.keep_current().await;
+        }
     }
 
     /// Whether some request of this user may be rejected.
@@ -76,6 +102,16 @@ impl Authorizer {
         for mode in &self.modes {
             match mode {
                 AuthorizationMode::AlwaysAllow => return allow(String::new()),
+                AuthorizationMode::AlwaysDeny => reasons.push("Everything is forbidden.".to_owned()),
+                AuthorizationMode::Node => {
+                    let is_related = |node: &str, kind, namespace: &str, name: &str| {
+                        self.graph.is_related(node, kind, namespace, name)
+                    };
+                    match node::decide(user, request, is_related) {
+                        NodeDecision::Allow => return allow(String::new()),
+                        NodeDecision::NoOpinion(reason) => reasons.push(reason),
+                    }
+                }
                 AuthorizationMode::Rbac => match self.rbac.now().permits(user, request) {
                     PermittedBy::Binding(reason) => return allow(reason),
                     PermittedBy::None(reason) => reasons.push(reason),

@@ -34,6 +34,7 @@ pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
     let decoded = decode_named(&BINDING, request.media()?, &request.body, options.validation)?;
     let mut binding = decoded.object;
     write::settle_namespace(request, &mut binding)?;
+    write::admit_body(request, &mut binding)?;
     let name = match request.resource.name.as_str() {
         "" => binding.name().to_owned(),
         name if !binding.name().is_empty() && binding.name() != name => {

@@ -22,6 +22,7 @@ pub(crate) mod quota_commit;
 mod raw_public_key;
 pub(crate) mod request;
 pub(crate) mod review;
+mod review_attributes;
 pub(crate) mod revision;
 pub(crate) mod scale;
 pub(crate) mod token;

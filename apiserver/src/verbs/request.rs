@@ -19,6 +19,7 @@ use orlop_api::object::Object;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
+use orlop_auth::request_info::RequestInfo;
 use orlop_codec::decode::Media;
 use orlop_codec::managed_fields;
 
@@ -77,6 +78,11 @@ impl Request {
         Ok(wanted)
     }
 
+    /// Lookups in the newest snapshot, for admission.
+    pub(crate) fn lookup(&self) -> HeadLookup<'_> {
+        HeadLookup { server: &self.server, head: self.head() }
+    }
+
     /// The newest snapshot.
     pub(crate) fn head(&self) -> Snapshot<Projection> {
         self.server.store.head()
@@ -116,11 +122,18 @@ fn without_protobuf(accept: &str) -> Option<String> {
 }
 
 /// Lookups in the newest snapshot, for admission.
-pub(crate) struct HeadLookup<'a>(pub(crate) &'a Snapshot<Projection>);
+pub(crate) struct HeadLookup<'a> {
+    pub(crate) server: &'a Inner,
+    pub(crate) head: Snapshot<Projection>,
+}
 
 impl admission::Lookup for HeadLookup<'_> {
+    fn permits(&self, user: &UserInfo, request: &RequestInfo) -> bool {
+        self.server.authorizer.decide(user, request).allowed
+    }
+
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {
-        self.0.get(&dispatch::key(kind, namespace, name)).map(|record| stored::decode_as(kind, record))
+        self.head.get(&dispatch::key(kind, namespace, name)).map(|record| stored::decode_as(kind, record))
     }
 
     fn list<'a>(
@@ -130,13 +143,13 @@ impl admission::Lookup for HeadLookup<'_> {
     ) -> Box<dyn Iterator<Item = Object> + 'a> {
         let prefix = dispatch::prefix(kind, namespace.unwrap_or_default());
         // Pointers, because the range borrows the prefix.
-        let records: Vec<Arc<Record<Projection>>> = self.0.range(&prefix, None).cloned().collect();
+        let records: Vec<Arc<Record<Projection>>> = self.head.range(&prefix, None).cloned().collect();
         Box::new(records.into_iter().map(|record| stored::decode_as(kind, &record)))
     }
 
     fn size_without(&self, kind: &dyn Kind, namespace: Option<&str>, name: &str) -> usize {
         let prefix = dispatch::prefix(kind, namespace.unwrap_or_default());
-        let others = self.0.range(&prefix, None);
+        let others = self.head.range(&prefix, None);
         let others = others.filter(|record| dispatch::key_names(kind, record.key.as_str()).1 != name);
         others.map(|record| record.value.len()).sum()
     }

@@ -12,6 +12,7 @@ use crate::encode::negotiate::Endpoint;
 use crate::registry::Review;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
+use crate::verbs::review_attributes::attributes;
 use crate::verbs::token::{audiences_of, check_audiences};
 use crate::verbs::write;
 use orlop_api::object::{Object, show_time};
@@ -20,7 +21,6 @@ use orlop_api::validate::FieldErrors;
 use orlop_auth::UserInfo;
 use orlop_auth::authorize::{Action, decide};
 use orlop_auth::rbac::{GrantedRules, Rule};
-use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 use orlop_codec::decode::decode_named;
 
 /// Maximum number of items in the rules that a review lists.
@@ -75,34 +75,18 @@ fn subject(question: &Object) -> UserInfo {
     }
 }
 
-/// The request that a review asks about.
-fn attributes(question: &Object) -> RequestInfo {
-    if let Action::Path(path) = action(question) {
-        let verb = question.str_at(&["spec", "nonResourceAttributes", "verb"]).to_owned();
-        return RequestInfo { verb: verb.into(), target: RequestTarget::Path(path.to_owned()) };
-    }
-    let text = |name: &str| question.str_at(&["spec", "resourceAttributes", name]).to_owned();
-    RequestInfo {
-        verb: text("verb").into(),
-        target: RequestTarget::Resource(ResourceTarget {
-            group: text("group"),
-            version: text("version"),
-            namespace: text("namespace"),
-            resource: text("resource"),
-            subresource: text("subresource"),
-            name: text("name"),
-        }),
-    }
-}
-
 fn decided(request: &Request, user: &UserInfo, mut question: Object) -> Object {
     let authorizer = &request.server.authorizer;
-    let status = if authorizer.uses_roles() {
-        let decision = authorizer.decide(user, &attributes(&question));
-        match decision.reason.as_str() {
-            "" => json!({"allowed": decision.allowed}),
-            reason => json!({"allowed": decision.allowed, "reason": reason}),
+    let status = if authorizer.uses_rules() {
+        let (asked, ignored) = attributes(&question);
+        let decision = authorizer.decide(user, &asked);
+        let mut status = json!({"allowed": decision.allowed});
+        for (name, text) in [("reason", decision.reason), ("evaluationError", ignored.join("; "))] {
+            if !text.is_empty() {
+                status[name] = text.into();
+            }
         }
+        status
     } else {
         let groups = user.groups.iter().map(String::as_str);
         let decision = decide(&user.username, groups, action(&question));
@@ -116,7 +100,7 @@ fn what_may(request: &Request, question: &Object) -> Result<Object, ApiError> {
     if question.str_at(&["spec", "namespace"]).is_empty() {
         return Err(ApiError::bad_request("no namespace on request"));
     }
-    if request.server.authorizer.uses_roles() {
+    if request.server.authorizer.uses_rules() {
         return Ok(granted_rules(request, question.str_at(&["spec", "namespace"])));
     }
     let groups = request.user.groups.iter().map(String::as_str);
@@ -135,18 +119,22 @@ fn what_may(request: &Request, question: &Object) -> Result<Object, ApiError> {
 
 /// The rules that roles grant to the user in a namespace.
 fn granted_rules(request: &Request, namespace: &str) -> Object {
-    let GrantedRules { rules, missing, is_cut } =
-        request.server.authorizer.rbac.now().rules(&request.user, namespace, MAX_ITEMS);
+    let authorizer = &request.server.authorizer;
+    let granted =
+        authorizer.uses_roles().then(|| authorizer.rbac.now().rules(&request.user, namespace, MAX_ITEMS));
+    let GrantedRules { rules, missing, is_cut } = granted.unwrap_or_default();
+    let is_node = authorizer.is_restricted_node(&request.user);
     let shown = |of: fn(&Rule) -> bool| -> Vec<Value> {
         rules.iter().filter(|rule| of(rule)).map(Rule::shown).collect()
     };
     let mut status = json!({
         "resourceRules": shown(|rule| !rule.resources.is_empty()),
         "nonResourceRules": shown(|rule| !rule.non_resource_urls.is_empty()),
-        "incomplete": is_cut || !missing.is_empty(),
+        "incomplete": is_node || is_cut || !missing.is_empty(),
     });
+    let node = is_node.then(|| "node authorizer does not support user rule resolution".to_owned());
     let cut = is_cut.then(|| "the user has more rules than a review lists".to_owned());
-    let errors: Vec<String> = missing.into_iter().chain(cut).collect();
+    let errors: Vec<String> = node.into_iter().chain(missing).chain(cut).collect();
     if !errors.is_empty() {
         status["evaluationError"] = errors.join(", ").into();
     }

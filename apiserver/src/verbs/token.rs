@@ -11,6 +11,7 @@ use crate::registry::Names;
 use crate::service_account::find;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
+use crate::verbs::write;
 use orlop_api::object::{Object, show_time};
 use orlop_api::status::{ApiError, Details};
 use orlop_api::validate::{FieldErrors, Path};
@@ -46,6 +47,7 @@ pub(crate) fn request_token(request: &Request) -> Result<Response, ApiError> {
     {
         asked.set(&["spec", "expirationSeconds"], SECONDS);
     }
+    write::admit_body(request, &mut asked)?;
     check(&asked)?;
     let head = request.head();
     let account = stored::decode(request.record(&head)?.as_ref());
@@ -81,7 +83,8 @@ pub(crate) fn request_token(request: &Request) -> Result<Response, ApiError> {
     let value = json!({
         "kind": NAMES.kind, "apiVersion": NAMES.api_version(),
         "metadata": {
-            "name": account.name(), "namespace": account.namespace(), "creationTimestamp": show_time(now),
+            "name": account.name(), "namespace": account.namespace(), "uid": account.uid(),
+            "creationTimestamp": show_time(now),
         },
         "spec": {
             "audiences": audiences, "expirationSeconds": seconds,

@@ -134,9 +134,14 @@ pub(crate) struct SnapshotArgs {
 #[command(next_help_heading = "API server")]
 pub struct ApiArgs {
     /// Authorization modes, tried in the given order until one permits the request: AlwaysAllow permits every request of an
-    /// authenticated user, RBAC permits what roles and bindings grant
-    #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "AlwaysAllow")]
+    /// authenticated user, AlwaysDeny none, Node permits what node agents need for the pods on their nodes, RBAC permits what
+    /// roles and bindings grant [default: Node,RBAC on an address that other machines reach, else AlwaysAllow]
+    #[arg(long, value_name = "MODES", value_delimiter = ',')]
     pub authorization_mode: Vec<AuthorizationModeArg>,
+    /// Admission plugins to enable in addition to the default, which is every plugin except NodeRestriction. NodeRestriction
+    /// is also enabled by --authorization-mode=Node
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub disable_admission_plugins: Vec<String>,
@@ -199,6 +204,12 @@ pub enum AuthorizationModeArg {
     /// Permits every request of an authenticated user.
     #[value(name = "AlwaysAllow")]
     AlwaysAllow,
+    /// Permits no request.
+    #[value(name = "AlwaysDeny")]
+    AlwaysDeny,
+    /// Permits what node agents need for the pods on their nodes.
+    #[value(name = "Node")]
+    Node,
     /// Permits what roles and bindings grant.
     #[value(name = "RBAC")]
     Rbac,

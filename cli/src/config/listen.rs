@@ -112,6 +112,11 @@ impl ListenConfig {
         })
     }
 
+    /// Whether only this machine reaches the server.
+    pub fn is_loopback(&self) -> bool {
+        self.address.ip().to_canonical().is_loopback()
+    }
+
     /// Whether clients speak TLS.
     pub fn has_tls(&self) -> bool {
         self.tls.is_some()

@@ -11,18 +11,21 @@ use orlop_controller::options::Options;
 use orlop_store::MemoryBudget;
 use orlop_volume::recycle::RecyclerOptions;
 
+use super::ListenConfig;
 use crate::args::{ApiArgs, AuthorizationModeArg, LoopArgs};
 
 /// The configuration of the API server. With controllers in the same process, clients may select by more fields
 /// than upstream allows. A standalone API server behaves as upstream unless a flag changes that.
 pub fn apiserver(
     args: &ApiArgs,
+    listen: &ListenConfig,
     connections: usize,
     memory: Arc<MemoryBudget>,
     with_controllers: bool,
 ) -> Config {
     Config {
-        authorization: args.authorization_mode.iter().map(|mode| authorization_mode(*mode)).collect(),
+        authorization: authorization_modes(&args.authorization_mode, listen.is_loopback()),
+        enabled_admission_plugins: args.enable_admission_plugins.clone(),
         disabled_admission_plugins: args.disable_admission_plugins.clone(),
         event_ttl: args.event_ttl,
         request_timeout: args.request_timeout,
@@ -46,9 +49,20 @@ pub fn apiserver(
     }
 }
 
+/// The given modes, or the default: other machines get only what roles grant.
+fn authorization_modes(given: &[AuthorizationModeArg], is_loopback: bool) -> Vec<AuthorizationMode> {
+    match (given, is_loopback) {
+        ([], true) => vec![AuthorizationMode::AlwaysAllow],
+        ([], false) => vec![AuthorizationMode::Node, AuthorizationMode::Rbac],
+        (given, _) => given.iter().map(|mode| authorization_mode(*mode)).collect(),
+    }
+}
+
 fn authorization_mode(mode: AuthorizationModeArg) -> AuthorizationMode {
     match mode {
         AuthorizationModeArg::AlwaysAllow => AuthorizationMode::AlwaysAllow,
+        AuthorizationModeArg::AlwaysDeny => AuthorizationMode::AlwaysDeny,
+        AuthorizationModeArg::Node => AuthorizationMode::Node,
         AuthorizationModeArg::Rbac => AuthorizationMode::Rbac,
     }
 }

@@ -55,6 +55,7 @@ pub(crate) async fn evict(request: &Request) -> Result<Response, ApiError> {
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
     let (mut eviction, warnings) = read(request, options.validation)?;
     write::settle_namespace(request, &mut eviction)?;
+    write::admit_body(request, &mut eviction)?;
     if eviction.name() != request.resource.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }

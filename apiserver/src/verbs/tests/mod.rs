@@ -9,6 +9,7 @@ mod insight_replay;
 mod insight_streams;
 mod lists;
 mod logs;
+mod nodes;
 mod paging;
 mod pods;
 mod quotas;

@@ -13,7 +13,7 @@ use crate::authorization;
 use crate::dispatch::key_names;
 use crate::registry::{Generation, Kind, Scope, StatusSubresource};
 use crate::services;
-use crate::verbs::request::{HeadLookup, Request};
+use crate::verbs::request::Request;
 use orlop_api::object::{Object, show_time};
 use orlop_api::status::{ApiError, Details};
 use orlop_api::validate::meta::{validate_meta, validate_meta_update};
@@ -95,11 +95,18 @@ pub(crate) fn admit(
 ) -> Result<(), ApiError> {
     let name = object.name().to_owned();
     let mut asked = admission_request(request, operation, &name, Some(object), old);
-    request.server.admission.mutate(&mut asked, &HeadLookup(&request.head()))?;
+    request.server.admission.mutate(&mut asked, &request.lookup())?;
     if request.kind().reserves() && request.resource.subresource.is_empty() {
         services::settle(&request.server, &request.held, object, old)?;
     }
     Ok(())
+}
+
+/// Runs the mutating admission plugins for the body of a POST to a subresource with its own type, such as `binding`.
+pub(crate) fn admit_body(request: &Request, body: &mut Object) -> Result<(), ApiError> {
+    let name = &request.resource.name;
+    let mut asked = admission_request(request, Operation::Create, name, Some(body), None);
+    request.server.admission.mutate(&mut asked, &request.lookup())
 }
 
 /// Runs the validating admission plugins.
@@ -114,13 +121,15 @@ pub(crate) fn admit_validated(
         authorization::escalation::check(request, object, old)?;
     }
     let asked = admission_request(request, operation, &name, Some(object), old);
-    request.server.admission.validate(&asked, &HeadLookup(&request.head()))
+    request.server.admission.validate(&asked, &request.lookup())
 }
 
-/// Runs the admission plugins for a delete.
+/// Runs the admission plugins for a delete. An eviction has passed admission with its body.
 pub(crate) fn admit_delete(request: &Request, old: &Object) -> Result<(), ApiError> {
-    let lookup_state = request.head();
-    let lookup = HeadLookup(&lookup_state);
+    if request.resource.subresource == "eviction" {
+        return Ok(());
+    }
+    let lookup = request.lookup();
     let mut asked = admission_request(request, Operation::Delete, old.name(), None, Some(old));
     request.server.admission.mutate(&mut asked, &lookup)?;
     request.server.admission.validate(&asked, &lookup)
@@ -137,6 +146,8 @@ fn admission_request<'a>(
         kind: request.kind(),
         namespace: &request.resource.namespace,
         name,
+        path_name: &request.resource.name,
+        user: &request.user,
         operation,
         subresource: &request.resource.subresource,
         object,

@@ -202,8 +202,8 @@ const COMPONENTS: &[Role] = &[
     Role { name: "system:kube-scheduler", rules: SCHEDULER },
 ];
 
-/// The rules of `system:node`. Without a Node authorizer, an administrator binds this role to the nodes.
-const NODE_RULES: &[Rule] = &[
+/// The rules of `system:node`. Without the Node authorizer, an administrator binds this role to the nodes.
+pub(super) const NODE_RULES: &[Rule] = &[
     rule(CREATE, AUTHENTICATION, &["tokenreviews"]),
     rule(CREATE, AUTHORIZATION, &["localsubjectaccessreviews", "subjectaccessreviews"]),
     rule(READ, CORE, &["services"]),

@@ -208,6 +208,20 @@ pub fn role_bindings() -> Vec<Value> {
     namespaced::bindings()
 }
 
+/// The rules of nodes, for the Node authorizer. Upstream: `NodeRules` in `policy.go`.
+pub fn node_rules() -> Vec<super::Rule> {
+    let list = |names: Names| names.iter().map(|name| (*name).to_owned()).collect();
+    let rules = cluster_roles::NODE_RULES.iter();
+    let rules = rules.map(|rule| super::Rule {
+        verbs: list(rule.verbs),
+        api_groups: list(rule.groups),
+        resources: list(rule.resources),
+        resource_names: list(rule.names),
+        non_resource_urls: list(rule.paths),
+    });
+    rules.collect()
+}
+
 /// The name of a controller's role and binding, from its service account.
 fn controller_name(account: &str) -> String {
     format!("{CONTROLLER}{account}")

@@ -1,0 +1,160 @@
+//! `NodeRestriction`: restricts node agents to their own Node, and to the pods on it and the objects of these pods (upstream:
+//! plugin/pkg/admission/noderestriction).
+
+mod claim;
+mod node;
+mod pod;
+mod pod_references;
+mod token;
+
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
+use orlop_auth::node::node_name;
+
+use super::plugin::Plugin;
+use super::request::{Lookup, Operation, Request};
+use crate::registry::{self, Names};
+
+/// The name of the plugin.
+pub(crate) const NODE_RESTRICTION: &str = "NodeRestriction";
+
+/// The namespace of the Leases of nodes.
+const LEASES: &str = "kube-node-lease";
+
+pub(super) struct NodeRestriction;
+
+impl Plugin for NodeRestriction {
+    fn name(&self) -> &'static str {
+        NODE_RESTRICTION
+    }
+
+    fn mutate(&self, request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
+        let Some(node) = node_name(request.user) else { return Ok(()) };
+        if node.is_empty() {
+            let why = format!("could not determine node from user {:?}", request.user.username);
+            return Err(request.refuse(&why));
+        }
+        restrict(request, node, lookup)
+    }
+}
+
+fn restrict(request: &Request<'_>, node: &str, lookup: &dyn Lookup) -> Result<(), ApiError> {
+    let names = request.names();
+    match (names.group, names.plural) {
+        ("", "pods") => pod::restrict(request, node, lookup),
+        ("", "nodes") => node::restrict(request, node),
+        ("", "persistentvolumeclaims") => claim::restrict(request, node),
+        ("", "serviceaccounts") => token::restrict(request, node, lookup),
+        ("coordination.k8s.io", "leases") => {
+            if request.namespace != LEASES {
+                let why = format!("can only access leases in the {LEASES:?} system namespace");
+                return Err(request.refuse(&why));
+            }
+            is_own(request, node, "can only access node lease with the same name as the requesting node")
+        }
+        ("storage.k8s.io", "csinodes") => {
+            is_own(request, node, "can only access CSINode with the same name as the requesting node")
+        }
+        ("resource.k8s.io", "resourceslices") => resource_slice(request, node),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an object with another name than the node.
+fn is_own(request: &Request<'_>, node: &str, why: &str) -> Result<(), ApiError> {
+    let name = match request.operation {
+        Operation::Create => request.object.as_deref().map_or("", Object::name),
+        Operation::Update | Operation::Delete => request.requested_name(),
+    };
+    if name == node { Ok(()) } else { Err(request.refuse(why)) }
+}
+
+/// The authorizer checks all other requests for slices.
+fn resource_slice(request: &Request<'_>, node: &str) -> Result<(), ApiError> {
+    let (slice, why) = match request.operation {
+        Operation::Create => (
+            request.object.as_deref(),
+            "can only create ResourceSlice with the same NodeName as the requesting node",
+        ),
+        Operation::Delete => {
+            (request.old, "can only delete ResourceSlice with the same NodeName as the requesting node")
+        }
+        Operation::Update => return Ok(()),
+    };
+    let is_own = slice.is_some_and(|slice| slice.str_at(&["spec", "nodeName"]) == node);
+    if is_own { Ok(()) } else { Err(request.refuse(why)) }
+}
+
+/// Upstream's name of an operation.
+fn operation_name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Create => "CREATE",
+        Operation::Update => "UPDATE",
+        Operation::Delete => "DELETE",
+    }
+}
+
+/// An object that the plugin reads.
+///
+/// # Errors
+/// 404, with the singular name of the kind as in upstream's caches.
+fn existing(
+    lookup: &dyn Lookup,
+    group: &str,
+    plural: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Object, ApiError> {
+    let kind = registry::by_resource(group, "v1", plural).ok_or_else(ApiError::no_such_resource)?;
+    lookup.get(kind, namespace, name).ok_or_else(|| {
+        let names = kind.names();
+        ApiError::not_found(&Names { plural: names.singular, ..*names }, name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::admission::testing::{Facts, Write};
+
+    fn outcome(mut write: Write) -> Result<(), String> {
+        write.mutate(&NodeRestriction, &Facts::none()).map(drop).map_err(|error| error.message)
+    }
+
+    fn named(name: &str) -> Value {
+        json!({"metadata": {"name": name}})
+    }
+
+    #[test]
+    fn other_users_are_not_restricted() {
+        assert_eq!(outcome(Write::create("nodes", named("n2"))), Ok(()));
+        let unnamed = Write::create("configmaps", named("c")).in_namespace("ns").by_node("");
+        let why = "configmaps \"c\" is forbidden: could not determine node from user \"system:node:\"";
+        assert_eq!(outcome(unnamed), Err(why.to_owned()));
+    }
+
+    #[test]
+    fn leases_and_csi_nodes_are_those_of_the_node() {
+        let lease = "leases.coordination.k8s.io \"n2\" is forbidden: can only access node lease with the same name as the requesting node";
+        let place = "leases.coordination.k8s.io \"n1\" is forbidden: can only access leases in the \"kube-node-lease\" system namespace";
+        let csi_node = "csinodes.storage.k8s.io \"n2\" is forbidden: can only access CSINode with the same name as the requesting node";
+        let csi_nodes = "csinodes.storage.k8s.io \"Unknown\" is forbidden: can only access CSINode with the same name as the requesting node";
+        for (write, want) in [
+            (Write::create("leases", named("n1")).in_namespace(LEASES), None),
+            (Write::create("leases", named("n2")).in_namespace(LEASES), Some(lease)),
+            (Write::create("leases", named("n1")).in_namespace("ns"), Some(place)),
+            (Write::update("leases", named("n2"), named("n2")).in_namespace(LEASES), Some(lease)),
+            (Write::delete("leases", named("n1")).in_namespace(LEASES), None),
+            (Write::create("csinodes", named("n1")), None),
+            (Write::create("csinodes", named("n2")), Some(csi_node)),
+            (Write::update("csinodes", named("n1"), named("n1")), None),
+            (Write::delete("csinodes", named("n2")), Some(csi_node)),
+            (Write::delete("csinodes", named("n1")).of_collection(), Some(csi_nodes)),
+            (Write::create("configmaps", named("c")).in_namespace("ns"), None),
+        ] {
+            assert_eq!(outcome(write.by_node("n1")).err().as_deref(), want);
+        }
+    }
+}

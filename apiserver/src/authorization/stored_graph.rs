@@ -1,0 +1,97 @@
+//! The relations between objects and nodes, as the store has them.
+//!
+//! A decision sees every write that was acknowledged before: the graph is brought up to date when it is read. A task also brings it
+//! up to date after each change of a pod, so that a decision seldom has to.
+
+use std::sync::Arc;
+
+use orlop_auth::node::{NodeGraph, RelatedKind, RelationSource};
+use orlop_store::{Kv, Record};
+use parking_lot::Mutex;
+
+use super::followed::{Followed, FollowedKind};
+use crate::dispatch::key_names;
+use crate::encode::stored;
+use crate::projection::Projection;
+use crate::registry::{self, Kind};
+
+/// The kinds from which the relations follow.
+const KINDS: [FollowedKind<RelationSource>; 4] = [
+    (RelationSource::Pod, "", "pods"),
+    (RelationSource::Volume, "", "persistentvolumes"),
+    (RelationSource::VolumeAttachment, "storage.k8s.io", "volumeattachments"),
+    (RelationSource::ResourceSlice, "resource.k8s.io", "resourceslices"),
+];
+
+/// The graph, and how far it has read the store.
+pub(crate) struct StoredGraph {
+    store: Arc<dyn Kv<Projection>>,
+    state: Mutex<GraphState>,
+}
+
+#[derive(Default)]
+struct GraphState {
+    graph: NodeGraph,
+    followed: Followed<RelationSource>,
+}
+
+impl StoredGraph {
+    /// Reads the store at the first decision.
+    pub(crate) fn new(store: Arc<dyn Kv<Projection>>) -> Self {
+        StoredGraph { store, state: Mutex::default() }
+    }
+
+    /// Whether a node needs an object, according to all acknowledged writes.
+    pub(crate) fn is_related(&self, node: &str, kind: RelatedKind, namespace: &str, name: &str) -> bool {
+        self.now(|graph| graph.is_related(node, kind, namespace, name))
+    }
+
+    /// Passes the graph of all acknowledged writes to a function.
+    fn now<R>(&self, read: impl FnOnce(&NodeGraph) -> R) -> R {
+        let head = self.store.head().revision();
+        let mut state = self.state.lock();
+        let GraphState { graph, followed } = &mut *state;
+        if !followed.follow(head, |source, kind, key, record| set(graph, source, kind, key, record)) {
+            *graph = NodeGraph::default();
+            *followed = Followed::read(&*self.store, &KINDS, |source, kind, key, record| {
+                set(graph, source, kind, key, record);
+            });
+        }
+        read(graph)
+    }
+
+    /// Keeps the graph up to date until the store is closed.
+    pub(crate) async fn keep_current(&self) {
+        let Some(pods) = registry::by_resource("", "v1", "pods") else { return };
+        loop {
+            let head = self.store.head().revision();
+            self.now(|_| ());
+            let Ok(mut watcher) = self.store.watch(pods.storage_prefix(), head) else { return };
+            loop {
+                match watcher.next_of_ring().await {
+                    Ok(Some(_)) => self.now(|_| ()),
+                    // The watch is behind: start again at the head.
+                    Ok(None) => break,
+                    Err(_) => return,
+                }
+            }
+        }
+    }
+}
+
+fn set(
+    graph: &mut NodeGraph,
+    source: RelationSource,
+    kind: &dyn Kind,
+    key: &str,
+    record: Option<&Record<Projection>>,
+) {
+    let (namespace, name) = key_names(kind, key);
+    // Pods that wait for a node need not be decoded.
+    let relates = |record: &&Record<Projection>| {
+        source != RelationSource::Pod
+            || record.view.field("spec.nodeName").is_some_and(|node| !node.is_empty())
+    };
+    let object = record.filter(relates).map(|record| stored::decode_as(kind, record).into_value());
+    graph.set(source, namespace, name, object.as_ref());
+}
