@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
+use crate::harness::http::Http;
 use crate::harness::plane::{Layout, Plane};
 
 /// Any user other than root and the one of the tests.
@@ -52,10 +53,13 @@ async fn other_users_of_the_machine_need_a_token() {
             }
         }
         // A token identifies the user of any process.
-        let token = plane.http().post(
-            "/api/v1/namespaces/default/serviceaccounts/default/token",
-            &serde_json::json!({"spec": {}}),
-        );
-        assert_eq!(token.await.code, 201);
+        let account = "/api/v1/namespaces/default/serviceaccounts/default/token";
+        let token = plane.http().post(account, &serde_json::json!({"spec": {}})).await.json();
+        let token = token["status"]["token"].as_str().unwrap().to_owned();
+        let mut config = kube::Config::new(url.parse().unwrap());
+        config.auth_info.token = Some(token.into());
+        let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        let user = Http::with(config).post(review, &serde_json::json!({})).await.json();
+        assert_eq!(user["status"]["userInfo"]["username"], "system:serviceaccount:default:default");
     }
 }

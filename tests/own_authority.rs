@@ -22,9 +22,9 @@ async fn start(dir: TempDir, flags: &[&str]) -> Server {
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (data, address) = (path("data"), path("address"));
     let _ = std::fs::remove_file(dir.path().join("address"));
-    let args = ["serve", "--data-dir", &data, "--address-file", &address].iter().chain(flags);
-    let mut process =
-        Process::start("own-authority", dir.path(), &args.map(|arg| (*arg).to_owned()).collect::<Vec<_>>());
+    let args = [&["serve", "--data-dir", &data, "--address-file", &address], flags].concat();
+    let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
+    let mut process = Process::start("own-authority", dir.path(), &args);
     let url = wait::until("the server is ready", async || {
         assert!(process.ended().is_none(), "it ended:\n{}", process.log());
         std::fs::read_to_string(dir.path().join("address")).map_err(|_| process.log())
