@@ -118,6 +118,7 @@ impl Server {
         if inner.authorizer.uses_roles() {
             authorization::bootstrap::write(&inner).await.map_err(ServerError::Bootstrap)?;
         }
+        inner.authorizer.read_relations().await;
         background::keep_kubernetes_service(&inner).await;
         crd_controller::serve_stored(&inner);
         let tasks = TaskTracker::new();

@@ -51,12 +51,12 @@ pub(crate) struct AuthorizationDecision {
 pub(crate) struct Authorizer {
     modes: Vec<AuthorizationMode>,
     pub(crate) rbac: StoredRbac,
-    graph: StoredGraph,
+    graph: Arc<StoredGraph>,
 }
 
 impl Authorizer {
     pub(crate) fn new(modes: Vec<AuthorizationMode>, store: Arc<dyn Kv<Projection>>) -> Self {
-        Authorizer { modes, rbac: StoredRbac::new(store.clone()), graph: StoredGraph::new(store) }
+        Authorizer { modes, rbac: StoredRbac::new(store.clone()), graph: Arc::new(StoredGraph::new(store)) }
     }
 
     /// Whether roles restrict users.
@@ -79,10 +79,17 @@ impl Authorizer {
         self.modes.contains(&AuthorizationMode::Node) && node::node_name(user).is_some()
     }
 
+    /// Reads the relations of nodes, if a mode uses them.
+    pub(crate) async fn read_relations(&self) {
+        if self.modes.contains(&AuthorizationMode::Node) {
+            self.graph.clone().catch_up().await;
+        }
+    }
+
     /// Keeps the relations of nodes up to date, if a mode uses them.
     pub(crate) async fn keep_current(&self) {
         if self.modes.contains(&AuthorizationMode::Node) {
-            self.graph.keep_current().await;
+            self.graph.clone().keep_current().await;
         }
     }
 

@@ -1,10 +1,12 @@
 //! The relations between objects and nodes, as the store has them.
 //!
 //! A decision sees every write that was acknowledged before: the graph is brought up to date when it is read. A task also brings it
-//! up to date after each change of a pod, so that a decision seldom has to.
+//! up to date after each change, so that a decision seldom has to.
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::select_all;
 use orlop_auth::node::{NodeGraph, RelatedKind, RelationSource};
 use orlop_store::{Kv, Record};
 use parking_lot::Mutex;
@@ -60,15 +62,27 @@ impl StoredGraph {
         read(graph)
     }
 
+    /// Reads the store on a thread where this does not delay requests: decoding all pods takes long.
+    pub(crate) async fn catch_up(self: Arc<Self>) {
+        // A panic is reported by its thread, and decisions read the store themselves.
+        let _ = tokio::task::spawn_blocking(move || self.now(|_| ())).await;
+    }
+
     /// Keeps the graph up to date until the store is closed.
-    pub(crate) async fn keep_current(&self) {
-        let Some(pods) = registry::by_resource("", "v1", "pods") else { return };
+    pub(crate) async fn keep_current(self: Arc<Self>) {
         loop {
             let head = self.store.head().revision();
-            self.now(|_| ());
-            let Ok(mut watcher) = self.store.watch(pods.storage_prefix(), head) else { return };
+            self.clone().catch_up().await;
+            let prefixes = KINDS.iter().filter_map(|(_, group, plural)| {
+                registry::by_resource(group, "v1", plural).map(|kind| kind.storage_prefix())
+            });
+            let watchers: Result<Vec<_>, _> = prefixes.map(|prefix| self.store.watch(prefix, head)).collect();
+            let Ok(mut watchers) = watchers else { return };
             loop {
-                match watcher.next_of_ring().await {
+                // Dropping the other futures loses nothing.
+                let next = watchers.iter_mut().map(|watcher| watcher.next_of_ring().boxed());
+                let (events, ..) = select_all(next).await;
+                match events {
                     Ok(Some(_)) => self.now(|_| ()),
                     // The watch is behind: start again at the head.
                     Ok(None) => break,

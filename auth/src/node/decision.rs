@@ -4,8 +4,8 @@
 
 use std::sync::LazyLock;
 
-use super::graph::RelatedKind;
 use super::identity::node_name;
+use super::related_kind::RelatedKind;
 use crate::UserInfo;
 use crate::rbac::Rule;
 use crate::rbac::bootstrap::node_rules;

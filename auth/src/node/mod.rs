@@ -10,8 +10,10 @@ mod decision;
 mod graph;
 mod identity;
 mod references;
+mod related_kind;
 
 pub use decision::{NodeDecision, decide};
-pub use graph::{NodeGraph, RelatedKind, RelationSource};
+pub use graph::{NodeGraph, RelationSource};
 pub use identity::node_name;
 pub use references::{MIRROR_POD, config_map_names, secret_names};
+pub use related_kind::RelatedKind;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::graph::RelatedKind;
+use super::related_kind::RelatedKind;
 
 /// The annotation of mirror pods, which a node creates itself.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
