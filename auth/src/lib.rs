@@ -8,7 +8,9 @@
 //! * [`impersonation`]: the user that a request wants to act as.
 //! * [`request_info`]: the verb and the target of a request. [`rbac`]: what roles and bindings permit. [`authorize`]: decisions of a
 //!   server without roles.
+//! * [`audit`]: which requests are recorded in the audit log, and the form of the records.
 
+pub mod audit;
 pub mod authorize;
 pub mod certificate;
 pub mod guard;
