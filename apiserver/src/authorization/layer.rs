@@ -100,13 +100,13 @@ fn impersonate(
 
 fn check(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> Result<(), ApiError> {
     // Only a router without authentication adds no user.
-    let Some(user) = request.extensions().get::<UserInfo>() else { return Ok(()) };
-    if !server.authorizer.restricts(user) {
+    let user = request.extensions().get::<UserInfo>().filter(|user| server.authorizer.restricts(user));
+    let Some(user) = user else {
         if let Some(audited) = audited {
             audited.authorized(true, "");
         }
         return Ok(());
-    }
+    };
     let info = match audited {
         Some(audited) => Cow::Borrowed(audited.info()),
         None => Cow::Owned(RequestInfo::of_request(request)),

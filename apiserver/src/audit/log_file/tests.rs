@@ -148,7 +148,7 @@ fn full_file_is_replaced_and_old_files_are_removed() {
     }
     assert_eq!(
         rig.names(),
-        ["audit-2026-01-02T00-00-04.000.log", "audit-2026-01-02T00-00-05.000.log", "audit.log"]
+        ["audit-2026-01-02T00-00-03.000.log", "audit-2026-01-02T00-00-05.000.log", "audit.log"]
     );
     assert_eq!(rig.text(), "sixth\n");
     let mode = std::fs::metadata(rig.dir.path().join("audit.log")).unwrap().permissions().mode();

@@ -127,7 +127,7 @@ async fn levels_select_the_bodies() {
     rig.get(&target).await.expect(404);
     rig.get(CONFIG_MAPS).await.expect(200);
     let large =
-        json!({"metadata": {"name": "large"}, "data": {"k": "x".repeat(1_040_000), "l": "y".repeat(8_000)}});
+        json!({"metadata": {"name": "large"}, "data": {"k": "x".repeat(1_040_000), "l": "y".repeat(20_000)}});
     rig.post(CONFIG_MAPS, large).await;
     let events = audited.events().await;
     assert_eq!(events.len(), 9);
