@@ -37,11 +37,12 @@ use crate::limits::connection::Connection;
 
 /// Records a request, if the policy says so.
 pub(crate) async fn record(State(audit): State<Arc<Audit>>, mut request: Request, next: Next) -> Response {
-    let user = request.extensions().get::<UserInfo>().cloned();
-    // Only a router without authentication adds no user.
-    let Some(context) = begin(&audit, &request, Some(user.unwrap_or_else(UserInfo::admin))) else {
-        return next.run(request).await;
+    let context = match request.extensions().get::<UserInfo>() {
+        Some(user) => begin(&audit, &request, Some(user)),
+        // Only a router without authentication adds no user.
+        None => begin(&audit, &request, Some(&UserInfo::admin())),
     };
+    let Some(context) = context else { return next.run(request).await };
     if !context.reach(Stage::RequestReceived).accepted().await {
         audit.metrics.rejected.inc();
         let accept = header_text(request.headers(), ACCEPT);
@@ -92,9 +93,9 @@ fn attempted(headers: &HeaderMap, has_certificate: bool) -> String {
 }
 
 /// The audit state of a request; `None` if the request is not recorded.
-fn begin(audit: &Arc<Audit>, request: &Request, user: Option<UserInfo>) -> Option<Arc<AuditContext>> {
+fn begin(audit: &Arc<Audit>, request: &Request, user: Option<&UserInfo>) -> Option<Arc<AuditContext>> {
     let info = RequestInfo::of_request(request);
-    let rule = audit.policy.decide(user.as_ref(), &info);
+    let rule = audit.policy.decide(user, &info);
     audit.metrics.level(rule.level);
     if rule.level == Level::None {
         return None;
@@ -107,7 +108,7 @@ fn begin(audit: &Arc<Audit>, request: &Request, user: Option<UserInfo>) -> Optio
         audit_id: id.unwrap_or_default(),
         uri: request_uri(request.uri()),
         info,
-        user,
+        user: user.cloned(),
         source_ips: source_ips(headers, peer),
         user_agent: user_agent(headers),
         received: audit.now(),

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use orlop_auth::audit::legacy;
 
 use super::config::{LogConfig, LogFormat, LogTarget};
-use super::log_dir::RealDir;
-use super::log_file::RotatingFile;
+use super::log_file::{RealDir, RotatingFile};
 use super::queue::Queue;
 use super::queued::QueuedEvent;
 use super::sink::{Backend, WriteFailure};

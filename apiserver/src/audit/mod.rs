@@ -5,12 +5,12 @@
 //! [`webhook`].
 
 pub(crate) mod body;
+mod bucket;
 pub mod config;
 pub(crate) mod context;
 pub(crate) mod id;
 pub(crate) mod layer;
 mod log;
-mod log_dir;
 mod log_file;
 pub(crate) mod metrics;
 pub mod policy_file;

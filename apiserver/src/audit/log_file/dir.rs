@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -12,9 +12,9 @@ use flate2::write::GzEncoder;
 const MODE: u32 = 0o600;
 
 /// A directory. Tests inject errors.
-pub(super) trait LogDir: Send + Sync {
-    /// Opens or creates a file to append to it. Returns its length.
-    fn open(&self, name: &str) -> io::Result<(Box<dyn LogFile>, u64)>;
+pub(in crate::audit) trait LogDir: Send + Sync {
+    /// Opens or creates a file to append to it.
+    fn open(&self, name: &str) -> io::Result<OpenedFile>;
     /// Whether a file exists.
     fn exists(&self, name: &str) -> bool;
     /// Renames a file.
@@ -27,8 +27,16 @@ pub(super) trait LogDir: Send + Sync {
     fn compress(&self, from: &str, to: &str) -> io::Result<()>;
 }
 
+/// A file that was just opened.
+pub(in crate::audit) struct OpenedFile {
+    pub(super) file: Box<dyn LogFile>,
+    pub(super) length: u64,
+    /// The file ends with a part of a line.
+    pub(super) is_torn: bool,
+}
+
 /// An open file.
-pub(super) trait LogFile: Send {
+pub(in crate::audit) trait LogFile: Send {
     /// Appends all bytes.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Removes the bytes beyond a length.
@@ -36,14 +44,14 @@ pub(super) trait LogFile: Send {
 }
 
 /// A directory on disk.
-pub(super) struct RealDir(PathBuf);
+pub(in crate::audit) struct RealDir(PathBuf);
 
 impl RealDir {
     /// The directory of a file, and the name of the file.
     ///
     /// # Errors
     /// The path names no file.
-    pub(super) fn of(path: &Path) -> io::Result<(Self, String)> {
+    pub(in crate::audit) fn of(path: &Path) -> io::Result<(Self, String)> {
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.ok_or_else(|| io::Error::other("the path does not end with the name of a file"))?;
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -56,10 +64,16 @@ impl RealDir {
 }
 
 impl LogDir for RealDir {
-    fn open(&self, name: &str) -> io::Result<(Box<dyn LogFile>, u64)> {
-        let file = OpenOptions::new().create(true).append(true).mode(MODE).open(self.0.join(name))?;
+    fn open(&self, name: &str) -> io::Result<OpenedFile> {
+        let mut options = OpenOptions::new();
+        let file = options.create(true).read(true).append(true).mode(MODE).open(self.0.join(name))?;
         let length = file.metadata()?.len();
-        Ok((Box::new(file), length))
+        let mut last = [b'\n'];
+        // A pipe has no length, and cannot be read here.
+        if length > 0 {
+            file.read_exact_at(&mut last, length - 1)?;
+        }
+        Ok(OpenedFile { file: Box::new(file), length, is_torn: last != *b"\n" })
     }
 
     fn exists(&self, name: &str) -> bool {

@@ -3,21 +3,21 @@
 //!
 //! Upstream uses the library lumberjack; the names are the same.
 
+mod backups;
+mod dir;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 
 use super::config::Rotation;
-use super::log_dir::{LogDir, LogFile};
 use crate::clock::Clock;
+use backups::{BackupName, COMPRESSED, maintain};
+pub(super) use dir::RealDir;
+use dir::{LogDir, LogFile, OpenedFile};
 
-/// The time in the name of an older file.
-const TIME_FORMAT: &str = "%Y-%m-%dT%H-%M-%S%.3f";
-const COMPRESSED: &str = ".gz";
 /// How often old files are removed, if no file is replaced.
 const MAINTAIN_EVERY: Duration = Duration::from_secs(3600);
 
@@ -39,81 +39,6 @@ pub(super) struct RotatingFile {
     maintained: Timestamp,
 }
 
-/// The name of the file, split for the names of older files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct BackupName {
-    stem: String,
-    /// With its dot.
-    extension: String,
-}
-
-/// An older file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Backup {
-    name: String,
-    time: Timestamp,
-}
-
-impl BackupName {
-    fn new(name: &str) -> Self {
-        let (stem, extension) = match name.rfind('.') {
-            Some(at) if at > 0 => name.split_at(at),
-            Some(_) | None => (name, ""),
-        };
-        BackupName { stem: stem.to_owned(), extension: extension.to_owned() }
-    }
-
-    fn current(&self) -> String {
-        format!("{}{}", self.stem, self.extension)
-    }
-
-    fn at(&self, time: Timestamp) -> String {
-        let shown = time.to_zoned(TimeZone::UTC).strftime(TIME_FORMAT).to_string();
-        format!("{}-{shown}{}", self.stem, self.extension)
-    }
-
-    /// The time in the name of an older file; `None` for any other file.
-    fn parse(&self, name: &str) -> Option<Timestamp> {
-        let name = name.strip_suffix(COMPRESSED).unwrap_or(name);
-        let time = name.strip_prefix(&self.stem)?.strip_prefix('-')?.strip_suffix(&self.extension)?;
-        let time = DateTime::strptime("%Y-%m-%dT%H-%M-%S%.f", time).ok()?;
-        time.to_zoned(TimeZone::UTC).ok().map(|time| time.timestamp())
-    }
-}
-
-/// The older files to remove: those beyond the maximum number, and those that are too old.
-fn expired(mut backups: Vec<Backup>, rotation: Rotation, now: Timestamp) -> Vec<String> {
-    backups.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| b.name.cmp(&a.name)));
-    let kept = if rotation.max_backups == 0 { usize::MAX } else { rotation.max_backups };
-    let is_old = |backup: &Backup| {
-        let age = Duration::try_from(now.duration_since(backup.time)).unwrap_or_default();
-        !rotation.max_age.is_zero() && age > rotation.max_age
-    };
-    let numbered = backups.into_iter().enumerate();
-    numbered.filter(|(nth, backup)| *nth >= kept || is_old(backup)).map(|(_, backup)| backup.name).collect()
-}
-
-/// Removes and compresses older files.
-fn maintain(dir: &dyn LogDir, name: &BackupName, rotation: Rotation, now: Timestamp) -> io::Result<()> {
-    let found = dir.names()?;
-    let backups = found.iter().filter_map(|file| {
-        let time = name.parse(file)?;
-        Some(Backup { name: file.clone(), time })
-    });
-    let backups: Vec<Backup> = backups.collect();
-    let old = expired(backups.clone(), rotation, now);
-    let mut result = Ok(());
-    for file in &old {
-        result = result.and(dir.remove(file));
-    }
-    let plain = backups.iter().filter(|backup| !backup.name.ends_with(COMPRESSED));
-    for backup in plain.filter(|backup| rotation.compress && !old.contains(&backup.name)) {
-        let compressed = dir.compress(&backup.name, &format!("{}{COMPRESSED}", backup.name));
-        result = result.and(compressed);
-    }
-    result
-}
-
 impl RotatingFile {
     /// Opens the file.
     ///
@@ -127,20 +52,10 @@ impl RotatingFile {
         spawn: Spawn,
     ) -> io::Result<Self> {
         let name = BackupName::new(name);
-        let (file, length) = dir.open(&name.current())?;
+        let OpenedFile { file, length, is_torn } = dir.open(&name.current())?;
         let maintained = clock();
-        let file = RotatingFile {
-            dir,
-            name,
-            rotation,
-            clock,
-            spawn,
-            file: Some(file),
-            length,
-            // The last line may be incomplete after a power cut; an empty line does no harm.
-            is_torn: length > 0,
-            maintained,
-        };
+        let file =
+            RotatingFile { dir, name, rotation, clock, spawn, file: Some(file), length, is_torn, maintained };
         file.maintain();
         Ok(file)
     }
@@ -163,9 +78,8 @@ impl RotatingFile {
         let mut file = match self.file.take() {
             Some(file) => file,
             None => {
-                let (file, length) = self.dir.open(&self.name.current())?;
-                self.length = length;
-                self.is_torn |= length > 0;
+                let OpenedFile { file, length, is_torn } = self.dir.open(&self.name.current())?;
+                (self.length, self.is_torn) = (length, is_torn);
                 file
             }
         };
@@ -181,10 +95,9 @@ impl RotatingFile {
                 Ok(())
             }
             Err(error) => {
+                // A part that cannot be removed is noticed when the file is opened again.
                 if file.truncate(self.length).is_ok() {
                     self.file = Some(file);
-                } else {
-                    self.is_torn = true;
                 }
                 Err(error)
             }
