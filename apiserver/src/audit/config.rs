@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use orlop_auth::audit::Policy;
 
-/// What is recorded, and where.
+/// The policy and the destinations.
 #[derive(Clone)]
 pub struct AuditConfig {
     /// Which requests are recorded.

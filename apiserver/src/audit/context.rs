@@ -1,5 +1,5 @@
 //! The audit state of a request. The middleware adds an [`AuditContext`] to the extensions of a request that is recorded; later
-//! steps add what they learn to it.
+//! steps complete it.
 //!
 //! Upstream: apiserver `pkg/audit/context.go`.
 

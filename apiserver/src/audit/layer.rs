@@ -35,7 +35,7 @@ use crate::encode::negotiate::error_media;
 use crate::exchange::header_text;
 use crate::limits::connection::Connection;
 
-/// Records a request, if the policy says so.
+/// Records a request according to the policy.
 pub(crate) async fn record(State(audit): State<Arc<Audit>>, mut request: Request, next: Next) -> Response {
     let context = match request.extensions().get::<UserInfo>() {
         Some(user) => begin(&audit, &request, Some(user)),

@@ -1,4 +1,5 @@
-//! The audit log: records who did what (docs/audit.md). The rules and the form of events are in [`orlop_auth::audit`].
+//! The audit log: records the user, the object and the result of each request (docs/audit.md). The rules and the form of events are in
+//! [`orlop_auth::audit`].
 //!
 //! [`layer`] records requests; [`context`] is the state of a recorded request. Events go through a bounded [`queue`] to a thread for
 //! each destination ([`sink`]), which converts them to JSON and writes them to the [`log`] (files: [`log_file`]) or to the

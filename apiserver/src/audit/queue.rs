@@ -33,7 +33,7 @@ struct QueueState {
     reader: Reader,
 }
 
-/// What the writer thread waits for.
+/// The condition that ends the wait of the writer thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Reader {
     /// Nothing: it writes.

@@ -38,7 +38,7 @@ pub(crate) fn record_response(
     })
 }
 
-/// A body that keeps a copy of its data.
+/// A body that copies its data.
 struct RecordingBody {
     inner: Body,
     /// `None` when the body is recorded.

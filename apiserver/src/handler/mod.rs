@@ -184,7 +184,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     }
 }
 
-/// Records the body of a request in the audit log, if the policy says so.
+/// Records the body of a request in the audit log, according to the policy.
 fn record_request(
     audited: &AuditContext,
     kind: &KindRef,

@@ -45,7 +45,7 @@ pub struct RequestRecord {
     pub received: Timestamp,
 }
 
-/// What later steps add to the record of a request.
+/// The properties of a request that later steps determine.
 #[derive(Clone, Debug, Default)]
 pub struct RequestProgress {
     /// The user that the request acts as.
@@ -93,7 +93,7 @@ pub struct Event {
     pub stage: Stage,
     /// When the request reached the stage.
     pub at: Timestamp,
-    /// What is known at this stage.
+    /// The properties that are known at this stage.
     pub progress: RequestProgress,
 }
 

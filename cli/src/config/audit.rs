@@ -10,7 +10,7 @@ use orlop_apiserver::audit::config::{
 
 use crate::args::{AuditLogArgs, AuditLogFormat, AuditMode};
 
-/// The audit log, without what is read from files.
+/// The audit log, without the content of its files.
 #[derive(Debug)]
 pub struct AuditOptions {
     /// The policy file; `None` for the default policy.
@@ -36,7 +36,7 @@ pub struct AuditLogOptions {
 pub enum AuditLogPlace {
     /// `audit.log` in the data directory.
     DataDir,
-    /// Where a flag says.
+    /// The place that a flag names.
     Given(LogTarget),
 }
 

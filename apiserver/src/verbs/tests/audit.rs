@@ -1,4 +1,4 @@
-//! The audit log of a server: what each request leaves there.
+//! The audit log of a server: the events of each kind of request.
 
 use std::path::PathBuf;
 use std::time::Duration;
