@@ -116,7 +116,10 @@ mod tests {
             let request = RequestInfo::of(&method, path, &Query::parse(Some(query)));
             let found = policy.decide(Some(user), &request);
             assert_eq!(found.level == Level::Metadata, want, "{case}");
-            assert!(found.level == Level::None || found.omit_stages.contains(Stage::RequestReceived), "{case}");
+            assert!(
+                found.level == Level::None || found.omit_stages.contains(Stage::RequestReceived),
+                "{case}"
+            );
         }
     }
 }

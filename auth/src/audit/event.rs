@@ -234,7 +234,10 @@ mod tests {
         let long = "é".repeat(USER_AGENT_MAX);
         headers.insert(header::USER_AGENT, http::HeaderValue::from_bytes(long.as_bytes()).expect("a header"));
         let found = user_agent(&headers);
-        assert!(found.len() == USER_AGENT_MAX + TRUNCATED.len() && found.ends_with("é...TRUNCATED"), "{found}");
+        assert!(
+            found.len() == USER_AGENT_MAX + TRUNCATED.len() && found.ends_with("é...TRUNCATED"),
+            "{found}"
+        );
         let long: http::Uri = format!("/a?b={}", "c".repeat(URI_MAX)).parse().expect("a URI");
         assert_eq!(request_uri(&long).len(), URI_MAX + TRUNCATED.len());
         assert_eq!(request_uri(&"https://host:1/a?b=c".parse().expect("a URI")), "/a?b=c");

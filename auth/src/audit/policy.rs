@@ -194,7 +194,8 @@ fn check_resources(resources: &[GroupResources], path: &Path, errors: &mut Field
     for (index, group) in resources.iter().enumerate() {
         let at = path.index(index);
         if !group.group.is_empty() && !is_group(&group.group) {
-            let detail = "must be the name of an API group without a version, such as apps; \"\" is the core group";
+            let detail =
+                "must be the name of an API group without a version, such as apps; \"\" is the core group";
             errors.invalid(&at.child("group"), group.group.as_str(), detail);
         }
         if !group.resource_names.is_empty() && group.resources.is_empty() {
@@ -290,15 +291,22 @@ mod tests {
     fn documents_of_other_kinds_are_rejected() {
         let rules = json!([{"level": "Metadata"}]);
         for (document, want) in [
-            (json!({"apiVersion": API_VERSION, "kind": "Policy", "metadata": {"name": "a"}, "rules": rules}), ""),
+            (
+                json!({"apiVersion": API_VERSION, "kind": "Policy", "metadata": {"name": "a"}, "rules": rules}),
+                "",
+            ),
             (json!({"apiVersion": API_VERSION, "kind": "Policy"}), "rules: Required value: a policy"),
             (json!({"kind": "Policy", "rules": rules}), "apiVersion and kind must be"),
-            (json!({"apiVersion": "audit.k8s.io/v1beta1", "kind": "Policy", "rules": rules}), "apiVersion and kind"),
+            (
+                json!({"apiVersion": "audit.k8s.io/v1beta1", "kind": "Policy", "rules": rules}),
+                "apiVersion and kind",
+            ),
             (json!({"apiVersion": "v1", "kind": "Config"}), "apiVersion and kind"),
             (json!("text"), "it is not a document"),
             (json!(null), "it is not a document"),
         ] {
-            let found = Policy::parse(document.clone()).map_or_else(|error| error.to_string(), |_| String::new());
+            let found =
+                Policy::parse(document.clone()).map_or_else(|error| error.to_string(), |_| String::new());
             assert!(found.starts_with(want) && found.is_empty() == want.is_empty(), "{document}: {found}");
         }
     }
@@ -306,10 +314,10 @@ mod tests {
     #[test]
     fn rules_inherit_from_the_policy() {
         let document = json!({"apiVersion": API_VERSION, "kind": "Policy", "omitStages": ["RequestReceived"],
-            "omitManagedFields": true, "rules": [
-                {"level": "Request", "omitStages": ["Panic"]},
-                {"level": "Request", "omitManagedFields": false},
-            ]});
+        "omitManagedFields": true, "rules": [
+            {"level": "Request", "omitStages": ["Panic"]},
+            {"level": "Request", "omitManagedFields": false},
+        ]});
         let policy = Policy::parse(document).expect("valid");
         let found: Vec<_> = policy
             .rules

@@ -161,7 +161,12 @@ mod tests {
             ("20 the subresource", json!({"resources": [{"resources": ["pods/log"]}]}), log, true),
             ("21 not the resource", json!({"resources": [{"resources": ["pods/log"]}]}), pod, false),
             ("22 all subresources", json!({"resources": [{"resources": ["pods/*"]}]}), log, true),
-            ("23 and the resource, as upstream", json!({"resources": [{"resources": ["pods/*"]}]}), pod, true),
+            (
+                "23 and the resource, as upstream",
+                json!({"resources": [{"resources": ["pods/*"]}]}),
+                pod,
+                true,
+            ),
             ("24 any resource", json!({"resources": [{"resources": ["*"]}]}), log, true),
             (
                 "25 one subresource of any",
@@ -211,13 +216,16 @@ mod tests {
             {"level": "RequestResponse", "verbs": ["get"], "omitStages": ["RequestReceived"], "omitManagedFields": true},
             {"level": "Metadata", "verbs": ["get", "list"]},
         ]));
-        let level = |user: &str, text: &str| policy.decide(Some(&UserInfo::new(user, [])), &request(text)).level;
+        let level =
+            |user: &str, text: &str| policy.decide(Some(&UserInfo::new(user, [])), &request(text)).level;
         assert_eq!(level("ann", "get /n/pods//a"), Level::None);
         assert_eq!(level("bob", "get /n/pods//a"), Level::RequestResponse);
         assert_eq!(level("bob", "list /n/pods//"), Level::Metadata);
         assert_eq!(level("bob", "delete /n/pods//a"), Level::None, "no rule matches");
         let found = policy.decide(None, &request("get /n/pods//a"));
         assert_eq!(found.level, Level::RequestResponse, "users match no request without a user");
-        assert!(found.omit_managed_fields && found.omit_stages.contains(super::super::Stage::RequestReceived));
+        assert!(
+            found.omit_managed_fields && found.omit_stages.contains(super::super::Stage::RequestReceived)
+        );
     }
 }
