@@ -5,6 +5,7 @@
 //! process, `nodes` runs node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
 //! server's `why` endpoint to the explanation engine.
 
+mod audit;
 mod authority;
 mod background;
 mod data_dir;

@@ -30,6 +30,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::{self, AuditError};
 use crate::authority::{self, AuthorityError};
 use crate::background::Background;
 use crate::data_dir::{self, DataDirError};
@@ -60,6 +61,8 @@ pub(crate) enum RunError {
     Server(#[from] ServerError),
     #[error(transparent)]
     Controllers(#[from] ManagerError),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     #[error(transparent)]
     Authority(#[from] AuthorityError),
     #[error(transparent)]
@@ -110,6 +113,7 @@ pub(crate) async fn serve(
     // Inexpensive checks run before the store is opened.
     nodes::allowed(nodes, rustix::process::geteuid().is_root())?;
     let auth = listen::auth(listen).map_err(ListenError::from)?;
+    let audit_files = audit::read(&config.audit).await?;
     let root_ca = match loops {
         Some(loops) => authority::of_server(loops.root_ca_file.as_deref(), listen.certificate())?,
         None => None,
@@ -127,8 +131,13 @@ pub(crate) async fn serve(
         let root_ca = root_ca.or(own_authority.as_ref().map(|own| own.authority.certificate().to_owned()));
         let tokens = auth.tokens.clone();
         let connections = files::room_for(listen.max_connections);
+        let data_dir = match config.store.store_backend {
+            StoreBackend::Memory => None,
+            StoreBackend::Embedded => Some(data_dir::prepare(config.store.data_dir.as_deref())?),
+        };
         let settings = Config {
             auth,
+            audit: audit::config(&config.audit, audit_files, data_dir.as_deref()),
             tls: listen.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
             explainer: explainer.explains(),
@@ -147,16 +156,13 @@ pub(crate) async fn serve(
                 (client.clone(), Informers::new(client, shutdown))
             })
             .await;
-        let data_dir = match config.store.store_backend {
-            StoreBackend::Memory => None,
-            StoreBackend::Embedded => Some(data_dir::prepare(config.store.data_dir.as_deref())?),
-        };
         // No volume may erase them (I8).
         let own: Vec<PathBuf> = data_dir
             .iter()
             .chain(config.snapshots.as_ref().map(|schedule| &schedule.dir))
             .chain(nodes.machine.as_ref().map(|node| &node.root_dir))
             .cloned()
+            .chain(audit::log_file(&config.audit, data_dir.as_deref()))
             .collect();
         let mut rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
         rules.host_path_roots = rules.host_path_roots.protecting(&own);
@@ -214,6 +220,7 @@ pub(crate) async fn serve(
         handle.graceful_shutdown(Some(listen.shutdown_grace));
         server.drain().await;
         let serving = serving.finish().await;
+        server.close_audit().await;
         // Stopped last: a snapshot in progress needs only the store, and no other part waits for it.
         let saving = saving.finish().await;
         early.and(controllers).and(agents).and(serving).and(saving)

@@ -10,6 +10,7 @@ mod addresses;
 mod api;
 mod attach;
 mod audit;
+mod audit_log;
 mod authorization;
 mod bench;
 mod browser;

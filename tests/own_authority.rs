@@ -65,7 +65,7 @@ async fn server_creates_its_certificates_and_the_administrators_kubeconfig() {
     assert!(server.process.log().contains("admin.kubeconfig"), "{}", server.process.log());
     let server = Server { url: format!("https://127.0.0.1:{port}"), ..server };
     assert_eq!(server.anonymous().get("/livez").await.code, 200);
-    assert_eq!(server.anonymous().get("/api/v1/namespaces").await.code, 401);
+    assert_eq!(server.anonymous().get("/api/v1/namespaces").await.code, 403);
     let admin = server.admin().await;
     assert_eq!(admin.get("/api/v1/namespaces").await.code, 200);
     let data = server.dir.path().join("data");

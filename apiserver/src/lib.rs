@@ -8,6 +8,7 @@
 
 pub mod admission;
 mod allocation;
+pub mod audit;
 pub mod authentication;
 pub mod authorization;
 mod background;

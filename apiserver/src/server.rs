@@ -16,6 +16,8 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::Predicate;
 
 use crate::admission::Chain;
+use crate::audit::metrics::AuditMetrics;
+use crate::audit::{self, Audit};
 use crate::authorization::{self, Authorizer};
 pub use crate::clock::Clock;
 use crate::custom::{Kinds, crd_controller};
@@ -45,6 +47,9 @@ pub enum ServerError {
     /// The threads for expensive requests cannot be started.
     #[error("cannot start threads: {0}; raise the limit of processes (ulimit -u) or stop other processes")]
     Threads(#[source] std::io::Error),
+    /// The audit log cannot be written.
+    #[error("the audit log cannot be written: {0}; check --audit-log-path")]
+    Audit(#[source] std::io::Error),
     /// The signing key of service account tokens is not available.
     #[error("{0}")]
     SigningKey(String),
@@ -97,11 +102,22 @@ impl Server {
         config.auth.accounts = Some(accounts.clone());
         let authorizer = Authorizer::new(config.authorization.clone(), store.clone());
         config.auth.anonymous = authorizer.permits_anonymous();
+        let audit_metrics = AuditMetrics::new(metrics.registry());
+        let audit_metrics = audit_metrics.map_err(|error| ServerError::Config(error.to_string()))?;
+        let audit = match config.audit.take() {
+            Some(settings) => {
+                let audit = Audit::start(settings, audit_metrics, config.clock.clone());
+                Some(audit.map_err(ServerError::Audit)?)
+            }
+            None => None,
+        };
+        config.auth.audit = audit.clone();
         let inner = Arc::new(Inner {
             store,
             kinds,
             admission,
             authorizer,
+            audit,
             config,
             metrics,
             limits,
@@ -139,9 +155,11 @@ impl Server {
             .fallback(any(handler::resource))
             .method_not_allowed_fallback(handler::method_not_allowed)
             .with_state(self.inner.clone());
+        let record = self.inner.audit.clone().map(|audit| from_fn_with_state(audit, audit::layer::record));
         // Around the router as a whole: layers of a router are applied to each route, and copied for each request.
         let service = ServiceBuilder::new()
             .layer(from_fn_with_state(self.inner.clone(), handler::frame))
+            .option_layer(record)
             .layer(from_fn_with_state(self.inner.limits.clone(), limits::admit))
             .layer(from_fn_with_state(self.inner.clone(), authorization::authorize))
             .layer(from_fn_with_state(self.inner.clone(), routes::offload::bodies))
@@ -169,6 +187,13 @@ impl Server {
     /// Makes readyz fail from now on; requests and watches continue.
     pub fn begin_shutdown(&self) {
         self.inner.leaving.store(true, Ordering::Release);
+    }
+
+    /// Writes the rest of the audit log. Later requests are not recorded.
+    pub async fn close_audit(&self) {
+        if let Some(audit) = &self.inner.audit {
+            audit.close().await;
+        }
     }
 
     /// Ends watches and background tasks, and waits for the background tasks.

@@ -10,6 +10,8 @@ use orlop_store::Kv;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::{Chain, NODE_RESTRICTION};
+use crate::audit::Audit;
+use crate::audit::config::AuditConfig;
 use crate::authentication::Auth;
 use crate::authorization::{AuthorizationMode, Authorizer};
 use crate::clock::Clock;
@@ -47,6 +49,8 @@ pub struct Config {
     pub auth: Auth,
     /// How requests are authorized, in order.
     pub authorization: Vec<AuthorizationMode>,
+    /// The audit log; `None` disables it.
+    pub audit: Option<AuditConfig>,
     /// The ranges of cluster IPs and node ports.
     pub services: Ranges,
     /// The address where other processes reach this server, for the Service `kubernetes`. `None` disables that
@@ -81,6 +85,7 @@ impl Default for Config {
             lists_own_group: true,
             auth: Auth::default(),
             authorization: vec![AuthorizationMode::AlwaysAllow],
+            audit: None,
             services: Ranges::default(),
             advertised: None,
             service_account_issuer: DEFAULT_ISSUER.to_owned(),
@@ -116,6 +121,8 @@ pub(crate) struct Inner {
     pub(crate) kinds: Arc<Kinds>,
     pub(crate) admission: Chain,
     pub(crate) authorizer: Authorizer,
+    /// `None` if the audit log is disabled.
+    pub(crate) audit: Option<Arc<Audit>>,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Arc<Limits>,

@@ -4,9 +4,10 @@
 
 use std::borrow::Cow;
 
-use http::Method;
+use http::{Method, Request};
 use orlop_api::query::Query;
 use orlop_apimachinery::fields::Selector;
+use percent_encoding::percent_decode_str;
 
 /// Verb and target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,12 +52,29 @@ const OWN_GROUP: &str = "orlop.dev";
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 impl RequestInfo {
+    /// The attributes of an HTTP request.
+    pub fn of_request<B>(request: &Request<B>) -> Self {
+        let path = percent_decode_str(request.uri().path()).decode_utf8_lossy();
+        Self::of(request.method(), &path, &Query::parse(request.uri().query()))
+    }
+
     /// The attributes of a request. `path` is decoded.
     pub fn of(method: &Method, path: &str, query: &Query) -> Self {
         Self::of_resource(method, path, query).unwrap_or_else(|| RequestInfo {
             verb: method.as_str().to_ascii_lowercase().into(),
             target: RequestTarget::Path(path.to_owned()),
         })
+    }
+
+    /// Whether the client decides how long the response takes: a watch, a stream, a log, or a connection to a pod.
+    ///
+    /// Upstream: apiserver `pkg/server/filters/longrunning.go`, kubernetes `cmd/kube-apiserver/app/options`.
+    pub fn is_long_running(&self) -> bool {
+        const SUBRESOURCES: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
+        let RequestTarget::Resource(at) = &self.target else { return false };
+        matches!(&*self.verb, "watch" | "proxy")
+            || SUBRESOURCES.contains(&at.subresource.as_str())
+            || (at.group == OWN_GROUP && at.resource == "stream" && at.name.is_empty())
     }
 
     fn of_resource(method: &Method, path: &str, query: &Query) -> Option<Self> {
@@ -228,6 +246,25 @@ mod tests {
                 .map(|(field, value)| (field.as_str(), value.as_str()))
                 .collect();
             assert_eq!(found, want, "{uri}");
+        }
+    }
+
+    #[test]
+    fn streams_are_long_running() {
+        for (path, want) in [
+            ("/api/v1/pods", false),
+            ("/api/v1/pods?watch=1", true),
+            ("/api/v1/watch/pods", true),
+            ("/api/v1/namespaces/n/pods/a/log", true),
+            ("/api/v1/namespaces/n/pods/a/exec", true),
+            ("/api/v1/namespaces/n/pods/a/status", false),
+            ("/apis/orlop.dev/v1/stream", true),
+            ("/apis/orlop.dev/v1/timeline", false),
+            ("/watch", false),
+        ] {
+            let (path, query) = path.split_once('?').unwrap_or((path, ""));
+            let info = RequestInfo::of(&Method::GET, path, &Query::parse(Some(query)));
+            assert_eq!(info.is_long_running(), want, "{path}");
         }
     }
 }

@@ -19,6 +19,9 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 
+use crate::audit::Audit;
+use crate::audit::id::{self, AUDIT_ID};
+use crate::audit::layer::authentication_failed;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
 use crate::service_account::Accounts;
@@ -41,12 +44,14 @@ pub struct Auth {
     local_user: Option<u32>,
     /// Whether requests without credentials run as `system:anonymous` on every path, because roles decide what it may do.
     pub(crate) anonymous: bool,
+    /// The audit log, for requests that fail authentication; the server sets it.
+    pub(crate) audit: Option<Arc<Audit>>,
 }
 
 impl Auth {
     /// Creates the means of authentication; the server adds service account tokens.
     pub fn new(tokens: Option<Arc<TokenFile>>, client_certificates: bool) -> Self {
-        Auth { tokens, accounts: None, client_certificates, local_user: None, anonymous: false }
+        Auth { tokens, accounts: None, client_certificates, local_user: None, anonymous: false, audit: None }
     }
 
     /// Restricts the administrators on loopback to clients of this user and of root. Without a user, every client is one.
@@ -164,7 +169,16 @@ async fn authenticate(State(auth): State<Arc<Auth>>, mut request: Request, next:
             }
             response
         }
-        Err(error) => refusal(&error, request.headers()),
+        Err(error) => {
+            if let Some(id) = id::of(request.headers()) {
+                request.headers_mut().insert(AUDIT_ID, id);
+            }
+            let audited = auth.audit.as_ref().map(|audit| authentication_failed(audit, &request, &error));
+            if let Some(pending) = audited {
+                pending.accepted().await;
+            }
+            refusal(&error, request.headers())
+        }
     }
 }
 
@@ -216,6 +230,9 @@ fn refusal(error: &ApiError, headers: &HeaderMap) -> Response {
     let put = response.headers_mut();
     put.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     put.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(id) = headers.get(&AUDIT_ID) {
+        put.insert(AUDIT_ID, id.clone());
+    }
     response
 }
 

@@ -1,18 +1,18 @@
 //! The middleware that rejects requests that are not permitted, before their body is read.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::header::ACCEPT;
-use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 use orlop_auth::impersonation::Impersonation;
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
-use percent_encoding::percent_decode_str;
 
+use crate::audit::context::AuditContext;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
 use crate::exchange::header_text;
@@ -26,7 +26,9 @@ pub(crate) async fn authorize(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match impersonate(&server, &mut request).and_then(|()| check(&server, &request)) {
+    let audited = request.extensions().get::<Arc<AuditContext>>().cloned();
+    let audited = audited.as_deref();
+    match impersonate(&server, &mut request, audited).and_then(|()| check(&server, &request, audited)) {
         Ok(()) => next.run(request).await,
         Err(error) => {
             let accept = header_text(request.headers(), ACCEPT);
@@ -71,37 +73,49 @@ pub(crate) fn may(
 }
 
 /// Replaces the user of a request by the one that its headers name.
-fn impersonate(server: &Inner, request: &mut Request) -> Result<(), ApiError> {
+fn impersonate(
+    server: &Inner,
+    request: &mut Request,
+    audited: Option<&AuditContext>,
+) -> Result<(), ApiError> {
     let wanted =
         Impersonation::of(request.headers()).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let Some(wanted) = wanted else { return Ok(()) };
     // Only a router without authentication adds no user.
     let user = request.extensions().get::<UserInfo>().cloned().unwrap_or_else(UserInfo::admin);
     let may = |right: &RequestInfo| server.authorizer.decide(&user, right);
-    let on = wanted.on(&info_of(request));
+    let on = wanted.on(&RequestInfo::of_request(request));
     let constrained = may(&on);
     let is_permitted = (constrained.allowed && wanted.constrained().iter().all(|right| may(right).allowed))
         || wanted.unconstrained().iter().all(|right| may(right).allowed);
     if !is_permitted {
         return Err(forbidden(&user, &on, &constrained.reason));
     }
-    request.extensions_mut().insert(wanted.user());
+    let user = wanted.user();
+    if let Some(audited) = audited {
+        audited.impersonates(&user);
+    }
+    request.extensions_mut().insert(user);
     Ok(())
 }
 
-fn info_of(request: &Request) -> RequestInfo {
-    let path = percent_decode_str(request.uri().path()).decode_utf8_lossy();
-    RequestInfo::of(request.method(), &path, &Query::parse(request.uri().query()))
-}
-
-fn check(server: &Inner, request: &Request) -> Result<(), ApiError> {
+fn check(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> Result<(), ApiError> {
     // Only a router without authentication adds no user.
-    let Some(user) = request.extensions().get::<UserInfo>() else { return Ok(()) };
-    if !server.authorizer.restricts(user) {
+    let user = request.extensions().get::<UserInfo>().filter(|user| server.authorizer.restricts(user));
+    let Some(user) = user else {
+        if let Some(audited) = audited {
+            audited.authorized(true, "");
+        }
         return Ok(());
-    }
-    let info = info_of(request);
+    };
+    let info = match audited {
+        Some(audited) => Cow::Borrowed(audited.info()),
+        None => Cow::Owned(RequestInfo::of_request(request)),
+    };
     let decision = server.authorizer.decide(user, &info);
+    if let Some(audited) = audited {
+        audited.authorized(decision.allowed, &decision.reason);
+    }
     if decision.allowed { Ok(()) } else { Err(forbidden(user, &info, &decision.reason)) }
 }
 

@@ -19,6 +19,7 @@ use crate::registry::KindRef;
 use orlop_api::object::Object;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
+use orlop_auth::audit::ResponseStatus;
 
 /// The result of a write.
 pub(crate) enum Written {
@@ -115,6 +116,10 @@ fn yaml(value: &Value) -> Result<Vec<u8>, ApiError> {
     serde_saphyr::to_string(value).map(String::into_bytes).map_err(ApiError::internal)
 }
 
+/// The error of a response, in its extensions, for the audit log.
+#[derive(Clone)]
+pub(crate) struct AnsweredError(pub(crate) Box<ResponseStatus>);
+
 /// Returns an error response.
 pub(crate) fn error(error: &ApiError, media: Media, pretty: bool) -> Response {
     let status = error.to_status();
@@ -122,6 +127,7 @@ pub(crate) fn error(error: &ApiError, media: Media, pretty: bool) -> Response {
     let mut response = value_answer(error.code, wanted, &status)
         .unwrap_or_else(|_| json_bytes(error.code, RequestedEncoding::JSON, status.to_string().into_bytes()));
     add_warnings(response.headers_mut(), &error.warnings);
+    response.extensions_mut().insert(AnsweredError(Box::new(ResponseStatus::of_error(error))));
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::FutureExt as _;
-use http::{HeaderName, HeaderValue, header};
+use http::{HeaderValue, header};
 use http_body::Body as _;
 
 use orlop_apimachinery::duration;
@@ -22,6 +22,10 @@ use tokio::time::Instant;
 
 use orlop_auth::UserInfo;
 
+use crate::audit::body::{BodyType, RecordedBody};
+use crate::audit::context::AuditContext;
+use crate::audit::id::{self, AUDIT_ID};
+use crate::audit::response_body::record_response;
 use crate::dispatch::Resource;
 use crate::encode::negotiate::{Media, error_media};
 use crate::encode::{HeldMemory, answer};
@@ -30,7 +34,7 @@ use crate::exchange::{
 };
 use crate::limits::{Client, UNCOUNTED};
 use crate::metrics::{self, Labels, Metrics};
-use crate::registry::Scope;
+use crate::registry::{KindRef, Scope};
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::verbs::request::Request;
@@ -44,22 +48,18 @@ use plan::{Verb, plan};
 
 /// The policy of responses that are no pages.
 const NO_CONTENT_POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
-const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-const AUDIT_ID_MAX: usize = 64;
 
 /// Adds the headers that upstream sends to every response. A request that panics also gets a response, so that a
 /// panic ends neither its connection nor a controller in this process.
 pub(crate) async fn frame(
-    State(_server): State<Arc<Inner>>,
-    request: axum::extract::Request,
+    State(server): State<Arc<Inner>>,
+    mut request: axum::extract::Request,
     next: Next,
 ) -> Response {
-    let audit = request
-        .headers()
-        .get(&AUDIT_ID)
-        .filter(|id| id.len() <= AUDIT_ID_MAX)
-        .cloned()
-        .or_else(|| HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()).ok());
+    let audit = id::of(request.headers());
+    if let Some(id) = audit.clone().filter(|_| server.audit.is_some()) {
+        request.headers_mut().insert(AUDIT_ID, id);
+    }
     let path = request.uri().path().to_owned();
     let mut response = AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!(path, "a request panicked; this is a fault of the server");
@@ -103,12 +103,17 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     let user = parts.extensions.remove::<UserInfo>().unwrap_or_else(UserInfo::admin);
     let limit = time_limit(verb, &query, server.config.request_timeout);
     let client = parts.extensions.remove::<Client>();
+    let audited =
+        parts.extensions.remove::<Arc<AuditContext>>().map(|audited| (audited, resource.kind.clone()));
     let work = async {
         // Reads ignore the body.
         let (body, mut memory) = match verb.is_mutating() {
             true => read(body, &server.limits.memory).await?,
             false => (Bytes::new(), server.limits.memory.reserve(0).map_err(out_of_memory)?),
         };
+        if let Some((audited, kind)) = audited.as_ref().filter(|_| verb.is_mutating()) {
+            record_request(audited, kind, verb, content_type.as_deref(), &body);
+        }
         let request = Request {
             server: server.clone(),
             resource,
@@ -122,6 +127,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             pretty,
             body,
             held: HeldAllocations::default(),
+            audited: audited.as_ref().map(|(audited, _)| audited.clone()),
         };
         if weight::is_light(verb, &request) {
             let response = serve(verb, &request).await?;
@@ -165,11 +171,36 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             response
         }
     };
+    let response = match &audited {
+        Some((audited, kind)) if audited.records_response() && !audited.info().is_long_running() => {
+            record_response(response, audited.clone(), kind.clone(), &server.limits.memory)
+        }
+        Some(_) | None => response,
+    };
     server.metrics.end(&labels, response.status().as_u16(), started.elapsed().as_secs_f64());
     match open_watch {
         Some(open_watch) => hold(response, open_watch),
         None => response,
     }
+}
+
+/// Records the body of a request in the audit log, according to the policy.
+fn record_request(
+    audited: &AuditContext,
+    kind: &KindRef,
+    verb: Verb,
+    content_type: Option<&str>,
+    body: &Bytes,
+) {
+    if !audited.records_request() {
+        return;
+    }
+    let body_type = if matches!(verb, Verb::Delete | Verb::DeleteCollection) {
+        BodyType::DeleteOptions
+    } else {
+        BodyType::Object(kind.clone())
+    };
+    audited.request_body(RecordedBody::new(content_type.unwrap_or_default(), body_type, body.clone()));
 }
 
 /// Holds the memory of a request for its response until the response has been sent.

@@ -39,6 +39,7 @@ pub(crate) async fn create(request: &Request) -> Result<Response, ApiError> {
     let media = request.media()?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
     let decoded = decode_object(request.kind(), media, &request.body, options.validation)?;
+    request.audit_names(&decoded.object);
     let mut warnings = decoded.warnings;
     let written = create_object(request, decoded.object, &options, &mut warnings)
         .await
@@ -91,6 +92,7 @@ pub(crate) async fn create_tracked(
     for attempt in 1..=GENERATE_ATTEMPTS {
         if generated {
             object.set(&["metadata", "name"], generated_name(&base));
+            request.audit_names(&object);
         }
         if attempt == 1 {
             write::validate_new(kind, &object)?;

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use orlop_store::{Record, Snapshot};
+use orlop_store::{Record, Revision, Snapshot};
 use std::sync::Arc;
 
 use crate::admission;
+use crate::audit::context::AuditContext;
 use crate::dispatch::{self, Resource};
 use crate::encode::negotiate::{Endpoint, RequestedEncoding, negotiate};
 use crate::encode::stored;
@@ -43,6 +44,8 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
     /// Service addresses and node ports that are allocated for this request but not committed yet.
     pub(crate) held: HeldAllocations,
+    /// The audit state; `None` if the request is not recorded.
+    pub(crate) audited: Option<Arc<AuditContext>>,
 }
 
 impl Request {
@@ -95,6 +98,20 @@ impl Request {
     ) -> Result<Arc<Record<Projection>>, ApiError> {
         let name = &self.resource.name;
         snapshot.get(&self.resource.key(name)).cloned().ok_or_else(|| ApiError::not_found(self.names(), name))
+    }
+
+    /// Records the identity of the object in the body in the audit log.
+    pub(crate) fn audit_names(&self, object: &Object) {
+        if let Some(audited) = &self.audited {
+            audited.names(object);
+        }
+    }
+
+    /// Records a revision that the request wrote in the audit log.
+    pub(crate) fn audit_revision(&self, revision: Revision) {
+        if let Some(audited) = &self.audited {
+            audited.wrote(revision);
+        }
     }
 
     /// The format of the body, or a 415.

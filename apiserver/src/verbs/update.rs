@@ -27,6 +27,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
     let media = request.media()?;
     let options = WriteOptions::parse("UpdateOptions", &request.query)?;
     let decoded = decode_object(request.kind(), media, &request.body, options.validation)?;
+    request.audit_names(&decoded.object);
     let mut warnings = decoded.warnings;
     let mut object = decoded.object;
     check_name(request, &object)?;

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use orlop_bench::BenchArgs;
 
+pub(crate) use self::audit::{AuditLogArgs, AuditLogFormat, AuditMode};
 pub use self::controllers::LoopArgs;
 pub(crate) use self::driver::CsiHostpathArgs;
 pub(crate) use self::insight::{
@@ -25,6 +26,7 @@ pub(crate) use self::server::{ListenArgs, SnapshotArgs};
 pub(crate) use self::storage::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
 pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};
 
+mod audit;
 mod controllers;
 mod driver;
 mod insight;
@@ -151,6 +153,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) api: ApiArgs,
     #[command(flatten)]
+    pub(crate) audit: AuditLogArgs,
+    #[command(flatten)]
     pub(crate) loops: LoopArgs,
     #[command(flatten)]
     pub(crate) nodes: ServedNodeArgs,
@@ -169,6 +173,8 @@ pub(crate) struct ApiserverArgs {
     pub(crate) snapshots: SnapshotArgs,
     #[command(flatten)]
     pub(crate) api: ApiArgs,
+    #[command(flatten)]
+    pub(crate) audit: AuditLogArgs,
 }
 
 /// `orlop controller`.

@@ -4,6 +4,7 @@
 //! The values of file and variables become clap's defaults before clap parses, so all values pass through
 //! the same parsers. The checks of flags that depend on each other are here.
 
+mod audit;
 mod caller;
 mod error;
 mod file;
@@ -25,6 +26,7 @@ use orlop_client::client::Endpoint;
 use orlop_csi_hostpath as hostpath;
 use orlop_node::config::NodeConfig;
 
+pub use self::audit::{AuditLogOptions, AuditLogPlace, AuditOptions, AuditWebhookOptions};
 use self::caller::Caller;
 pub use self::error::ConfigError;
 use self::error::wrong;
@@ -33,9 +35,9 @@ pub use self::nodes::Nodes;
 pub use self::remote::host_of;
 use self::remote::remote;
 use crate::args::{
-    AgentArgs, ApiArgs, AuditArgs, Cli, Command, GcArgs, LabArgs, ListenArgs, LoopArgs, NodeCommand, Output,
-    ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs, StoreCommand,
-    VolumesCommand,
+    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, Cli, Command, GcArgs, LabArgs, ListenArgs, LoopArgs,
+    NodeCommand, Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs,
+    StoreCommand, VolumesCommand,
 };
 use crate::drain::Drain;
 use crate::gc::Gc;
@@ -137,6 +139,8 @@ pub struct ServerConfig {
     pub snapshots: Option<Schedule>,
     /// The API.
     pub api: ApiArgs,
+    /// The audit log.
+    pub audit: AuditOptions,
 }
 
 /// Period and directory of periodic snapshots.
@@ -255,12 +259,12 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
         Command::Volumes(VolumesCommand::Audit(args)) => audit(args, caller),
         Command::Serve(args) => {
             let data_dir = args.store.data_dir.clone();
-            let server = server(args.listen, args.store, args.snapshots, args.api)?;
+            let server = server(args.listen, args.store, args.snapshots, args.api, args.audit)?;
             let nodes = nodes::served(args.nodes, &args.loops, data_dir.as_deref())?;
             run(args.process, Role::Serve(Box::new(server), loops(args.loops)?, nodes))
         }
         Command::Apiserver(args) => {
-            let server = server(args.listen, args.store, args.snapshots, args.api)?;
+            let server = server(args.listen, args.store, args.snapshots, args.api, args.audit)?;
             run(args.process, Role::Apiserver(Box::new(server)))
         }
         Command::CsiHostpath(args) => {
@@ -355,6 +359,7 @@ fn server(
     store: StoreArgs,
     snapshots: SnapshotArgs,
     api: ApiArgs,
+    audit: AuditLogArgs,
 ) -> Result<ServerConfig, ConfigError> {
     if api.request_timeout.is_zero() {
         return Err(wrong("--request-timeout must be more than 0s: every request would fail"));
@@ -371,7 +376,9 @@ fn server(
         }
     }
     let listen = ListenConfig::new(listen).map_err(|error| ConfigError::Wrong(error.to_string()))?;
-    Ok(ServerConfig { listen, store, snapshots: schedule(snapshots)?, api })
+    let authenticates = listen.token_auth_file.is_some() || listen.client_ca_file.is_some();
+    let audit = AuditOptions::new(audit, authenticates);
+    Ok(ServerConfig { listen, store, snapshots: schedule(snapshots)?, api, audit })
 }
 
 fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {

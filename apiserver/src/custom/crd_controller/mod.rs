@@ -316,6 +316,7 @@ fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> 
         upgrade: false,
         body: Bytes::new(),
         held: HeldAllocations::default(),
+        audited: None,
     }
 }
 

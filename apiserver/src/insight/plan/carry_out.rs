@@ -307,6 +307,7 @@ fn request(server: &Arc<Inner>, user: &UserInfo, target: &ObjectTarget, subresou
         pretty: false,
         body: Bytes::new(),
         held: HeldAllocations::default(),
+        audited: None,
     }
 }
 

@@ -29,7 +29,9 @@ pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Writt
         writes.push(Write { key: Key::from(key.as_str()), expect: Expect::Absent, op });
         writes
     };
-    quota_commit::commit(request, None, &object, writes).await.map(Written::Record)
+    let stored = quota_commit::commit(request, None, &object, writes).await?;
+    request.audit_revision(stored.mod_revision);
+    Ok(Written::Record(stored))
 }
 
 /// Stores a changed object in place of `record`. Nothing is written if the object is unchanged, and a terminating
@@ -85,7 +87,9 @@ pub(crate) async fn put_as(
         writes.push(Write { key: record.key.clone(), expect, op: Op::Put { value, view } });
         writes
     };
-    quota_commit::commit(request, Some(record), &object, writes).await
+    let stored = quota_commit::commit(request, Some(record), &object, writes).await?;
+    request.audit_revision(stored.mod_revision);
+    Ok(stored)
 }
 
 /// Removes a record and returns the revision of the removal.
@@ -103,6 +107,7 @@ pub(crate) async fn remove(
     };
     writes.push(Write { key: record.key.clone(), expect, op: Op::Delete });
     let committed = commit(request, record.key.as_str(), writes).await?;
+    request.audit_revision(committed.revision());
     Ok(committed.revision())
 }
 
