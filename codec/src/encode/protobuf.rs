@@ -1,6 +1,8 @@
 //! Encodes protobuf responses: an envelope with the object as a message, using the field numbers in the arena
 //! of types. The inverse of the protobuf decoder in `decode`.
 
+use std::collections::HashMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -122,21 +124,22 @@ fn named(name: &str) -> Option<&'static StructType> {
 }
 
 fn structure(ty: &'static StructType, members: &Map<String, Value>) -> Vec<u8> {
-    let mut numbers: Vec<_> = ty.numbers.iter().collect();
+    numbered(ty, &ty.numbers, members)
+}
+
+/// Encodes the fields with these numbers, and those of the messages in them.
+fn numbered(
+    ty: &'static StructType,
+    numbers: &HashMap<u32, Numbered>,
+    members: &Map<String, Value>,
+) -> Vec<u8> {
+    let mut numbers: Vec<_> = numbers.iter().collect();
     numbers.sort_unstable_by_key(|(number, _)| **number);
     let mut out = Vec::new();
-    for (number, numbered) in numbers {
-        match numbered {
+    for (number, meaning) in numbers {
+        match meaning {
             Numbered::Field(name) => member(&mut out, ty, *number, name, members),
-            Numbered::Inline(names) => {
-                let mut inner = Vec::new();
-                let mut names: Vec<_> = names.iter().collect();
-                names.sort_unstable_by_key(|(number, _)| **number);
-                for (number, name) in names {
-                    member(&mut inner, ty, *number, name, members);
-                }
-                put_bytes(&mut out, *number, &inner);
-            }
+            Numbered::Inline(inner) => put_bytes(&mut out, *number, &numbered(ty, inner, members)),
         }
     }
     out
