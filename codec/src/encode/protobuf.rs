@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use orlop_api::registry::{BUILTIN_KINDS, custom_resource_definition};
+use orlop_api::registry::{BUILTIN_KINDS, admission_registration, custom_resource_definition};
 use orlop_openapi::{Numbered, Scalar, Shape, StructType, TypeId, types};
 use serde_json::{Map, Value};
 
@@ -109,7 +109,8 @@ fn schema(api_version: &str, kind: &str) -> Option<&'static StructType> {
         return named(&format!("{META}Status"));
     }
     let builtin = BUILTIN_KINDS.iter().map(|kind| kind.names());
-    let mut kinds = builtin.chain([&custom_resource_definition::NAMES]);
+    let compiled = admission_registration::NAMES;
+    let mut kinds = builtin.chain([&custom_resource_definition::NAMES]).chain(compiled);
     if let Some(found) = kinds.find(|names| names.kind == kind && names.api_version() == api_version) {
         return named(found.schema);
     }
