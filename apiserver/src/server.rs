@@ -16,6 +16,8 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::Predicate;
 
 use crate::admission::Chain;
+use crate::admission::policy::StoredPolicies;
+use crate::admission::webhook::{StoredWebhooks, WebhookClient};
 use crate::authorization::{self, Authorizer};
 pub use crate::clock::Clock;
 use crate::custom::{Kinds, crd_controller};
@@ -98,6 +100,9 @@ impl Server {
         let authorizer = Authorizer::new(config.authorization.clone(), store.clone());
         config.auth.anonymous = authorizer.permits_anonymous();
         let inner = Arc::new(Inner {
+            policies: StoredPolicies::new(store.clone()),
+            webhooks: StoredWebhooks::new(store.clone()),
+            webhook_client: WebhookClient::default(),
             store,
             kinds,
             admission,

@@ -10,6 +10,8 @@ use orlop_store::Kv;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::Chain;
+use crate::admission::policy::StoredPolicies;
+use crate::admission::webhook::{StoredWebhooks, WebhookClient};
 use crate::authentication::Auth;
 use crate::authorization::{AuthorizationMode, Authorizer};
 use crate::clock::Clock;
@@ -99,6 +101,11 @@ pub(crate) struct Inner {
     /// The kinds of CustomResourceDefinitions.
     pub(crate) kinds: Arc<Kinds>,
     pub(crate) admission: Chain,
+    /// The admission policies of the store.
+    pub(crate) policies: StoredPolicies,
+    /// The admission webhooks of the store.
+    pub(crate) webhooks: StoredWebhooks,
+    pub(crate) webhook_client: WebhookClient,
     pub(crate) authorizer: Authorizer,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,

@@ -1,6 +1,9 @@
 //! Steps that create, update, patch and the subresources share: server-managed metadata, admission and
 //! validation. The conditional write is in [`store`].
 
+mod admission;
+mod attributes;
+mod cluster;
 pub(crate) mod error;
 mod store;
 
@@ -8,12 +11,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::admission::{self, Operation};
-use crate::authorization;
 use crate::dispatch::key_names;
 use crate::registry::{Generation, Kind, Scope, StatusSubresource};
-use crate::services;
-use crate::verbs::request::{HeadLookup, Request};
+use crate::verbs::request::Request;
 use orlop_api::object::{Object, show_time};
 use orlop_api::status::{ApiError, Details};
 use orlop_api::validate::meta::{validate_meta, validate_meta_update};
@@ -21,6 +21,10 @@ use orlop_api::validate::{FieldErrors, Path};
 use orlop_codec::managed_fields::{self, Writer};
 
 pub(crate) use super::part::Part;
+pub(crate) use admission::{
+    admit, admit_delete, admit_delete_without_calls, admit_subresource, admit_validated,
+    admit_validated_without_calls, admit_without_calls,
+};
 pub(crate) use error::{StoreError, commit_error_of};
 pub(crate) use store::{put, put_as, remove, store_changed, store_new};
 
@@ -83,64 +87,6 @@ pub(crate) fn writer<'a>(request: &'a Request, manager: &'a str, now: &'a Value)
         subresource: &request.resource.subresource,
         manager,
         now: now.as_str().unwrap_or_default(),
-    }
-}
-
-/// Runs the mutating admission plugins.
-pub(crate) fn admit(
-    request: &Request,
-    operation: Operation,
-    object: &mut Object,
-    old: Option<&Object>,
-) -> Result<(), ApiError> {
-    let name = object.name().to_owned();
-    let mut asked = admission_request(request, operation, &name, Some(object), old);
-    request.server.admission.mutate(&mut asked, &HeadLookup(&request.head()))?;
-    if request.kind().reserves() && request.resource.subresource.is_empty() {
-        services::settle(&request.server, &request.held, object, old)?;
-    }
-    Ok(())
-}
-
-/// Runs the validating admission plugins.
-pub(crate) fn admit_validated(
-    request: &Request,
-    operation: Operation,
-    object: &mut Object,
-    old: Option<&Object>,
-) -> Result<(), ApiError> {
-    let name = object.name().to_owned();
-    if request.resource.subresource.is_empty() {
-        authorization::escalation::check(request, object, old)?;
-    }
-    let asked = admission_request(request, operation, &name, Some(object), old);
-    request.server.admission.validate(&asked, &HeadLookup(&request.head()))
-}
-
-/// Runs the admission plugins for a delete.
-pub(crate) fn admit_delete(request: &Request, old: &Object) -> Result<(), ApiError> {
-    let lookup_state = request.head();
-    let lookup = HeadLookup(&lookup_state);
-    let mut asked = admission_request(request, Operation::Delete, old.name(), None, Some(old));
-    request.server.admission.mutate(&mut asked, &lookup)?;
-    request.server.admission.validate(&asked, &lookup)
-}
-
-fn admission_request<'a>(
-    request: &'a Request,
-    operation: Operation,
-    name: &'a str,
-    object: Option<&'a mut Object>,
-    old: Option<&'a Object>,
-) -> admission::Request<'a> {
-    admission::Request {
-        kind: request.kind(),
-        namespace: &request.resource.namespace,
-        name,
-        operation,
-        subresource: &request.resource.subresource,
-        object,
-        old,
     }
 }
 
