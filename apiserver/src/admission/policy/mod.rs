@@ -1,8 +1,8 @@
 //! Admission policies.
 //!
-//! `cluster` is what policies read, `compiled` are the policies and bindings with their expressions, `index` finds them, `stored` follows the store,
-//! `conditions` decides about match conditions, `params` finds parameters, `validate` enforces `ValidatingAdmissionPolicy`, and
-//! `mutate` applies `MutatingAdmissionPolicy`. All but `stored` are pure.
+//! `cluster` is what policies read, `compiled` are the policies and bindings with their expressions, `index` finds them,
+//! `stored` follows the store, `conditions` decides about match conditions, `params` finds parameters, `validate` enforces
+//! `ValidatingAdmissionPolicy`, and `mutate` applies `MutatingAdmissionPolicy`. All but `stored` are pure.
 //!
 //! Upstream: apiserver `pkg/admission/plugin/policy`.
 

@@ -95,7 +95,9 @@ fn invocations<'p>(
             };
             let params = match matched {
                 Ok(false) => continue,
-                Ok(true) => collect(policy, binding, request.namespace, cluster),
+                Ok(true) => {
+                    collect(policy.param_kind.as_ref(), binding.param.as_ref(), request.namespace, cluster)
+                }
                 Err(error) => Err(error.to_string()),
             };
             match params {

@@ -8,7 +8,6 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::cluster::ClusterState;
-use super::compiled::{Binding, Policy};
 use crate::registry::{KindRef, Scope};
 use orlop_api::object::Object;
 
@@ -36,19 +35,20 @@ impl ParamRef {
     }
 }
 
-/// Returns the parameters with which a policy is evaluated: one evaluation for each. `None` stands for no parameters.
+/// Returns the parameters with which a policy is evaluated: one evaluation for each. The kind is the `apiVersion` and
+/// `kind` of the policy, the reference that of the binding. `None` stands for no parameters.
 ///
 /// # Errors
 /// Why the binding is not configured properly.
 pub(super) fn collect(
-    policy: &Policy,
-    binding: &Binding,
+    param_kind: Option<&(String, String)>,
+    param: Option<&ParamRef>,
     namespace: &str,
     cluster: &dyn ClusterState,
 ) -> Result<Vec<Option<Value>>, String> {
-    let Some((api_version, kind_name)) = &policy.param_kind else { return Ok(vec![None]) };
+    let Some((api_version, kind_name)) = param_kind else { return Ok(vec![None]) };
     let kind = cluster.kind_named(api_version, kind_name);
-    let Some(param) = &binding.param else { return Ok(vec![None]) };
+    let Some(param) = param else { return Ok(vec![None]) };
     let Some(kind) = kind else {
         return Err(format!("paramKind kind `{api_version}, Kind={kind_name}` not known"));
     };

@@ -57,11 +57,13 @@ pub(crate) fn validate(
         };
         let mut published: Vec<(String, Vec<String>)> = Vec::new();
         for binding in bindings {
+            let (param_kind, param_ref) = (policy.param_kind.as_ref(), binding.param.as_ref());
+            let collected = || collect(param_kind, param_ref, request.namespace, cluster);
             let params = match &binding.criteria {
-                None => collect(policy, binding, request.namespace, cluster),
+                None => collected(),
                 Some(criteria) => match criteria.matches(request, object, old, cluster) {
                     Ok(None) => continue,
-                    Ok(Some(_)) => collect(policy, binding, request.namespace, cluster),
+                    Ok(Some(_)) => collected(),
                     Err(error) => Err(error.to_string()),
                 },
             };
