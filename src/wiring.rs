@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use orlop_apiserver::authentication::in_process;
 use orlop_apiserver::insight::replay::{HeldClock, ReplayError, replay};
 use orlop_apiserver::{Config, Projection, Server, ServerError};
@@ -25,7 +26,6 @@ use orlop_node::config::NodeConfig;
 use orlop_store::embedded::{Embedded, Options as StoreOptions, Retention};
 use orlop_store::memory::{Memory, MemoryOptions};
 use orlop_store::{Clock, Kv, MemoryBudget, OpenError, Revision};
-use jiff::Timestamp;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -242,7 +242,9 @@ fn secure(listener: &mut Listener, config: &ServerConfig) -> Result<Option<OwnAu
     let (server, names) = (listener.advertised(config.api.advertise_address), names.clone());
     let names = Box::new(move || pki::server_names(server, service, &names));
     let origin = TlsOrigin::Own { authority: own.authority.clone(), names };
-    listener.secure(TlsKeeper::new(origin, config.listen.client_ca_file.clone(), now).map_err(ListenError::from)?);
+    listener.secure(
+        TlsKeeper::new(origin, config.listen.client_ca_file.clone(), now).map_err(ListenError::from)?,
+    );
     Ok(Some(own))
 }
 

@@ -47,7 +47,10 @@ async fn other_users_of_the_machine_need_a_token() {
                 continue;
             }
             let response = as_user(user, "127.0.0.1", port, path);
-            assert!(response.starts_with(&format!("HTTP/1.1 {want} ")), "{flags:?} {user} {path}: {response}");
+            assert!(
+                response.starts_with(&format!("HTTP/1.1 {want} ")),
+                "{flags:?} {user} {path}: {response}"
+            );
             if want == "401" {
                 assert!(response.contains("kubectl create token"), "{response}");
             }

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod addresses;
+mod admission;
 mod api;
 mod attach;
 mod audit;

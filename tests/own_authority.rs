@@ -58,7 +58,8 @@ fn mode(path: &Path) -> u32 {
 
 #[tokio::test]
 async fn server_creates_its_certificates_and_the_administrators_kubeconfig() {
-    let flags = ["--listen", "0.0.0.0:0", "--tls-san", "orlop.example.org", "--advertise-address", "127.0.0.1"];
+    let flags =
+        ["--listen", "0.0.0.0:0", "--tls-san", "orlop.example.org", "--advertise-address", "127.0.0.1"];
     let server = start(tempfile::tempdir().unwrap(), &flags).await;
     let port = server.url.rsplit(':').next().unwrap().to_owned();
     assert!(server.url.starts_with("https://0.0.0.0:"), "{}", server.url);
@@ -69,9 +70,13 @@ async fn server_creates_its_certificates_and_the_administrators_kubeconfig() {
     let admin = server.admin().await;
     assert_eq!(admin.get("/api/v1/namespaces").await.code, 200);
     let data = server.dir.path().join("data");
-    for (name, want) in
-        [("", 0o700), ("pki", 0o700), ("pki/ca.key", 0o600), ("pki/ca.crt", 0o600), ("admin.kubeconfig", 0o600)]
-    {
+    for (name, want) in [
+        ("", 0o700),
+        ("pki", 0o700),
+        ("pki/ca.key", 0o600),
+        ("pki/ca.crt", 0o600),
+        ("admin.kubeconfig", 0o600),
+    ] {
         assert_eq!(mode(&data.join(name)), want, "{name}");
     }
     let authority = std::fs::read_to_string(data.join("pki/ca.crt")).unwrap();

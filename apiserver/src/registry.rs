@@ -1,7 +1,12 @@
-//! The kinds that the server serves without a CustomResourceDefinition: the built-in kinds and
-//! `CustomResourceDefinition` itself.
+//! The kinds that the server serves without a CustomResourceDefinition: the built-in kinds, those that contain CEL
+//! expressions, and `CustomResourceDefinition` itself.
 
+use orlop_api::registry::admission_registration::{
+    MUTATING_POLICY_BINDING, MutatingAdmissionPolicy, VALIDATING_POLICY_BINDING, ValidatingAdmissionPolicy,
+    WebhookConfiguration,
+};
 use orlop_crd::CustomResourceDefinition;
+use orlop_crd::expression::CelCompiler;
 
 pub use orlop_api::registry::{
     ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, KindRef, NameRule, Names, Policy,
@@ -13,17 +18,33 @@ pub use orlop_api::registry::{BUILTIN_KINDS, priority_class, scale, service, sto
 /// All compiled-in kinds. The kinds of CustomResourceDefinitions are in [`crate::custom::Kinds`].
 pub const KINDS: &[&dyn Kind] = &all();
 
-const LENGTH: usize = BUILTIN_KINDS.len() + 1;
+/// The kinds whose validation is in `orlop-crd`, and the bindings of policies.
+const WITH_EXPRESSIONS: [&dyn Kind; 7] = [
+    &MutatingAdmissionPolicy { compiler: &CelCompiler },
+    &MUTATING_POLICY_BINDING,
+    &WebhookConfiguration::mutating(&CelCompiler),
+    &ValidatingAdmissionPolicy { compiler: &CelCompiler },
+    &VALIDATING_POLICY_BINDING,
+    &WebhookConfiguration::validating(&CelCompiler),
+    &CustomResourceDefinition,
+];
 
-/// The position of `CustomResourceDefinition`: after VolumeAttachment.
+const LENGTH: usize = BUILTIN_KINDS.len() + WITH_EXPRESSIONS.len();
+
+/// The position of these kinds: after VolumeAttachment.
 const AT: usize = 33;
 
 const fn all() -> [&'static dyn Kind; LENGTH] {
     let mut all: [&'static dyn Kind; LENGTH] = [&CustomResourceDefinition; LENGTH];
     let mut from = 0;
     while from < BUILTIN_KINDS.len() {
-        let to = if from < AT { from } else { from + 1 };
+        let to = if from < AT { from } else { from + WITH_EXPRESSIONS.len() };
         all[to] = BUILTIN_KINDS[from];
+        from += 1;
+    }
+    let mut from = 0;
+    while from < WITH_EXPRESSIONS.len() {
+        all[AT + from] = WITH_EXPRESSIONS[from];
         from += 1;
     }
     all
@@ -49,7 +70,8 @@ mod tests {
     #[test]
     fn every_kind_is_listed_once_and_definitions_follow_attachments() {
         let plurals: Vec<&str> = KINDS.iter().map(|kind| kind.names().plural).collect();
-        assert_eq!(plurals[AT - 1..=AT], ["volumeattachments", "customresourcedefinitions"]);
+        assert_eq!(plurals[AT - 1..=AT], ["volumeattachments", "mutatingadmissionpolicies"]);
+        assert_eq!(plurals[AT + WITH_EXPRESSIONS.len() - 1], "customresourcedefinitions");
         let mut resources: Vec<_> =
             KINDS.iter().map(|kind| (kind.names().group, kind.names().plural)).collect();
         resources.sort_unstable();

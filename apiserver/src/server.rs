@@ -16,6 +16,8 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::Predicate;
 
 use crate::admission::Chain;
+use crate::admission::policy::StoredPolicies;
+use crate::admission::webhook::{StoredWebhooks, WebhookClient};
 use crate::audit::metrics::AuditMetrics;
 use crate::audit::{self, Audit};
 use crate::authorization::{self, Authorizer};
@@ -113,6 +115,9 @@ impl Server {
         };
         config.auth.audit = audit.clone();
         let inner = Arc::new(Inner {
+            policies: StoredPolicies::new(store.clone()),
+            webhooks: StoredWebhooks::new(store.clone()),
+            webhook_client: WebhookClient::default(),
             store,
             kinds,
             admission,

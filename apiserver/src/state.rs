@@ -9,6 +9,8 @@ use jiff::Timestamp;
 use orlop_store::Kv;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::policy::StoredPolicies;
+use crate::admission::webhook::{StoredWebhooks, WebhookClient};
 use crate::admission::{Chain, NODE_RESTRICTION};
 use crate::audit::Audit;
 use crate::audit::config::AuditConfig;
@@ -120,6 +122,11 @@ pub(crate) struct Inner {
     /// The kinds of CustomResourceDefinitions.
     pub(crate) kinds: Arc<Kinds>,
     pub(crate) admission: Chain,
+    /// The admission policies of the store.
+    pub(crate) policies: StoredPolicies,
+    /// The admission webhooks of the store.
+    pub(crate) webhooks: StoredWebhooks,
+    pub(crate) webhook_client: WebhookClient,
     pub(crate) authorizer: Authorizer,
     /// `None` if the audit log is disabled.
     pub(crate) audit: Option<Arc<Audit>>,

@@ -12,6 +12,7 @@ mod columns;
 pub mod custom_kind;
 mod default;
 pub mod definition;
+pub mod expression;
 mod format;
 pub mod kind;
 mod names;

@@ -67,7 +67,7 @@ pub enum Numbered {
     /// The field with this JSON name.
     Field(String),
     /// A nested message whose fields are in the type itself in JSON; by number within the message.
-    Inline(HashMap<u32, String>),
+    Inline(HashMap<u32, Numbered>),
 }
 
 impl StructType {

@@ -18,10 +18,10 @@ use axum::Router;
 use axum_server::Handle;
 use axum_server::accept::DefaultAcceptor;
 use hyper_util::rt::TokioTimer;
+use jiff::Timestamp;
 use orlop_apiserver::authentication::Auth;
 use orlop_apiserver::limits::connection::Connections;
 use orlop_auth::token_file::{TokenFile, TokenFileError};
-use jiff::Timestamp;
 use orlop_cli::config::{ListenConfig, TlsSource};
 use tokio::time::MissedTickBehavior;
 
@@ -199,7 +199,10 @@ impl Listener {
 }
 
 /// Reads changed certificates and tokens again, and renews the server's own certificate.
-async fn keep_current(mut tls: Option<TlsKeeper>, tokens: Option<Arc<TokenFile>>) -> std::convert::Infallible {
+async fn keep_current(
+    mut tls: Option<TlsKeeper>,
+    tokens: Option<Arc<TokenFile>>,
+) -> std::convert::Infallible {
     let version = || tokens.as_ref().map(|tokens| FileVersion::of(tokens.path()));
     let mut known = version();
     let mut ticks = tokio::time::interval(CHECK_FILES_EVERY);

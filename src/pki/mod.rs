@@ -89,8 +89,7 @@ impl OwnAuthority {
         now: Timestamp,
     ) -> Result<String, PkiError> {
         let signed = self.authority.client(user, groups, now);
-        let signed =
-            signed.map_err(|error| PkiError::Authority { dir: self.data_dir.join("pki"), error })?;
+        let signed = signed.map_err(|error| PkiError::Authority { dir: self.data_dir.join("pki"), error })?;
         let authority = self.authority.certificate();
         Ok(Kubeconfig { server: url, authority, user, credentials: &signed }.to_string())
     }

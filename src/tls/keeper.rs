@@ -187,8 +187,7 @@ mod tests {
     #[test]
     fn changed_files_are_read_again() {
         let dir = tempfile::tempdir().unwrap();
-        let files =
-            TlsFiles { certificate: dir.path().join("tls.crt"), key: dir.path().join("tls.key") };
+        let files = TlsFiles { certificate: dir.path().join("tls.crt"), key: dir.path().join("tls.key") };
         let (authority, now) = (authority(), at("2026-11-26T00:00:00Z"));
         let write = || {
             let pair = authority.server(&["localhost".to_owned()], now).unwrap();

@@ -87,7 +87,8 @@ fn client_authorities(file: Option<&Path>, own: Option<&str>) -> Result<RootCert
     }
     if let Some(pem) = own {
         let wrong = |error: String| TlsError::Own(error);
-        let root = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+        let root =
+            CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| wrong(error.to_string()))?;
         roots.add(root).map_err(|error| wrong(error.to_string()))?;
     }
     Ok(roots)
@@ -109,8 +110,7 @@ fn server_config(server: ServerKey, clients: RootCertStore) -> Result<Arc<Server
             .map_err(|error| error.to_string())?;
         builder.with_client_cert_verifier(verifier)
     };
-    let mut config =
-        builder.with_single_cert(server.chain, server.key).map_err(|error| error.to_string())?;
+    let mut config = builder.with_single_cert(server.chain, server.key).map_err(|error| error.to_string())?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -3,6 +3,7 @@
 //! A new kind requires its own file and one line in [`BUILTIN_KINDS`] (docs/adding-a-kind.md).
 
 mod addresses;
+pub mod admission_registration;
 mod cells;
 mod checks;
 mod cluster_role;
@@ -21,6 +22,7 @@ mod endpoint_slice;
 mod endpoints;
 mod event;
 mod events_k8s_io;
+pub mod expressions;
 mod field_refs;
 mod go_format;
 mod json_defaults;

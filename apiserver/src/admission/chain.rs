@@ -9,9 +9,10 @@ use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
 use super::node_restriction::{NODE_RESTRICTION, NodeRestriction};
 use super::plugin::Plugin;
+use super::pod_security::PodSecurity;
 use super::priority::Priority;
 use super::request::{Lookup, Request};
-use super::resource_quota::ResourceQuota;
+use super::resource_quota::{QUOTA_PLUGIN, ResourceQuota};
 use super::taint_nodes_by_condition::TaintNodesByCondition;
 use orlop_api::status::ApiError;
 
@@ -21,16 +22,40 @@ const PLUGINS: &[&dyn Plugin] = &[
     &LimitRanger,
     &NodeRestriction,
     &TaintNodesByCondition,
+    &PodSecurity,
     &Priority,
     &DefaultTolerationSeconds,
     &DefaultStorageClass,
     &StorageObjectInUseProtection,
     &PersistentVolumeClaimResize,
+    &Configured(MUTATING_POLICY),
+    &Configured(MUTATING_WEBHOOK),
+    &Configured(VALIDATING_POLICY),
+    &Configured(VALIDATING_WEBHOOK),
     &ResourceQuota,
 ];
 
 /// The plugins that run only if they are enabled by name.
 const OFF_BY_DEFAULT: [&str; 1] = [NODE_RESTRICTION];
+
+/// Applies `MutatingAdmissionPolicy`.
+pub(crate) const MUTATING_POLICY: &str = "MutatingAdmissionPolicy";
+/// Calls the webhooks of `MutatingWebhookConfiguration`.
+pub(crate) const MUTATING_WEBHOOK: &str = "MutatingAdmissionWebhook";
+/// Enforces `ValidatingAdmissionPolicy`.
+pub(crate) const VALIDATING_POLICY: &str = "ValidatingAdmissionPolicy";
+/// Calls the webhooks of `ValidatingWebhookConfiguration`.
+pub(crate) const VALIDATING_WEBHOOK: &str = "ValidatingAdmissionWebhook";
+
+/// A plugin that objects configure. The verbs run it at its place, because it depends on more than the other plugins; here are
+/// only its name and its place.
+struct Configured(&'static str);
+
+impl Plugin for Configured {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+}
 
 /// Why plugins cannot be enabled or disabled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,7 +120,8 @@ impl Chain {
         self.0.iter().try_for_each(|plugin| plugin.mutate(request, lookup))
     }
 
-    /// Runs after validation, also for deletes. Plugins can only reject.
+    /// Runs after validation, also for deletes. Plugins can only reject. [`Chain::validate_last`] runs the rest, after the
+    /// plugins that objects configure.
     ///
     /// # Errors
     ///
@@ -103,7 +129,18 @@ impl Chain {
     /// admission reads.
     pub fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
         collections::check(request, lookup)?;
-        self.0.iter().try_for_each(|plugin| plugin.validate(request, lookup))
+        let mut first = self.0.iter().filter(|plugin| plugin.name() != QUOTA_PLUGIN);
+        first.try_for_each(|plugin| plugin.validate(request, lookup))
+    }
+
+    /// Runs last: a request that another plugin rejects charges no quota.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first plugin that rejects the write.
+    pub fn validate_last(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
+        let mut last = self.0.iter().filter(|plugin| plugin.name() == QUOTA_PLUGIN);
+        last.try_for_each(|plugin| plugin.validate(request, lookup))
     }
 }
 
@@ -129,10 +166,15 @@ mod tests {
             [
                 "LimitRanger",
                 "TaintNodesByCondition",
+                "PodSecurity",
                 "DefaultTolerationSeconds",
                 "DefaultStorageClass",
                 "StorageObjectInUseProtection",
                 "PersistentVolumeClaimResize",
+                "MutatingAdmissionPolicy",
+                "MutatingAdmissionWebhook",
+                "ValidatingAdmissionPolicy",
+                "ValidatingAdmissionWebhook",
                 "ResourceQuota"
             ]
         );

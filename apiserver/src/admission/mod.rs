@@ -4,23 +4,38 @@
 //! plugin. Plugins are pure: they read other objects through [`Lookup`], so each has a table test. The verbs call
 //! [`Chain::mutate`] for every create, update and delete once the object has its defaults, and [`Chain::validate`] once it
 //! is valid.
+//!
+//! `policy` and `webhook` are the admission that objects configure: `matching` decides to which requests it applies,
+//! `follow` reads its objects from the store, and `reinvocation` is the second run of what changes objects.
 
 mod chain;
 mod claim_resize;
 mod collections;
 mod default_class;
 mod default_toleration_seconds;
+pub(crate) mod follow;
 mod in_use_protection;
 mod limit_ranger;
+pub(crate) mod matching;
 mod namespace_lifecycle;
 mod node_restriction;
+pub(crate) mod outcome;
 mod plugin;
+mod pod_security;
+pub(crate) mod policy;
 mod priority;
+pub(crate) mod reinvocation;
 mod request;
 mod resource_quota;
 mod taint_nodes_by_condition;
 #[cfg(test)]
 mod testing;
+pub(crate) mod webhook;
+
+/// The names of the plugins that objects configure.
+pub(crate) mod configured {
+    pub(crate) use super::chain::{MUTATING_POLICY, MUTATING_WEBHOOK, VALIDATING_POLICY, VALIDATING_WEBHOOK};
+}
 
 /// The effects of writes on quotas, for the verb that commits both.
 pub(crate) mod quota {

@@ -1,5 +1,8 @@
 //! The input of a plugin: a write, and access to other objects.
 
+use std::cell::RefCell;
+
+use super::outcome::Findings;
 use crate::registry::{Kind, Names};
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
@@ -37,6 +40,8 @@ pub struct Request<'a> {
     pub object: Option<&'a mut Object>,
     /// The stored object; `None` for a create.
     pub old: Option<&'a Object>,
+    /// Warnings and audit annotations of the plugins.
+    pub(crate) findings: RefCell<Findings>,
 }
 
 impl Request<'_> {
@@ -44,6 +49,16 @@ impl Request<'_> {
     pub(super) fn is(&self, group: &str, plural: &str) -> bool {
         let names = self.names();
         self.subresource.is_empty() && names.group == group && names.plural == plural
+    }
+
+    /// Adds a warning for the client.
+    pub(super) fn warn(&self, text: String) {
+        self.findings.borrow_mut().warn(text);
+    }
+
+    /// Adds an audit annotation.
+    pub(super) fn annotate(&self, key: &str, value: String) {
+        self.findings.borrow_mut().annotate(key.to_owned(), value);
     }
 
     /// The names of the kind.

@@ -1,5 +1,7 @@
 //! For the plugins' tests: writes and facts from JSON.
 
+use std::cell::RefCell;
+
 use serde_json::Value;
 
 use super::chain::Chain;
@@ -132,6 +134,7 @@ impl Write {
             subresource: self.subresource,
             object: self.object.as_mut(),
             old: self.old.as_ref(),
+            findings: RefCell::default(),
         })
     }
 
@@ -144,6 +147,14 @@ impl Write {
     /// Runs the second half of all plugins.
     pub(super) fn validate_all(&mut self, chain: &Chain, facts: &Facts) -> Result<(), ApiError> {
         self.with(|request| chain.validate(request, facts))
+    }
+
+    /// Runs the plugin's second half, which must not reject; returns its warnings.
+    pub(super) fn warnings(&mut self, plugin: &dyn Plugin, facts: &Facts) -> Vec<String> {
+        self.with(|request| {
+            plugin.validate(request, facts).expect("accepted");
+            request.findings.borrow().warnings.clone()
+        })
     }
 
     /// Runs the plugin's second half.

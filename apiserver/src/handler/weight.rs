@@ -24,7 +24,9 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
     let compares = matches!(names.group, "rbac.authorization.k8s.io" | "authorization.k8s.io");
     // The schema of a definition is compiled, and its parts may multiply.
     let defines = names.plural == "customresourcedefinitions";
-    let computes = verb.is_mutating() && (compares || defines);
+    // Policies evaluate expressions on the object.
+    let policies = names.group == "admissionregistration.k8s.io" || request.server.policies.now().is_any();
+    let computes = verb.is_mutating() && (compares || defines || policies);
     if request.body.len() > LIGHT_BYTES || computes || !admission_is_light(verb, request) {
         return false;
     }

@@ -3,6 +3,7 @@
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
+use crate::admission::matching::{AdmissionOperation, GroupVersionKind};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::registry::Names;
@@ -43,6 +44,10 @@ pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
         name => name.to_owned(),
     };
     let node = check_target(&binding)?;
+    let mut warnings = decoded.warnings;
+    let kind = GroupVersionKind::of(&BINDING);
+    let operation = AdmissionOperation::Create;
+    write::admit_subresource(request, operation, kind, &binding, options.dry_run, &mut warnings).await?;
     for _ in 0..attempts(request, &name) {
         let key = request.resource.key(&name);
         let record =
@@ -66,7 +71,7 @@ pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
         let status =
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         let mut response = answer::value_answer(201, wanted, &status)?;
-        answer::add_warnings(response.headers_mut(), &decoded.warnings);
+        answer::add_warnings(response.headers_mut(), &warnings);
         return Ok(response);
     }
     Err(ApiError::conflict(request.names(), &name))

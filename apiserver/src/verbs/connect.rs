@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::registry;
+use crate::verbs::connect_admission;
 use crate::verbs::kubelet::{Agent, is_somewhere_else};
 use crate::verbs::request::Request;
 use orlop_api::object::Object;
@@ -47,6 +48,7 @@ pub(crate) fn decoded_bytes(request: &Request) -> usize {
 
 /// Handles a request for a connection.
 pub(crate) async fn connect(request: &Request) -> Result<Response, ApiError> {
+    connect_admission::admit(request).await?;
     match (request.names().plural, request.resource.subresource.as_str()) {
         ("nodes", _) => {
             let (_, node, port) = split(&request.resource.name, "node")?;

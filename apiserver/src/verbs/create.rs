@@ -81,7 +81,7 @@ pub(crate) async fn create_tracked(
     {
         object.meta().remove(name);
     }
-    write::admit(request, Operation::Create, &mut object, None)?;
+    write::admit(request, Operation::Create, &mut object, None, warnings).await?;
     object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
     object.set(&["metadata", "creationTimestamp"], show_time(request.now()));
     write::first_generation(kind, &mut object);
@@ -97,7 +97,7 @@ pub(crate) async fn create_tracked(
         if attempt == 1 {
             write::validate_new(kind, &object)?;
             warnings.extend(kind.warnings(&object, None));
-            write::admit_validated(request, Operation::Create, &mut object, None)?;
+            write::admit_validated(request, Operation::Create, &mut object, None, warnings).await?;
             if !given_version.is_empty() {
                 return Err(ApiError::plain_internal(
                     "resourceVersion should not be set on objects to be created",

@@ -30,18 +30,25 @@ pub(crate) enum Deleted {
 pub(crate) async fn delete(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = DeleteOptions::parse(request)?;
-    let deleted = delete_named(request, &request.resource.name, &options).await?;
+    let mut warnings = Vec::new();
+    let deleted = delete_named(request, &request.resource.name, &options, &mut warnings).await;
+    let deleted = deleted.map_err(|error| error.with_warnings(&warnings))?;
     let kind = request.kind();
     let (object, gone) = match deleted {
         Deleted::Gone(object) => (object, true),
         Deleted::Held(object) => (object, false),
     };
     if gone && kind.policy().delete_answer == DeleteAnswer::Status {
-        return answer::value_answer(200, wanted, &success(request.names(), &object));
+        let mut response = answer::value_answer(200, wanted, &success(request.names(), &object))?;
+        answer::add_warnings(response.headers_mut(), &warnings);
+        return Ok(response);
     }
     // 202 is for clients that request background deletion with the legacy option `orphanDependents`.
     let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
-    answer::object(request.kind_ref(), code, object, wanted, &request.query, request.now())
+    let mut response =
+        answer::object(request.kind_ref(), code, object, wanted, &request.query, request.now())?;
+    answer::add_warnings(response.headers_mut(), &warnings);
+    Ok(response)
 }
 
 fn success(names: &Names, object: &Object) -> Value {
@@ -60,6 +67,7 @@ pub(crate) async fn delete_named(
     request: &Request,
     name: &str,
     options: &DeleteOptions,
+    warnings: &mut Vec<String>,
 ) -> Result<Deleted, ApiError> {
     let mut attempts = attempts(request, name);
     loop {
@@ -70,7 +78,7 @@ pub(crate) async fn delete_named(
             .cloned()
             .ok_or_else(|| ApiError::not_found(request.names(), name))?;
         let old = stored::decode_as(request.kind(), &record);
-        write::admit_delete(request, &old)?;
+        write::admit_delete(request, &old, options.dry_run, warnings).await?;
         check_preconditions(request, options, &old)?;
         match delete_record(request, &record, old, options).await {
             Ok(deleted) => return Ok(deleted),

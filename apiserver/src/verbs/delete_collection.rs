@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use futures::FutureExt as _;
 use orlop_store::Record;
 use serde_json::json;
 
@@ -50,7 +49,8 @@ pub(crate) async fn delete_collection(request: &Request) -> Result<Response, Api
         let deletes = group.iter().map(|record| {
             let (_, name) = key_names(request.kind(), record.key.as_str());
             // Only the result is kept, not the deleted object.
-            delete_named(request, name, &options).map(|result| result.map(drop))
+            let options = &options;
+            async move { delete_named(request, name, options, &mut Vec::new()).await.map(drop) }
         });
         for result in futures::future::join_all(deletes).await {
             match result {

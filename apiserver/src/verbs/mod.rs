@@ -5,6 +5,7 @@ pub(crate) mod apply;
 pub(crate) mod attempts;
 pub(crate) mod binding;
 pub(crate) mod connect;
+mod connect_admission;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;

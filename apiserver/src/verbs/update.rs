@@ -133,12 +133,12 @@ pub(crate) async fn apply(
     if let Some(manager) = manager {
         write::track(request, manager, Some(old), &mut object);
     }
-    write::admit(request, Operation::Update, &mut object, Some(old))?;
+    write::admit(request, Operation::Update, &mut object, Some(old), warnings).await?;
     managed_fields::keep_times(&mut object, old);
     write::settle_update(request, part, &mut object, old);
     write::validate_changed(kind, part, &object, old)?;
     warnings.extend(kind.warnings(&object, Some(old)));
-    write::admit_validated(request, Operation::Update, &mut object, Some(old))?;
+    write::admit_validated(request, Operation::Update, &mut object, Some(old), warnings).await?;
     if dry_run {
         object.set(&["metadata", "resourceVersion"], record.mod_revision.to_string());
         return Ok(Written::Object(object));

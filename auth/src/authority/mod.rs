@@ -2,6 +2,7 @@
 //!
 //! Keys are ECDSA on the curve P-256, which every TLS library accepts. Lifetimes are kubeadm's (upstream: `cmd/kubeadm/app/constants`).
 
+mod error;
 mod signing;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use x509_cert::der::asn1::Ia5String;
 use x509_cert::der::{DecodePem as _, Encode as _};
 use x509_cert::ext::pkix::name::GeneralName;
 
+pub use self::error::AuthorityError;
 use self::signing::{Extent, Purpose, SigningKey};
 
 /// How long an authority is valid.
@@ -35,29 +37,6 @@ impl fmt::Debug for SignedKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("SignedKey").field("certificate", &self.certificate).finish_non_exhaustive()
     }
-}
-
-/// Why there is no certificate.
-#[derive(Debug, thiserror::Error)]
-pub enum AuthorityError {
-    /// The certificate of the authority cannot be read.
-    #[error("the certificate of the authority cannot be read: {0}")]
-    Certificate(#[source] x509_cert::der::Error),
-    /// The key of the authority cannot be read.
-    #[error("the private key of the authority is not an ECDSA key in PKCS #8 and PEM")]
-    Key,
-    /// The key is not the one of the certificate.
-    #[error("the private key of the authority does not belong to its certificate")]
-    OtherKey,
-    /// A certificate for a name that cannot be in one.
-    #[error("{0:?} is neither a DNS name nor an IP address")]
-    Name(String),
-    /// The certificate cannot be signed.
-    #[error("the certificate cannot be signed: {0}")]
-    Sign(#[source] x509_cert::builder::Error),
-    /// The system's random numbers are not available.
-    #[error("no key can be generated")]
-    Random,
 }
 
 /// A certificate authority.
@@ -139,12 +118,7 @@ impl Authority {
     ///
     /// # Errors
     /// The library cannot sign, such as for an empty name.
-    pub fn client(
-        &self,
-        user: &str,
-        groups: &[String],
-        now: Timestamp,
-    ) -> Result<SignedKey, AuthorityError> {
+    pub fn client(&self, user: &str, groups: &[String], now: Timestamp) -> Result<SignedKey, AuthorityError> {
         self.sign(user, groups, Purpose::Client, now)
     }
 

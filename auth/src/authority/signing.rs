@@ -27,7 +27,7 @@ use x509_cert::spki::{
 };
 use x509_cert::time::{Time, Validity};
 
-use super::AuthorityError;
+use super::error::AuthorityError;
 
 /// Certificates are valid from this long before they are signed: clocks differ.
 pub(super) const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
@@ -99,9 +99,8 @@ impl SigningKey {
     }
 
     fn from_pkcs8(bytes: &[u8]) -> Result<Self, AuthorityError> {
-        let pair =
-            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, bytes, &SystemRandom::new())
-                .map_err(|_| AuthorityError::Key)?;
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, bytes, &SystemRandom::new())
+            .map_err(|_| AuthorityError::Key)?;
         let public = public_key(pair.public_key().as_ref()).map_err(|_| AuthorityError::Key)?;
         Ok(SigningKey { pair, public })
     }

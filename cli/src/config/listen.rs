@@ -219,7 +219,10 @@ mod tests {
     #[test]
     fn kubectl_command_line_has_the_required_flags() {
         let plain = endpoint(&[]).unwrap();
-        assert_eq!(plain.kubectl("http://127.0.0.1:8080", None), "kubectl --server http://127.0.0.1:8080 get ns");
+        assert_eq!(
+            plain.kubectl("http://127.0.0.1:8080", None),
+            "kubectl --server http://127.0.0.1:8080 get ns"
+        );
         let flags = ["--tls-cert-file", "c", "--tls-private-key-file", "k", "--token-auth-file", "t"];
         let line = endpoint(&flags).unwrap().kubectl("https://a:1", None);
         assert_eq!(line, "kubectl --server https://a:1 --certificate-authority c --token TOKEN get ns");

@@ -1,10 +1,12 @@
 //! Encodes protobuf responses: an envelope with the object as a message, using the field numbers in the arena
 //! of types. The inverse of the protobuf decoder in `decode`.
 
+use std::collections::HashMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use orlop_api::registry::{BUILTIN_KINDS, custom_resource_definition};
+use orlop_api::registry::{BUILTIN_KINDS, admission_registration, custom_resource_definition};
 use orlop_openapi::{Numbered, Scalar, Shape, StructType, TypeId, types};
 use serde_json::{Map, Value};
 
@@ -107,7 +109,8 @@ fn schema(api_version: &str, kind: &str) -> Option<&'static StructType> {
         return named(&format!("{META}Status"));
     }
     let builtin = BUILTIN_KINDS.iter().map(|kind| kind.names());
-    let mut kinds = builtin.chain([&custom_resource_definition::NAMES]);
+    let compiled = admission_registration::NAMES;
+    let mut kinds = builtin.chain([&custom_resource_definition::NAMES]).chain(compiled);
     if let Some(found) = kinds.find(|names| names.kind == kind && names.api_version() == api_version) {
         return named(found.schema);
     }
@@ -122,21 +125,22 @@ fn named(name: &str) -> Option<&'static StructType> {
 }
 
 fn structure(ty: &'static StructType, members: &Map<String, Value>) -> Vec<u8> {
-    let mut numbers: Vec<_> = ty.numbers.iter().collect();
+    numbered(ty, &ty.numbers, members)
+}
+
+/// Encodes the fields with these numbers, and those of the messages in them.
+fn numbered(
+    ty: &'static StructType,
+    numbers: &HashMap<u32, Numbered>,
+    members: &Map<String, Value>,
+) -> Vec<u8> {
+    let mut numbers: Vec<_> = numbers.iter().collect();
     numbers.sort_unstable_by_key(|(number, _)| **number);
     let mut out = Vec::new();
-    for (number, numbered) in numbers {
-        match numbered {
+    for (number, meaning) in numbers {
+        match meaning {
             Numbered::Field(name) => member(&mut out, ty, *number, name, members),
-            Numbered::Inline(names) => {
-                let mut inner = Vec::new();
-                let mut names: Vec<_> = names.iter().collect();
-                names.sort_unstable_by_key(|(number, _)| **number);
-                for (number, name) in names {
-                    member(&mut inner, ty, *number, name, members);
-                }
-                put_bytes(&mut out, *number, &inner);
-            }
+            Numbered::Inline(inner) => put_bytes(&mut out, *number, &numbered(ty, inner, members)),
         }
     }
     out

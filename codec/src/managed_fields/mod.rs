@@ -16,6 +16,7 @@ mod entries;
 mod fields_v1;
 mod last_applied;
 mod merge;
+mod merge_configuration;
 pub mod scale;
 mod set;
 #[cfg(test)]
@@ -44,4 +45,5 @@ pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
 }
 
 pub use apply::apply;
+pub use merge_configuration::merge_configuration;
 pub use update::{Writer, keep_times, track};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use cel::common::ast::{EntryExpr, Expr, IdedExpr, SourceInfo};
 
 use super::{extensions, functions};
 use crate::program::{Program, unescape};
@@ -17,20 +17,68 @@ const MAX_DEPTH: usize = 250;
 /// Stack size of the parser thread, bytes.
 const PARSER_STACK: usize = 256 << 20;
 
+/// A mistake in an expression, and its place: the number of the line, and that of the character in it, from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Issue {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) message: String,
+}
+
+/// A parsed expression.
+pub(crate) struct Parsed {
+    pub(crate) expr: IdedExpr,
+    /// The places of its nodes.
+    pub(crate) source: SourceInfo,
+}
+
+/// An error without a place.
+fn issue(message: String) -> Vec<Issue> {
+    vec![Issue { line: 0, column: 0, message }]
+}
+
+/// Parses an expression.
+pub(crate) fn parse_text(text: &str) -> Result<Parsed, Vec<Issue>> {
+    if text.len() > MAX_LENGTH {
+        return Err(issue(format!("the expression is longer than {MAX_LENGTH} bytes")));
+    }
+    if nesting(text) > MAX_NESTING {
+        return Err(issue(format!("the expression is nested more than {MAX_NESTING} brackets deep")));
+    }
+    // The parser needs far more stack than a server thread has.
+    let text = text.to_owned();
+    let parsing = std::thread::Builder::new().stack_size(PARSER_STACK).spawn(move || parse(&text));
+    let parsed = parsing.map_err(|error| issue(error.to_string()))?.join();
+    parsed.unwrap_or_else(|_| Err(issue("the expression cannot be read".to_owned())))
+}
+
+fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
+    let parser = cel::parser::Parser::new().enable_optional_syntax(true);
+    let (expr, source) = parser.parse_with_source_info(text).map_err(|errors| {
+        let place = |number: isize| usize::try_from(number).unwrap_or_default();
+        let issues = errors.errors.into_iter().map(|error| Issue {
+            line: place(error.pos.0),
+            column: place(error.pos.1),
+            message: error.msg,
+        });
+        issues.collect::<Vec<_>>()
+    })?;
+    if depth(&expr) > MAX_DEPTH {
+        return Err(issue(format!("the expression has more than {MAX_DEPTH} steps inside each other")));
+    }
+    Ok(Parsed { expr, source })
+}
+
 impl Program {
-    /// Parses an expression. The error describes why it does not compile.
+    /// Parses an expression of a rule. The error describes why it does not compile.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        if text.len() > MAX_LENGTH {
-            return Err(format!("the expression is longer than {MAX_LENGTH} bytes"));
-        }
-        if nesting(text) > MAX_NESTING {
-            return Err(format!("the expression is nested more than {MAX_NESTING} brackets deep"));
-        }
-        // The parser needs far more stack than a server thread has.
-        let text = text.to_owned();
-        let parsing = std::thread::Builder::new().stack_size(PARSER_STACK).spawn(move || parse(&text));
-        let parsed = parsing.map_err(|error| error.to_string())?.join();
-        parsed.unwrap_or_else(|_| Err("the expression cannot be read".to_owned()))
+        let parsed = parse_text(text).map_err(|issues| {
+            let shown: Vec<String> = issues.iter().map(|issue| issue.shown(text)).collect();
+            shown.join("\n")
+        })?;
+        let mut check = Check { bound: Vec::new(), uses_old: false, schema: None };
+        check.expr(&parsed.expr)?;
+        Ok(Program { uses_old: check.uses_old, expr: Arc::new(parsed.expr) })
     }
 
     /// Checks the fields that the expression uses against the schema of `self`.
@@ -40,15 +88,21 @@ impl Program {
     }
 }
 
-fn parse(text: &str) -> Result<Program, String> {
-    let parser = cel::parser::Parser::new().enable_optional_syntax(true);
-    let expr = parser.parse(text).map_err(|errors| errors.to_string())?;
-    if depth(&expr) > MAX_DEPTH {
-        return Err(format!("the expression has more than {MAX_DEPTH} steps inside each other"));
+impl Issue {
+    /// Describes the mistake with its line, as cel-go does.
+    pub(crate) fn shown(&self, text: &str) -> String {
+        let Some(line) = self.line.checked_sub(1).and_then(|at| text.lines().nth(at)) else {
+            return self.message.clone();
+        };
+        let line = line.replace('\t', " ");
+        let before = self.column.saturating_sub(1);
+        let dots: String =
+            line.chars().take(before).map(|c| if c.len_utf8() > 1 { '\u{ff0e}' } else { '.' }).collect();
+        let is_wide = line.chars().nth(before).is_some_and(|c| c.len_utf8() > 1);
+        let mark = if is_wide { '\u{ff3e}' } else { '^' };
+        let (row, column, message) = (self.line, self.column, &self.message);
+        format!("ERROR: <input>:{row}:{column}: {message}\n | {line}\n | {dots}{mark}")
     }
-    let mut check = Check { bound: Vec::new(), uses_old: false, schema: None };
-    check.expr(&expr)?;
-    Ok(Program { uses_old: check.uses_old, expr: Arc::new(expr) })
 }
 
 /// Returns the nesting depth of the brackets in a text. Brackets in string literals count too.

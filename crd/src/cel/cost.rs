@@ -15,6 +15,11 @@ impl Budget {
         Budget(PER_OBJECT)
     }
 
+    /// A budget of this cost.
+    pub(crate) fn of(cost: u64) -> Self {
+        Budget(cost)
+    }
+
     /// Subtracts the cost of work outside an evaluation. If too little is left, the next evaluation fails.
     pub(crate) fn take(&mut self, cost: u64) {
         self.0 = self.0.saturating_sub(cost);
@@ -42,6 +47,8 @@ pub(super) fn fail<T>(why: impl Into<String>) -> Result<T> {
 pub(super) struct Meter {
     spent: u64,
     left: u64,
+    /// The cost of separate evaluations.
+    elsewhere: u64,
     /// The part of the cost that was paid for the arguments of a call, and that its function has not used yet.
     prepaid: u64,
     /// The patterns that the expression has compiled.
@@ -50,12 +57,23 @@ pub(super) struct Meter {
 
 impl Meter {
     pub(super) fn new(budget: &Budget) -> Self {
-        Meter { spent: 0, left: budget.0, prepaid: 0, patterns: PatternCache::default() }
+        Meter { spent: 0, left: budget.0, elsewhere: 0, prepaid: 0, patterns: PatternCache::default() }
     }
 
     /// Subtracts the measured cost from the budget of the object.
     pub(super) fn charge(&self, budget: &mut Budget) {
-        budget.take(self.spent);
+        budget.take(self.spent + self.elsewhere);
+    }
+
+    /// Returns what is left of the budget of the object.
+    pub(super) fn remaining(&self) -> Budget {
+        Budget(self.left.saturating_sub(self.spent))
+    }
+
+    /// Replaces what is left of the budget of the object, after a separate evaluation.
+    pub(super) fn replace_remaining(&mut self, budget: &Budget) {
+        self.elsewhere += self.left.saturating_sub(self.spent).saturating_sub(budget.0);
+        self.left = self.spent + budget.0;
     }
 
     pub(super) fn pay(&mut self, cost: u64) -> Result<()> {

@@ -11,7 +11,7 @@ const SECONDS: f64 = 20.0;
 
 fn run(text: &str, own: &Value, schema: &Schema) -> Result<String, Failure> {
     let program = Program::parse(text).map_err(Failure::Error)?;
-    let input = Input { own: Val::of(own, Some(schema)), old: None };
+    let input = Input::of_rule(Val::of(own, Some(schema)), None);
     program.run(&input, &mut Budget::new()).map(|value| super::shown::shown(&value))
 }
 

@@ -6,33 +6,40 @@ use std::rc::Rc;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 use serde_json::Value;
 
+use super::access::{self, Access};
 use super::cost::{Budget, Failure, Meter, Result, fail};
+use super::input::{Input, Memo};
 use super::value::member_schema;
 use super::{Program, Val, extensions, functions};
-
-/// The values of `self` and `oldSelf`.
-pub(crate) struct Input<'v> {
-    pub(crate) own: Val<'v>,
-    pub(crate) old: Option<Val<'v>>,
-}
 
 impl Program {
     /// Evaluates the expression.
     pub(crate) fn run<'v>(&'v self, input: &'v Input<'v>, budget: &mut Budget) -> Result<Val<'v>> {
-        let mut run = Run { input, bound: Vec::new(), meter: Meter::new(budget) };
+        self.run_with(input, &mut Memo::default(), budget)
+    }
+
+    /// Evaluates the expression; `memo` contains the values of `variables` that are known.
+    pub(crate) fn run_with<'v>(
+        &'v self,
+        input: &'v Input<'v>,
+        memo: &mut Memo<'v>,
+        budget: &mut Budget,
+    ) -> Result<Val<'v>> {
+        let mut run = Run { input, memo, bound: Vec::new(), meter: Meter::new(budget) };
         let result = run.expr(&self.expr);
         run.meter.charge(budget);
         result
     }
 }
 
-struct Run<'v> {
+struct Run<'v, 'm> {
     input: &'v Input<'v>,
+    memo: &'m mut Memo<'v>,
     bound: Vec<(&'v str, Val<'v>)>,
     meter: Meter,
 }
 
-impl<'v> Run<'v> {
+impl<'v> Run<'v, '_> {
     fn expr(&mut self, expr: &'v IdedExpr) -> Result<Val<'v>> {
         self.meter.pay(1)?;
         match &expr.expr {
@@ -46,6 +53,9 @@ impl<'v> Run<'v> {
             Expr::Ident(name) => self.ident(name),
             Expr::Select(select) => {
                 let operand = self.expr(&select.operand)?;
+                if let Val::Variables = operand {
+                    return self.variable(&select.field, select.test);
+                }
                 if select.test {
                     return Ok(Val::Bool(self.member(&operand, &select.field)?.is_some()));
                 }
@@ -81,7 +91,20 @@ impl<'v> Run<'v> {
                 }
                 Ok(Val::Map(Rc::new(pairs)))
             }
-            Expr::Struct(_) => fail("messages cannot be made"),
+            Expr::Struct(object) => {
+                let mut fields = Vec::with_capacity(object.entries.len());
+                for entry in &object.entries {
+                    let EntryExpr::StructField(field) = &entry.expr else { return fail("not a field") };
+                    let value = match (self.expr(&field.value)?, field.optional) {
+                        (Val::Optional(None), true) => continue,
+                        (Val::Optional(Some(value)), true) => value.as_ref().clone(),
+                        (value, _) => value,
+                    };
+                    self.meter.pay(value.weight())?;
+                    fields.push((field.field.as_str(), value));
+                }
+                Ok(Val::Made(&object.type_name, Rc::new(fields)))
+            }
             Expr::Comprehension(all) => self.comprehension(all),
             Expr::Call(call) => self.call(call),
         }
@@ -91,16 +114,48 @@ impl<'v> Run<'v> {
         if let Some((_, value)) = self.bound.iter().rev().find(|(bound, _)| *bound == name) {
             return Ok(value.clone());
         }
-        match name {
-            "self" => Ok(self.input.own.clone()),
-            "oldSelf" => {
-                self.input.old.clone().ok_or(Failure::Error("no such attribute: oldSelf".to_owned()))
-            }
-            name => match functions::type_named(name) {
-                Some(ty) => Ok(Val::Type(ty)),
-                None => fail(format!("no such attribute: {name}")),
-            },
+        if let Some(value) = self.input.get(name) {
+            return Ok(value.clone());
         }
+        match functions::type_named(name) {
+            Some(ty) => Ok(Val::Type(ty)),
+            None => fail(format!("no such attribute: {name}")),
+        }
+    }
+
+    /// Evaluates a field of `variables`, once for each memo. Its cost counts for the budget, but not for the limit of this
+    /// expression.
+    fn variable(&mut self, name: &str, is_test: bool) -> Result<Val<'v>> {
+        let Some((place, program)) = self.input.lazy(name) else {
+            return if is_test { Ok(Val::Bool(false)) } else { fail(format!("no such key: {name}")) };
+        };
+        if is_test {
+            return Ok(Val::Bool(true));
+        }
+        if let Some(known) = self.memo.get(place) {
+            return known.map_err(Failure::Error);
+        }
+        let value = match program {
+            Err(why) => Err(format!("composited variable {name:?} fails to compile: {why}")),
+            Ok(program) => {
+                let mut budget = self.meter.remaining();
+                let result = program.run_with(self.input, self.memo, &mut budget);
+                self.meter.replace_remaining(&budget);
+                match result {
+                    Ok(value) => Ok(value),
+                    Err(Failure::ObjectTooCostly) => return Err(Failure::ObjectTooCostly),
+                    Err(Failure::RuleTooCostly) => {
+                        let why = "operation cancelled: actual cost limit exceeded";
+                        Err(format!("composited variable {name:?} fails to evaluate: {why}"))
+                    }
+                    Err(Failure::Error(why)) => {
+                        Err(format!("composited variable {name:?} fails to evaluate: {why}"))
+                    }
+                }
+            }
+        };
+        self.memo.set(place, value.clone());
+        value.map_err(Failure::Error)
     }
 
     fn member(&mut self, operand: &Val<'v>, name: &'v str) -> Result<Option<Val<'v>>> {
@@ -113,6 +168,11 @@ impl<'v> Run<'v> {
 
     fn field(&mut self, operand: &Val<'v>, name: &'v str) -> Result<Option<Val<'v>>> {
         self.meter.pay(name.len() as u64 / 16)?;
+        if let (Val::Access(access), "requestResource") = (operand, name)
+            && let Access::Authorizer(None) = access.as_ref()
+        {
+            return Ok(self.input.get("authorizer.requestResource").cloned());
+        }
         operand.field(name, &mut self.meter)
     }
 
@@ -232,6 +292,7 @@ impl<'v> Run<'v> {
         let name = full_name.as_deref().unwrap_or(name);
         let result = functions::call(&mut self.meter, name, &args)
             .or_else(|| extensions::call(&mut self.meter, name, &args))
+            .or_else(|| access::call(&mut self.meter, name, &args, self.input.decides()))
             .unwrap_or_else(|| fail("no such overload"));
         self.meter.end_call();
         result

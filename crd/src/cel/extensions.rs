@@ -37,6 +37,8 @@ const KNOWN: &[&str] = &[
     "isLessThan",
     "isGreaterThan",
     "compareTo",
+    "add",
+    "sub",
     "url",
     "isURL",
     "getScheme",
@@ -110,6 +112,7 @@ fn texts<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<V
         }
         ("lowerAscii", []) => Ok(Val::text(&text.to_ascii_lowercase())),
         ("upperAscii", []) => Ok(Val::text(&text.to_ascii_uppercase())),
+        ("jsonpatch.escapeKey", []) => Ok(Val::text(&text.replace('~', "~0").replace('/', "~1"))),
         ("trim", []) => Ok(Val::text(text.trim())),
         ("replace", [Val::Text(from), Val::Text(to)]) => replaced(meter, text, from, to, usize::MAX),
         ("replace", [Val::Text(from), Val::Text(to), Val::Int(times)]) => {
@@ -215,6 +218,10 @@ fn quantities<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
                 (false, false) => 1,
             }))
         }
+        ("add", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Quantity(a.plus(b))),
+        ("add", [Val::Quantity(a), Val::Int(b)]) => Ok(Val::Quantity(a.plus(&Quantity::from_integer(*b)))),
+        ("sub", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Quantity(a.minus(b))),
+        ("sub", [Val::Quantity(a), Val::Int(b)]) => Ok(Val::Quantity(a.minus(&Quantity::from_integer(*b)))),
         ("isLessThan", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Bool(a < b)),
         ("isGreaterThan", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Bool(a > b)),
         ("compareTo", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Int(a.cmp(b) as i64)),

@@ -13,7 +13,7 @@ use super::{Val, lists, patterns};
 
 /// Whether the name is the namespace of functions with dotted names.
 pub(super) fn is_namespace(name: &str) -> bool {
-    matches!(name, "optional" | "sets" | "ip")
+    matches!(name, "optional" | "sets" | "ip" | "jsonpatch")
 }
 
 const KNOWN: &[&str] = &[

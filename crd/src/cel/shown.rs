@@ -20,6 +20,8 @@ pub(super) fn shown(value: &Val<'_>) -> String {
         Val::Cidr(address, bits) => format!("{address}/{bits}"),
         Val::Json(value, _) => value.to_string(),
         Val::Type(name) => (*name).to_owned(),
-        Val::List(_) | Val::Map(_) | Val::Optional(_) => value.type_name().to_owned(),
+        Val::List(_) | Val::Map(_) | Val::Optional(_) | Val::Made(..) | Val::Variables | Val::Access(_) => {
+            value.type_name().to_owned()
+        }
     }
 }

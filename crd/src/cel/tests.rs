@@ -5,7 +5,7 @@ use crate::schema::Schema;
 
 fn run(text: &str, own: &Value, schema: &Schema) -> Result<String, String> {
     let program = Program::parse(text)?;
-    let input = Input { own: Val::of(own, Some(schema)), old: None };
+    let input = Input::of_rule(Val::of(own, Some(schema)), None);
     match program.run(&input, &mut Budget::new()) {
         Ok(value) => Ok(super::shown::shown(&value)),
         Err(Failure::Error(why)) => Err(why),

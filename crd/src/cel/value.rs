@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use orlop_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
+use super::access::Access;
 use super::cost::{Meter, PER_RULE, Result};
 use super::text::Text;
 use crate::schema::{Schema, Type};
@@ -35,6 +36,12 @@ pub(crate) enum Val<'v> {
     Ip(IpAddr),
     Cidr(IpAddr, u8),
     Type(&'static str),
+    /// An object that the expression makes: the name of its type, and its fields.
+    Made(&'v str, Rc<Vec<(&'v str, Val<'v>)>>),
+    /// `variables`, whose fields are evaluated when they are used.
+    Variables,
+    /// A value of the functions of `authorizer`.
+    Access(Rc<Access>),
 }
 
 impl<'v> Val<'v> {
@@ -93,7 +100,7 @@ impl<'v> Val<'v> {
     }
 
     /// Returns the name of the value's type.
-    pub(super) fn type_name(&self) -> &'static str {
+    pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Val::Null => "null_type",
             Val::Bool(_) => "bool",
@@ -112,6 +119,9 @@ impl<'v> Val<'v> {
             Val::Ip(_) => "net.IP",
             Val::Cidr(..) => "net.CIDR",
             Val::Type(_) => "type",
+            Val::Made(..) => "Object",
+            Val::Variables => "kubernetes.variables",
+            Val::Access(access) => access.type_name(),
         }
     }
 
@@ -233,6 +243,7 @@ impl<'v> Val<'v> {
                 weigh_json(value, weight);
             }
             Val::Optional(Some(value)) => value.weigh(weight),
+            Val::Made(_, fields) => fields.iter().for_each(|(_, value)| value.weigh(weight)),
             _ => {}
         }
     }

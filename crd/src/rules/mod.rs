@@ -223,7 +223,7 @@ impl Judge<'_> {
             true => Some(Val::Optional(before.map(std::rc::Rc::new))),
             false => before,
         };
-        let input = Input { own: Val::of(value, Some(schema)), old };
+        let input = Input::of_rule(Val::of(value, Some(schema)), old);
         match rule.program.run(&input, &mut self.budget) {
             Ok(Val::Bool(true)) => {}
             Ok(Val::Bool(false)) => {

@@ -10,7 +10,8 @@
 //!
 //! After the name: with `{atomic}`, server-side apply owns values of the type as a whole.
 //! `OUTER/INNER` are the numbers of a field that is in the type itself in JSON and in a nested message
-//! in protobuf. The number is followed by these optional parts, in this order:
+//! in protobuf, or in one nested deeper (`OUTER/MIDDLE/INNER`). The number is followed by these optional parts, in
+//! this order:
 //!
 //! * presence: no character omits empty values, `?` is a pointer, `!` writes the zero value, `~`
 //!   writes `null`;
@@ -36,10 +37,10 @@ pub(crate) struct TypeFacts {
 /// The facts about one field.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FieldFacts {
-    /// Protobuf number; the number within the nested message if `outer` is set.
+    /// Protobuf number; the number within the innermost message if `outer` has numbers.
     pub(crate) number: u32,
-    /// Protobuf number of the nested message that contains the field.
-    pub(crate) outer: Option<u32>,
+    /// Protobuf numbers of the nested messages that contain the field, the outermost first.
+    pub(crate) outer: Vec<u32>,
     /// How an empty value is serialized.
     pub(crate) presence: Presence,
     /// Whether the zero value that is always written is `null`.
@@ -93,9 +94,11 @@ fn parse(text: &'static str) -> Result<HashMap<String, TypeFacts>, String> {
 fn parse_field(text: &'static str) -> Option<FieldFacts> {
     let numbers_end = text.find(|c: char| !c.is_ascii_digit() && c != '/').unwrap_or(text.len());
     let (numbers, mut rest) = text.split_at(numbers_end);
-    let (outer, number) = match numbers.split_once('/') {
-        Some((outer, inner)) => (Some(outer.parse().ok()?), inner),
-        None => (None, numbers),
+    let (outer, number) = match numbers.rsplit_once('/') {
+        Some((outer, number)) => {
+            (outer.split('/').map(|part| part.parse().ok()).collect::<Option<_>>()?, number)
+        }
+        None => (Vec::new(), numbers),
     };
     let mut take = |prefix: char| match rest.strip_prefix(prefix) {
         Some(tail) => {
@@ -152,7 +155,7 @@ mod tests {
     fn field_with_all_parts_is_parsed() {
         let plain = FieldFacts {
             number: 7,
-            outer: None,
+            outer: Vec::new(),
             presence: Presence::OmitEmpty,
             nullable: false,
             strategic: Strategic::Replace,
@@ -166,7 +169,7 @@ mod tests {
             full,
             Some(FieldFacts {
                 number: 19,
-                outer: Some(2),
+                outer: vec![2],
                 presence: Presence::Pointer,
                 nullable: false,
                 strategic: Strategic::MergeBy("name".into()),

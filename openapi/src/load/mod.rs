@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use k8s_openapi::api::{
-    apps::v1 as apps, authentication::v1 as authentication, authorization::v1 as authorization,
-    autoscaling::v1 as autoscaling, coordination::v1 as coordination, core::v1 as core,
-    discovery::v1 as discovery, events::v1 as events, policy::v1 as policy, rbac::v1 as rbac,
-    scheduling::v1 as scheduling, storage::v1 as storage,
+    admissionregistration::v1 as admissionregistration, apps::v1 as apps,
+    authentication::v1 as authentication, authorization::v1 as authorization, autoscaling::v1 as autoscaling,
+    coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery, events::v1 as events,
+    policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
@@ -37,6 +37,12 @@ fn definitions() -> serde_json::Map<String, Value> {
     let mut generator = SchemaGenerator::new(SchemaSettings::draft2020_12());
     roots!(
         generator,
+        admissionregistration::MutatingAdmissionPolicy,
+        admissionregistration::MutatingAdmissionPolicyBinding,
+        admissionregistration::MutatingWebhookConfiguration,
+        admissionregistration::ValidatingAdmissionPolicy,
+        admissionregistration::ValidatingAdmissionPolicyBinding,
+        admissionregistration::ValidatingWebhookConfiguration,
         core::Binding,
         core::ConfigMap,
         core::Endpoints,
@@ -237,14 +243,13 @@ impl Loader<'_> {
 }
 
 fn add_number(numbers: &mut HashMap<u32, Numbered>, field: &str, facts: &FieldFacts) {
-    let Some(outer) = facts.outer else {
-        numbers.insert(facts.number, Numbered::Field(field.to_owned()));
-        return;
-    };
-    if let Numbered::Inline(inner) = numbers.entry(outer).or_insert_with(|| Numbered::Inline(HashMap::new()))
-    {
-        inner.insert(facts.number, field.to_owned());
+    let mut numbers = numbers;
+    for outer in &facts.outer {
+        let nested = numbers.entry(*outer).or_insert_with(|| Numbered::Inline(HashMap::new()));
+        let Numbered::Inline(inner) = nested else { return };
+        numbers = inner;
     }
+    numbers.insert(facts.number, Numbered::Field(field.to_owned()));
 }
 
 fn text(schema: &Value, key: &str) -> String {
@@ -255,7 +260,7 @@ impl Default for FieldFacts {
     fn default() -> Self {
         FieldFacts {
             number: 0,
-            outer: None,
+            outer: Vec::new(),
             presence: Presence::OmitEmpty,
             nullable: false,
             strategic: Strategic::Replace,

@@ -47,7 +47,7 @@ fn protobuf_numbers_are_unique() {
     for (name, facts) in facts::load() {
         let mut seen = HashMap::new();
         for (field, facts) in &facts.fields {
-            let other = seen.insert((facts.outer, facts.number), field);
+            let other = seen.insert((facts.outer.clone(), facts.number), field);
             assert_eq!(other, None, "{name}.{field}");
         }
     }
@@ -143,6 +143,6 @@ fn inlined_messages_have_field_numbers() {
     let Some(Numbered::Inline(sources)) = volume.numbers.get(&2) else {
         panic!("{:?}", volume.numbers.get(&2))
     };
-    assert_eq!(sources.get(&19).map(String::as_str), Some("configMap"));
+    assert!(matches!(sources.get(&19), Some(Numbered::Field(name)) if name == "configMap"));
     assert!(matches!(volume.numbers.get(&1), Some(Numbered::Field(name)) if name == "name"));
 }

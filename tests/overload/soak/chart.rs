@@ -42,9 +42,11 @@ pub(super) fn write(samples: &[Second]) {
     );
     let Some(dir) = std::env::var_os("ORLOP_SOAK_DIR").map(PathBuf::from) else { return };
     std::fs::create_dir_all(&dir).unwrap();
-    let mut table = "second,resident_bytes,client_bytes,data_bytes,livez_p50_us,livez_p99_us,claims\n".to_owned();
+    let mut table =
+        "second,resident_bytes,client_bytes,data_bytes,livez_p50_us,livez_p99_us,claims\n".to_owned();
     for Second { at, resident_bytes, client_bytes, data_bytes, p50_us, p99_us, claims } in samples {
-        writeln!(table, "{at},{resident_bytes},{client_bytes},{data_bytes},{p50_us},{p99_us},{claims}").unwrap();
+        writeln!(table, "{at},{resident_bytes},{client_bytes},{data_bytes},{p50_us},{p99_us},{claims}")
+            .unwrap();
     }
     std::fs::write(dir.join("soak.csv"), table).unwrap();
     std::fs::write(dir.join("soak.svg"), picture(samples)).unwrap();
@@ -53,7 +55,8 @@ pub(super) fn write(samples: &[Second]) {
 
 /// Five lines over time, one below the other.
 fn picture(samples: &[Second]) -> String {
-    let mib = |bytes: fn(&Second) -> u64| samples.iter().map(|second| bytes(second) as f64 / 1_048_576.0).collect();
+    let mib =
+        |bytes: fn(&Second) -> u64| samples.iter().map(|second| bytes(second) as f64 / 1_048_576.0).collect();
     let rows: [(&str, Vec<f64>); 5] = [
         ("resident memory, MiB", mib(|second| second.resident_bytes)),
         ("memory used for clients, MiB", mib(|second| second.client_bytes)),

@@ -278,7 +278,7 @@ async fn delete_each(server: &Arc<Inner>, kind: &KindRef, keys: &[Key]) -> Vec<K
             let request = request(server, kind, namespace, name);
             let options = &options;
             // Only the result is kept, not the deleted object.
-            async move { delete_named(&request, name, options).await.map(drop) }
+            async move { delete_named(&request, name, options, &mut Vec::new()).await.map(drop) }
         });
         for (result, record) in futures::future::join_all(deletes).await.into_iter().zip(group) {
             match result {

@@ -166,10 +166,10 @@ impl On<'_> {
         }
         kind.defaults(&mut object);
         write::track(&request, MANAGER, Some(old), &mut object);
-        write::admit(&request, Operation::Update, &mut object, Some(old))?;
+        write::admit_without_calls(&request, Operation::Update, &mut object, Some(old))?;
         write::settle_update(&request, Part::Main, &mut object, old);
         write::validate_changed(kind, Part::Main, &object, old)?;
-        write::admit_validated(&request, Operation::Update, &mut object, Some(old))?;
+        write::admit_validated_without_calls(&request, Operation::Update, &mut object, Some(old))?;
         self.with_status(object)
     }
 
@@ -186,10 +186,10 @@ impl On<'_> {
         object.copy_member(&self.step.after, "status");
         kind.defaults(&mut object);
         write::track(&request, MANAGER, Some(&main), &mut object);
-        write::admit(&request, Operation::Update, &mut object, Some(&main))?;
+        write::admit_without_calls(&request, Operation::Update, &mut object, Some(&main))?;
         write::settle_update(&request, Part::Status, &mut object, &main);
         write::validate_changed(kind, Part::Status, &object, &main)?;
-        write::admit_validated(&request, Operation::Update, &mut object, Some(&main))?;
+        write::admit_validated_without_calls(&request, Operation::Update, &mut object, Some(&main))?;
         Ok(object)
     }
 
@@ -208,13 +208,13 @@ impl On<'_> {
         };
         kind.defaults(&mut object);
         write::track(&request, MANAGER, None, &mut object);
-        write::admit(&request, Operation::Create, &mut object, None)?;
+        write::admit_without_calls(&request, Operation::Create, &mut object, None)?;
         object.set(&["metadata", "uid"], uid);
         object.set(&["metadata", "creationTimestamp"], show_time(now));
         write::first_generation(kind, &mut object);
         kind.prepare_create(&mut object, now);
         write::validate_new(kind, &object)?;
-        write::admit_validated(&request, Operation::Create, &mut object, None)?;
+        write::admit_validated_without_calls(&request, Operation::Create, &mut object, None)?;
         // For volumes and claims the phase is part of the binding; other kinds compute their status again.
         let names = kind.names();
         let binds =
@@ -239,7 +239,7 @@ impl On<'_> {
         let record = self.record()?;
         let old = stored::decode_as(kind, &record);
         let request = self.request("");
-        write::admit_delete(&request, &old)?;
+        write::admit_delete_without_calls(&request, &old)?;
         let mut object = self.changed(&old)?;
         if !old.is_terminating() {
             write::mark_deleted(kind, &mut object, request.now(), Some(0));
@@ -283,7 +283,7 @@ pub(super) fn admit_deletion(
     object: &Object,
 ) -> Result<(), ApiError> {
     // Admission of deletes ignores the user.
-    write::admit_delete(&request(server, &UserInfo::admin(), target, ""), object)
+    write::admit_delete_without_calls(&request(server, &UserInfo::admin(), target, ""), object)
 }
 
 /// The request that a client would have sent.

@@ -8,6 +8,7 @@ use orlop_store::Record;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
+use crate::admission::matching::{AdmissionOperation, GroupVersionKind};
 use crate::dispatch;
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
@@ -63,6 +64,10 @@ pub(crate) async fn evict(request: &Request) -> Result<Response, ApiError> {
     let given = eviction.at(&["deleteOptions"]).and_then(Value::as_object).unwrap_or(&empty);
     let mut delete = DeleteOptions::from_body(given)?;
     delete.dry_run |= options.dry_run;
+    let mut warnings = warnings;
+    let kind = GroupVersionKind::of(&EVICTION);
+    let operation = AdmissionOperation::Create;
+    write::admit_subresource(request, operation, kind, &eviction, delete.dry_run, &mut warnings).await?;
     let mut attempts = attempts(request, &request.resource.name);
     let mut paid = false;
     loop {
@@ -125,7 +130,7 @@ async fn once(request: &Request, delete: &DeleteOptions, paid: &mut bool) -> Res
     if last.resource_version.is_some() || only_as_judged {
         last.resource_version = Some(marked.mod_revision.to_string());
     }
-    match delete_named(request, &request.resource.name, &last).await {
+    match delete_named(request, &request.resource.name, &last, &mut Vec::new()).await {
         Ok(_) => Ok(()),
         Err(error) if error.reason == "Conflict" && delete.resource_version.is_none() && only_as_judged => {
             Err(StoreError::Moved(None))

@@ -75,6 +75,27 @@ fn members(group: &str, plural: &str) -> Value {
         ("storage.k8s.io", "volumeattributesclasses") => {
             json!({"driverName": "a.example", "parameters": {"a": "b"}})
         }
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => json!({
+            "spec": {"matchConstraints": unserved_kinds(), "validations": [{"expression": "true"}]},
+        }),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => json!({
+            "spec": {
+                "matchConstraints": unserved_kinds(), "reinvocationPolicy": "Never",
+                "mutations": [{"patchType": "JSONPatch", "jsonPatch": {
+                    "expression": "[JSONPatch{op: 'remove', path: '/spec'}]",
+                }}],
+            },
+        }),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => {
+            json!({"spec": {"policyName": "p", "validationActions": ["Deny"]}})
+        }
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => {
+            json!({"spec": {"policyName": "p"}})
+        }
+        (
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
+        ) => json!({"webhooks": []}),
         ("coordination.k8s.io", "leases") => json!({"spec": {}}),
         ("scheduling.k8s.io", "priorityclasses") => json!({"value": 5}),
         ("policy", "poddisruptionbudgets") => json!({"spec": {"minAvailable": 1, "selector": selector}}),
@@ -82,4 +103,12 @@ fn members(group: &str, plural: &str) -> Value {
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => json!({"roleRef": role}),
         _ => panic!("give {plural} of {group:?} a sample here, so that the walk can try it"),
     }
+}
+
+/// The constraints of a policy that applies to no kind which this server has.
+fn unserved_kinds() -> Value {
+    json!({"resourceRules": [{
+        "apiGroups": ["none.example.com"], "apiVersions": ["v1"], "resources": ["things"],
+        "operations": ["CREATE"],
+    }]})
 }

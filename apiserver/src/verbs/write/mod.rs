@@ -1,6 +1,9 @@
 //! Steps that create, update, patch and the subresources share: server-managed metadata, admission and
 //! validation. The conditional write is in [`store`].
 
+mod admission;
+mod attributes;
+mod cluster;
 pub(crate) mod error;
 mod store;
 
@@ -8,11 +11,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::admission::{self, Operation};
-use crate::authorization;
 use crate::dispatch::key_names;
 use crate::registry::{Generation, Kind, Scope, StatusSubresource};
-use crate::services;
 use crate::verbs::request::Request;
 use orlop_api::object::{Object, show_time};
 use orlop_api::status::{ApiError, Details};
@@ -21,6 +21,10 @@ use orlop_api::validate::{FieldErrors, Path};
 use orlop_codec::managed_fields::{self, Writer};
 
 pub(crate) use super::part::Part;
+pub(crate) use admission::{
+    admit, admit_body, admit_delete, admit_delete_without_calls, admit_subresource, admit_validated,
+    admit_validated_without_calls, admit_without_calls,
+};
 pub(crate) use error::{StoreError, commit_error_of};
 pub(crate) use store::{put, put_as, remove, store_changed, store_new};
 
@@ -83,75 +87,6 @@ pub(crate) fn writer<'a>(request: &'a Request, manager: &'a str, now: &'a Value)
         subresource: &request.resource.subresource,
         manager,
         now: now.as_str().unwrap_or_default(),
-    }
-}
-
-/// Runs the mutating admission plugins.
-pub(crate) fn admit(
-    request: &Request,
-    operation: Operation,
-    object: &mut Object,
-    old: Option<&Object>,
-) -> Result<(), ApiError> {
-    let name = object.name().to_owned();
-    let mut asked = admission_request(request, operation, &name, Some(object), old);
-    request.server.admission.mutate(&mut asked, &request.lookup())?;
-    if request.kind().reserves() && request.resource.subresource.is_empty() {
-        services::settle(&request.server, &request.held, object, old)?;
-    }
-    Ok(())
-}
-
-/// Runs the mutating admission plugins for the body of a POST to a subresource with its own type, such as `binding`.
-pub(crate) fn admit_body(request: &Request, body: &mut Object) -> Result<(), ApiError> {
-    let name = &request.resource.name;
-    let mut asked = admission_request(request, Operation::Create, name, Some(body), None);
-    request.server.admission.mutate(&mut asked, &request.lookup())
-}
-
-/// Runs the validating admission plugins.
-pub(crate) fn admit_validated(
-    request: &Request,
-    operation: Operation,
-    object: &mut Object,
-    old: Option<&Object>,
-) -> Result<(), ApiError> {
-    let name = object.name().to_owned();
-    if request.resource.subresource.is_empty() {
-        authorization::escalation::check(request, object, old)?;
-    }
-    let asked = admission_request(request, operation, &name, Some(object), old);
-    request.server.admission.validate(&asked, &request.lookup())
-}
-
-/// Runs the admission plugins for a delete. An eviction has passed admission with its body.
-pub(crate) fn admit_delete(request: &Request, old: &Object) -> Result<(), ApiError> {
-    if request.resource.subresource == "eviction" {
-        return Ok(());
-    }
-    let lookup = request.lookup();
-    let mut asked = admission_request(request, Operation::Delete, old.name(), None, Some(old));
-    request.server.admission.mutate(&mut asked, &lookup)?;
-    request.server.admission.validate(&asked, &lookup)
-}
-
-fn admission_request<'a>(
-    request: &'a Request,
-    operation: Operation,
-    name: &'a str,
-    object: Option<&'a mut Object>,
-    old: Option<&'a Object>,
-) -> admission::Request<'a> {
-    admission::Request {
-        kind: request.kind(),
-        namespace: &request.resource.namespace,
-        name,
-        path_name: &request.resource.name,
-        user: &request.user,
-        operation,
-        subresource: &request.resource.subresource,
-        object,
-        old,
     }
 }
 

@@ -3,6 +3,8 @@
 //! Protobuf cannot express whether a zero value was set explicitly. The walk resolves this later: it omits
 //! empty values as it does for JSON. Unknown field numbers are skipped.
 
+use std::collections::HashMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use orlop_openapi::{Numbered, Scalar, Shape, StructType, TypeId, types};
@@ -136,22 +138,29 @@ fn structure(ty: &'static StructType, message: &[u8], at: Place<'_>) -> Result<M
     }
     at.budget.object()?;
     let mut members = Map::new();
+    numbered(ty, &ty.numbers, message, &mut members, at)?;
+    Ok(members)
+}
+
+/// Adds the fields with these numbers, and those of the messages in them.
+fn numbered(
+    ty: &'static StructType,
+    numbers: &HashMap<u32, Numbered>,
+    message: &[u8],
+    members: &mut Map<String, Value>,
+    at: Place<'_>,
+) -> Result<(), String> {
     for part in parts(message) {
         let (number, wire) = part?;
-        match (ty.numbers.get(&number), wire) {
-            (Some(Numbered::Field(name)), wire) => member(ty, name, wire, &mut members, at)?,
-            (Some(Numbered::Inline(names)), Wire::Bytes(inner)) => {
-                for part in parts(inner) {
-                    let (number, wire) = part?;
-                    if let Some(name) = names.get(&number) {
-                        member(ty, name, wire, &mut members, at)?;
-                    }
-                }
+        match (numbers.get(&number), wire) {
+            (Some(Numbered::Field(name)), wire) => member(ty, name, wire, members, at)?,
+            (Some(Numbered::Inline(inner)), Wire::Bytes(message)) => {
+                numbered(ty, inner, message, members, at)?
             }
             (Some(Numbered::Inline(_)) | None, _) => {}
         }
     }
-    Ok(members)
+    Ok(())
 }
 
 /// Adds one occurrence of a field; each occurrence extends a list or map.

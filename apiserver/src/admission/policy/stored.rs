@@ -1,0 +1,28 @@
+//! The policies and bindings of the store.
+
+use orlop_api::object::Object;
+use orlop_api::registry::admission_registration::GROUP;
+
+use super::index::PolicyIndex;
+use crate::admission::follow::{Followed, Follower};
+
+/// The policies and bindings of the store, compiled.
+pub(crate) type StoredPolicies = Follower<PolicyIndex>;
+
+impl Followed for PolicyIndex {
+    const KINDS: &'static [(&'static str, &'static str)] = &[
+        (GROUP, "validatingadmissionpolicies"),
+        (GROUP, "validatingadmissionpolicybindings"),
+        (GROUP, "mutatingadmissionpolicies"),
+        (GROUP, "mutatingadmissionpolicybindings"),
+    ];
+
+    fn set(&mut self, plural: &str, name: &str, object: Option<&Object>) {
+        match plural {
+            "validatingadmissionpolicies" => self.validating.set_policy(name, object, false),
+            "validatingadmissionpolicybindings" => self.validating.set_binding(name, object),
+            "mutatingadmissionpolicies" => self.mutating.set_policy(name, object, true),
+            _ => self.mutating.set_binding(name, object),
+        }
+    }
+}

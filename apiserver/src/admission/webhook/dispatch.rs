@@ -1,0 +1,291 @@
+//! Which webhooks are called, and what follows from their answers.
+//!
+//! Upstream: `pkg/admission/plugin/webhook/generic/webhook.go`, `mutating/dispatcher.go`, `validating/dispatcher.go`.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use orlop_api::object::Object;
+use orlop_api::status::ApiError;
+use orlop_crd::expression::{Values, Variables};
+use serde_json::{Value, json};
+
+use super::client::{Target, WebhookClient};
+use super::configured::{ClientConfig, Webhook, WebhookIndex, WebhookService};
+use super::review::{Answer, answer, rejection, review};
+use crate::admission::matching::{Attributes, GroupVersionKind};
+use crate::admission::outcome::Findings;
+use crate::admission::policy::mutate::{decoded, patched};
+use crate::admission::policy::{Access, ClusterState, request_resource};
+use crate::admission::reinvocation::Reinvocation;
+use crate::registry::Kind;
+
+/// The cluster around a webhook.
+pub(crate) trait Resolves: ClusterState {
+    /// The address of a Service's endpoint.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn resolve(&self, service: &WebhookService) -> Result<(String, u16), String>;
+}
+
+/// Why a webhook does not permit a request.
+enum Failure {
+    /// The failure policy decides.
+    Call(String),
+    /// The request fails.
+    Api(ApiError),
+}
+
+/// A call of a webhook: everything that is sent.
+struct Call {
+    webhook: Arc<Webhook>,
+    uid: String,
+    version: &'static str,
+    document: Value,
+    target: Result<Target, (String, String)>,
+}
+
+/// The kind in whose form a webhook processes a request; `None` if it does not match.
+fn matched(
+    webhook: &Webhook,
+    request: &Attributes<'_>,
+    object: Option<&Object>,
+    old: Option<&Object>,
+    cluster: &dyn Resolves,
+) -> Result<Option<GroupVersionKind>, ApiError> {
+    let Some(kind) = webhook.criteria.matches(request, object, old, cluster)? else { return Ok(None) };
+    if webhook.conditions.is_empty() {
+        return Ok(Some(kind));
+    }
+    let shown = object.map(|object| request.shown(object, &kind));
+    let shown_old = old.map(|old| request.shown(old, &kind));
+    let document = request.request(&kind);
+    let access = Access { cluster, user: request.user };
+    let resource = request_resource(request);
+    let values = Values {
+        object: shown.as_ref(),
+        old_object: shown_old.as_ref(),
+        request: Some(&document),
+        access: Some(&access),
+        request_resource: Some(&resource),
+        ..Values::default()
+    };
+    match webhook.conditions.match_request(&values, &Variables::default()) {
+        Ok(true) => Ok(Some(kind)),
+        Ok(false) => Ok(None),
+        Err(why) => Err(ApiError::forbidden(request.names, request.name, &why)),
+    }
+}
+
+/// Prepares a call.
+fn call(
+    webhook: &Arc<Webhook>,
+    request: &Attributes<'_>,
+    kind: &GroupVersionKind,
+    object: Option<&Object>,
+    old: Option<&Object>,
+    cluster: &dyn Resolves,
+) -> Result<Call, Failure> {
+    if request.dry_run && !webhook.permits_dry_run {
+        let why = format!("admission webhook {:?} does not support dry run", webhook.name);
+        return Err(Failure::Api(ApiError::bad_request(why)));
+    }
+    let Some(version) = webhook.version else {
+        let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
+        return Err(Failure::Call(format!("could not create admission objects: {why}")));
+    };
+    let uid = uuid::Uuid::new_v4().to_string();
+    let shown = |object: Option<&Object>| object.map(|object| request.shown(object, kind));
+    let document = review(version, &uid, request.request(kind), shown(object), shown(old));
+    let target =
+        match &webhook.client {
+            ClientConfig::Url(url) => Ok(Target::of_url(url)
+                .map_err(|why| Failure::Call(format!("could not get REST client: {why}")))?),
+            ClientConfig::Service(service) => {
+                let server_name = format!("{}.{}.svc", service.name, service.namespace);
+                let authority = format!("{server_name}:{}", service.port);
+                cluster.resolve(service).map_err(|why| (format!("{authority}{}", service.path), why)).map(
+                    |(host, port)| Target { authority, path: service.path.clone(), server_name, host, port },
+                )
+            }
+        };
+    Ok(Call { webhook: webhook.clone(), uid, version, document, target })
+}
+
+impl Call {
+    async fn send(self, client: &WebhookClient, mutates: bool) -> Result<Answer, Failure> {
+        let Call { webhook, uid, version, document, target } = self;
+        let body = client.post(target, &webhook.ca_bundle, webhook.timeout, &document).await;
+        let body = body.map_err(|why| Failure::Call(format!("failed to call webhook: {why}")))?;
+        answer(version, &uid, mutates, &body).map_err(Failure::Call)
+    }
+}
+
+/// Records the findings of an answer, and rejects the request if it does.
+fn accept(webhook: &Webhook, answer: &Answer, findings: &mut Findings) -> Result<(), Failure> {
+    for (key, value) in &answer.annotations {
+        findings.annotate(format!("{}/{key}", webhook.name), value.clone());
+    }
+    answer.warnings.iter().for_each(|warning| findings.warn(warning.clone()));
+    if answer.allowed { Ok(()) } else { Err(Failure::Api(rejection(&webhook.name, &answer.result))) }
+}
+
+/// Applies the failure policy.
+fn settle(webhook: &Webhook, failure: Failure, key: String, findings: &mut Findings) -> Result<(), ApiError> {
+    match failure {
+        Failure::Api(error) => Err(error),
+        Failure::Call(why) if webhook.fails => {
+            Err(ApiError::internal(format!("failed calling webhook {:?}: {why}", webhook.name)))
+        }
+        Failure::Call(why) => {
+            tracing::warn!(
+                webhook = webhook.name,
+                why,
+                "calling a webhook failed; its failure policy permits the request"
+            );
+            findings.annotate(key, webhook.name.clone());
+            Ok(())
+        }
+    }
+}
+
+/// Calls the validating webhooks that match a request, at the same time.
+///
+/// # Errors
+/// The first rejection, in the order of the webhooks.
+pub(crate) async fn validate(
+    webhooks: &WebhookIndex,
+    client: &WebhookClient,
+    request: &Attributes<'_>,
+    (object, old): (Option<&Object>, Option<&Object>),
+    cluster: &(dyn Resolves + Sync),
+    findings: &mut Findings,
+) -> Result<(), ApiError> {
+    let mut calls = Vec::new();
+    for webhook in webhooks.validating() {
+        if let Some(kind) = matched(webhook, request, object, old, cluster)? {
+            calls.push((webhook.clone(), call(webhook, request, &kind, object, old, cluster)));
+        }
+    }
+    let sent = calls.into_iter().map(|(webhook, call)| async move {
+        let answer = match call {
+            Ok(call) => call.send(client, false).await,
+            Err(failure) => Err(failure),
+        };
+        (webhook, answer)
+    });
+    let mut first = Ok(());
+    for (at, (webhook, answer)) in join_all(sent).await.into_iter().enumerate() {
+        let accepted = answer.and_then(|answer| accept(&webhook, &answer, findings));
+        if let Err(failure) = accepted {
+            let key = format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{at}");
+            let settled = settle(&webhook, failure, key, findings);
+            first = first.and(settled);
+        }
+    }
+    first
+}
+
+/// Calls the mutating webhooks that match a request, one after the other, and applies their patches.
+///
+/// # Errors
+/// The first rejection.
+#[allow(clippy::too_many_arguments)]
+pub(crate) async fn mutate(
+    webhooks: &WebhookIndex,
+    client: &WebhookClient,
+    request: &Attributes<'_>,
+    kind: &dyn Kind,
+    object: &mut Option<Object>,
+    old: Option<&Object>,
+    cluster: &(dyn Resolves + Sync),
+    state: &mut Reinvocation,
+    findings: &mut Findings,
+) -> Result<(), ApiError> {
+    state.webhooks.begin(state.is_second, object.as_ref());
+    let round = u8::from(state.is_second);
+    for (at, webhook) in webhooks.mutating().enumerate() {
+        let Some(matched) = matched(webhook, request, object.as_ref(), old, cluster)? else { continue };
+        let key = format!("{}/{}", webhook.configuration, webhook.name);
+        if !state.webhooks.runs(state.is_second, &key) {
+            continue;
+        }
+        let answer = match call(webhook, request, &matched, object.as_ref(), old, cluster) {
+            Ok(call) => call.send(client, true).await,
+            Err(failure) => Err(failure),
+        };
+        let changed = answer.and_then(|answer| {
+            accept(webhook, &answer, findings)?;
+            patch(webhook, request, kind, &matched, object.as_ref(), answer.patch)
+        });
+        let place = format!("mutation.webhook.admission.k8s.io/round_{round}_index_{at}");
+        let is_changed = matches!(&changed, Ok(Some(changed)) if object.as_ref() != Some(changed));
+        let annotation =
+            json!({"configuration": webhook.configuration, "webhook": webhook.name, "mutated": is_changed});
+        findings.annotate(place.clone(), annotation.to_string());
+        if is_changed {
+            state.webhooks.require_all();
+            state.is_needed = true;
+        }
+        if webhook.reinvokes {
+            state.webhooks.add(key);
+        }
+        match changed {
+            Ok(Some(changed)) => *object = Some(changed),
+            Ok(None) => {}
+            Err(failure) => settle(webhook, failure, format!("failed-open.{place}"), findings)?,
+        }
+    }
+    state.webhooks.end(object.as_ref());
+    Ok(())
+}
+
+/// The object after the patch of a webhook.
+fn patch(
+    webhook: &Webhook,
+    request: &Attributes<'_>,
+    kind: &dyn Kind,
+    matched: &GroupVersionKind,
+    object: Option<&Object>,
+    patch: Vec<Value>,
+) -> Result<Option<Object>, Failure> {
+    if patch.is_empty() {
+        return Ok(None);
+    }
+    let Some(object) = object else {
+        let why = format!(
+            "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
+            webhook.name
+        );
+        return Err(Failure::Api(ApiError::internal(why)));
+    };
+    let document = request.shown(object, matched);
+    let document = match patched(document, patch) {
+        Ok(Some(document)) => document,
+        Ok(None) => return Err(Failure::Api(ApiError::internal("testing value failed"))),
+        Err(why) => return Err(Failure::Api(ApiError::internal(why.trim_start_matches("JSON Patch: ")))),
+    };
+    let mut changed = decoded(kind, document).map_err(Failure::Api)?;
+    kind.defaults(&mut changed);
+    Ok(Some(changed))
+}
+
+/// The name of the first webhook that matches a request and would have to be called.
+///
+/// # Errors
+/// Those of the match conditions.
+pub(crate) fn matching_fail_closed(
+    webhooks: &WebhookIndex,
+    request: &Attributes<'_>,
+    object: Option<&Object>,
+    old: Option<&Object>,
+    cluster: &dyn Resolves,
+) -> Result<Option<String>, ApiError> {
+    for webhook in webhooks.mutating().chain(webhooks.validating()) {
+        if webhook.fails && matched(webhook, request, object, old, cluster)?.is_some() {
+            return Ok(Some(webhook.name.clone()));
+        }
+    }
+    Ok(None)
+}

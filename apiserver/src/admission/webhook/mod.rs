@@ -1,0 +1,15 @@
+//! Admission webhooks.
+//!
+//! `configured` are the webhooks of the store, `review` is the document that is sent and its answer, `client` sends it, and
+//! `dispatch` decides which webhooks are called and what follows from their answers.
+//!
+//! Upstream: apiserver `pkg/admission/plugin/webhook`.
+
+mod client;
+mod configured;
+mod dispatch;
+mod review;
+
+pub(crate) use client::WebhookClient;
+pub(crate) use configured::{StoredWebhooks, WebhookIndex, WebhookService};
+pub(crate) use dispatch::{Resolves, matching_fail_closed, mutate, validate};

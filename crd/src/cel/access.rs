@@ -1,0 +1,186 @@
+//! The functions of `authorizer`: they build a question about the rights of a user, and answer it.
+//!
+//! Upstream: apiserver `pkg/cel/library/authz.go`.
+
+use std::rc::Rc;
+
+use orlop_apimachinery::names;
+
+use super::Val;
+use super::cost::{Meter, Result, fail};
+
+/// The cost of a check, as upstream: at most two fit into an expression.
+const CHECK_COST: u64 = 350_000;
+
+/// What a check is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessTarget {
+    /// A non-resource endpoint.
+    Path(String),
+    /// Objects of a kind.
+    Resource {
+        /// API group.
+        group: String,
+        /// Plural of the kind.
+        resource: String,
+        /// Subresource, or `""`.
+        subresource: String,
+        /// Namespace; `""` for all namespaces and for cluster-scoped kinds.
+        namespace: String,
+        /// Name; `""` for all objects.
+        name: String,
+    },
+}
+
+/// A question about the rights of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessQuestion {
+    /// Namespace and name of a service account; `None` for the user of the request.
+    pub service_account: Option<(String, String)>,
+    /// What the question is about.
+    pub target: AccessTarget,
+    /// The verb.
+    pub verb: String,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessAnswer {
+    /// Whether the action is permitted.
+    pub allowed: bool,
+    /// The reason of the authorizer; may be empty.
+    pub reason: String,
+}
+
+/// Decides about the rights of users, for expressions that use `authorizer`.
+pub trait DecidesAccess {
+    /// Decides about one action.
+    fn decide(&self, question: &AccessQuestion) -> AccessAnswer;
+}
+
+/// A value of these functions.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Access {
+    /// `authorizer`, for the user of the request or a service account.
+    Authorizer(Option<(String, String)>),
+    /// A check without its verb.
+    Check(Option<(String, String)>, AccessTarget),
+    /// `authorizer.group(...)`.
+    Group(Option<(String, String)>, String),
+    Decision(AccessAnswer),
+}
+
+impl Access {
+    /// Returns the name of the type.
+    pub(super) fn type_name(&self) -> &'static str {
+        match self {
+            Access::Authorizer(_) => "kubernetes.authorization.Authorizer",
+            Access::Check(_, AccessTarget::Path(_)) => "kubernetes.authorization.PathCheck",
+            Access::Check(_, AccessTarget::Resource { .. }) => "kubernetes.authorization.ResourceCheck",
+            Access::Group(..) => "kubernetes.authorization.GroupCheck",
+            Access::Decision(_) => "kubernetes.authorization.Decision",
+        }
+    }
+}
+
+const KNOWN: [&str; 13] = [
+    "path",
+    "group",
+    "serviceAccount",
+    "resource",
+    "subresource",
+    "namespace",
+    "name",
+    "fieldSelector",
+    "labelSelector",
+    "check",
+    "allowed",
+    "reason",
+    "errored",
+];
+
+/// Calls a function; `None` if there is none of that name for these values. The receiver is the first argument.
+pub(super) fn call<'v>(
+    meter: &mut Meter,
+    name: &str,
+    args: &[Val<'v>],
+    decides: Option<&'v dyn DecidesAccess>,
+) -> Option<Result<Val<'v>>> {
+    let [Val::Access(access), rest @ ..] = args else { return None };
+    if !KNOWN.contains(&name) && name != "error" {
+        return None;
+    }
+    let made = |access| Some(Ok(Val::Access(Rc::new(access))));
+    match (name, access.as_ref(), rest) {
+        ("path", Access::Authorizer(user), [Val::Text(path)]) => {
+            if path.trim().is_empty() {
+                return Some(fail("path must not be empty"));
+            }
+            made(Access::Check(user.clone(), AccessTarget::Path(path.to_string())))
+        }
+        ("group", Access::Authorizer(user), [Val::Text(group)]) => {
+            made(Access::Group(user.clone(), group.to_string()))
+        }
+        ("serviceAccount", Access::Authorizer(_), [Val::Text(namespace), Val::Text(account)]) => {
+            if !names::dns_subdomain(account).is_empty() {
+                return Some(fail("Invalid service account name"));
+            }
+            if !names::dns_label(namespace).is_empty() {
+                return Some(fail("Invalid service account namespace"));
+            }
+            made(Access::Authorizer(Some((namespace.to_string(), account.to_string()))))
+        }
+        ("resource", Access::Group(user, group), [Val::Text(resource)]) => {
+            if resource.trim().is_empty() {
+                return Some(fail("resource must not be empty"));
+            }
+            let target = AccessTarget::Resource {
+                group: group.clone(),
+                resource: resource.to_string(),
+                subresource: String::new(),
+                namespace: String::new(),
+                name: String::new(),
+            };
+            made(Access::Check(user.clone(), target))
+        }
+        // RBAC does not restrict by selectors.
+        (
+            "fieldSelector" | "labelSelector",
+            Access::Check(_, AccessTarget::Resource { .. }),
+            [Val::Text(_)],
+        ) => Some(Ok(Val::Access(access.clone()))),
+        (part, Access::Check(user, target @ AccessTarget::Resource { .. }), [Val::Text(text)])
+            if part != "check" =>
+        {
+            let mut target = target.clone();
+            if let AccessTarget::Resource { subresource, namespace, name, .. } = &mut target {
+                let place = match part {
+                    "subresource" => subresource,
+                    "namespace" => namespace,
+                    "name" => name,
+                    _ => return None,
+                };
+                *place = text.to_string();
+            }
+            made(Access::Check(user.clone(), target))
+        }
+        ("check", Access::Check(user, target), [Val::Text(verb)]) => {
+            if let Err(failure) = meter.pay(CHECK_COST) {
+                return Some(Err(failure));
+            }
+            let decides = decides?;
+            let question = AccessQuestion {
+                service_account: user.clone(),
+                target: target.clone(),
+                verb: verb.to_string(),
+            };
+            made(Access::Decision(decides.decide(&question)))
+        }
+        ("allowed", Access::Decision(answer), []) => Some(Ok(Val::Bool(answer.allowed))),
+        ("reason", Access::Decision(answer), []) => Some(Ok(Val::text(&answer.reason))),
+        // Decisions are made in memory and cannot fail.
+        ("errored", Access::Decision(_), []) => Some(Ok(Val::Bool(false))),
+        ("error", Access::Decision(_), []) => Some(Ok(Val::text(""))),
+        _ => None,
+    }
+}

@@ -1,0 +1,71 @@
+//! The variables of an expression.
+
+use std::collections::HashMap;
+
+use super::access::DecidesAccess;
+use super::{Program, Val};
+
+/// The variables of an expression.
+#[derive(Default)]
+pub(crate) struct Input<'v> {
+    roots: Vec<(&'static str, Val<'v>)>,
+    /// The fields of `variables`, in order; those that do not compile have an error.
+    lazy: &'v [(String, std::result::Result<Program, String>)],
+    decides: Option<&'v dyn DecidesAccess>,
+}
+
+impl<'v> Input<'v> {
+    /// The values of `self` and `oldSelf`.
+    pub(crate) fn of_rule(own: Val<'v>, old: Option<Val<'v>>) -> Self {
+        let mut input = Input::default();
+        input.set("self", own);
+        if let Some(old) = old {
+            input.set("oldSelf", old);
+        }
+        input
+    }
+
+    /// Sets a variable.
+    pub(crate) fn set(&mut self, name: &'static str, value: Val<'v>) {
+        self.roots.push((name, value));
+    }
+
+    /// Declares `variables`. A field is evaluated when it is first used.
+    pub(crate) fn set_lazy(&mut self, variables: &'v [(String, std::result::Result<Program, String>)]) {
+        self.lazy = variables;
+        self.set("variables", Val::Variables);
+    }
+
+    /// Declares what `authorizer` asks.
+    pub(crate) fn set_decides(&mut self, decides: &'v dyn DecidesAccess) {
+        self.decides = Some(decides);
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Val<'v>> {
+        self.roots.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    pub(super) fn decides(&self) -> Option<&'v dyn DecidesAccess> {
+        self.decides
+    }
+
+    /// Returns a field of `variables`, and its position. The last one of a name counts.
+    pub(super) fn lazy(&self, name: &str) -> Option<(usize, &'v std::result::Result<Program, String>)> {
+        let place = self.lazy.iter().rposition(|(known, _)| known == name)?;
+        Some((place, &self.lazy[place].1))
+    }
+}
+
+/// The values of `variables` that are known.
+#[derive(Default)]
+pub(crate) struct Memo<'v>(HashMap<usize, std::result::Result<Val<'v>, String>>);
+
+impl<'v> Memo<'v> {
+    pub(super) fn get(&self, place: usize) -> Option<std::result::Result<Val<'v>, String>> {
+        self.0.get(&place).cloned()
+    }
+
+    pub(super) fn set(&mut self, place: usize, value: std::result::Result<Val<'v>, String>) {
+        self.0.insert(place, value);
+    }
+}

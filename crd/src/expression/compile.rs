@@ -1,0 +1,125 @@
+//! Compiles expressions.
+
+use std::sync::Arc;
+
+use crate::cel::Program;
+use crate::cel::check::{Issue, parse_text};
+use crate::cel::types::{self, Declarations, JSON_PATCH, OBJECT, Ty};
+use orlop_api::registry::expressions::{ExpressionResult, ExpressionScope};
+
+/// Compiles the expressions of one policy.
+#[derive(Debug, Default)]
+pub struct Compiler {
+    /// The types of the fields of `variables`; `None` if the expressions have no such variable.
+    variables: Option<Vec<(String, Ty)>>,
+}
+
+/// A compiled expression.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    text: Arc<str>,
+    pub(super) program: Program,
+}
+
+impl Expression {
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The compiled fields of `variables`, in order. Those that do not compile have an error.
+#[derive(Clone, Debug, Default)]
+pub struct Variables(pub(super) Vec<(String, Result<Program, String>)>);
+
+impl Variables {
+    /// Adds a field.
+    pub fn push(&mut self, name: &str, compiled: Result<Expression, String>) {
+        self.0.push((name.to_owned(), compiled.map(|expression| expression.program)));
+    }
+}
+
+impl Compiler {
+    /// A compiler for expressions with or without `variables`.
+    pub fn new(has_variables: bool) -> Self {
+        Compiler { variables: has_variables.then(Vec::new) }
+    }
+
+    /// Compiles a field of `variables`, which later expressions can use.
+    ///
+    /// # Errors
+    /// Why the expression does not compile.
+    pub fn variable(&mut self, name: &str, text: &str, scope: ExpressionScope) -> Result<Expression, String> {
+        let compiled = self.typed(text, scope);
+        let ty = compiled.as_ref().map_or(Ty::Dyn, |(_, ty)| ty.clone());
+        self.variables.get_or_insert_default().push((name.to_owned(), ty));
+        compiled.map(|(expression, _)| expression)
+    }
+
+    /// Compiles an expression with a result of this type.
+    ///
+    /// # Errors
+    /// Why the expression does not compile, or has another type.
+    pub fn compile(
+        &self,
+        text: &str,
+        scope: ExpressionScope,
+        result: ExpressionResult,
+    ) -> Result<Expression, String> {
+        let (expression, ty) = self.typed(text, scope)?;
+        let wanted = match result {
+            ExpressionResult::Bool => "bool".to_owned(),
+            ExpressionResult::Text => "string".to_owned(),
+            ExpressionResult::TextOrNull => "one of [string null_type]".to_owned(),
+            ExpressionResult::JsonPatch => format!("list({JSON_PATCH})"),
+            ExpressionResult::ApplyConfiguration => OBJECT.to_owned(),
+        };
+        let fits = match result {
+            ExpressionResult::Bool => ty == Ty::Bool,
+            ExpressionResult::Text => ty == Ty::Text,
+            ExpressionResult::TextOrNull => matches!(ty, Ty::Text | Ty::Null),
+            ExpressionResult::JsonPatch => ty == Ty::list(Ty::object(JSON_PATCH)),
+            ExpressionResult::ApplyConfiguration => ty == Ty::object(OBJECT),
+        };
+        if fits {
+            Ok(expression)
+        } else {
+            Err(format!("must evaluate to {wanted} but got {}", ty.declared()))
+        }
+    }
+
+    fn typed(&self, text: &str, scope: ExpressionScope) -> Result<(Expression, Ty), String> {
+        let failed = |issues: Vec<Issue>| {
+            let shown: Vec<String> = issues.iter().map(|issue| issue.shown(text)).collect();
+            format!("compilation failed: {}", shown.join("\n"))
+        };
+        let parsed = parse_text(text).map_err(failed)?;
+        let declarations = Declarations {
+            has_params: scope.has_params,
+            has_authorizer: scope.has_authorizer,
+            has_patch_types: scope.has_patch_types,
+            variables: self.variables.clone(),
+        };
+        let ty = types::check(&parsed.expr, &declarations).map_err(|mistakes| {
+            let place =
+                |id| parsed.source.offset_for(id).map_or((0, 0), |(start, _)| place(text, start as usize));
+            let mut issues: Vec<Issue> = mistakes
+                .into_iter()
+                .map(|(id, message)| {
+                    let (line, column) = place(id);
+                    Issue { line, column, message }
+                })
+                .collect();
+            issues.sort_by_key(|issue| (issue.line, issue.column));
+            failed(issues)
+        })?;
+        let program = Program { expr: Arc::new(parsed.expr), uses_old: false };
+        Ok((Expression { text: text.into(), program }, ty))
+    }
+}
+
+/// Returns the line and the column of a character, from 1.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.chars().take(offset);
+    before.fold((1, 1), |(line, column), c| if c == '\n' { (line + 1, 1) } else { (line, column + 1) })
+}

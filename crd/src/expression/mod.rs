@@ -1,0 +1,17 @@
+//! The CEL expressions of admission: of policies and of the match conditions of webhooks.
+//!
+//! A [`Compiler`] compiles the expressions of one policy. [`Values`] are the parts of a request on which they are evaluated.
+//!
+//! Upstream: apiserver `pkg/admission/plugin/cel`.
+
+mod check;
+mod compile;
+mod evaluate;
+
+pub use crate::cel::access::{AccessAnswer, AccessQuestion, AccessTarget, DecidesAccess};
+pub use check::CelCompiler;
+pub use compile::{Compiler, Expression, Variables};
+pub use evaluate::{CostBudget, OutOfBudget, Outcome, Values};
+
+#[cfg(test)]
+mod tests;
