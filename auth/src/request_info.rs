@@ -48,6 +48,8 @@ pub struct ResourceTarget {
 
 /// The API group of orlop.
 const OWN_GROUP: &str = "orlop.dev";
+/// Maximum length of a field selector that authorizers read, bytes. Each term needs memory as long as the request is recorded.
+const SELECTOR_MAX: usize = 4096;
 /// Subresources of a namespace; any other segment behind its name is a resource in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
@@ -119,7 +121,10 @@ impl RequestInfo {
         };
         // The parser of lists: another one could find a name that the list does not require.
         let selector = match &*verb {
-            "list" | "watch" | "deletecollection" => Selector::parse(query.text("fieldSelector")).ok(),
+            // Longer ones count as none: an authorizer that needs a field then permits nothing.
+            "list" | "watch" | "deletecollection" => Some(query.text("fieldSelector"))
+                .filter(|text| text.len() <= SELECTOR_MAX)
+                .and_then(|text| Selector::parse(text).ok()),
             _ => None,
         };
         if let Some(selector) = &selector {

@@ -93,7 +93,9 @@ where
             Err(error) => return Box::pin(std::future::ready(Err(error))),
         };
         let times = self.times;
-        let user = PeerUser(stream.local_addr().ok().and_then(|local| peer_user(connection.peer(), local)));
+        let user = stream.local_addr().ok().and_then(|local| peer_user(connection.peer(), local));
+        // If the peer has reset the connection, another process may have had its address when the kernel was asked.
+        let user = PeerUser(user.filter(|_| stream.peer_addr().is_ok()));
         let stream = Sending::new(stream, connection.peer(), times.write);
         let accepted = self.inner.accept(stream, service);
         Box::pin(async move {

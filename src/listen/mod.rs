@@ -204,7 +204,8 @@ async fn keep_current(
     tokens: Option<Arc<TokenFile>>,
 ) -> std::convert::Infallible {
     let version = || tokens.as_ref().map(|tokens| FileVersion::of(tokens.path()));
-    let mut known = version();
+    // The file may have changed since the server has read it: it is read once more.
+    let mut known = None;
     let mut ticks = tokio::time::interval(CHECK_FILES_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -218,7 +219,7 @@ async fn keep_current(
         }
         known = now;
         match tokens.as_ref().map(|tokens| tokens.reload()) {
-            Some(Ok(())) => tracing::info!("the changed token file is in use"),
+            Some(Ok(())) => tracing::debug!("the tokens are current"),
             Some(Err(error)) => tracing::warn!("the previous tokens stay valid: {error}"),
             None => {}
         }

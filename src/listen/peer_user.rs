@@ -43,6 +43,13 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
+fn mapped(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.to_ipv6_mapped().into(), address.port()),
+        IpAddr::V6(_) => address,
+    }
+}
+
 fn ask(request: &[u8]) -> io::Result<Vec<u8>> {
     let socket = rustix::net::socket_with(
         AddressFamily::NETLINK,
@@ -105,8 +112,12 @@ fn user_in(response: &[u8], peer: SocketAddr, local: SocketAddr) -> Option<u32> 
     if kind != BY_FAMILY || response.len() < RESPONSE_LENGTH {
         return None;
     }
-    let id = socket_id(peer, local);
-    let is_same = response[16] == family(peer) && response.get(20..20 + id.len())? == id;
+    // The client may have an IPv6 socket for an IPv4 connection.
+    let is = |peer: SocketAddr, local: SocketAddr| {
+        let id = socket_id(peer, local);
+        response[16] == family(peer) && response.get(20..20 + id.len()) == Some(id.as_slice())
+    };
+    let is_same = is(peer, local) || is(mapped(peer), mapped(local));
     let (user, inode) = (number(16 + 4 + 48 + 12)?, number(16 + 4 + 48 + 16)?);
     (is_same && response[17] == ESTABLISHED && inode != 0).then_some(user)
 }
@@ -142,6 +153,17 @@ mod tests {
             let (_client, server) = pair(address);
             assert_eq!(user(&server), Some(own), "{address}");
         }
+    }
+
+    #[test]
+    fn client_with_an_ipv6_socket_for_an_ipv4_address_has_its_user() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = socket2::Socket::new(socket2::Domain::IPV6, socket2::Type::STREAM, None);
+        let Ok(socket) = socket else { return };
+        let to = mapped(listener.local_addr().unwrap());
+        socket.connect(&to.into()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        assert_eq!(user(&server), Some(rustix::process::geteuid().as_raw()));
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub(crate) struct FileVersion {
     inode: u64,
     bytes: u64,
     modified: (i64, i64),
+    changed: (i64, i64),
 }
 
 impl FileVersion {
@@ -56,7 +57,8 @@ impl FileVersion {
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let found = std::fs::metadata(path).ok()?;
         let modified = (found.mtime(), found.mtime_nsec());
-        Some(FileVersion { inode: found.ino(), bytes: found.len(), modified })
+        let changed = (found.ctime(), found.ctime_nsec());
+        Some(FileVersion { inode: found.ino(), bytes: found.len(), modified, changed })
     }
 }
 

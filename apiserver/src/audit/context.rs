@@ -28,6 +28,8 @@ const IS_TRUNCATED: &str = "audit.k8s.io/truncated";
 const REVISION: &str = "orlop.dev/revision";
 /// Maximum length of an annotation, bytes: a reason quotes every role that cannot be read.
 const ANNOTATION_MAX: usize = 4 << 10;
+/// Maximum number of annotations: policies and webhooks choose them.
+const ANNOTATIONS_MAX: usize = 64;
 
 /// The audit state of a request.
 pub(crate) struct AuditContext {
@@ -76,8 +78,8 @@ impl AuditContext {
         let decision = if allowed { "allow" } else { "forbid" };
         let reason = &reason[..reason.floor_char_boundary(ANNOTATION_MAX.min(reason.len()))];
         let mut state = self.state.lock();
-        state.progress.annotations.push((DECISION, decision.to_owned()));
-        state.progress.annotations.push((REASON, reason.to_owned()));
+        state.progress.annotations.push((DECISION.into(), decision.to_owned()));
+        state.progress.annotations.push((REASON.into(), reason.to_owned()));
     }
 
     /// Records the identity of the object in the body of the request.
@@ -90,6 +92,18 @@ impl AuditContext {
             resource_version: text("resourceVersion"),
         };
         self.state.lock().progress.object = names;
+    }
+
+    /// Records the audit annotations of admission policies and webhooks.
+    pub(crate) fn annotate(&self, annotations: Vec<(String, String)>) {
+        let mut state = self.state.lock();
+        for (key, mut text) in annotations {
+            if state.progress.annotations.len() >= ANNOTATIONS_MAX {
+                return;
+            }
+            text.truncate(text.floor_char_boundary(ANNOTATION_MAX.min(text.len())));
+            state.progress.annotations.push((key.into(), text));
+        }
     }
 
     /// Records a revision that the request wrote.
@@ -130,7 +144,7 @@ impl AuditContext {
         };
         let state = self.state.lock();
         let mut progress = state.progress.clone();
-        progress.annotations.extend(state.written.map(|written| (REVISION, shown(written))));
+        progress.annotations.extend(state.written.map(|written| (REVISION.into(), shown(written))));
         let event = Event { request: self.record.clone(), stage, at, progress };
         let (request_body, response_body) = (state.request_body.clone(), state.response_body.clone());
         drop(state);
@@ -149,7 +163,7 @@ fn shown((first, last): (Revision, Revision)) -> String {
 impl ContextState {
     fn truncate_without(&mut self, body: Option<&RecordedBody>) {
         if body.is_none() {
-            self.progress.annotations.push((IS_TRUNCATED, "true".to_owned()));
+            self.progress.annotations.push((IS_TRUNCATED.into(), "true".to_owned()));
         }
     }
 }

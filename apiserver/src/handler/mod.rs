@@ -274,7 +274,7 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
         Verb::GetScale => scale::get(request).await,
         Verb::UpdateScale => scale::update(request).boxed().await,
         Verb::PatchScale => scale::patch(request).boxed().await,
-        Verb::RequestToken => token::request_token(request),
+        Verb::RequestToken => token::request_token(request).boxed().await,
     }
 }
 

@@ -24,9 +24,14 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
     let compares = matches!(names.group, "rbac.authorization.k8s.io" | "authorization.k8s.io");
     // The schema of a definition is compiled, and its parts may multiply.
     let defines = names.plural == "customresourcedefinitions";
-    // Policies evaluate expressions on the object.
-    let policies = names.group == "admissionregistration.k8s.io" || request.server.policies.now().is_any();
-    let computes = verb.is_mutating() && (compares || defines || policies);
+    // Policies evaluate expressions on the object, and webhooks patch it. Leases never wait for other requests, and the objects of
+    // admission can always be deleted.
+    let configures = names.group == "admissionregistration.k8s.io" && verb != Verb::Delete;
+    let admits = names.group != "coordination.k8s.io"
+        && names.group != "admissionregistration.k8s.io"
+        && (request.server.policies.now().is_any() || has_webhooks(request));
+    let writes = verb.is_mutating() || verb == Verb::Connect;
+    let computes = verb.is_mutating() && (compares || defines || configures) || writes && admits;
     if request.body.len() > LIGHT_BYTES || computes || !admission_is_light(verb, request) {
         return false;
     }
@@ -50,6 +55,11 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
         | Verb::UpdateScale
         | Verb::PatchScale => object_size(request) <= LIGHT_BYTES && !request.kind().is_custom(),
     }
+}
+
+fn has_webhooks(request: &Request) -> bool {
+    let webhooks = request.server.webhooks.now();
+    webhooks.mutating().next().is_some() || webhooks.validating().next().is_some()
 }
 
 /// The memory of a byte of JSON after decoding, bytes: small members of an object need the most.

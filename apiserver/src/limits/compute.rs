@@ -4,6 +4,7 @@
 //! It runs on a runtime of its own, which has a thread for each processor and runs a bounded number of requests at a
 //! time. The clients share these places as they share the permits ([`super::fair_queue`]).
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -15,8 +16,19 @@ use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::fair_queue::{Bounds, Client};
-use super::inflight::Inflight;
+use super::inflight::{Inflight, Permit};
 use super::{WAITING_PER_CLIENT, WAITING_PER_PERMIT, driven_body};
+
+tokio::task_local! {
+    /// The place of the work that runs on this task.
+    static PLACE: RefCell<Option<Permit>>;
+}
+
+/// Gives up the place of the caller's work, which is about to wait for another server: others compute meanwhile.
+pub(crate) fn leave_place() {
+    // Light work has no place.
+    let _ = PLACE.try_with(|place| drop(place.borrow_mut().take()));
+}
 
 /// Requests that run at a time, for each thread: one computes while another waits for the store.
 const PLACES_PER_THREAD: usize = 2;
@@ -67,7 +79,7 @@ impl Compute {
             None => None,
         };
         let Some(runtime) = &self.runtime else { return work.await };
-        let task = runtime.spawn(async move { (work.await, place).0 });
+        let task = runtime.spawn(PLACE.scope(RefCell::new(place), work));
         match AbortOnDropHandle::new(task).await {
             Ok(result) => result,
             Err(error) => match error.try_into_panic() {

@@ -61,6 +61,15 @@ pub(crate) async fn create_object(
     create_tracked(request, object, options.dry_run, warnings).await
 }
 
+/// Removes the metadata that only the server sets.
+fn remove_server_metadata(object: &mut Object) {
+    for name in
+        ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"]
+    {
+        object.meta().remove(name);
+    }
+}
+
 /// Creates a complete object that already has its managed fields.
 pub(crate) async fn create_tracked(
     request: &Request,
@@ -76,12 +85,11 @@ pub(crate) async fn create_tracked(
         check_count(request, object.name(), MAX_DEFINITIONS)?;
     }
     let given_version = object.str_at(&["metadata", "resourceVersion"]).to_owned();
-    for name in
-        ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"]
-    {
-        object.meta().remove(name);
-    }
+    remove_server_metadata(&mut object);
     write::admit(request, Operation::Create, &mut object, None, warnings).await?;
+    // Policies and webhooks may have set them.
+    remove_server_metadata(&mut object);
+    write::settle_namespace(request, &mut object)?;
     object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
     object.set(&["metadata", "creationTimestamp"], show_time(request.now()));
     write::first_generation(kind, &mut object);

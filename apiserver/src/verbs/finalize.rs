@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 
+use crate::admission::Operation;
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::verbs::attempts::attempts;
@@ -36,8 +37,11 @@ pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
         kind.defaults(&mut object);
         write::track(request, &request.manager(&options), Some(&old), &mut object);
         object.copy_member(&old, "status");
+        let mut warnings = decoded.warnings.clone();
+        write::admit(request, Operation::Update, &mut object, Some(&old), &mut warnings).await?;
         write::keep_metadata(&mut object, &old);
         write::validate_changed(kind, Part::Status, &object, &old)?;
+        write::admit_validated(request, Operation::Update, &mut object, Some(&old), &mut warnings).await?;
         if options.dry_run {
             return answer::object(request.kind_ref(), 200, object, wanted, &request.query, request.now());
         }
@@ -48,7 +52,7 @@ pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
                     200,
                     &written,
                     wanted,
-                    &decoded.warnings,
+                    &warnings,
                     &request.query,
                     request.now(),
                 );

@@ -5,6 +5,7 @@ use axum::response::Response;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use crate::admission::matching::{AdmissionOperation, GroupVersionKind};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::registry::Names;
@@ -37,7 +38,7 @@ const MOST_SECONDS: i64 = 1 << 32;
 const MAX_AUDIENCES: usize = 100;
 
 /// Issues a token.
-pub(crate) fn request_token(request: &Request) -> Result<Response, ApiError> {
+pub(crate) async fn request_token(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
     let decoded = decode_named(&NAMES, request.media()?, &request.body, options.validation)?;
@@ -49,6 +50,9 @@ pub(crate) fn request_token(request: &Request) -> Result<Response, ApiError> {
     }
     write::admit_body(request, &mut asked)?;
     check(&asked)?;
+    let mut warnings = decoded.warnings;
+    let (operation, kind) = (AdmissionOperation::Create, GroupVersionKind::of(&NAMES));
+    write::admit_subresource(request, operation, kind, &asked, options.dry_run, &mut warnings).await?;
     let head = request.head();
     let account = stored::decode(request.record(&head)?.as_ref());
     let place = |what: &str| ["metadata", what].map(str::to_owned);
@@ -93,7 +97,7 @@ pub(crate) fn request_token(request: &Request) -> Result<Response, ApiError> {
         "status": {"token": token, "expirationTimestamp": show_time(expires)},
     });
     let mut response = answer::value_answer(201, wanted, &value)?;
-    answer::add_warnings(response.headers_mut(), &decoded.warnings);
+    answer::add_warnings(response.headers_mut(), &warnings);
     Ok(response)
 }
 

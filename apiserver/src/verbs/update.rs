@@ -134,6 +134,10 @@ pub(crate) async fn apply(
         write::track(request, manager, Some(old), &mut object);
     }
     write::admit(request, Operation::Update, &mut object, Some(old), warnings).await?;
+    // Policies and webhooks may have changed more.
+    if let Part::Named(subresource) = part {
+        object = write::only_part(kind, subresource, &object, old);
+    }
     managed_fields::keep_times(&mut object, old);
     write::settle_update(request, part, &mut object, old);
     write::validate_changed(kind, part, &object, old)?;

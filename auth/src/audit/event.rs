@@ -4,6 +4,7 @@
 //!
 //! Upstream: apiserver `pkg/audit/request.go`, `pkg/audit/context.go`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::{HeaderMap, header};
@@ -55,7 +56,7 @@ pub struct RequestProgress {
     /// The result.
     pub status: Option<ResponseStatus>,
     /// Annotations in the order of their addition. Of several with one key, the first counts.
-    pub annotations: Vec<(&'static str, String)>,
+    pub annotations: Vec<(Cow<'static, str>, String)>,
 }
 
 /// The identity of an object in the body of a request. Empty texts stand for absent values.
@@ -165,7 +166,9 @@ impl Event {
         let target = match &request.info.target {
             RequestTarget::Path(path) => path.len(),
             RequestTarget::Resource(at) => {
-                at.group.len() + at.namespace.len() + at.resource.len() + at.name.len() + 32
+                let parts = [&at.group, &at.version, &at.namespace, &at.resource, &at.subresource, &at.name];
+                let fields = at.required_fields.iter().map(|(field, value)| field.len() + value.len() + 48);
+                parts.into_iter().map(String::len).sum::<usize>() + fields.sum::<usize>() + 32
             }
         };
         let object = &self.progress.object;
@@ -174,6 +177,7 @@ impl Event {
             + size_of::<Event>()
             + request.audit_id.len()
             + request.uri.len()
+            + request.info.verb.len()
             + request.user_agent.len()
             + target
             + texts(&request.source_ips)
@@ -276,7 +280,7 @@ mod tests {
     fn size_grows_with_the_texts() {
         let small = testing::event(Stage::ResponseComplete);
         let mut large = small.clone();
-        large.progress.annotations.push(("a", "x".repeat(5000)));
+        large.progress.annotations.push(("a".into(), "x".repeat(5000)));
         assert!(small.size() > 300 && large.size() > small.size() + 5000);
     }
 }

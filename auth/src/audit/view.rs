@@ -44,7 +44,7 @@ pub struct EventView<'e> {
     request_received_timestamp: MicroTime,
     stage_timestamp: MicroTime,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    annotations: BTreeMap<&'static str, &'e str>,
+    annotations: BTreeMap<&'e str, &'e str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -135,7 +135,7 @@ impl Event {
         let Event { request, stage, at, progress } = self;
         let mut annotations = BTreeMap::new();
         for (key, text) in &progress.annotations {
-            annotations.entry(*key).or_insert(text.as_str());
+            annotations.entry(key.as_ref()).or_insert(text.as_str());
         }
         EventView {
             kind: "Event",
@@ -144,7 +144,7 @@ impl Event {
             audit_id: &request.audit_id,
             stage: stage.name(),
             request_uri: &request.uri,
-            verb: &request.info.verb,
+            verb: cut(&request.info.verb),
             user: request.user.as_ref().map_or(NO_USER, UserView::new),
             impersonated_user: progress.impersonated.as_ref().map(UserView::new),
             source_ips: &request.source_ips,
@@ -166,6 +166,12 @@ impl Event {
     }
 }
 
+/// A part of a path that no valid request has longer: the client chooses it.
+fn cut(text: &str) -> &str {
+    const PART_MAX: usize = 512;
+    &text[..text.floor_char_boundary(PART_MAX.min(text.len()))]
+}
+
 /// The target of the request. The body names the object if the path does not.
 fn object_ref<'e>(target: &'e RequestTarget, progress: &'e RequestProgress) -> Option<ObjectView<'e>> {
     let at = match target {
@@ -175,14 +181,14 @@ fn object_ref<'e>(target: &'e RequestTarget, progress: &'e RequestProgress) -> O
     let object = &progress.object;
     let or = |text: &'e str, other: &'e str| if text.is_empty() { other } else { text };
     Some(ObjectView {
-        resource: &at.resource,
-        namespace: or(&at.namespace, &object.namespace),
-        name: or(&at.name, &object.name),
+        resource: cut(&at.resource),
+        namespace: cut(or(&at.namespace, &object.namespace)),
+        name: cut(or(&at.name, &object.name)),
         uid: &object.uid,
         api_group: &at.group,
         api_version: &at.version,
         resource_version: &object.resource_version,
-        subresource: &at.subresource,
+        subresource: cut(&at.subresource),
     })
 }
 
@@ -211,7 +217,11 @@ mod tests {
                 reason: "Forbidden",
                 code: 403,
             }),
-            annotations: vec![("b", "1".to_owned()), ("a", "2".to_owned()), ("b", "3".to_owned())],
+            annotations: vec![
+                ("b".into(), "1".to_owned()),
+                ("a".into(), "2".to_owned()),
+                ("b".into(), "3".to_owned()),
+            ],
         };
         let (sent, got) = (json!({"a": 1}), json!([2]));
         let found = serde_json::to_value(event.view(Some(&sent), Some(&got))).expect("JSON");

@@ -90,7 +90,8 @@ pub(crate) struct AuditLogArgs {
     /// Requests to the webhook per second
     #[arg(long, value_name = "N", default_value = "10", value_parser = rate)]
     pub(crate) audit_webhook_batch_throttle_qps: f64,
-    /// Requests to the webhook in immediate succession, if there were fewer before
+    /// Maximum number of requests to the webhook in immediate succession, after a time with fewer requests than
+    /// --audit-webhook-batch-throttle-qps allows
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) audit_webhook_batch_throttle_burst: u32,
 }
@@ -111,7 +112,7 @@ pub(crate) enum AuditMode {
     Batch,
     /// Requests wait
     Blocking,
-    /// Requests wait, and fail with their events
+    /// Requests wait, and are rejected if the event of their arrival is not recorded
     BlockingStrict,
 }
 

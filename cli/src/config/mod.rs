@@ -376,8 +376,7 @@ fn server(
         }
     }
     let listen = ListenConfig::new(listen).map_err(|error| ConfigError::Wrong(error.to_string()))?;
-    let authenticates = listen.token_auth_file.is_some() || listen.client_ca_file.is_some();
-    let audit = AuditOptions::new(audit, authenticates);
+    let audit = AuditOptions::new(audit, listen.authenticates());
     Ok(ServerConfig { listen, store, snapshots: schedule(snapshots)?, api, audit })
 }
 

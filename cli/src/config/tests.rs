@@ -103,9 +103,9 @@ fn errors_name_the_wrong_value() {
         (&["serve", "--request-timeout", "0"], &[], &["--request-timeout"]),
         (&["serve", "--concurrent-gc-syncs", "0"], &[], &["--concurrent-gc-syncs", "at least 1"]),
         (
-            &["serve", "--listen", "0.0.0.0:8080"],
+            &["serve", "--listen", "0.0.0.0:8080", "--tls-cert-file", "c", "--tls-private-key-file", "k"],
             &[],
-            &["0.0.0.0:8080", "--tls-cert-file", "--token-auth-file"],
+            &["0.0.0.0:8080", "--client-ca-file", "--token-auth-file"],
         ),
         (&["controller"], &[], &["--server", "--kubeconfig"]),
         (&["controller", "--server", "http://a", "--leader-elect"], &[], &["--leader-elect=false"]),

@@ -10,6 +10,8 @@ mod json;
 mod merge;
 mod strategic;
 
+pub use json::apply_operations;
+
 use orlop_api::status::ApiError;
 use orlop_api::validate::{FieldErrors, Path};
 use orlop_openapi::TypeId;

@@ -59,6 +59,11 @@ pub(super) fn restrict(request: &Request<'_>, node: &str) -> Result<(), ApiError
             if taints(new) != taints(old) {
                 return refuse(format!("node {node:?} is not allowed to modify taints"));
             }
+            // With an owner that does not exist, the garbage collector would delete the node, and the agent could create it without
+            // its taints and labels (CVE-2025-5187).
+            if owners(new) != owners(old) {
+                return refuse(format!("node {node:?} is not allowed to modify ownerReferences"));
+            }
             match forbidden_labels(new, old) {
                 labels if labels.is_empty() => Ok(()),
                 labels => refuse(format!("is not allowed to modify labels: {labels}")),
@@ -69,6 +74,10 @@ pub(super) fn restrict(request: &Request<'_>, node: &str) -> Result<(), ApiError
 
 fn config_source(node: &Object) -> Option<&Value> {
     node.at(&["spec", "configSource"]).filter(|source| !source.is_null())
+}
+
+fn owners(node: &Object) -> &[Value] {
+    node.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn taints(node: &Object) -> &[Value] {
@@ -142,6 +151,12 @@ mod tests {
         let with = |spec: Value| node("n1", json!({}), spec);
         let source = || json!({"configSource": {"configMap": {"name": "c"}}});
         let taint = || json!({"taints": [{"key": "k", "effect": "NoSchedule"}]});
+        let owned = || {
+            let mut node = with(json!({}));
+            node["metadata"]["ownerReferences"] =
+                json!([{"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": "x"}]);
+            node
+        };
         for (write, want) in [
             (Write::create("nodes", with(taint())), ""),
             (
@@ -159,6 +174,14 @@ mod tests {
                 "node \"n1\" is not allowed to modify taints",
             ),
             (Write::update("nodes", with(json!({"taints": []})), with(json!({}))), ""),
+            (
+                Write::update("nodes", with(json!({})), owned()),
+                "node \"n1\" is not allowed to modify ownerReferences",
+            ),
+            (
+                Write::update("nodes", with(json!({})), owned()).to("status"),
+                "node \"n1\" is not allowed to modify ownerReferences",
+            ),
         ] {
             assert_eq!(why(write), want);
         }

@@ -1,5 +1,7 @@
 //! What policies read besides the request: objects, kinds, and the rights of users.
 
+use std::ops::ControlFlow;
+
 use orlop_api::object::Object;
 use orlop_api::registry::KindRef;
 use orlop_auth::UserInfo;
@@ -14,8 +16,13 @@ pub(crate) trait ClusterState: NamespaceLabels {
     fn kind_named(&self, api_version: &str, kind: &str) -> Option<KindRef>;
     /// An object of a kind.
     fn object(&self, kind: &KindRef, namespace: &str, name: &str) -> Option<Object>;
-    /// The objects of a kind, by name.
-    fn objects(&self, kind: &KindRef, namespace: &str) -> Vec<Object>;
+    /// Passes the objects of a kind to `visit`, by name, until it breaks. They are decoded one at a time.
+    fn visit_objects(
+        &self,
+        kind: &KindRef,
+        namespace: &str,
+        visit: &mut dyn FnMut(Object) -> ControlFlow<()>,
+    );
     /// Decides about the rights of a user.
     fn decide(&self, user: &UserInfo, right: &RequestInfo) -> AccessAnswer;
 }

@@ -26,18 +26,22 @@ impl Conditions {
         self.expressions.is_empty()
     }
 
-    /// Whether all are true. A false one decides, whatever errors the others have.
+    /// Whether all are true. A false one decides, whatever errors the others have. `budget` limits the cost.
     ///
     /// # Errors
     /// The errors, if they count.
-    pub(crate) fn match_request(&self, values: &Values<'_>, variables: &Variables) -> Result<bool, String> {
+    pub(crate) fn match_request(
+        &self,
+        values: &Values<'_>,
+        variables: &Variables,
+        budget: &mut CostBudget,
+    ) -> Result<bool, String> {
         if self.expressions.is_empty() {
             return Ok(true);
         }
         let compiled: Vec<Option<&Expression>> =
             self.expressions.iter().map(|expression| expression.as_ref().ok()).collect();
-        let mut budget = CostBudget::of_match_conditions();
-        let outcomes = match values.evaluate(variables, &compiled, &mut budget) {
+        let outcomes = match values.evaluate(variables, &compiled, budget) {
             Ok(outcomes) => outcomes,
             Err(error) if self.fails => return Err(error.to_string()),
             Err(_) => return Ok(false),

@@ -13,6 +13,8 @@ mod index;
 pub(crate) mod mutate;
 mod params;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 pub(crate) use cluster::{Access, ClusterState, request_resource};

@@ -8,26 +8,43 @@ use orlop_api::status::{ApiError, Details};
 use orlop_api::validate::Cause;
 use orlop_codec::decode::conform_to;
 use orlop_codec::managed_fields::merge_configuration;
-use orlop_crd::expression::{CostBudget, Values};
+use orlop_codec::patch::apply_operations;
+use orlop_crd::expression::Values;
 use serde_json::Value;
 
 use super::cluster::{Access, ClusterState, request_resource};
 use super::compiled::{Binding, Mutation, Policy, Rules};
 use super::index::PolicyIndex;
-use super::params::collect;
+use super::params::{BindingBudget, collect};
 use super::validate::{namespace_object, shown_name};
 use crate::admission::matching::{Attributes, GroupVersionKind};
+use crate::admission::outcome::{MAX_TEXT, cut};
 use crate::admission::reinvocation::Reinvocation;
 use crate::registry::Kind;
 
-/// A policy that matches a request, with its binding and parameters.
+/// Maximum number of failures in an error.
+const MAX_FAILURES: usize = 64;
+
+/// A policy that matches a request, with one of its bindings. The parameters of each are read when it runs, so that those of one
+/// binding are in memory at a time.
 struct Invocation<'p> {
     policy: &'p Policy,
     binding: &'p Binding,
     mutations: &'p [Mutation],
     reinvokes: bool,
     kind: GroupVersionKind,
-    param: Option<Value>,
+}
+
+/// The messages of failed policies. Those beyond [`MAX_FAILURES`] are dropped.
+#[derive(Default)]
+struct Failures(Vec<String>);
+
+impl Failures {
+    fn add(&mut self, why: &str) {
+        if self.0.len() < MAX_FAILURES {
+            self.0.push(cut(why, MAX_TEXT).to_owned());
+        }
+    }
 }
 
 /// Why a mutation does not happen.
@@ -51,28 +68,53 @@ pub(crate) fn mutate(
     cluster: &dyn ClusterState,
     state: &mut Reinvocation,
 ) -> Result<(), ApiError> {
-    let mut failures = Vec::new();
-    let invocations = invocations(policies, request, object, old, cluster, &mut failures);
-    if !invocations.is_empty() {
-        state.policies.begin(state.is_second, Some(object));
-        let namespace = namespace_object(request, cluster)?;
-        for invocation in invocations {
-            let run = Run { request, kind, old, cluster, namespace: namespace.as_ref() };
-            run.invoke(&invocation, object, state, &mut failures)?;
+    // Failures of the configuration precede those of mutations, as upstream.
+    let (mut failures, mut of_mutations) = (Failures::default(), Failures::default());
+    let mut run: Option<Run<'_>> = None;
+    for invocation in invocations(policies, request, object, old, cluster) {
+        let invocation = match invocation {
+            Ok(invocation) => invocation,
+            Err(why) => {
+                failures.add(&why);
+                continue;
+            }
+        };
+        let Invocation { policy, binding, .. } = invocation;
+        let params = collect(policy.param_kind.as_ref(), binding.param.as_ref(), request.namespace, cluster);
+        let params = params.unwrap_or_else(|why| {
+            if policy.fails {
+                failures.add(&described(policy, binding, &format!("failed to configure binding: {why}")));
+            }
+            Vec::new()
+        });
+        let mut budget = BindingBudget::default();
+        for param in &params {
+            let run = match &run {
+                Some(run) => run,
+                None => {
+                    state.policies.begin(state.is_second, Some(object));
+                    let namespace = namespace_object(request, cluster)?;
+                    run.insert(Run { request, kind, old, cluster, namespace })
+                }
+            };
+            run.invoke(&invocation, param.as_ref(), &mut budget, object, state, &mut of_mutations)?;
         }
+    }
+    if run.is_some() {
         state.policies.end(Some(object));
     }
-    failed(request, object, &failures)
+    of_mutations.0.iter().for_each(|why| failures.add(why));
+    failed(request, object, &failures.0)
 }
 
+/// The policies and bindings that match a request, and the failures of those whose match is unknown, in order.
 fn invocations<'p>(
     policies: &'p PolicyIndex,
     request: &Attributes<'_>,
     object: &Object,
     old: Option<&Object>,
     cluster: &dyn ClusterState,
-    failures: &mut Vec<String>,
-) -> Vec<Invocation<'p>> {
+) -> Vec<Result<Invocation<'p>, String>> {
     let mut found = Vec::new();
     for (policy, bindings) in policies.mutating.bound() {
         let Rules::Mutating { mutations, reinvokes } = &policy.rules else { continue };
@@ -82,7 +124,7 @@ fn invocations<'p>(
             Err(error) => {
                 let why =
                     format!("policy {:?} denied request: failed to configure policy: {error}", policy.name);
-                failures.extend(policy.fails.then_some(why));
+                found.extend(policy.fails.then_some(Err(why)));
                 continue;
             }
         };
@@ -93,24 +135,13 @@ fn invocations<'p>(
                     criteria.matches(request, Some(object), old, cluster).map(|kind| kind.is_some())
                 }
             };
-            let params = match matched {
-                Ok(false) => continue,
-                Ok(true) => {
-                    collect(policy.param_kind.as_ref(), binding.param.as_ref(), request.namespace, cluster)
-                }
-                Err(error) => Err(error.to_string()),
-            };
-            match params {
-                Ok(params) => found.extend(params.into_iter().map(|param| Invocation {
-                    policy,
-                    binding,
-                    mutations,
-                    reinvokes: *reinvokes,
-                    kind: kind.clone(),
-                    param,
-                })),
-                Err(why) if policy.fails => {
-                    failures.push(described(policy, binding, &format!("failed to configure binding: {why}")));
+            let (reinvokes, kind) = (*reinvokes, kind.clone());
+            match matched {
+                Ok(false) => {}
+                Ok(true) => found.push(Ok(Invocation { policy, binding, mutations, reinvokes, kind })),
+                Err(error) if policy.fails => {
+                    let why = format!("failed to configure binding: {error}");
+                    found.push(Err(described(policy, binding, &why)));
                 }
                 Err(_) => {}
             }
@@ -129,22 +160,28 @@ struct Run<'a> {
     kind: &'a dyn Kind,
     old: Option<&'a Object>,
     cluster: &'a dyn ClusterState,
-    namespace: Option<&'a Value>,
+    namespace: Option<Value>,
 }
 
 impl Run<'_> {
-    /// Applies the mutations of a policy, in order.
+    /// Applies the mutations of a policy with one parameter, in order.
     fn invoke(
         &self,
         invocation: &Invocation<'_>,
+        param: Option<&Value>,
+        budget: &mut BindingBudget,
         object: &mut Object,
         state: &mut Reinvocation,
-        failures: &mut Vec<String>,
+        failures: &mut Failures,
     ) -> Result<(), ApiError> {
         let Invocation { policy, binding, .. } = invocation;
-        let mut fail = |why: &str| failures.extend(policy.fails.then(|| described(policy, binding, why)));
-        let matches = self.with_values(invocation, object, None, |values| {
-            policy.conditions.match_request(values, &policy.variables)
+        let mut fail = |why: &str| {
+            if policy.fails {
+                failures.add(&described(policy, binding, why));
+            }
+        };
+        let matches = self.with_values(invocation, param, object, None, |values| {
+            policy.conditions.match_request(values, &policy.variables, &mut budget.conditions)
         });
         match matches {
             Ok(true) => {}
@@ -154,15 +191,15 @@ impl Run<'_> {
                 return Ok(());
             }
         }
-        let param = invocation.param.as_ref().map(|param| &param["metadata"]);
-        let param = param.map(|metadata| format!("{}/{}", metadata["namespace"], metadata["name"]));
-        let key = format!("{}/{}/{}", policy.name, binding.name, param.unwrap_or_default());
+        let shown = param.map(|param| &param["metadata"]);
+        let shown = shown.map(|metadata| format!("{}/{}", metadata["namespace"], metadata["name"]));
+        let key = format!("{}/{}/{}", policy.name, binding.name, shown.unwrap_or_default());
         if !state.policies.runs(state.is_second, &key) {
             return Ok(());
         }
         let before = object.clone();
         for mutation in invocation.mutations {
-            match self.apply(invocation, mutation, object) {
+            match self.apply(invocation, param, budget, mutation, object) {
                 Ok(mut changed) => {
                     self.kind.defaults(&mut changed);
                     *object = changed;
@@ -184,6 +221,8 @@ impl Run<'_> {
     fn apply(
         &self,
         invocation: &Invocation<'_>,
+        param: Option<&Value>,
+        budget: &mut BindingBudget,
         mutation: &Mutation,
         object: &Object,
     ) -> Result<Object, Failure> {
@@ -191,16 +230,16 @@ impl Run<'_> {
         match mutation {
             Mutation::Apply(Err(why)) | Mutation::JsonPatch(Err(why)) => Err(Failure::Policy(why.clone())),
             Mutation::Apply(Ok(expression)) => {
-                let made = self.with_values(invocation, object, self.namespace, |values| {
-                    values.apply_configuration(variables, expression, &mut CostBudget::of_policy())
+                let made = self.with_values(invocation, param, object, self.namespace.as_ref(), |values| {
+                    values.apply_configuration(variables, expression, &mut budget.rules)
                 });
                 let Value::Object(config) = made.map_err(Failure::Policy)? else { return Ok(object.clone()) };
                 merge_configuration(self.kind, object, &config)
                     .map_err(|why| Failure::Policy(format!("error applying patch: {why}")))
             }
             Mutation::JsonPatch(Ok(expression)) => {
-                let made = self.with_values(invocation, object, self.namespace, |values| {
-                    values.json_patch(variables, expression, &mut CostBudget::of_policy())
+                let made = self.with_values(invocation, param, object, self.namespace.as_ref(), |values| {
+                    values.json_patch(variables, expression, &mut budget.rules)
                 });
                 let patch = made.map_err(Failure::Policy)?;
                 let document = self.request.shown(object, &invocation.kind);
@@ -215,6 +254,7 @@ impl Run<'_> {
     fn with_values<T>(
         &self,
         invocation: &Invocation<'_>,
+        param: Option<&Value>,
         object: &Object,
         namespace: Option<&Value>,
         run: impl FnOnce(&Values<'_>) -> T,
@@ -228,7 +268,7 @@ impl Run<'_> {
             object: Some(&shown),
             old_object: old.as_ref(),
             request: Some(&request),
-            params: invocation.param.as_ref(),
+            params: param,
             namespace_object: namespace,
             access: Some(&access),
             request_resource: Some(&resource),
@@ -240,14 +280,8 @@ impl Run<'_> {
 ///
 /// # Errors
 /// Why it cannot be applied.
-pub(crate) fn patched(mut document: Value, patch: Vec<Value>) -> Result<Option<Value>, String> {
-    let patch: json_patch::Patch =
-        serde_json::from_value(Value::Array(patch)).map_err(|error| format!("JSON Patch: {error}"))?;
-    match json_patch::patch(&mut document, &patch) {
-        Ok(()) => Ok(Some(document)),
-        Err(error) if matches!(error.kind, json_patch::PatchErrorKind::TestFailed) => Ok(None),
-        Err(error) => Err(format!("JSON Patch: {error}")),
-    }
+pub(crate) fn patched(document: Value, patch: Vec<Value>) -> Result<Option<Value>, String> {
+    apply_operations(document, patch)
 }
 
 /// Converts a document to an object of a kind.

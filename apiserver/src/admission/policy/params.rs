@@ -1,15 +1,40 @@
 //! The parameters of a binding.
 //!
+//! Their number, their size and the cost of evaluating a binding with all of them are limited: tenants may create parameters, and
+//! each write that the binding matches reads them.
+//!
 //! Upstream: apiserver `pkg/admission/plugin/policy/generic/policy_dispatcher.go` (`CollectParams`).
+
+use std::io;
+use std::ops::ControlFlow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use orlop_apimachinery::labels::Selector;
+use orlop_crd::expression::CostBudget;
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::cluster::ClusterState;
 use crate::registry::{KindRef, Scope};
 use orlop_api::object::Object;
+
+/// Maximum number of parameters of a binding.
+const MAX_PARAMS: usize = 1000;
+/// Maximum size of the parameters of a binding, bytes of JSON.
+const MAX_BYTES: usize = 4 << 20;
+
+/// The cost that the expressions of a binding may have with all its parameters (upstream: with each parameter).
+pub(super) struct BindingBudget {
+    pub(super) conditions: CostBudget,
+    /// For everything but match conditions.
+    pub(super) rules: CostBudget,
+}
+
+impl Default for BindingBudget {
+    fn default() -> Self {
+        BindingBudget { conditions: CostBudget::of_match_conditions(), rules: CostBudget::of_policy() }
+    }
+}
 
 /// A reference to parameters.
 pub(crate) struct ParamRef {
@@ -39,7 +64,7 @@ impl ParamRef {
 /// `kind` of the policy, the reference that of the binding. `None` stands for no parameters.
 ///
 /// # Errors
-/// Why the binding is not configured properly.
+/// Why the binding is not configured properly, or that it has too many parameters.
 pub(super) fn collect(
     param_kind: Option<&(String, String)>,
     param: Option<&ParamRef>,
@@ -65,21 +90,70 @@ pub(super) fn collect(
         }
         Scope::Namespaced => namespace,
     };
-    let found: Vec<Object> = match &param.selector {
-        None => cluster.object(&kind, namespace, &param.name).into_iter().collect(),
+    let mut found = Found::default();
+    match &param.selector {
+        None => {
+            cluster.object(&kind, namespace, &param.name).into_iter().try_for_each(|one| found.add(one))?
+        }
         Some(selector) => {
             let selector = selector.as_ref().map_err(Clone::clone)?;
             let selects = |object: &Object| {
                 let labels = object.labels().into_iter().flatten();
                 selector.matches(labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))))
             };
-            cluster.objects(&kind, namespace).into_iter().filter(selects).collect()
+            let mut result = Ok(());
+            cluster.visit_objects(&kind, namespace, &mut |object| {
+                if selects(&object) {
+                    result = found.add(object);
+                }
+                if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            result?;
         }
-    };
+    }
+    let found = found.objects;
     if found.is_empty() && param.denies_without {
         return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
     }
     Ok(found.into_iter().map(|object| Some(shown(object, &kind))).collect())
+}
+
+/// The parameters of a binding, within its limits.
+#[derive(Default)]
+struct Found {
+    objects: Vec<Object>,
+    bytes: usize,
+}
+
+impl Found {
+    fn add(&mut self, object: Object) -> Result<(), String> {
+        if self.objects.len() == MAX_PARAMS {
+            return Err(format!("paramRef selects more than {MAX_PARAMS} parameters"));
+        }
+        self.bytes = self.bytes.saturating_add(size_of(&object));
+        if self.bytes > MAX_BYTES {
+            return Err(format!("the parameters that paramRef selects have more than {MAX_BYTES} bytes"));
+        }
+        self.objects.push(object);
+        Ok(())
+    }
+}
+
+/// The size of an object as JSON, bytes.
+fn size_of(object: &Object) -> usize {
+    struct Counter(usize);
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // JSON values always serialize.
+    serde_json::to_writer(&mut counter, &object.0).map_or(usize::MAX, |()| counter.0)
 }
 
 fn shown(object: Object, kind: &KindRef) -> Value {

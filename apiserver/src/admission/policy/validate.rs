@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use super::cluster::{Access, ClusterState, request_resource};
 use super::compiled::{AuditAnnotation, Binding, Policy, Rules, Validation};
 use super::index::PolicyIndex;
-use super::params::collect;
+use super::params::{BindingBudget, collect};
 use crate::admission::matching::{Attributes, GroupVersionKind, namespace_not_found};
-use crate::admission::outcome::Findings;
+use crate::admission::outcome::{Findings, MAX_TEXT, cut};
 
 /// The longest message that an expression may compute, bytes.
 const LONGEST_MESSAGE: usize = 5 * 1024;
-/// The longest value of an audit annotation, bytes.
-const LONGEST_ANNOTATION: usize = 10 * 1024;
+/// The longest message in the audit annotation of a failure, bytes: with it, the JSON is shorter than [`MAX_TEXT`].
+const LONGEST_AUDITED: usize = 1024;
 
 /// A rejection: its message, and its reason, which may be empty.
 struct Denial {
@@ -55,7 +55,7 @@ pub(crate) fn validate(
                 continue;
             }
         };
-        let mut published: Vec<(String, Vec<String>)> = Vec::new();
+        let mut published: Vec<(String, Published)> = Vec::new();
         for binding in bindings {
             let (param_kind, param_ref) = (policy.param_kind.as_ref(), binding.param.as_ref());
             let collected = || collect(param_kind, param_ref, request.namespace, cluster);
@@ -78,8 +78,9 @@ pub(crate) fn validate(
                 }
             };
             let evaluator = Evaluator::of(policy, request, &kind, object, old, cluster)?;
+            let mut budget = BindingBudget::default();
             for param in params {
-                let result = evaluator.run(validations, annotations, param.as_ref());
+                let result = evaluator.run(validations, annotations, param.as_ref(), &mut budget);
                 for (at, denial) in result.denials {
                     act(policy, binding, at, &denial, findings);
                     if binding.actions.iter().any(|action| action == "Deny") {
@@ -88,9 +89,12 @@ pub(crate) fn validate(
                 }
                 for (key, value) in result.annotations {
                     match published.iter_mut().find(|(known, _)| *known == key) {
-                        Some((_, values)) if values.contains(&value) => {}
-                        Some((_, values)) => values.push(value),
-                        None => published.push((key, vec![value])),
+                        Some((_, known)) => known.add(value),
+                        None => {
+                            let mut values = Published::default();
+                            values.add(value);
+                            published.push((key, values));
+                        }
                     }
                 }
                 for message in result.annotation_errors {
@@ -99,12 +103,28 @@ pub(crate) fn validate(
             }
         }
         for (key, values) in published {
-            findings.annotate(format!("{}/{key}", policy.name), values.join(", "));
+            findings.annotate(format!("{}/{key}", policy.name), values.values.join(", "));
         }
     }
     match first {
         None => Ok(()),
         Some((policy, binding, denial)) => Err(denied(request, object, policy, binding, &denial)),
+    }
+}
+
+/// The values of an audit annotation, one for each parameter. Those beyond [`MAX_TEXT`] are dropped.
+#[derive(Default)]
+struct Published {
+    values: Vec<String>,
+    bytes: usize,
+}
+
+impl Published {
+    fn add(&mut self, value: String) {
+        if self.bytes < MAX_TEXT && !self.values.contains(&value) {
+            self.bytes += value.len() + ", ".len();
+            self.values.push(value);
+        }
     }
 }
 
@@ -118,7 +138,7 @@ fn act(policy: &Policy, binding: &Binding, at: usize, denial: &Denial, findings:
             )),
             "Audit" => {
                 let failure = json!([{
-                    "message": denial.message, "policy": policy.name, "binding": binding.name,
+                    "message": cut(&denial.message, LONGEST_AUDITED), "policy": policy.name, "binding": binding.name,
                     "expressionIndex": at, "validationActions": binding.actions,
                 }]);
                 let key = "validation.policy.admission.k8s.io/validation_failure";
@@ -203,6 +223,7 @@ impl<'a> Evaluator<'a> {
         validations: &[Validation],
         annotations: &[AuditAnnotation],
         params: Option<&Value>,
+        budget: &mut BindingBudget,
     ) -> Evaluated {
         let mut result = Evaluated::default();
         let fail = |result: &mut Evaluated, at: usize, message: String| {
@@ -219,7 +240,7 @@ impl<'a> Evaluator<'a> {
             access: Some(&self.access),
             request_resource: Some(&self.resource),
         };
-        match self.policy.conditions.match_request(&values, &self.policy.variables) {
+        match self.policy.conditions.match_request(&values, &self.policy.variables, &mut budget.conditions) {
             Ok(true) => {}
             Ok(false) => return result,
             Err(why) => {
@@ -228,10 +249,9 @@ impl<'a> Evaluator<'a> {
             }
         }
         let values = Values { namespace_object: self.namespace.as_ref(), ..values };
-        let mut budget = CostBudget::of_policy();
         let expressions: Vec<Option<&Expression>> =
             validations.iter().map(|validation| validation.expression.as_ref().ok()).collect();
-        let outcomes = match values.evaluate(&self.policy.variables, &expressions, &mut budget) {
+        let outcomes = match values.evaluate(&self.policy.variables, &expressions, &mut budget.rules) {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 fail(&mut result, 0, error.to_string());
@@ -241,7 +261,7 @@ impl<'a> Evaluator<'a> {
         let of_message = Values { access: None, request_resource: None, ..values };
         let expressions: Vec<Option<&Expression>> =
             validations.iter().map(|validation| validation.message_expression.as_ref()).collect();
-        let messages = of_message.evaluate(&self.policy.variables, &expressions, &mut budget);
+        let messages = of_message.evaluate(&self.policy.variables, &expressions, &mut budget.rules);
         for (at, (validation, outcome)) in validations.iter().zip(outcomes).enumerate() {
             let outcome = match (&validation.expression, outcome) {
                 (Err(why), _) => Err(format!("compilation error: {why}")),
@@ -260,16 +280,21 @@ impl<'a> Evaluator<'a> {
                 }
             }
         }
-        self.annotate(&values, annotations, &mut result);
+        self.annotate(&values, annotations, &mut budget.rules, &mut result);
         result
     }
 
-    fn annotate(&self, values: &Values<'_>, annotations: &[AuditAnnotation], result: &mut Evaluated) {
+    fn annotate(
+        &self,
+        values: &Values<'_>,
+        annotations: &[AuditAnnotation],
+        budget: &mut CostBudget,
+        result: &mut Evaluated,
+    ) {
         let expressions: Vec<Option<&Expression>> =
             annotations.iter().map(|annotation| annotation.expression.as_ref().ok()).collect();
         let values = Values { access: None, request_resource: None, ..*values };
-        let mut budget = CostBudget::of_policy();
-        let outcomes = match values.evaluate(&self.policy.variables, &expressions, &mut budget) {
+        let outcomes = match values.evaluate(&self.policy.variables, &expressions, budget) {
             Ok(outcomes) => outcomes,
             Err(error) if self.policy.fails => return result.annotation_errors.push(error.to_string()),
             Err(_) => return,
@@ -281,12 +306,7 @@ impl<'a> Evaluator<'a> {
             };
             match outcome {
                 Ok(Outcome::Text(text)) if !text.trim().is_empty() => {
-                    let mut value = text.trim().to_owned();
-                    let mut end = value.len().min(LONGEST_ANNOTATION);
-                    while !value.is_char_boundary(end) {
-                        end -= 1;
-                    }
-                    value.truncate(end);
+                    let value = cut(text.trim(), MAX_TEXT).to_owned();
                     result.annotations.push((annotation.key.clone(), value));
                 }
                 Ok(_) => {}

@@ -1,6 +1,7 @@
-//! Sends reviews to webhooks. The time, the bytes of an answer and the number of calls at the same time are bounded.
+//! Sends reviews to webhooks. The time, the bytes of an answer and the number of calls at the same time are bounded, and a slow
+//! webhook does not make the calls of others fail.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,11 +14,17 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
-/// Maximum number of calls at the same time.
+use crate::admission::outcome::{MAX_TEXT, cut};
+use crate::limits::compute::leave_place;
+
+/// Maximum number of calls of all webhooks at the same time: bounds the memory for answers.
 const CONCURRENT: usize = 128;
+/// Maximum number of calls of one webhook at the same time.
+const CONCURRENT_OF_ONE: usize = 16;
 /// Maximum size of an answer, bytes.
 const LONGEST_ANSWER: usize = 3 << 20;
 /// The certificates of the system, for webhooks without their own.
@@ -61,6 +68,28 @@ impl Target {
     }
 }
 
+/// The connection settings of one webhook, and its calls in progress.
+pub(crate) struct Connector {
+    /// The certificates that sign the webhook's, PEM; empty for those of the system.
+    ca_bundle: Vec<u8>,
+    seconds: u64,
+    permits: Semaphore,
+    /// Built at the first call.
+    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+}
+
+impl Connector {
+    /// The connector of a webhook with these certificates and this time limit in seconds.
+    pub(super) fn new(ca_bundle: Vec<u8>, seconds: u64) -> Self {
+        let permits = Semaphore::new(CONCURRENT_OF_ONE);
+        Connector { ca_bundle, seconds, permits, tls: OnceLock::new() }
+    }
+
+    fn tls(&self) -> Result<Arc<ClientConfig>, String> {
+        self.tls.get_or_init(|| config(&self.ca_bundle)).clone()
+    }
+}
+
 /// The client of all webhooks.
 pub(crate) struct WebhookClient {
     permits: Semaphore,
@@ -79,22 +108,22 @@ impl WebhookClient {
     /// Why there is none.
     pub(super) async fn post(
         &self,
+        connector: &Connector,
         target: Result<Target, (String, String)>,
-        ca_bundle: &[u8],
-        seconds: u64,
         document: &Value,
     ) -> Result<Value, String> {
+        let seconds = connector.seconds;
         let url = |authority: &str| format!("Post \"https://{authority}?timeout={seconds}s\"");
         let target = target.map_err(|(authority, why)| format!("{}: {why}", url(&authority)))?;
         let shown = url(&format!("{}{}", target.authority, target.path));
-        let work = async {
-            // The semaphore is never closed.
-            let _permit = self.permits.acquire().await.map_err(|error| error.to_string())?;
-            send(&target, ca_bundle, seconds, document).await
-        };
-        let (status, body) = match tokio::time::timeout(Duration::from_secs(seconds), work).await {
+        let late = || format!("{shown}: context deadline exceeded");
+        // A webhook may take 30 seconds.
+        leave_place();
+        let mut left = Duration::from_secs(seconds);
+        let _permits = self.permits(connector, &mut left).await.ok_or_else(late)?;
+        let (status, body) = match timeout(left, send(&target, connector, document)).await {
             Ok(result) => result.map_err(|why| format!("{shown}: {why}"))?,
-            Err(_) => return Err(format!("{shown}: context deadline exceeded")),
+            Err(_) => return Err(late()),
         };
         if !status.is_success() {
             return Err(status_error(status, &body));
@@ -102,18 +131,42 @@ impl WebhookClient {
         serde_json::from_slice(&body)
             .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
     }
+
+    /// Waits for a permit of the webhook and for one of all webhooks. Only the first wait counts against `left`; `None` if that is
+    /// too little. Calls that wait for other webhooks have no permit of their own, so that the first wait never depends on other
+    /// webhooks.
+    async fn permits<'p>(
+        &'p self,
+        connector: &'p Connector,
+        left: &mut Duration,
+    ) -> Option<(SemaphorePermit<'p>, SemaphorePermit<'p>)> {
+        loop {
+            let begin = Instant::now();
+            // The semaphores are never closed.
+            let own = timeout(*left, connector.permits.acquire()).await.ok()?.ok()?;
+            *left = left.saturating_sub(begin.elapsed());
+            if let Ok(shared) = self.permits.try_acquire() {
+                return Some((own, shared));
+            }
+            drop(own);
+            let shared = self.permits.acquire().await.ok()?;
+            if let Ok(own) = connector.permits.try_acquire() {
+                return Some((own, shared));
+            }
+        }
+    }
 }
 
 async fn send(
     target: &Target,
-    ca_bundle: &[u8],
-    seconds: u64,
+    connector: &Connector,
     document: &Value,
 ) -> Result<(StatusCode, Bytes), String> {
+    let seconds = connector.seconds;
     let stream = connect(&target.host, target.port).await?;
     let name = ServerName::try_from(target.server_name.clone()).map_err(|error| error.to_string())?;
-    let connector = TlsConnector::from(config(ca_bundle)?);
-    let stream = connector.connect(name, stream).await.map_err(|error| tls_error(&error))?;
+    let tls = TlsConnector::from(connector.tls()?);
+    let stream = tls.connect(name, stream).await.map_err(|error| tls_error(&error))?;
     let words = |error: hyper::Error| error.to_string();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
     // The task ends with the answer, because the sender is dropped.
@@ -153,16 +206,12 @@ async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
 }
 
 fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
-    let mut roots = RootCertStore::empty();
-    let system;
-    let pem = if ca_bundle.is_empty() {
+    /// Read at the first use.
+    static SYSTEM: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
         let found = SYSTEM_CERTIFICATES.iter().find_map(|path| std::fs::read(path).ok());
-        system = found.unwrap_or_default();
-        &system
-    } else {
-        ca_bundle
-    };
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(pem).filter_map(Result::ok));
+        Arc::new(roots(&found.unwrap_or_default()))
+    });
+    let roots = if ca_bundle.is_empty() { SYSTEM.clone() } else { Arc::new(roots(ca_bundle)) };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -170,6 +219,12 @@ fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(Arc::new(config))
+}
+
+fn roots(pem: &[u8]) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(pem).filter_map(Result::ok));
+    roots
 }
 
 /// The error of a handshake, in Go's words where clients know them.
@@ -186,7 +241,8 @@ fn tls_error(error: &std::io::Error) -> String {
 fn status_error(status: StatusCode, body: &[u8]) -> String {
     let status_message = || -> Option<String> {
         let body: Value = serde_json::from_slice(body).ok()?;
-        (body["kind"] == "Status").then(|| body["message"].as_str().map(str::to_owned))?
+        let message = || body["message"].as_str().map(|message| cut(message, MAX_TEXT).to_owned());
+        (body["kind"] == "Status").then(message)?
     };
     if let Some(message) = status_message() {
         return message;
@@ -227,11 +283,67 @@ mod tests {
     #[tokio::test]
     async fn refused_connections_are_described_as_go_does() {
         let target = Target::of_url("https://127.0.0.1:1/hook").expect("a URL");
+        let connector = Connector::new(Vec::new(), 5);
         let error =
-            WebhookClient::default().post(Ok(target), b"", 5, &Value::Null).await.expect_err("refused");
+            WebhookClient::default().post(&connector, Ok(target), &Value::Null).await.expect_err("refused");
         assert_eq!(
             error,
             "Post \"https://127.0.0.1:1/hook?timeout=5s\": dial tcp 127.0.0.1:1: connect: connection refused"
         );
+    }
+
+    #[tokio::test]
+    async fn slow_webhook_does_not_delay_others() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let client = WebhookClient::default();
+        let (slow, other) = (Connector::new(Vec::new(), 30), Connector::new(Vec::new(), 5));
+        let target = |url: &str| Ok(Target::of_url(url).expect("a URL"));
+        let url = format!("https://{address}/");
+        let calls = (0..2 * CONCURRENT).map(|_| client.post(&slow, target(&url), &Value::Null));
+        let other = client.post(&other, target("https://127.0.0.1:1/"), &Value::Null);
+        tokio::select! {
+            biased;
+            _ = futures::future::join_all(calls) => panic!("the slow webhook answers"),
+            error = other => assert!(error.expect_err("refused").ends_with("connection refused")),
+        }
+        assert_eq!(client.permits.available_permits(), CONCURRENT, "dropped calls release their permits");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_wait_for_the_same_webhook_counts() {
+        let client = WebhookClient::default();
+        let connector = Connector::new(Vec::new(), 1);
+        let second = Duration::from_secs(1);
+
+        let others = client.permits.acquire_many(CONCURRENT as u32).await.expect("open");
+        let wait = async {
+            let mut left = second;
+            client.permits(&connector, &mut left).await.map(|permits| (permits, left))
+        };
+        let mut wait = std::pin::pin!(wait);
+        assert!(timeout(100 * second, &mut wait).await.is_err(), "the call waits, and does not fail");
+        assert_eq!(connector.permits.available_permits(), CONCURRENT_OF_ONE);
+        drop(others);
+        let (permits, left) = wait.await.expect("permits");
+        assert_eq!(left, second);
+        drop(permits);
+
+        let _own = connector.permits.acquire_many(CONCURRENT_OF_ONE as u32).await.expect("open");
+        assert!(client.permits(&connector, &mut second.clone()).await.is_none());
+    }
+
+    #[test]
+    fn tls_is_configured_once() {
+        let (one, other) = (Connector::new(Vec::new(), 1), Connector::new(b"none".to_vec(), 1));
+        let tls = |connector: &Connector| connector.tls().expect("a configuration");
+        assert!(Arc::ptr_eq(&tls(&one), &tls(&one)));
+        assert!(!Arc::ptr_eq(&tls(&one), &tls(&other)));
+    }
+
+    #[test]
+    fn messages_of_failed_calls_are_bounded() {
+        let status = serde_json::json!({"kind": "Status", "message": "x".repeat(1 << 20)});
+        assert_eq!(status_error(StatusCode::FORBIDDEN, status.to_string().as_bytes()).len(), MAX_TEXT);
     }
 }

@@ -11,6 +11,7 @@ use orlop_api::registry::expressions::ExpressionScope;
 use orlop_crd::expression::Compiler;
 use serde_json::Value;
 
+use super::client::Connector;
 use crate::admission::follow::{Followed, Follower};
 use crate::admission::matching::Criteria;
 use crate::admission::policy::conditions::Conditions;
@@ -38,12 +39,9 @@ pub(crate) struct Webhook {
     pub(crate) criteria: Criteria,
     pub(crate) conditions: Conditions,
     pub(crate) client: ClientConfig,
-    /// The certificates that sign the webhook's, PEM; empty for those of the system.
-    pub(crate) ca_bundle: Vec<u8>,
+    pub(super) connector: Connector,
     /// Whether a failed call rejects the request.
     pub(crate) fails: bool,
-    /// Seconds.
-    pub(crate) timeout: u64,
     pub(crate) permits_dry_run: bool,
     /// The version of the reviews, if the server knows one of them.
     pub(crate) version: Option<&'static str>,
@@ -77,9 +75,11 @@ impl Webhook {
             criteria: Criteria::of_webhook(value),
             conditions: Conditions::of(value, &Compiler::new(false), scope, fails),
             client,
-            ca_bundle: STANDARD.decode(text(config, "caBundle")).unwrap_or_default(),
+            connector: Connector::new(
+                STANDARD.decode(text(config, "caBundle")).unwrap_or_default(),
+                value["timeoutSeconds"].as_u64().unwrap_or(10).clamp(1, 30),
+            ),
             fails,
-            timeout: value["timeoutSeconds"].as_u64().unwrap_or(10).clamp(1, 30),
             permits_dry_run: matches!(value["sideEffects"].as_str(), Some("None" | "NoneOnDryRun")),
             version,
             reinvokes: value["reinvocationPolicy"] == "IfNeeded",

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use futures::future::join_all;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
-use orlop_crd::expression::{Values, Variables};
+use orlop_crd::expression::{CostBudget, Values, Variables};
 use serde_json::{Value, json};
 
 use super::client::{Target, WebhookClient};
 use super::configured::{ClientConfig, Webhook, WebhookIndex, WebhookService};
 use super::review::{Answer, answer, rejection, review};
 use crate::admission::matching::{Attributes, GroupVersionKind};
-use crate::admission::outcome::Findings;
+use crate::admission::outcome::{Findings, MAX_TEXT, cut};
 use crate::admission::policy::mutate::{decoded, patched};
 use crate::admission::policy::{Access, ClusterState, request_resource};
 use crate::admission::reinvocation::Reinvocation;
@@ -71,7 +71,8 @@ fn matched(
         request_resource: Some(&resource),
         ..Values::default()
     };
-    match webhook.conditions.match_request(&values, &Variables::default()) {
+    let mut budget = CostBudget::of_match_conditions();
+    match webhook.conditions.match_request(&values, &Variables::default(), &mut budget) {
         Ok(true) => Ok(Some(kind)),
         Ok(false) => Ok(None),
         Err(why) => Err(ApiError::forbidden(request.names, request.name, &why)),
@@ -116,9 +117,9 @@ fn call(
 impl Call {
     async fn send(self, client: &WebhookClient, mutates: bool) -> Result<Answer, Failure> {
         let Call { webhook, uid, version, document, target } = self;
-        let body = client.post(target, &webhook.ca_bundle, webhook.timeout, &document).await;
+        let body = client.post(&webhook.connector, target, &document).await;
         let body = body.map_err(|why| Failure::Call(format!("failed to call webhook: {why}")))?;
-        answer(version, &uid, mutates, &body).map_err(Failure::Call)
+        answer(version, &uid, mutates, &body).map_err(|why| Failure::Call(cut(&why, MAX_TEXT).to_owned()))
     }
 }
 
@@ -264,7 +265,10 @@ fn patch(
     let document = match patched(document, patch) {
         Ok(Some(document)) => document,
         Ok(None) => return Err(Failure::Api(ApiError::internal("testing value failed"))),
-        Err(why) => return Err(Failure::Api(ApiError::internal(why.trim_start_matches("JSON Patch: ")))),
+        Err(why) => {
+            let why = cut(why.trim_start_matches("JSON Patch: "), MAX_TEXT);
+            return Err(Failure::Api(ApiError::internal(why)));
+        }
     };
     let mut changed = decoded(kind, document).map_err(Failure::Api)?;
     kind.defaults(&mut changed);

@@ -8,6 +8,11 @@ use orlop_api::status::{ApiError, Details};
 use orlop_api::validate::Cause;
 use serde_json::{Value, json};
 
+use crate::admission::outcome::{MAX_TEXT, cut};
+
+/// Maximum number of causes in a rejection.
+const MAX_CAUSES: usize = 64;
+
 /// The answer of a webhook.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Answer {
@@ -134,9 +139,9 @@ const REASONS: [&str; 19] = [
     "StoreReadError",
 ];
 
-/// The error for a request that a webhook rejects; `result` is its Status.
+/// The error for a request that a webhook rejects; `result` is its Status. Its texts are cut to [`MAX_TEXT`].
 pub(super) fn rejection(webhook: &str, result: &Value) -> ApiError {
-    let text = |name: &str| result[name].as_str().unwrap_or_default();
+    let text = |name: &str| cut(result[name].as_str().unwrap_or_default(), MAX_TEXT);
     let denied = format!("admission webhook {webhook:?} denied the request");
     let message = match (text("message"), text("reason")) {
         ("", "") => format!("{denied} without explanation"),
@@ -149,8 +154,9 @@ pub(super) fn rejection(webhook: &str, result: &Value) -> ApiError {
     error.reason = REASONS.into_iter().find(|known| *known == text("reason")).unwrap_or_default();
     let details = &result["details"];
     if details.is_object() {
-        let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
-        let causes = details["causes"].as_array().into_iter().flatten();
+        let text =
+            |value: &Value, name: &str| cut(value[name].as_str().unwrap_or_default(), MAX_TEXT).to_owned();
+        let causes = details["causes"].as_array().into_iter().flatten().take(MAX_CAUSES);
         error.details = Some(Box::new(Details {
             name: text(details, "name"),
             group: text(details, "group"),
@@ -209,6 +215,19 @@ mod tests {
         );
         let read = answer("v1", "u", true, &good).expect("valid");
         assert_eq!((read.allowed, read.patch.len(), read.warnings), (true, 1, vec!["w".to_owned()]));
+    }
+
+    #[test]
+    fn rejections_are_bounded() {
+        let long = "é".repeat(1 << 20);
+        let cause = json!({"message": long, "field": long});
+        let result =
+            json!({"message": long, "details": {"name": long, "causes": vec![cause; MAX_CAUSES + 1]}});
+        let error = rejection("w", &result);
+        assert!((MAX_TEXT..MAX_TEXT + 100).contains(&error.message.len()), "{}", error.message.len());
+        let details = error.details.expect("details");
+        assert_eq!((details.name.len(), details.causes.len()), (MAX_TEXT, MAX_CAUSES));
+        assert!(details.causes.iter().all(|cause| cause.message.len() == MAX_TEXT));
     }
 
     #[test]

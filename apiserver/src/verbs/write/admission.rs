@@ -106,13 +106,16 @@ pub(crate) fn admit_validated_without_calls(
     validate_last(request, operation, Some(object), old)
 }
 
-/// Runs admission for a delete.
+/// Runs admission for a delete. An eviction has passed admission with its body.
 pub(crate) async fn admit_delete(
     request: &Request,
     old: &Object,
     dry_run: bool,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
+    if request.resource.subresource == "eviction" {
+        return Ok(());
+    }
     let mut admission = Admission::of(request, AdmissionOperation::Delete, dry_run);
     admission.delete_in_process(old)?;
     if admission.calls_mutating() {
@@ -226,8 +229,8 @@ impl<'a> Admission<'a> {
     /// Passes the warnings on.
     fn end(self, warnings: &mut Vec<String>) {
         warnings.extend(self.findings.warnings);
-        if !self.findings.annotations.is_empty() {
-            tracing::debug!(annotations = ?self.findings.annotations, "audit annotations of admission");
+        if let Some(audited) = &self.request.audited {
+            audited.annotate(self.findings.annotations);
         }
     }
 
@@ -252,11 +255,8 @@ impl<'a> Admission<'a> {
         policy::mutate(&self.policies, &attributes, kind, object, old, &self.cluster, &mut self.state)
     }
 
-    /// Runs the plugins for a delete. An eviction has passed them with its body.
+    /// Runs the plugins for a delete.
     fn delete_in_process(&mut self, old: &Object) -> Result<(), ApiError> {
-        if self.request.resource.subresource == "eviction" {
-            return Ok(());
-        }
         let chain = &self.request.server.admission;
         let lookup = self.cluster.lookup();
         let mut asked = plugin_request(self.request, Operation::Delete, old.name(), None, Some(old));

@@ -1,6 +1,7 @@
 //! The cluster around a request, for admission: the newest snapshot, the served kinds and the authorizer.
 
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 
 use orlop_api::object::Object;
 use orlop_auth::UserInfo;
@@ -54,9 +55,14 @@ impl ClusterState for ClusterHead<'_> {
         self.lookup().get(&**kind, namespace, name)
     }
 
-    fn objects(&self, kind: &KindRef, namespace: &str) -> Vec<Object> {
+    fn visit_objects(
+        &self,
+        kind: &KindRef,
+        namespace: &str,
+        visit: &mut dyn FnMut(Object) -> ControlFlow<()>,
+    ) {
         let namespace = (!namespace.is_empty()).then_some(namespace);
-        self.lookup().list(&**kind, namespace).collect()
+        let _ = self.lookup().list(&**kind, namespace).try_for_each(visit);
     }
 
     fn decide(&self, user: &UserInfo, right: &RequestInfo) -> AccessAnswer {

@@ -28,6 +28,8 @@ const STEPS_MAX: u64 = 50_000_000;
 enum Impossible {
     /// Like upstream, the response does not identify the operation or the reason.
     Unprocessable,
+    /// A `test` operation fails.
+    TestFailed,
     /// The patch needs more than [`STEPS_MAX`] steps.
     OutOfSteps,
 }
@@ -41,7 +43,7 @@ impl From<OutOfSteps> for Impossible {
 impl Impossible {
     fn answer(self) -> ApiError {
         match self {
-            Impossible::Unprocessable => ApiError::unprocessable(),
+            Impossible::Unprocessable | Impossible::TestFailed => ApiError::unprocessable(),
             Impossible::OutOfSteps => ApiError::too_large(format!(
                 "Request entity too large: the JSON patch needs more than {STEPS_MAX} steps; insert and remove fewer \
                  items of long lists"
@@ -75,11 +77,39 @@ pub(super) fn apply(document: Value, patch: &[u8]) -> Result<Patched, ApiError> 
     for (i, operation) in operations.iter().enumerate() {
         check(i, operation, &mut warnings).map_err(|error| undecodable(&error))?;
     }
+    match run_all(document, operations) {
+        Ok(document) => Ok(Patched { document, warnings }),
+        Err(impossible) => Err(impossible.answer()),
+    }
+}
+
+/// Applies the operations of an admission policy or webhook, within the limits of a client's patch. `None` if a `test` operation
+/// fails.
+///
+/// # Errors
+/// Why the operations cannot be applied.
+pub fn apply_operations(document: Value, operations: Vec<Value>) -> Result<Option<Value>, String> {
+    if operations.len() > OPERATIONS_MAX {
+        return Err(format!("JSON Patch: more than {OPERATIONS_MAX} operations"));
+    }
+    for (i, operation) in operations.iter().enumerate() {
+        check(i, operation, &mut Vec::new()).map_err(|error| format!("JSON Patch: {error}"))?;
+    }
+    match run_all(document, operations) {
+        Ok(document) => Ok(Some(document)),
+        Err(Impossible::TestFailed) => Ok(None),
+        Err(impossible @ (Impossible::Unprocessable | Impossible::OutOfSteps)) => {
+            Err(format!("JSON Patch: {}", impossible.answer().message))
+        }
+    }
+}
+
+fn run_all(document: Value, operations: Vec<Value>) -> Result<Value, Impossible> {
     let mut work = Work { deepest: depth(&document), document, copied: 0, steps: Steps::new(STEPS_MAX) };
     for operation in operations {
-        work.run(operation).map_err(Impossible::answer)?;
+        work.run(operation)?;
     }
-    Ok(Patched { document: work.document, warnings })
+    Ok(work.document)
 }
 
 /// The state of a document during a patch.
@@ -129,7 +159,7 @@ impl Work {
                     path => Location::find(document, path)?.get()?,
                 };
                 // A missing value equals null.
-                if found.unwrap_or(&Value::Null) == &value { Ok(()) } else { Err(Impossible::Unprocessable) }
+                if found.unwrap_or(&Value::Null) == &value { Ok(()) } else { Err(Impossible::TestFailed) }
             }
             _ => Err(Impossible::Unprocessable),
         }

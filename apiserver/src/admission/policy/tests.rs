@@ -1,0 +1,177 @@
+use std::cell::Cell;
+use std::ops::ControlFlow;
+
+use orlop_api::object::Object;
+use orlop_auth::UserInfo;
+use orlop_auth::request_info::RequestInfo;
+use orlop_crd::expression::AccessAnswer;
+use serde_json::{Value, json};
+
+use super::cluster::ClusterState;
+use super::index::PolicyIndex;
+use super::params::{ParamRef, collect};
+use crate::admission::follow::Followed as _;
+use crate::admission::matching::tests::attributes;
+use crate::admission::matching::{AdmissionOperation, NamespaceLabels};
+use crate::admission::outcome::Findings;
+use crate::admission::reinvocation::Reinvocation;
+use crate::registry::{self, KindRef};
+
+/// ConfigMaps, of which every other one has the label `param: yes`.
+struct Params {
+    count: usize,
+    bytes: usize,
+    decoded: Cell<usize>,
+}
+
+impl Params {
+    fn of(count: usize, bytes: usize) -> Self {
+        Params { count, bytes, decoded: Cell::new(0) }
+    }
+
+    fn collect(&self) -> Result<usize, String> {
+        let kind = ("v1".to_owned(), "ConfigMap".to_owned());
+        let param = ParamRef::of(&json!({"selector": {"matchLabels": {"param": "yes"}}}));
+        collect(Some(&kind), Some(&param), "n", self).map(|params| params.len())
+    }
+}
+
+impl NamespaceLabels for Params {
+    fn namespace(&self, name: &str) -> Option<Object> {
+        Some(Object::from_value(json!({"metadata": {"name": name}})))
+    }
+}
+
+impl ClusterState for Params {
+    fn kind_named(&self, _api_version: &str, _kind: &str) -> Option<KindRef> {
+        registry::by_resource("", "v1", "configmaps").map(KindRef::Builtin)
+    }
+
+    fn object(&self, _kind: &KindRef, _namespace: &str, _name: &str) -> Option<Object> {
+        None
+    }
+
+    fn visit_objects(
+        &self,
+        _kind: &KindRef,
+        namespace: &str,
+        visit: &mut dyn FnMut(Object) -> ControlFlow<()>,
+    ) {
+        for at in 0..2 * self.count {
+            self.decoded.set(at + 1);
+            let labels = if at % 2 == 0 { json!({"param": "yes"}) } else { json!({}) };
+            let metadata = json!({"name": format!("p{at:05}"), "namespace": namespace, "labels": labels});
+            let object = json!({"metadata": metadata, "data": {"text": "x".repeat(self.bytes)}});
+            if visit(Object::from_value(object)).is_break() {
+                return;
+            }
+        }
+    }
+
+    fn decide(&self, _user: &UserInfo, _right: &RequestInfo) -> AccessAnswer {
+        AccessAnswer::default()
+    }
+}
+
+/// A policy for ConfigMaps with these fields, and its binding to the parameters.
+fn policies(plurals: [&str; 2], fields: Value) -> PolicyIndex {
+    let mut spec = json!({
+        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "matchConstraints": {"resourceRules": [
+            {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]},
+        ]},
+    });
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        spec[name] = value.clone();
+    }
+    let binding = json!({
+        "policyName": "p", "validationActions": ["Deny"],
+        "paramRef": {"selector": {"matchLabels": {"param": "yes"}}, "parameterNotFoundAction": "Deny"},
+    });
+    let mut index = PolicyIndex::default();
+    for (plural, name, spec) in [(plurals[0], "p", spec), (plurals[1], "b", binding)] {
+        let object = Object::from_value(json!({"metadata": {"name": name}, "spec": spec}));
+        index.set(plural, name, Some(&object));
+    }
+    index
+}
+
+fn validated(fields: Value, params: &Params) -> Result<(), String> {
+    let policies = policies(["validatingadmissionpolicies", "validatingadmissionpolicybindings"], fields);
+    let user = UserInfo::admin();
+    let request = attributes(&user, AdmissionOperation::Create, ("", "configmaps"), "n");
+    let object = Object::from_value(json!({"metadata": {"name": "x"}}));
+    let mut findings = Findings::default();
+    super::validate(&policies, &request, Some(&object), None, params, &mut findings)
+        .map_err(|error| error.message)
+}
+
+#[test]
+fn parameters_of_a_binding_are_bounded() {
+    assert_eq!(Params::of(1000, 10).collect(), Ok(1000));
+    for (params, want) in
+        [(Params::of(5000, 10), "1000 parameters"), (Params::of(5000, 1 << 20), "4194304 bytes")]
+    {
+        let error = params.collect().expect_err("too many");
+        assert!(error.contains(want), "{error}");
+        assert!(params.decoded.get() <= 2001, "{} objects are decoded", params.decoded.get());
+    }
+}
+
+#[test]
+fn failure_policy_decides_about_too_many_parameters() {
+    let rule = json!([{"expression": "true"}]);
+    let params = Params::of(1001, 0);
+    let error = validated(json!({"validations": rule}), &params).expect_err("too many");
+    assert!(error.contains("failed to configure binding: paramRef selects more than 1000"), "{error}");
+    assert_eq!(validated(json!({"validations": rule, "failurePolicy": "Ignore"}), &params), Ok(()));
+}
+
+#[test]
+fn parameters_of_a_binding_share_a_budget() {
+    // Costs more than 1 % of the budget.
+    let costly = "[1,2,3,4,5,6,7,8,9,0].all(a, [1,2,3,4,5,6,7,8,9,0].all(b, [1,2,3,4,5,6,7,8,9,0].all(c, \
+                  [1,2,3,4,5,6,7,8,9,0].all(d, a + b + c + d >= 0))))";
+    let rule = json!({"validations": [{"expression": costly}]});
+    assert_eq!(validated(rule.clone(), &Params::of(1, 0)), Ok(()));
+    let error = validated(rule, &Params::of(300, 0)).expect_err("out of budget");
+    assert!(error.contains("running out of cost budget"), "{error}");
+    let annotation = json!({
+        "validations": [{"expression": "true"}],
+        "auditAnnotations": [{"key": "k", "valueExpression": format!("{costly} ? 'a' : 'b'")}],
+    });
+    let error = validated(annotation, &Params::of(300, 0)).expect_err("out of budget");
+    assert!(error.contains("running out of cost budget"), "{error}");
+}
+
+#[test]
+fn mutations_run_for_each_parameter_and_their_failures_are_bounded() {
+    let mutated = |expression: &str, params: &Params| {
+        let mutation = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}});
+        let plurals = ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"];
+        let policies = policies(plurals, json!({"mutations": [mutation]}));
+        let user = UserInfo::admin();
+        let request = attributes(&user, AdmissionOperation::Create, ("", "configmaps"), "n");
+        let kind = registry::by_resource("", "v1", "configmaps").expect("a kind");
+        let mut object = Object::from_value(json!({"metadata": {"name": "x"}, "data": {"k": "0"}}));
+        let mut state = Reinvocation::default();
+        let result = super::mutate(&policies, &request, kind, &mut object, None, params, &mut state);
+        result.map(|()| object)
+    };
+    let add = "[JSONPatch{op: 'add', path: '/data/' + params.metadata.name, value: 'v'}]";
+    let object = mutated(add, &Params::of(3, 0)).expect("mutated");
+    let data = object.at(&["data"]).and_then(Value::as_object).expect("data");
+    assert_eq!(data.keys().collect::<Vec<_>>(), ["k", "p00000", "p00002", "p00004"]);
+
+    let bad = "[JSONPatch{op: 'remove', path: '/data/absent'}]";
+    let error = mutated(bad, &Params::of(300, 0)).expect_err("fails");
+    let causes = error.details.expect("details").causes;
+    // The first cause is that of the rejection itself, if there is one.
+    assert!((64..=65).contains(&causes.len()), "{}", causes.len());
+    let error = mutated(add, &Params::of(1001, 0)).expect_err("too many");
+    assert!(
+        error.message.contains("failed to configure binding: paramRef selects more"),
+        "{}",
+        error.message
+    );
+}
