@@ -6,7 +6,8 @@ use std::rc::Rc;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 use serde_json::Value;
 
-use super::access::{self, Access};
+use super::access;
+use super::access_question::Access;
 use super::cost::{Budget, Failure, Meter, Result, fail};
 use super::input::{Input, Memo};
 use super::value::member_schema;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::access::DecidesAccess;
+use super::access_question::DecidesAccess;
 use super::{Program, Val};
 
 /// The variables of an expression.

@@ -7,6 +7,7 @@
 //! implement the functions.
 
 pub(crate) mod access;
+pub(crate) mod access_question;
 pub(crate) mod check;
 mod cost;
 mod equality;

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use orlop_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
-use super::access::Access;
+use super::access_question::Access;
 use super::cost::{Meter, PER_RULE, Result};
 use super::text::Text;
 use crate::schema::{Schema, Type};

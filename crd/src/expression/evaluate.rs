@@ -5,7 +5,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::compile::{Expression, Variables};
-use crate::cel::access::{Access, AccessTarget, DecidesAccess};
+use crate::cel::access_question::{Access, AccessTarget, DecidesAccess};
 use crate::cel::json::{check_names, to_json};
 use crate::cel::types::JSON_PATCH;
 use crate::cel::{Budget, Failure, Input, Memo, Val};

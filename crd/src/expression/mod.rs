@@ -8,7 +8,7 @@ mod check;
 mod compile;
 mod evaluate;
 
-pub use crate::cel::access::{AccessAnswer, AccessQuestion, AccessTarget, DecidesAccess};
+pub use crate::cel::access_question::{AccessAnswer, AccessQuestion, AccessTarget, DecidesAccess};
 pub use check::CelCompiler;
 pub use compile::{Compiler, Expression, Variables};
 pub use evaluate::{CostBudget, OutOfBudget, Outcome, Values};
