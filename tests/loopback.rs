@@ -58,7 +58,8 @@ async fn other_users_of_the_machine_need_a_token() {
         // A token identifies the user of any process.
         let account = "/api/v1/namespaces/default/serviceaccounts/default";
         plane.http().until(account, "created", |_| true).await;
-        let token = plane.http().post(&format!("{account}/token"), &serde_json::json!({"spec": {}})).await.json();
+        let token =
+            plane.http().post(&format!("{account}/token"), &serde_json::json!({"spec": {}})).await.json();
         let token = token["status"]["token"].as_str().unwrap().to_owned();
         let mut config = kube::Config::new(url.parse().unwrap());
         config.auth_info.token = Some(token.into());
