@@ -127,7 +127,7 @@ fn create(dir: &Path, now: Timestamp) -> Result<SignedKey, PkiError> {
     Ok(pair)
 }
 
-/// Replaces a file, durably and at once. Only its owner can read it.
+/// Replaces a file atomically, and syncs it. Only its owner can read the file.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
