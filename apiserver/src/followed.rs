@@ -7,10 +7,10 @@ use crate::projection::Projection;
 use crate::registry::{self, Kind};
 
 /// A kind of an index: a label of the caller, API group and plural name.
-pub(super) type FollowedKind<T> = (T, &'static str, &'static str);
+pub(crate) type FollowedKind<T> = (T, &'static str, &'static str);
 
 /// How far an index has read the store.
-pub(super) struct Followed<T> {
+pub(crate) struct Followed<T> {
     /// The index contains all writes up to this revision.
     revision: Revision,
     watches: Vec<Watch<T>>,
@@ -31,7 +31,7 @@ impl<T> Default for Followed<T> {
 impl<T: Copy> Followed<T> {
     /// Reads all objects of the kinds that are served, and watches them from there. Without a watch, the next call of
     /// [`follow`](Self::follow) fails.
-    pub(super) fn read(
+    pub(crate) fn read(
         store: &dyn Kv<Projection>,
         kinds: &[FollowedKind<T>],
         mut set: impl FnMut(T, &'static dyn Kind, &str, Option<&Record<Projection>>),
@@ -59,7 +59,7 @@ impl<T: Copy> Followed<T> {
 
     /// Applies the changes up to a revision. False if a watch has ended or would have to read the disk: then the index must be read
     /// again.
-    pub(super) fn follow(
+    pub(crate) fn follow(
         &mut self,
         head: Revision,
         mut set: impl FnMut(T, &'static dyn Kind, &str, Option<&Record<Projection>>),

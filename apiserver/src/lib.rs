@@ -18,6 +18,7 @@ mod dispatch;
 mod encode;
 mod exchange;
 pub mod explain;
+mod followed;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod handler;

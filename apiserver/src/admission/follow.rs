@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt as _;
 use orlop_api::object::Object;
-use orlop_store::{Kv, Record, Revision, Watcher};
+use orlop_store::{Kv, Record};
 use parking_lot::Mutex;
 
 use crate::dispatch::key_names;
 use crate::encode::stored;
+use crate::followed::{Followed as Progress, FollowedKind};
 use crate::projection::Projection;
-use crate::registry::{self, Kind};
+use crate::registry::Kind;
 
 /// Objects in the form in which decisions use them.
 pub(crate) trait Followed: Clone + Default {
@@ -28,15 +28,13 @@ pub(crate) struct Follower<F> {
 
 struct State<F> {
     objects: Arc<F>,
-    /// The objects contain all writes up to this revision.
-    revision: Revision,
-    watches: Vec<(&'static dyn Kind, Watcher<Projection>)>,
+    progress: Progress<()>,
 }
 
 impl<F: Followed> Follower<F> {
     /// Reads the store at the first decision.
     pub(crate) fn new(store: Arc<dyn Kv<Projection>>) -> Self {
-        let state = State { objects: Arc::default(), revision: Revision::default(), watches: Vec::new() };
+        let state = State { objects: Arc::default(), progress: Progress::default() };
         Follower { store, state: Mutex::new(state) }
     }
 
@@ -44,58 +42,19 @@ impl<F: Followed> Follower<F> {
     pub(crate) fn now(&self) -> Arc<F> {
         let head = self.store.head().revision();
         let mut state = self.state.lock();
-        if state.watches.is_empty() || (state.revision < head && !state.follow()) {
-            *state = self.read();
+        let State { objects, progress } = &mut *state;
+        let follows =
+            progress.follow(head, |(), kind, key, record| set(Arc::make_mut(objects), kind, key, record));
+        if !follows {
+            let kinds: Vec<FollowedKind<()>> =
+                F::KINDS.iter().map(|(group, plural)| ((), *group, *plural)).collect();
+            let mut read = F::default();
+            *progress = Progress::read(&*self.store, &kinds, |(), kind, key, record| {
+                set(&mut read, kind, key, record);
+            });
+            *objects = Arc::new(read);
         }
-        state.objects.clone()
-    }
-
-    /// Reads all objects, and watches them from there. Without a watch, the next decision reads them again.
-    fn read(&self) -> State<F> {
-        let head = self.store.head();
-        let mut objects = F::default();
-        let mut watches = Vec::new();
-        for (group, plural) in F::KINDS {
-            let Some(kind) = registry::by_resource(group, "v1", plural) else { continue };
-            for record in head.range(kind.storage_prefix(), None) {
-                set(&mut objects, kind, record.key.as_str(), Some(record));
-            }
-            if let Ok(watcher) = self.store.watch(kind.storage_prefix(), head.revision()) {
-                watches.push((kind, watcher));
-            }
-        }
-        if watches.len() < F::KINDS.len() {
-            watches.clear();
-        }
-        State { objects: Arc::new(objects), revision: head.revision(), watches }
-    }
-}
-
-impl<F: Followed> State<F> {
-    /// Applies the changes since the last call. False if a watch has ended or would have to read the disk.
-    fn follow(&mut self) -> bool {
-        let mut reached = None;
-        for (kind, watcher) in &mut self.watches {
-            loop {
-                if watcher.is_behind() {
-                    return false;
-                }
-                match watcher.next().now_or_never() {
-                    None => break,
-                    Some(Err(_)) => return false,
-                    Some(Ok(events)) => {
-                        let objects = Arc::make_mut(&mut self.objects);
-                        for event in events {
-                            set(objects, *kind, event.key.as_str(), event.record.as_deref());
-                        }
-                    }
-                }
-            }
-            let progress = watcher.progress();
-            reached = Some(reached.map_or(progress, |before: Revision| before.min(progress)));
-        }
-        self.revision = reached.unwrap_or(self.revision);
-        true
+        objects.clone()
     }
 }
 

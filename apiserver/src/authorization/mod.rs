@@ -4,7 +4,6 @@
 
 pub(crate) mod bootstrap;
 pub(crate) mod escalation;
-mod followed;
 mod layer;
 mod stored_graph;
 mod stored_rbac;

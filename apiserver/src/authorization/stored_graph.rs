@@ -11,9 +11,9 @@ use orlop_auth::node::{NodeGraph, RelatedKind, RelationSource};
 use orlop_store::{Kv, Record};
 use parking_lot::Mutex;
 
-use super::followed::{Followed, FollowedKind};
 use crate::dispatch::key_names;
 use crate::encode::stored;
+use crate::followed::{Followed, FollowedKind};
 use crate::projection::Projection;
 use crate::registry::{self, Kind};
 
