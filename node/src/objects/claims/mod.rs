@@ -1,9 +1,14 @@
-//! Reports changes of the claims in use. One watch of the metadata of all claims serves all users; events of
-//! unused claims are dropped on arrival. The receiver of a report reads the claim from the server.
+//! Reports changes of the claims in use. The receiver of a report reads the claim from the server.
+//!
+//! If the node may watch all claims, one watch of their metadata serves all users; events of unused claims are
+//! dropped on arrival. The Node authorizer permits a node only to get the claims of its pods: their metadata are then
+//! read periodically ([`poll`]). The kubelet reads them every 60 to 90 seconds.
 //!
 //! The watch begins at the revision of a list of one object, and after that list every claim in use counts as
 //! changed: no change is missed between reading a claim and starting the watch, or while the server was
 //! unreachable.
+
+mod poll;
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -11,8 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, pin_mut};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, Client};
 use orlop_apimachinery::clock::Backoff;
 use orlop_client::client::status_of;
@@ -31,6 +39,8 @@ enum WatchEnd {
     Cut,
     /// A new list is needed.
     Expired,
+    /// The node may not watch all claims.
+    Forbidden,
 }
 
 impl Claims {
@@ -58,16 +68,31 @@ impl Claims {
     /// Watches the claims until `shutdown` is cancelled; calls `changed` with the key of each claim in use that may
     /// have changed. After an error it retries after 100 ms, doubling up to 10 s.
     pub async fn run(&self, client: Client, shutdown: CancellationToken, changed: impl Fn(&str)) {
-        let api: Api<PersistentVolumeClaim> = Api::all(client);
+        let api: Api<PersistentVolumeClaim> = Api::all(client.clone());
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
         let mut revision = None;
         loop {
             let end = tokio::select! {
                 () = shutdown.cancelled() => return,
-                end = self.follow(&api, &mut revision, &mut backoff, &changed) => end,
+                end = async {
+                    // Asked first, because the server reports each refused request of its own components.
+                    match may_watch(&client).await {
+                        true => self.follow(&api, &mut revision, &mut backoff, &changed).await,
+                        false => WatchEnd::Forbidden,
+                    }
+                } => end,
             };
-            if matches!(end, WatchEnd::Expired) {
-                revision = None;
+            match end {
+                WatchEnd::Cut => {}
+                WatchEnd::Expired => revision = None,
+                WatchEnd::Forbidden => {
+                    revision = None;
+                    backoff.reset();
+                    tokio::select! {
+                        () = shutdown.cancelled() => return,
+                        () = poll::poll(self, &client, &changed) => {}
+                    }
+                }
             }
             tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -89,14 +114,10 @@ impl Claims {
                 Ok(list) => {
                     let from = list.metadata.resource_version.unwrap_or_default();
                     *revision = Some(from.clone());
-                    let used: Vec<String> = self.used().keys().cloned().collect();
-                    used.iter().for_each(|key| changed(key));
+                    self.keys().iter().for_each(|key| changed(key));
                     from
                 }
-                Err(error) => {
-                    tracing::debug!(%error, "cannot list claims");
-                    return WatchEnd::Cut;
-                }
+                Err(error) => return end_of(&error),
             },
         };
         let stream = match api.watch_metadata(&WatchParams::default(), &from).await {
@@ -132,6 +153,11 @@ impl Claims {
         WatchEnd::Cut
     }
 
+    /// The keys of the claims in use.
+    fn keys(&self) -> Vec<String> {
+        self.used().keys().cloned().collect()
+    }
+
     fn used(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
         self.used.lock()
     }
@@ -139,70 +165,41 @@ impl Claims {
 
 fn end_of(error: &kube::Error) -> WatchEnd {
     tracing::debug!(%error, "the watch of claims failed");
-    if status_of(error).is_some_and(|status| status.code == 410) { WatchEnd::Expired } else { WatchEnd::Cut }
+    match status_of(error).map(|status| status.code) {
+        Some(403) => WatchEnd::Forbidden,
+        Some(410) => WatchEnd::Expired,
+        Some(_) | None => WatchEnd::Cut,
+    }
+}
+
+/// Whether roles permit the watch. Without an answer it is tried.
+async fn may_watch(client: &Client) -> bool {
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    for verb in ["list", "watch"] {
+        let attributes = ResourceAttributes {
+            resource: Some("persistentvolumeclaims".to_owned()),
+            verb: Some(verb.to_owned()),
+            version: Some("v1".to_owned()),
+            ..ResourceAttributes::default()
+        };
+        let spec = SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(attributes),
+            ..SelfSubjectAccessReviewSpec::default()
+        };
+        let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+        let answer = match api.create(&PostParams::default(), &review).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(%error, "cannot review the access to claims");
+                return true;
+            }
+        };
+        if answer.status.is_some_and(|status| !status.allowed) {
+            return false;
+        }
+    }
+    true
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use orlop_test_support::FakeApi;
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn claim(name: &str) -> Value {
-        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"namespace": "ns", "name": name},
-            "spec": {"accessModes": ["ReadWriteOnce"]}, "status": {"phase": "Pending"}})
-    }
-
-    struct Notified(Arc<Mutex<Vec<String>>>);
-
-    impl Notified {
-        fn take(&self) -> Vec<String> {
-            std::mem::take(&mut *self.0.lock())
-        }
-    }
-
-    fn start(api: &FakeApi, claims: &Claims, shutdown: &CancellationToken) -> Notified {
-        let keys = Arc::new(Mutex::new(Vec::new()));
-        let (claims, client, shutdown) = (claims.clone(), api.client(), shutdown.clone());
-        let list = Arc::clone(&keys);
-        tokio::spawn(async move {
-            claims.run(client, shutdown, |key| list.lock().push(key.to_owned())).await;
-        });
-        Notified(keys)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn only_claims_in_use_are_reported_without_gaps() {
-        let (api, claims, shutdown) = (FakeApi::new(), Claims::default(), CancellationToken::new());
-        api.seed(claim("a"));
-        api.seed(claim("b"));
-        claims.take("ns/a");
-        claims.take("ns/a");
-        let notified = start(&api, &claims, &shutdown);
-        api.settle().await;
-        assert_eq!(notified.take(), ["ns/a"], "claims in use count as changed when the watch begins");
-        let bound = json!({"status": {"phase": "Bound"}});
-        for name in ["ns/a", "ns/b"] {
-            api.patch("persistentvolumeclaims", name, "status", bound.clone());
-        }
-        api.settle().await;
-        assert_eq!(notified.take(), ["ns/a"]);
-        claims.give_back("ns/a");
-        claims.take("ns/c");
-        api.create(claim("c"));
-        api.delete("persistentvolumeclaims", "ns/a");
-        api.settle().await;
-        assert_eq!(notified.take(), ["ns/c", "ns/a"], "one of two users is left");
-        claims.give_back("ns/a");
-        api.disconnect(false);
-        api.patch("persistentvolumeclaims", "ns/c", "status", bound.clone());
-        api.settle().await;
-        assert_eq!(notified.take(), ["ns/c"], "an interrupted watch resumes at its last revision");
-        api.disconnect(true);
-        api.settle().await;
-        assert_eq!(notified.take(), ["ns/c"], "after a gap everything in use is looked at");
-        shutdown.cancel();
-    }
-}
+mod tests;
