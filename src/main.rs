@@ -2,12 +2,13 @@
 //!
 //! Only the root package depends on every crate. `wiring` builds the processes from the crates and `shutdown`
 //! handles signals. `listen`, `tls`, `authority`, `data_dir`, `notify` and `snapshots` are parts of a server
-//! process, `nodes` runs node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
+//! process, `components` are the users of its parts, `nodes` runs node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
 //! server's `why` endpoint to the explanation engine.
 
 mod audit;
 mod authority;
 mod background;
+mod components;
 mod data_dir;
 mod explain;
 mod lab;

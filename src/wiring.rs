@@ -10,14 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use orlop_apiserver::authentication::in_process;
 use orlop_apiserver::insight::replay::{HeldClock, ReplayError, replay};
 use orlop_apiserver::{Config, Projection, Server, ServerError};
-use orlop_auth::UserInfo;
 use orlop_cli::args::{LoopArgs, StoreArgs, StoreBackend};
 use orlop_cli::config::settings;
 use orlop_cli::config::{Nodes, Role, ServerConfig, TlsSource};
 use orlop_client::client::{self, ConnectError, Endpoint, Lines};
+use orlop_client::component::{self, ClientBuilder, Component, SharedClient, accounts};
 use orlop_client::failing::Failing;
 use orlop_client::informers::Informers;
 use orlop_controller::manager::{self, ManagerError};
@@ -33,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::audit::{self, AuditError};
 use crate::authority::{self, AuthorityError};
 use crate::background::Background;
+use crate::components::LocalClients;
 use crate::data_dir::{self, DataDirError};
 use crate::explain::Explainer;
 use crate::listen::{self, ListenError, Listener, files};
@@ -148,12 +148,12 @@ pub(crate) async fn serve(
         let router = server.router();
         let end_controllers = CancellationToken::new();
         let mut controllers = Task::none("the controllers");
-        let local = in_process(router.clone(), UserInfo::controller_manager());
+        let clients = Arc::new(LocalClients::new(router.clone()));
         let shutdown = end_controllers.child_token();
-        let (client, informers) = background
+        let (explaining, informers) = background
             .spawning_here(async {
-                let client = client::in_process(local);
-                (client.clone(), Informers::new(client, shutdown))
+                let explaining = clients.client(Component::Account(accounts::ORLOP_EXPLAINER));
+                (explaining, Informers::new(clients.client(Component::ControllerManager), shutdown))
             })
             .await;
         // No volume may erase them (I8).
@@ -166,9 +166,9 @@ pub(crate) async fn serve(
             .collect();
         let mut rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
         rules.host_path_roots = rules.host_path_roots.protecting(&own);
-        explainer.look_at(client.clone(), informers.clone(), &rules);
+        explainer.look_at(explaining, informers.clone(), &rules);
         if loops.is_some() {
-            let running = manager::run_with(client, informers, failing, rules, end_controllers.clone());
+            let running = manager::run_with(clients, informers, failing, rules, end_controllers.clone());
             controllers.spawn_on(running, background.handle());
         }
 
@@ -256,11 +256,14 @@ async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) 
             .map_or_else(|| "the default kubeconfig".to_owned(), |path| path.display().to_string()),
     };
     let root_ca = authority::of_client(loops.root_ca_file.as_deref(), &endpoint)?;
-    let client = client::connect(endpoint).await?;
+    let clients: Arc<dyn ClientBuilder> = match loops.use_service_account_credentials {
+        true => Arc::new(client::connect_as_accounts(endpoint, component::NAMESPACE).await?),
+        false => Arc::new(SharedClient(client::connect(endpoint).await?)),
+    };
     tracing::info!("controllers work on {shown}");
     notify::ready();
     let mut controllers = Task::none("the controllers");
-    controllers.spawn(manager::run(client, settings::controllers(loops, root_ca), stop.clone()));
+    controllers.spawn(manager::run(clients, settings::controllers(loops, root_ca), stop.clone()));
     tokio::select! {
         () = stop.cancelled() => {}
         Err(error) = controllers.ended() => return Err(error),

@@ -3,6 +3,7 @@
 
 pub mod api;
 pub mod client;
+pub mod component;
 pub mod failing;
 pub mod informer;
 pub mod informers;

@@ -203,7 +203,7 @@ const EXTRA_BLANK: &str =
 pub(crate) struct InThisProcess;
 
 /// The router for callers in this process: they are this user without authentication, and the limits of requests do not
-/// apply to them.
+/// apply to them. Authorization and admission do.
 pub fn in_process(router: Router, user: UserInfo) -> Router {
     router.layer(axum::Extension(user)).layer(axum::Extension(InThisProcess))
 }

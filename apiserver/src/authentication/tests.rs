@@ -153,7 +153,7 @@ async fn this_process_is_trusted() {
     let response = router.oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
     let body = response.into_body().collect().await.unwrap().to_bytes();
-    assert!(body.starts_with(b"system:kube-controller-manager system:masters"));
+    assert!(body.starts_with(b"system:kube-controller-manager system:authenticated"));
 }
 
 #[tokio::test]

@@ -10,9 +10,11 @@ use http::header::ACCEPT;
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 use orlop_auth::impersonation::Impersonation;
+use orlop_auth::node;
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 
 use crate::audit::context::AuditContext;
+use crate::authentication::InThisProcess;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
 use crate::exchange::header_text;
@@ -116,7 +118,29 @@ fn check(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> R
     if let Some(audited) = audited {
         audited.authorized(decision.allowed, &decision.reason);
     }
-    if decision.allowed { Ok(()) } else { Err(forbidden(user, &info, &decision.reason)) }
+    if decision.allowed {
+        return Ok(());
+    }
+    let error = forbidden(user, &info, &decision.reason);
+    if request.extensions().get::<InThisProcess>().is_some() {
+        report_missing_right(user, &decision.reason, &error);
+    }
+    Err(error)
+}
+
+/// Logs that a component of this process was refused.
+fn report_missing_right(user: &UserInfo, reason: &str, error: &ApiError) {
+    // A node may ask for an object whose last pod on it has just been deleted, or that does not exist yet.
+    if reason.contains(node::UNRELATED) {
+        tracing::debug!(user = user.username, "{}", error.message);
+        return;
+    }
+    tracing::error!(
+        user = user.username,
+        "a component of this process lacks a right: {}. Restart the server to restore its roles and bindings; node \
+         agents need the mode Node in --authorization-mode",
+        error.message
+    );
 }
 
 /// 403 with upstream's text (apiserver `pkg/endpoints/handlers/responsewriters/errors.go`).

@@ -20,6 +20,11 @@ pub struct LoopArgs {
         allow_hyphen_values = true
     )]
     pub controllers: Vec<String>,
+    /// Let each controller use the credentials of its own service account, with which it has only its own rights. The controllers
+    /// in the process of an API server always have users of their own
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
+    pub use_service_account_credentials: bool,
     /// Interval at which the volume binder checks all claims and volumes, changed or not
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::duration)]
     pub pvclaimbinder_sync_period: Duration,
