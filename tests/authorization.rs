@@ -25,12 +25,15 @@ async fn users_do_what_roles_grant() {
     let tokens = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(tokens.path(), TOKENS).unwrap();
     let file = tokens.path().display().to_string();
-    let flags = ["--token-auth-file", &file, "--authorization-mode=RBAC", "--virtual-nodes=1"];
+    let flags = ["--token-auth-file", &file, "--authorization-mode=Node,RBAC", "--virtual-nodes=1"];
     let mut plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;
     let [admin, ann, bob] = ["admin", "ann", "bob"].map(|token| with_token(&plane, token));
     assert_eq!(ann.get(CONFIG_MAPS).await.code, 403);
     let aggregated = |role: &serde_json::Value| role["rules"].as_array().is_some_and(|rules| rules.len() > 5);
-    admin.until("/apis/rbac.authorization.k8s.io/v1/clusterroles/edit", "aggregated", aggregated).await;
+    for role in ["edit", "view"] {
+        let role = format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{role}");
+        admin.until(&role, "aggregated", aggregated).await;
+    }
     let ready = |node: &serde_json::Value| {
         let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
         conditions.clone().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")

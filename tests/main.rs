@@ -16,6 +16,7 @@ mod authorization;
 mod bench;
 mod browser;
 mod clients;
+mod components;
 mod crash;
 mod csi;
 mod custom;

@@ -90,7 +90,13 @@ async fn clients_forge_no_log_lines() {
     http.put(SECRET, &version).await;
     http.post(SECRETS, &json!({"metadata": {"name": forged}})).await;
     http.post(SECRETS, &json!({"metadata": {"name": "b"}, "type": forged, "data": {"k": forged}})).await;
+    // An explanation requests the snapshot that a claim names.
+    let source = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": forged});
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}, "dataSource": source});
+    http.create(claims, &json!({"metadata": {"name": "c"}, "spec": spec})).await;
     for path in [
+        "/apis/orlop.dev/v1/namespaces/default/persistentvolumeclaims/c/why".to_owned(),
         format!("/api/v1/namespaces/default/secrets/{escaped}"),
         format!("/api/v1/namespaces/{escaped}/secrets"),
         format!("{SECRETS}?resourceVersion={escaped}"),
