@@ -6,6 +6,7 @@
 //! server's `why` endpoint to the explanation engine.
 
 mod audit;
+mod authentication;
 mod authority;
 mod background;
 mod data_dir;
@@ -19,6 +20,7 @@ mod pki;
 mod shutdown;
 mod snapshots;
 mod tls;
+mod webhook;
 mod wiring;
 
 use std::process::ExitCode;

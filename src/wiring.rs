@@ -12,6 +12,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use orlop_apiserver::authentication::in_process;
 use orlop_apiserver::insight::replay::{HeldClock, ReplayError, replay};
+use orlop_apiserver::peer_certificates::ClientAuthorities;
 use orlop_apiserver::{Config, Projection, Server, ServerError};
 use orlop_auth::UserInfo;
 use orlop_cli::args::{LoopArgs, StoreArgs, StoreBackend};
@@ -31,6 +32,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{self, AuditError};
+use crate::authentication::{self, AuthenticationError};
 use crate::authority::{self, AuthorityError};
 use crate::background::Background;
 use crate::data_dir::{self, DataDirError};
@@ -63,6 +65,8 @@ pub(crate) enum RunError {
     Controllers(#[from] ManagerError),
     #[error(transparent)]
     Audit(#[from] AuditError),
+    #[error(transparent)]
+    Authentication(#[from] AuthenticationError),
     #[error(transparent)]
     Authority(#[from] AuthorityError),
     #[error(transparent)]
@@ -112,13 +116,15 @@ pub(crate) async fn serve(
     let listen = &config.listen;
     // Inexpensive checks run before the store is opened.
     nodes::allowed(nodes, rustix::process::geteuid().is_root())?;
-    let auth = listen::auth(listen).map_err(ListenError::from)?;
+    let auth = authentication::read(listen).await?;
+    let service_accounts = authentication::service_accounts(&listen.authentication.service_accounts)?;
     let audit_files = audit::read(&config.audit).await?;
     let root_ca = match loops {
         Some(loops) => authority::of_server(loops.root_ca_file.as_deref(), listen.certificate())?,
         None => None,
     };
-    let mut listener = listen::bind(listen)?;
+    let authorities = auth.client_authorities.clone();
+    let mut listener = listen::bind(listen, authorities.clone())?;
     let background = Background::start().map_err(RunError::Threads)?;
     let machine = machine_memory::bytes();
     let memory = MemoryBudget::new(config.api.memory_limit.or(machine.map(|bytes| bytes / 4)).unwrap_or(0));
@@ -127,7 +133,7 @@ pub(crate) async fn serve(
     let failing = Failing::default();
     let more_metrics = failing.clone();
     let result = async {
-        let own_authority = secure(&mut listener, config)?;
+        let own_authority = secure(&mut listener, config, authorities)?;
         let root_ca = root_ca.or(own_authority.as_ref().map(|own| own.authority.certificate().to_owned()));
         let tokens = auth.tokens.clone();
         let connections = files::room_for(listen.max_connections);
@@ -137,6 +143,7 @@ pub(crate) async fn serve(
         };
         let settings = Config {
             auth,
+            service_accounts,
             audit: audit::config(&config.audit, audit_files, data_dir.as_deref()),
             tls: listen.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
@@ -232,7 +239,11 @@ pub(crate) async fn serve(
 }
 
 /// Gives the listener certificates of the server's own authority, if no others are configured.
-fn secure(listener: &mut Listener, config: &ServerConfig) -> Result<Option<OwnAuthority>, RunError> {
+fn secure(
+    listener: &mut Listener,
+    config: &ServerConfig,
+    authorities: Option<Arc<ClientAuthorities>>,
+) -> Result<Option<OwnAuthority>, RunError> {
     let Some(TlsSource::OwnAuthority { names }) = &config.listen.tls else { return Ok(None) };
     // With the store in memory too: clients keep their kubeconfig when the server restarts.
     let data_dir = data_dir::prepare(config.store.data_dir.as_deref())?;
@@ -242,9 +253,9 @@ fn secure(listener: &mut Listener, config: &ServerConfig) -> Result<Option<OwnAu
     let (server, names) = (listener.advertised(config.api.advertise_address), names.clone());
     let names = Box::new(move || pki::server_names(server, service, &names));
     let origin = TlsOrigin::Own { authority: own.authority.clone(), names };
-    listener.secure(
-        TlsKeeper::new(origin, config.listen.client_ca_file.clone(), now).map_err(ListenError::from)?,
-    );
+    let files = listen::client_authority_files(&config.listen);
+    let keeper = TlsKeeper::new(origin, files, authorities.unwrap_or_default(), now);
+    listener.secure(keeper.map_err(ListenError::from)?);
     Ok(Some(own))
 }
 

@@ -12,6 +12,7 @@ mod api;
 mod attach;
 mod audit;
 mod audit_log;
+mod authentication;
 mod authorization;
 mod bench;
 mod browser;

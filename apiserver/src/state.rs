@@ -14,7 +14,7 @@ use crate::admission::webhook::{StoredWebhooks, WebhookClient};
 use crate::admission::{Chain, NODE_RESTRICTION};
 use crate::audit::Audit;
 use crate::audit::config::AuditConfig;
-use crate::authentication::Auth;
+use crate::authentication::{AuthConfig, Authenticators};
 use crate::authorization::{AuthorizationMode, Authorizer};
 use crate::clock::Clock;
 use crate::custom::Kinds;
@@ -24,7 +24,7 @@ use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::namespace_locks::NamespaceLocks;
 use crate::projection::Projection;
-use crate::service_account::Accounts;
+use crate::service_account::{Accounts, ServiceAccountConfig};
 use crate::services::pool::{Pool, Ranges};
 use orlop_auth::kubelet_token::KubeletTokens;
 
@@ -48,7 +48,7 @@ pub struct Config {
     /// match upstream's documents exactly.
     pub lists_own_group: bool,
     /// Authentication. Token reviews use it, and [`crate::Server::protect`] puts it in front of a router.
-    pub auth: Auth,
+    pub auth: AuthConfig,
     /// How requests are authorized, in order.
     pub authorization: Vec<AuthorizationMode>,
     /// The audit log; `None` disables it.
@@ -58,8 +58,8 @@ pub struct Config {
     /// The address where other processes reach this server, for the Service `kubernetes`. `None` disables that
     /// service.
     pub advertised: Option<SocketAddr>,
-    /// The issuer of service account tokens, and their default audience.
-    pub service_account_issuer: String,
+    /// Service account tokens.
+    pub service_accounts: ServiceAccountConfig,
     /// Whether clients reach this server over TLS.
     pub tls: bool,
     /// Limits of concurrent requests, watches and connections.
@@ -85,12 +85,12 @@ impl Default for Config {
             min_request_timeout: Duration::from_secs(1800),
             extra_field_selectors: true,
             lists_own_group: true,
-            auth: Auth::default(),
+            auth: AuthConfig::default(),
             authorization: vec![AuthorizationMode::AlwaysAllow],
             audit: None,
             services: Ranges::default(),
             advertised: None,
-            service_account_issuer: DEFAULT_ISSUER.to_owned(),
+            service_accounts: ServiceAccountConfig::default(),
             tls: false,
             limits: LimitsConfig::default(),
             explainer: Explains::default(),
@@ -113,9 +113,6 @@ impl Config {
     }
 }
 
-/// The default issuer of service account tokens.
-pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-
 /// The state shared by all requests.
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Kv<Projection>>,
@@ -137,6 +134,7 @@ pub(crate) struct Inner {
     pub(crate) compute: Compute,
     /// Issues and verifies service account tokens.
     pub(crate) accounts: Arc<Accounts>,
+    pub(crate) authenticators: Arc<Authenticators>,
     /// Issues the tokens that authenticate this server to node agents.
     pub(crate) kubelet_tokens: KubeletTokens,
     /// Service addresses and node ports that are allocated but not committed yet.

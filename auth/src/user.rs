@@ -38,6 +38,23 @@ impl UserInfo {
         UserInfo { username: username.into(), uid: String::new(), groups, extra: BTreeMap::new() }
     }
 
+    /// A user that another system has authenticated. As upstream, `system:authenticated` is added unless the user is anonymous or
+    /// already has one of the two groups.
+    pub fn from_remote(
+        username: String,
+        uid: String,
+        groups: Vec<String>,
+        extra: BTreeMap<String, Vec<String>>,
+    ) -> Self {
+        let is_decided = username == ANONYMOUS
+            || groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED);
+        let mut user = UserInfo { username, uid, groups, extra };
+        if !is_decided {
+            user.groups.push(AUTHENTICATED.to_owned());
+        }
+        user
+    }
+
     /// The user of every request to a server without authentication.
     pub fn admin() -> Self {
         Self::new(Self::ADMIN, ["system:masters".to_owned()])

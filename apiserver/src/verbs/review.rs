@@ -27,7 +27,7 @@ use orlop_codec::decode::decode_named;
 const MAX_ITEMS: usize = 50_000;
 
 /// Answers a review.
-pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiError> {
+pub(crate) async fn review(request: &Request, review: Review) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
     let decoded = decode_named(request.names(), request.media()?, &request.body, options.validation)?;
@@ -44,7 +44,7 @@ pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiE
         return Err(ApiError::invalid("", request.names().group, "", &errors));
     }
     let answer = match review {
-        Review::Token => user_of_token(request, question)?,
+        Review::Token => user_of_token(request, question).await?,
         Review::SelfSubject => who_asks(request),
         Review::SelfSubjectRules => what_may(request, &question)?,
         Review::SubjectAccess | Review::LocalSubjectAccess => {
@@ -165,14 +165,20 @@ fn user_info(user: &UserInfo) -> Value {
     Value::Object(shown)
 }
 
-fn user_of_token(request: &Request, mut question: Object) -> Result<Object, ApiError> {
+async fn user_of_token(request: &Request, mut question: Object) -> Result<Object, ApiError> {
     let token = question.str_at(&["spec", "token"]);
     if token.is_empty() {
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
     }
     let audiences = audiences_of(&question);
     let of_server = request.server.kubelet_tokens.user_of(token, &audiences, request.now());
-    let found = of_server.unwrap_or_else(|| request.server.config.auth.user_of_token(token, &audiences));
+    let found = match of_server {
+        Some(found) => found,
+        None => {
+            let found = request.server.authenticators.review(token, &audiences).await;
+            found.map(|found| (found.user, found.audiences))
+        }
+    };
     let status = match found {
         Ok((user, audiences)) => {
             json!({"authenticated": true, "user": user_info(&user), "audiences": audiences})

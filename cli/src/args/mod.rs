@@ -9,6 +9,9 @@ use clap_complete::Shell;
 use orlop_bench::BenchArgs;
 
 pub(crate) use self::audit::{AuditLogArgs, AuditLogFormat, AuditMode};
+pub(crate) use self::authentication::{
+    AuthenticationArgs, FrontProxyArgs, OidcArgs, ReviewVersionArg, ServiceAccountArgs, TokenWebhookArgs,
+};
 pub use self::controllers::LoopArgs;
 pub(crate) use self::driver::CsiHostpathArgs;
 pub(crate) use self::insight::{
@@ -27,6 +30,7 @@ pub(crate) use self::storage::{Output, RestoreArgs, SaveArgs, SnapshotCommand, S
 pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};
 
 mod audit;
+mod authentication;
 mod controllers;
 mod driver;
 mod insight;
@@ -147,6 +151,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
     #[command(flatten)]
+    pub(crate) authentication: AuthenticationArgs,
+    #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) snapshots: SnapshotArgs,
@@ -167,6 +173,8 @@ pub(crate) struct ApiserverArgs {
     pub(crate) process: ProcessArgs,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
+    #[command(flatten)]
+    pub(crate) authentication: AuthenticationArgs,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]

@@ -5,6 +5,7 @@
 //! the same parsers. The checks of flags that depend on each other are here.
 
 mod audit;
+mod authentication;
 mod caller;
 mod error;
 mod file;
@@ -27,6 +28,9 @@ use orlop_csi_hostpath as hostpath;
 use orlop_node::config::NodeConfig;
 
 pub use self::audit::{AuditLogOptions, AuditLogPlace, AuditOptions, AuditWebhookOptions};
+pub use self::authentication::{
+    AuthenticationOptions, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
+};
 use self::caller::Caller;
 pub use self::error::ConfigError;
 use self::error::wrong;
@@ -35,9 +39,9 @@ pub use self::nodes::Nodes;
 pub use self::remote::host_of;
 use self::remote::remote;
 use crate::args::{
-    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, Cli, Command, GcArgs, LabArgs, ListenArgs, LoopArgs,
-    NodeCommand, Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs,
-    StoreCommand, VolumesCommand,
+    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, AuthenticationArgs, Cli, Command, GcArgs, LabArgs,
+    ListenArgs, LoopArgs, NodeCommand, Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs,
+    SnapshotCommand, StoreArgs, StoreCommand, VolumesCommand,
 };
 use crate::drain::Drain;
 use crate::gc::Gc;
@@ -259,12 +263,14 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
         Command::Volumes(VolumesCommand::Audit(args)) => audit(args, caller),
         Command::Serve(args) => {
             let data_dir = args.store.data_dir.clone();
-            let server = server(args.listen, args.store, args.snapshots, args.api, args.audit)?;
+            let listen = listener(args.listen, args.authentication)?;
+            let server = server(listen, args.store, args.snapshots, args.api, args.audit)?;
             let nodes = nodes::served(args.nodes, &args.loops, data_dir.as_deref())?;
             run(args.process, Role::Serve(Box::new(server), loops(args.loops)?, nodes))
         }
         Command::Apiserver(args) => {
-            let server = server(args.listen, args.store, args.snapshots, args.api, args.audit)?;
+            let listen = listener(args.listen, args.authentication)?;
+            let server = server(listen, args.store, args.snapshots, args.api, args.audit)?;
             run(args.process, Role::Apiserver(Box::new(server)))
         }
         Command::CsiHostpath(args) => {
@@ -354,16 +360,7 @@ fn schedule(args: SnapshotArgs) -> Result<Option<Schedule>, ConfigError> {
     Ok(Some(Schedule { every: args.snapshot_every, dir, keep: args.snapshot_keep }))
 }
 
-fn server(
-    listen: ListenArgs,
-    store: StoreArgs,
-    snapshots: SnapshotArgs,
-    api: ApiArgs,
-    audit: AuditLogArgs,
-) -> Result<ServerConfig, ConfigError> {
-    if api.request_timeout.is_zero() {
-        return Err(wrong("--request-timeout must be more than 0s: every request would fail"));
-    }
+fn listener(listen: ListenArgs, authentication: AuthenticationArgs) -> Result<ListenConfig, ConfigError> {
     for (flag, time) in [
         ("--read-header-timeout", listen.read_header_timeout),
         ("--idle-timeout", listen.idle_timeout),
@@ -375,7 +372,21 @@ fn server(
             )));
         }
     }
-    let listen = ListenConfig::new(listen).map_err(|error| ConfigError::Wrong(error.to_string()))?;
+    let authentication =
+        AuthenticationOptions::new(authentication).map_err(|error| ConfigError::Wrong(error.to_string()))?;
+    ListenConfig::new(listen, authentication).map_err(|error| ConfigError::Wrong(error.to_string()))
+}
+
+fn server(
+    listen: ListenConfig,
+    store: StoreArgs,
+    snapshots: SnapshotArgs,
+    api: ApiArgs,
+    audit: AuditLogArgs,
+) -> Result<ServerConfig, ConfigError> {
+    if api.request_timeout.is_zero() {
+        return Err(wrong("--request-timeout must be more than 0s: every request would fail"));
+    }
     let audit = AuditOptions::new(audit, listen.authenticates());
     Ok(ServerConfig { listen, store, snapshots: schedule(snapshots)?, api, audit })
 }
