@@ -8,11 +8,9 @@
 //! * [`impersonation`]: the user that a request wants to act as.
 //! * [`request_info`]: the verb and the target of a request. [`rbac`]: what roles and bindings permit. [`node`]: what node agents
 //!   may do. [`authorize`]: decisions of a server without roles.
-//! * [`authority`]: certificates that the server signs itself.
 //! * [`audit`]: which requests are recorded in the audit log, and the form of the records.
 
 pub mod audit;
-pub mod authority;
 pub mod authorize;
 pub mod certificate;
 pub mod guard;

@@ -9,7 +9,6 @@
 //! The key is written before the certificate. A key without a certificate has signed nothing, and is replaced. The server's certificate
 //! exists only in memory: each start signs a new one.
 
-mod kubeconfig;
 mod names;
 
 use std::fs::{DirBuilder, OpenOptions};
@@ -19,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use orlop_auth::authority::{Authority, AuthorityError, SignedKey};
+use orlop_pki::authority::{Authority, AuthorityError, SignedKey};
+use orlop_pki::kubeconfig::{Kubeconfig, KubeconfigUser};
 
-pub(crate) use kubeconfig::Kubeconfig;
 pub(crate) use names::server_names;
 
 /// The user of the administrator's certificate, and its group.
@@ -91,7 +90,8 @@ impl OwnAuthority {
         let signed = self.authority.client(user, groups, now);
         let signed = signed.map_err(|error| PkiError::Authority { dir: self.data_dir.join("pki"), error })?;
         let authority = self.authority.certificate();
-        Ok(Kubeconfig { server: url, authority, user, credentials: &signed }.to_string())
+        let user = KubeconfigUser::Inline { name: user, credentials: &signed };
+        Ok(Kubeconfig { server: url, authority: Some(authority), user }.to_string())
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use axum_server::tls_rustls::RustlsConfig;
 use jiff::Timestamp;
-use orlop_auth::authority::{Authority, is_due};
 use orlop_cli::config::TlsFiles;
+use orlop_pki::authority::{Authority, is_due};
 use rustls::ServerConfig;
 
 use super::{ServerKey, TlsError, client_authorities, server_config};

@@ -6,7 +6,7 @@ mod keeper;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_auth::authority::{AuthorityError, SignedKey};
+use orlop_pki::authority::{AuthorityError, SignedKey};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

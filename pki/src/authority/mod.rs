@@ -1,6 +1,7 @@
 //! A certificate authority of the server's own: it signs the server's certificate and those of users.
 //!
 //! Keys are ECDSA on the curve P-256, which every TLS library accepts. Lifetimes are kubeadm's (upstream: `cmd/kubeadm/app/constants`).
+//! An authority of other origin, for `--cluster-signing-cert-file`, may have any key that [`PrivateKey`] reads.
 
 mod error;
 mod signing;
@@ -9,19 +10,27 @@ use std::fmt;
 use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
-use sha2::{Digest as _, Sha256};
 use x509_cert::Certificate;
+use x509_cert::der::Decode as _;
 use x509_cert::der::asn1::Ia5String;
-use x509_cert::der::{DecodePem as _, Encode as _};
+use x509_cert::ext::pkix::SubjectKeyIdentifier;
 use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::name::Name;
 
 pub use self::error::AuthorityError;
-use self::signing::{Extent, Purpose, SigningKey};
+use self::signing::{Extent, Issuer, Purpose};
+use crate::private_key::PrivateKey;
+use crate::public_key::{digest_of, timestamp};
+use crate::request::CertificateRequest;
+use crate::{pem, subject, usage};
 
 /// How long an authority is valid.
 const AUTHORITY_LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 /// How long the certificates are valid that an authority signs.
 pub const CERTIFICATE_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
+
+/// Below this lifetime, a requested certificate is valid for the whole of it from now on (upstream: `Short` of the signing policy).
+const SHORT_LIFETIME: SignedDuration = SignedDuration::from_hours(8);
 
 /// A certificate and its private key, both in PEM.
 #[derive(Clone)]
@@ -41,8 +50,9 @@ impl fmt::Debug for SignedKey {
 
 /// A certificate authority.
 pub struct Authority {
-    key: SigningKey,
+    key: PrivateKey,
     certificate: Certificate,
+    issuer: Issuer,
     pem: String,
 }
 
@@ -59,25 +69,34 @@ impl Authority {
     /// # Errors
     /// The library cannot sign.
     pub fn create(now: Timestamp) -> Result<SignedKey, AuthorityError> {
-        let (key, pem) = SigningKey::generate()?;
+        let (key, pem) = PrivateKey::generate().map_err(|_| AuthorityError::Random)?;
         // The name differs for each authority, so that no client takes one for another.
-        let name = signing::subject(&format!("orlop-ca@{}", now.as_second()), &[])?;
-        let extent = Extent { now, lifetime: AUTHORITY_LIFETIME };
-        let certificate = key.certify(name.clone(), name, Purpose::Authority, extent, key.public())?;
+        let name = subject_of(&format!("orlop-ca@{}", now.as_second()), &[])?;
+        let issuer = Issuer { name: name.clone(), key_identifier: None };
+        let extent = Extent::of(now, AUTHORITY_LIFETIME);
+        let certificate = key.certify(issuer, name, Purpose::Authority, extent, key.public())?;
         Ok(SignedKey { certificate, key: pem })
     }
 
-    /// Reads an authority that [`Authority::create`] has created.
+    /// Reads an authority. Its certificate is the first one in the text.
     ///
     /// # Errors
     /// One of the two cannot be read, or they do not belong together.
     pub fn read(pair: &SignedKey) -> Result<Self, AuthorityError> {
-        let key = SigningKey::from_pem(&pair.key)?;
-        let certificate = Certificate::from_pem(&pair.certificate).map_err(AuthorityError::Certificate)?;
-        if certificate.tbs_certificate().subject_public_key_info() != key.public() {
+        let key = PrivateKey::from_pem(&pair.key).map_err(|_| AuthorityError::Key)?;
+        let block = pem::blocks(pair.certificate.as_bytes()).find(|block| block.label == pem::CERTIFICATE);
+        let block = block.ok_or(AuthorityError::NoCertificate)?;
+        let certificate = Certificate::from_der(&block.bytes).map_err(AuthorityError::Certificate)?;
+        let tbs = certificate.tbs_certificate();
+        if tbs.subject_public_key_info() != key.public() {
             return Err(AuthorityError::OtherKey);
         }
-        Ok(Authority { key, certificate, pem: pair.certificate.clone() })
+        let identifier = tbs.get_extension::<SubjectKeyIdentifier>().map_err(AuthorityError::Certificate)?;
+        let issuer = Issuer {
+            name: tbs.subject().clone(),
+            key_identifier: identifier.map(|(_, identifier)| identifier.0),
+        };
+        Ok(Authority { key, certificate, issuer, pem: pair.certificate.clone() })
     }
 
     /// The certificate of the authority, in PEM.
@@ -87,11 +106,7 @@ impl Authority {
 
     /// The end of the authority.
     pub fn not_after(&self) -> Timestamp {
-        let end = self.certificate.tbs_certificate().validity().not_after.to_unix_duration();
-        i64::try_from(end.as_secs())
-            .ok()
-            .and_then(|seconds| Timestamp::from_second(seconds).ok())
-            .unwrap_or(Timestamp::MAX)
+        timestamp(self.certificate.tbs_certificate().validity().not_after)
     }
 
     /// The digest of the authority's public key, as in `kubeadm join --discovery-token-ca-cert-hash`: `sha256:` and 64 hexadecimal
@@ -100,9 +115,7 @@ impl Authority {
     /// # Errors
     /// The key cannot be encoded.
     pub fn digest(&self) -> Result<String, AuthorityError> {
-        let public = self.key.public().to_der().map_err(AuthorityError::Certificate)?;
-        let digest = Sha256::digest(&public);
-        Ok(digest.iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}")))
+        digest_of(self.key.public()).map_err(AuthorityError::Certificate)
     }
 
     /// Signs a certificate of a server with these DNS names and IP addresses.
@@ -111,7 +124,7 @@ impl Authority {
     /// A name cannot be in a certificate.
     pub fn server(&self, names: &[String], now: Timestamp) -> Result<SignedKey, AuthorityError> {
         let names = names.iter().map(|name| general_name(name)).collect::<Result<_, _>>()?;
-        self.sign("orlop", &[], Purpose::Server(names), now)
+        self.sign("orlop", &[], Purpose::Server(names), now, CERTIFICATE_LIFETIME)
     }
 
     /// Signs a certificate of a user in these groups.
@@ -119,7 +132,21 @@ impl Authority {
     /// # Errors
     /// The library cannot sign, such as for an empty name.
     pub fn client(&self, user: &str, groups: &[String], now: Timestamp) -> Result<SignedKey, AuthorityError> {
-        self.sign(user, groups, Purpose::Client, now)
+        self.client_for(user, groups, CERTIFICATE_LIFETIME, now)
+    }
+
+    /// Like [`Authority::client`], for a certificate with another lifetime.
+    ///
+    /// # Errors
+    /// As [`Authority::client`].
+    pub fn client_for(
+        &self,
+        user: &str,
+        groups: &[String],
+        lifetime: SignedDuration,
+        now: Timestamp,
+    ) -> Result<SignedKey, AuthorityError> {
+        self.sign(user, groups, Purpose::Client, now, lifetime)
     }
 
     fn sign(
@@ -128,14 +155,43 @@ impl Authority {
         groups: &[String],
         purpose: Purpose,
         now: Timestamp,
+        lifetime: SignedDuration,
     ) -> Result<SignedKey, AuthorityError> {
-        let (key, pem) = SigningKey::generate()?;
-        let issuer = self.certificate.tbs_certificate().subject().clone();
-        let extent = Extent { now, lifetime: CERTIFICATE_LIFETIME };
+        let (key, pem) = PrivateKey::generate().map_err(|_| AuthorityError::Random)?;
+        let (issuer, extent) = (self.issuer.clone(), Extent::of(now, lifetime));
         let certificate =
-            self.key.certify(issuer, signing::subject(name, groups)?, purpose, extent, key.public())?;
+            self.key.certify(issuer, subject_of(name, groups)?, purpose, extent, key.public())?;
         Ok(SignedKey { certificate, key: pem })
     }
+
+    /// Signs what a request asks for; the caller has decided that the requester may have the certificate. Returns it in PEM. The certificate ends with the authority at the latest (upstream: `PermissiveSigningPolicy`).
+    ///
+    /// # Errors
+    /// A usage is unknown, the key of the request has not signed it, or the authority has ended.
+    pub fn sign_request(
+        &self,
+        request: &CertificateRequest,
+        usages: &[String],
+        lifetime: SignedDuration,
+        now: Timestamp,
+    ) -> Result<String, AuthorityError> {
+        request.verify().map_err(AuthorityError::Request)?;
+        let (usage, purposes) = usage::parse(usages).map_err(AuthorityError::Usages)?;
+        if now >= self.not_after() {
+            return Err(AuthorityError::Ended(self.not_after()));
+        }
+        // The clock skew is part of a long lifetime, and too much of a short one.
+        let is_short = lifetime < SHORT_LIFETIME;
+        let lifetime = if is_short { lifetime } else { lifetime - signing::CLOCK_SKEW };
+        let mut extent = Extent::of(now, lifetime);
+        extent.end = extent.end.min(self.not_after());
+        let purpose = Purpose::Requested { usage, purposes, names: request.names.clone() };
+        self.key.certify(self.issuer.clone(), request.subject().clone(), purpose, extent, request.public())
+    }
+}
+
+fn subject_of(name: &str, groups: &[String]) -> Result<Name, AuthorityError> {
+    subject::subject(name, groups).ok_or_else(|| AuthorityError::Name(name.to_owned()))
 }
 
 /// Whether a certificate that was signed at `signed` has to be replaced: two thirds of its time are over, or the clock was set back.

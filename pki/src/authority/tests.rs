@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
+use x509_cert::der::{DecodePem as _, Encode as _};
+
 use super::*;
-use crate::certificate::ClientCertificate;
+use crate::request::{self, AlternativeNames};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -40,7 +42,7 @@ fn key_of_another_authority_is_refused() {
     }
     for cut in [0, 1, 30, 100, one.certificate.len() - 30] {
         let damaged = SignedKey { certificate: one.certificate[..cut].to_owned(), ..one.clone() };
-        assert!(matches!(Authority::read(&damaged), Err(AuthorityError::Certificate(_))), "{cut}");
+        assert!(matches!(Authority::read(&damaged), Err(AuthorityError::NoCertificate)), "{cut}");
     }
 }
 
@@ -48,9 +50,9 @@ fn key_of_another_authority_is_refused() {
 fn certificate_of_a_user_names_the_user_and_all_groups() {
     let groups = ["system:masters", "dev\u{e9}s", "a,O=b"].map(str::to_owned);
     let signed = authority().client("ann", &groups, at(NOW)).unwrap();
-    let user = ClientCertificate::from_der(&der(&signed.certificate)).unwrap().user;
-    assert_eq!(user.username, "ann");
-    assert_eq!(user.groups[..3], groups);
+    let certificate = Certificate::from_pem(&signed.certificate).unwrap();
+    let names = subject::names_of(certificate.tbs_certificate().subject());
+    assert_eq!(names, Some(("ann".to_owned(), groups.to_vec())));
     assert!(matches!(authority().client("", &[], at(NOW)), Err(AuthorityError::Name(_))));
 }
 
@@ -127,4 +129,63 @@ fn certificates_are_verified_by_rustls() {
     assert!(of_clients.verify_client_cert(&client, &[], time(NOW)).is_ok());
     assert!(of_clients.verify_client_cert(&server, &[], time(NOW)).is_err(), "the wrong purpose");
     assert!(of_clients.verify_client_cert(&client, &[], time("2028-01-01T00:00:00Z")).is_err(), "too late");
+}
+
+#[test]
+fn requests_are_signed_within_the_lifetime_of_the_authority() {
+    let authority = authority();
+    let (key, _) = PrivateKey::generate().unwrap();
+    let names = AlternativeNames { dns: vec!["n1".to_owned()], ..AlternativeNames::default() };
+    let groups = ["system:nodes".to_owned()];
+    let text = request::create(&key, "system:node:n1", &groups, &names).unwrap();
+    let request = CertificateRequest::from_pem(text.as_bytes()).unwrap();
+    let usages = ["digital signature", "server auth"].map(str::to_owned);
+    let hours = SignedDuration::from_hours;
+    for (case, lifetime, now, want) in [
+        ("1 short", hours(1), NOW, Some("2026-11-26T13:00:00Z")),
+        ("2 long", hours(24), NOW, Some("2026-11-27T11:55:00Z")),
+        ("3 longer than the authority", hours(24 * 365 * 20), NOW, Some("2036-11-23T12:00:00Z")),
+        ("4 after the authority", hours(1), "2036-11-23T12:00:00Z", None),
+    ] {
+        let signed = authority.sign_request(&request, &usages, lifetime, at(now));
+        let facts = signed.as_ref().ok().and_then(|text| crate::certificate::facts(text.as_bytes()));
+        assert_eq!(facts.map(|facts| facts.not_after), want.map(at), "{case}");
+        assert_eq!(matches!(signed, Err(AuthorityError::Ended(_))), want.is_none(), "{case}");
+    }
+    let unknown = authority.sign_request(&request, &["x".to_owned()], hours(1), at(NOW));
+    assert_eq!(unknown.unwrap_err().to_string(), "unrecognized usage values: [\"x\"]");
+}
+
+/// Authorities of OpenSSL: `--cluster-signing-cert-file` names such files.
+#[test]
+fn authorities_of_other_origin_sign() {
+    let (key, _) = PrivateKey::generate().unwrap();
+    let text = request::create(&key, "ann", &[], &AlternativeNames::default()).unwrap();
+    let request = CertificateRequest::from_pem(text.as_bytes()).unwrap();
+    for (case, certificate, key) in [
+        ("1 RSA in PKCS 1", include_str!("testdata/rsa.crt"), include_str!("testdata/rsa.key")),
+        ("2 P-384 in SEC 1", include_str!("testdata/p384.crt"), include_str!("testdata/p384.key")),
+        ("3 Ed25519", include_str!("testdata/ed25519.crt"), include_str!("testdata/ed25519.key")),
+    ] {
+        let pair = SignedKey { certificate: certificate.to_owned(), key: key.to_owned() };
+        let authority = Authority::read(&pair).unwrap();
+        let now = authority.not_after() - SignedDuration::from_hours(24);
+        let usages = ["client auth".to_owned()];
+        let signed = authority.sign_request(&request, &usages, SignedDuration::from_hours(1), now).unwrap();
+        verify_client(&authority, &signed, now).unwrap_or_else(|error| panic!("{case}: {error}"));
+    }
+}
+
+fn verify_client(authority: &Authority, certificate: &str, now: Timestamp) -> Result<(), rustls::Error> {
+    use std::sync::Arc;
+
+    use rustls::pki_types::{CertificateDer, UnixTime};
+    use rustls::server::WebPkiClientVerifier;
+
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from(der(authority.certificate()))).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+    let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now.as_second().cast_unsigned()));
+    verifier.verify_client_cert(&CertificateDer::from(der(certificate)), &[], now).map(drop)
 }
