@@ -102,6 +102,19 @@ fn members(group: &str, plural: &str) -> Value {
             "storageClassName": "s", "capacity": "10Gi", "maximumVolumeSize": "1Gi",
             "nodeTopology": {"matchLabels": {"z": "a"}},
         }),
+        ("certificates.k8s.io", "certificatesigningrequests") => json!({
+            "spec": {
+                "request": "AAEC/w==", "signerName": "example.com/signer", "usages": ["client auth"],
+                "expirationSeconds": 3600, "username": "u", "groups": ["g"], "extra": {"k": ["v"]},
+            },
+            "status": {
+                "conditions": [{
+                    "type": "Approved", "status": "True", "reason": "r", "message": "m",
+                    "lastUpdateTime": "2026-01-01T12:00:00Z", "lastTransitionTime": "2026-01-01T12:00:00Z",
+                }],
+                "certificate": "AAEC/w==",
+            },
+        }),
         ("coordination.k8s.io", "leases") => json!({
             "spec": {
                 "holderIdentity": "h", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T12:00:00.000001Z",

@@ -9,8 +9,10 @@ use crate::field_errors::FieldErrors;
 use crate::object::Object;
 
 mod handle;
+mod requester;
 
 pub use handle::{KindRef, TypeRef};
+pub use requester::Requester;
 
 /// The names of a kind, as in discovery.
 #[derive(Debug)]
@@ -265,6 +267,8 @@ pub trait Kind: Send + Sync {
     fn defaults(&self, _object: &mut Object) {}
     /// Prepares a new object for the store: drops or sets the status, system labels and similar fields.
     fn prepare_create(&self, _object: &mut Object, _now: Timestamp) {}
+    /// Records the user of the request in a new object (CertificateSigningRequest).
+    fn set_requester(&self, _object: &mut Object, _requester: &Requester<'_>) {}
     /// Prepares an update of the main resource; the status is already the stored one.
     fn prepare_update(&self, _object: &mut Object, _old: &Object, _now: Timestamp) {}
     /// Prepares an update of `/status`; the spec is already the stored one.
@@ -281,6 +285,8 @@ pub trait Kind: Send + Sync {
     /// Copies to `object`, the stored one, the part of the spec that a subresource other than `/status`
     /// may change (`ephemeralcontainers` and `resize` of pods).
     fn take_part(&self, _subresource: &str, _given: &Object, _object: &mut Object) {}
+    /// Prepares an update through such a subresource.
+    fn prepare_part(&self, _subresource: &str, _object: &mut Object, _old: &Object, _now: Timestamp) {}
     /// Validates a change through such a subresource, in addition to `validate`.
     fn validate_part(&self, _subresource: &str, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
     /// The texts of the `Warning` headers.

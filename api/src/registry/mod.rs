@@ -5,6 +5,7 @@
 mod addresses;
 pub mod admission_registration;
 mod cells;
+mod certificate_signing_request;
 mod checks;
 mod cluster_role;
 mod conditions;
@@ -66,8 +67,8 @@ mod volume_testing;
 mod workload;
 
 pub use crate::kind::{
-    ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Review,
-    ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, UnknownField,
+    ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Requester,
+    Review, ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, UnknownField,
 };
 pub use crate::kind::{KindRef, TypeRef};
 pub use cells::ago;
@@ -101,6 +102,7 @@ pub const BUILTIN_KINDS: &[&dyn Kind] = &[
     &review::SELF_SUBJECT_ACCESS_REVIEW,
     &review::SELF_SUBJECT_RULES_REVIEW,
     &review::SUBJECT_ACCESS_REVIEW,
+    &certificate_signing_request::CertificateSigningRequest,
     &pod_disruption_budget::PodDisruptionBudget,
     &role_binding::CLUSTER_ROLE_BINDING,
     &cluster_role::ClusterRole,

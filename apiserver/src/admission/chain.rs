@@ -1,5 +1,6 @@
 //! The admission plugins and their order (upstream: pkg/kubeapiserver/options/plugins.go).
 
+use super::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use super::claim_resize::PersistentVolumeClaimResize;
 use super::collections;
 use super::default_class::DefaultStorageClass;
@@ -28,6 +29,9 @@ const PLUGINS: &[&dyn Plugin] = &[
     &DefaultStorageClass,
     &StorageObjectInUseProtection,
     &PersistentVolumeClaimResize,
+    &CertificateApproval,
+    &CertificateSigning,
+    &CertificateSubjectRestriction,
     &Configured(MUTATING_POLICY),
     &Configured(MUTATING_WEBHOOK),
     &Configured(VALIDATING_POLICY),
@@ -171,6 +175,9 @@ mod tests {
                 "DefaultStorageClass",
                 "StorageObjectInUseProtection",
                 "PersistentVolumeClaimResize",
+                "CertificateApproval",
+                "CertificateSigning",
+                "CertificateSubjectRestriction",
                 "MutatingAdmissionPolicy",
                 "MutatingAdmissionWebhook",
                 "ValidatingAdmissionPolicy",

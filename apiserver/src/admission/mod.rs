@@ -8,6 +8,7 @@
 //! `policy` and `webhook` are the admission that objects configure: `matching` decides to which requests it applies,
 //! `follow` reads its objects from the store, and `reinvocation` is the second run of what changes objects.
 
+mod certificates;
 mod chain;
 mod claim_resize;
 mod collections;

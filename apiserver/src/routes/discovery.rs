@@ -29,6 +29,7 @@ const GROUP_ORDER: &[&str] = &[
     "authentication.k8s.io",
     "authorization.k8s.io",
     "autoscaling",
+    "certificates.k8s.io",
     "policy",
     "rbac.authorization.k8s.io",
     "storage.k8s.io",

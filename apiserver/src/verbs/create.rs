@@ -10,6 +10,7 @@ use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
 use orlop_api::object::{Object, show_time};
+use orlop_api::registry::Requester;
 use orlop_api::status::ApiError;
 use orlop_codec::decode::decode_object;
 
@@ -94,6 +95,10 @@ pub(crate) async fn create_tracked(
     object.set(&["metadata", "creationTimestamp"], show_time(request.now()));
     write::first_generation(kind, &mut object);
     kind.prepare_create(&mut object, request.now());
+    let user = &request.user;
+    let requester =
+        Requester { username: &user.username, uid: &user.uid, groups: &user.groups, extra: &user.extra };
+    kind.set_requester(&mut object, &requester);
 
     let base = object.str_at(&["metadata", "generateName"]).to_owned();
     let generated = object.name().is_empty() && !base.is_empty();

@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use k8s_openapi::api::{
     admissionregistration::v1 as admissionregistration, apps::v1 as apps,
     authentication::v1 as authentication, authorization::v1 as authorization, autoscaling::v1 as autoscaling,
-    coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery, events::v1 as events,
-    policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
+    certificates::v1 as certificates, coordination::v1 as coordination, core::v1 as core,
+    discovery::v1 as discovery, events::v1 as events, policy::v1 as policy, rbac::v1 as rbac,
+    scheduling::v1 as scheduling, storage::v1 as storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
@@ -72,6 +73,7 @@ fn definitions() -> serde_json::Map<String, Value> {
         authorization::SelfSubjectRulesReview,
         authorization::SubjectAccessReview,
         autoscaling::Scale,
+        certificates::CertificateSigningRequest,
         coordination::Lease,
         discovery::EndpointSlice,
         events::Event,

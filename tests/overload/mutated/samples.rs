@@ -165,6 +165,9 @@ fn cluster() -> Vec<Sample> {
         sample!("/apis/events.k8s.io/v1/namespaces/default/events", "events.k8s.io/v1", "Event", {"metadata": {}, "reason": "R", "note": "n",
             "type": "Normal", "action": "A", "reportingController": "a/b", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z",
             "regarding": {"kind": "Pod", "namespace": "default", "name": "m0"}}),
+        sample!("/apis/certificates.k8s.io/v1/certificatesigningrequests", "certificates.k8s.io/v1", "CertificateSigningRequest",
+            {"metadata": {}, "spec": {"signerName": "example.com/signer", "usages": ["client auth"], "expirationSeconds": 3600, "request":
+            "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISU1Id0NBUUF3SFRFTk1Bc0dBMVVFQ2d3RVpHVjJjekVNTUFvR0ExVUVBd3dEWVc1dU1Db3dCUVlESzJWdwpBeUVBMHE3cFJmUFI2Nzc3TzJ5TlBOdWZNWWlhZjYvZ3VvaW1KMXMzcFo0RGY3K2dMREFxQmdrcWhraUc5dzBCCkNRNHhIVEFiTUJrR0ExVWRFUVFTTUJDQ0RtNHhMbVY0WVcxd2JHVXViM0puTUFVR0F5dGxjQU5CQUw4UXhqUHoKTEV5bWtWZ0tDZVVUbnZ0Sk8zdlRJaExPaVBiU0lCam5UeVhUdkZtamF3Vk50WUpIelp4VXZyTkZLcDBDV3o4cAo5eWUyQzA4aG9jODcvd2s9Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo="}}),
         sample!("/apis/coordination.k8s.io/v1/namespaces/default/leases", "coordination.k8s.io/v1", "Lease",
             {"metadata": {}, "spec": {"holderIdentity": "h", "leaseDurationSeconds": 10, "leaseTransitions": 1}}),
         // Its own names, so that it limits nothing that the samples request.

@@ -169,7 +169,7 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
     match part {
         Part::Main => kind.prepare_update(object, old, request.now()),
         Part::Status => kind.prepare_status(object, old, request.now()),
-        Part::Named(_) => {}
+        Part::Named(subresource) => kind.prepare_part(subresource, object, old, request.now()),
     }
     let counted = match kind.policy().generation {
         Generation::Unmanaged => false,

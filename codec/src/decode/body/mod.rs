@@ -22,6 +22,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("authentication.k8s.io", "authentication"),
     ("authorization.k8s.io", "authorization"),
     ("autoscaling", "autoscaling"),
+    ("certificates.k8s.io", "certificates"),
     ("coordination.k8s.io", "coordination"),
     ("discovery.k8s.io", "discovery"),
     ("events.k8s.io", "events"),
