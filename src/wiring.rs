@@ -17,9 +17,10 @@ use orlop_auth::UserInfo;
 use orlop_cli::args::{LoopArgs, StoreArgs, StoreBackend};
 use orlop_cli::config::settings;
 use orlop_cli::config::{Nodes, Role, ServerConfig, TlsSource};
-use orlop_client::client::{self, ConnectError, Endpoint, Lines};
+use orlop_client::client::{self, ConnectError, Endpoint};
 use orlop_client::failing::Failing;
 use orlop_client::informers::Informers;
+use orlop_controller::certificates::authority::{SigningAuthority, SigningAuthorityError};
 use orlop_controller::manager::{self, ManagerError};
 use orlop_csi_hostpath as hostpath;
 use orlop_node::config::NodeConfig;
@@ -30,6 +31,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::{self, AgentProcessError};
 use crate::audit::{self, AuditError};
 use crate::authority::{self, AuthorityError};
 use crate::background::Background;
@@ -41,6 +43,7 @@ use crate::nodes::{self, Local, NodeError};
 use crate::notify;
 use crate::pki::{self, OwnAuthority, PkiError};
 use crate::shutdown;
+use crate::signing;
 use crate::snapshots;
 use crate::tls::{TlsKeeper, TlsOrigin};
 
@@ -62,6 +65,8 @@ pub(crate) enum RunError {
     #[error(transparent)]
     Controllers(#[from] ManagerError),
     #[error(transparent)]
+    Signing(#[from] SigningAuthorityError),
+    #[error(transparent)]
     Audit(#[from] AuditError),
     #[error(transparent)]
     Authority(#[from] AuthorityError),
@@ -71,6 +76,8 @@ pub(crate) enum RunError {
     Driver(#[from] hostpath::ServeError),
     #[error(transparent)]
     Node(#[from] NodeError),
+    #[error(transparent)]
+    Agent(#[from] AgentProcessError),
     #[error("the store cannot be opened")]
     Store(#[source] OpenError),
     #[error("nothing is served of the file of --from")]
@@ -88,14 +95,17 @@ pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
         Role::Serve(server, ..) | Role::Apiserver(server) => {
             server.listen.shutdown_delay.saturating_add(server.listen.shutdown_grace)
         }
-        Role::Node(..) | Role::Controller(..) | Role::CsiHostpath(_) => Duration::ZERO,
+        Role::Node(..) | Role::Join(..) | Role::Controller(..) | Role::CsiHostpath(_) => Duration::ZERO,
     };
     let limit = requests.saturating_add(shutdown::WITHOUT_REQUESTS);
     let stop = shutdown::on_signal(limit).map_err(RunError::Signals)?;
     match role {
         Role::Serve(server, loops, nodes) => serve(server, Some(loops), nodes, stop, |_, _| {}).await,
         Role::Apiserver(server) => serve(server, None, &Nodes::default(), stop, |_, _| {}).await,
-        Role::Node(endpoint, config) => node(endpoint.clone(), NodeConfig::clone(config), stop).await,
+        Role::Node(endpoint, config) => {
+            Ok(agent::run(endpoint.clone(), NodeConfig::clone(config), stop).await?)
+        }
+        Role::Join(options, config) => Ok(agent::join(options, NodeConfig::clone(config), stop).await?),
         Role::Controller(endpoint, loops) => control(endpoint.clone(), loops, stop).await,
         Role::CsiHostpath(options) => drive(options.clone(), stop).await,
     }
@@ -110,6 +120,11 @@ pub(crate) async fn serve(
     ready: impl FnOnce(&str, &axum::Router) + Send,
 ) -> Result<(), RunError> {
     let listen = &config.listen;
+    if nodes.is_empty() {
+        // The library of the store creates files with the mode of the umask. Node agents create files that pods must be able to read;
+        // beside them, the modes of the directories protect the store.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    }
     // Inexpensive checks run before the store is opened.
     nodes::allowed(nodes, rustix::process::geteuid().is_root())?;
     let auth = listen::auth(listen).map_err(ListenError::from)?;
@@ -129,6 +144,11 @@ pub(crate) async fn serve(
     let result = async {
         let own_authority = secure(&mut listener, config)?;
         let root_ca = root_ca.or(own_authority.as_ref().map(|own| own.authority.certificate().to_owned()));
+        let reachable = format!("https://{}", listener.advertised(config.api.advertise_address));
+        let mut rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
+        let own = own_authority.as_ref().map(|own| SigningAuthority::Own(own.authority.clone()));
+        rules.signing_authority = rules.signing_authority.or(own).filter(|_| loops.is_some());
+        signing::check(&rules)?;
         let tokens = auth.tokens.clone();
         let connections = files::room_for(listen.max_connections);
         let data_dir = match config.store.store_backend {
@@ -140,6 +160,7 @@ pub(crate) async fn serve(
             audit: audit::config(&config.audit, audit_files, data_dir.as_deref()),
             tls: listen.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
+            cluster_info: signing::cluster_info(&rules, &reachable, listen.has_tls()),
             explainer: explainer.explains(),
             more_metrics: Arc::new(move || more_metrics.metrics()),
             ..settings::apiserver(&config.api, listen, connections, memory.clone(), loops.is_some())
@@ -164,7 +185,6 @@ pub(crate) async fn serve(
             .cloned()
             .chain(audit::log_file(&config.audit, data_dir.as_deref()))
             .collect();
-        let mut rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
         rules.host_path_roots = rules.host_path_roots.protecting(&own);
         explainer.look_at(client.clone(), informers.clone(), &rules);
         if loops.is_some() {
@@ -191,7 +211,6 @@ pub(crate) async fn serve(
         }
 
         let (url, handle) = (listener.url(), listener.handle());
-        let reachable = format!("https://{}", listener.advertised(config.api.advertise_address));
         let admin = own_authority.map(|own| own.write_admin(&reachable, Timestamp::now())).transpose()?;
         let mut serving = Task::none("the listener");
         serving.spawn(listener.serve(server.protect(router.clone()), server.connections(), tokens));
@@ -257,31 +276,18 @@ async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) 
     };
     let root_ca = authority::of_client(loops.root_ca_file.as_deref(), &endpoint)?;
     let client = client::connect(endpoint).await?;
+    let rules = settings::controllers(loops, root_ca);
+    signing::check(&rules)?;
     tracing::info!("controllers work on {shown}");
     notify::ready();
     let mut controllers = Task::none("the controllers");
-    controllers.spawn(manager::run(client, settings::controllers(loops, root_ca), stop.clone()));
+    controllers.spawn(manager::run(client, rules, stop.clone()));
     tokio::select! {
         () = stop.cancelled() => {}
         Err(error) = controllers.ended() => return Err(error),
     }
     notify::stopping();
     controllers.finish().await?;
-    tracing::info!("stopped");
-    Ok(())
-}
-
-/// Runs the agent of this machine.
-async fn node(endpoint: Endpoint, mut config: NodeConfig, stop: CancellationToken) -> Result<(), RunError> {
-    config.host_path_roots = config.host_path_roots.protecting(std::slice::from_ref(&config.root_dir));
-    let lines = Lines::default();
-    let client = client::connect_over(endpoint.clone(), &lines).await?;
-    let asked = stop.clone();
-    tokio::spawn(async move {
-        asked.cancelled().await;
-        notify::stopping();
-    });
-    nodes::run(config, &endpoint, client, lines, notify::ready, stop).await?;
     tracing::info!("stopped");
     Ok(())
 }

@@ -13,6 +13,7 @@ pub mod authentication;
 pub mod authorization;
 mod background;
 pub mod clock;
+mod cluster_info;
 pub mod custom;
 mod dispatch;
 mod encode;
@@ -38,4 +39,4 @@ mod verbs;
 
 pub use projection::Projection;
 pub use server::{Config, Server, ServerError};
-pub use state::MoreMetrics;
+pub use state::{ClusterInfo, MoreMetrics};

@@ -34,7 +34,7 @@ use crate::projection::Projection;
 use crate::service_account::Accounts;
 use crate::state::Inner;
 pub use crate::state::{Config, DEFAULT_ISSUER};
-use crate::{background, routes};
+use crate::{background, cluster_info, routes};
 use orlop_auth::kubelet_token::KubeletTokens;
 
 /// Why a server cannot start.
@@ -138,6 +138,9 @@ impl Server {
         background::create_system_priority_classes(&inner).await.map_err(ServerError::Bootstrap)?;
         if inner.authorizer.uses_roles() {
             authorization::bootstrap::write(&inner).await.map_err(ServerError::Bootstrap)?;
+        }
+        if let Some(info) = &inner.config.cluster_info {
+            cluster_info::publish(&inner, info).await.map_err(ServerError::Bootstrap)?;
         }
         inner.authorizer.read_relations().await;
         background::keep_kubernetes_service(&inner).await;

@@ -58,6 +58,8 @@ pub struct Config {
     /// The address where other processes reach this server, for the Service `kubernetes`. `None` disables that
     /// service.
     pub advertised: Option<SocketAddr>,
+    /// How nodes join; `None` if they cannot get certificates.
+    pub cluster_info: Option<ClusterInfo>,
     /// The issuer of service account tokens, and their default audience.
     pub service_account_issuer: String,
     /// Whether clients reach this server over TLS.
@@ -70,6 +72,15 @@ pub struct Config {
     pub more_metrics: MoreMetrics,
     /// The clock.
     pub clock: Clock,
+}
+
+/// How nodes reach the server.
+#[derive(Clone, Debug)]
+pub struct ClusterInfo {
+    /// The URL of the server.
+    pub server: String,
+    /// The certificates of its authorities, in PEM.
+    pub authority: String,
 }
 
 /// Writes further metrics.
@@ -90,6 +101,7 @@ impl Default for Config {
             audit: None,
             services: Ranges::default(),
             advertised: None,
+            cluster_info: None,
             service_account_issuer: DEFAULT_ISSUER.to_owned(),
             tls: false,
             limits: LimitsConfig::default(),

@@ -7,6 +7,7 @@ use orlop_apiserver::Config;
 use orlop_apiserver::authorization::AuthorizationMode;
 use orlop_apiserver::limits::LimitsConfig;
 use orlop_apiserver::services::pool::Ranges;
+use orlop_controller::certificates::authority::SigningAuthority;
 use orlop_controller::options::Options;
 use orlop_store::MemoryBudget;
 use orlop_volume::recycle::RecyclerOptions;
@@ -67,6 +68,12 @@ fn authorization_mode(mode: AuthorizationModeArg) -> AuthorizationMode {
     }
 }
 
+/// The authority of the flags; `None` without them.
+fn signing_authority(args: &LoopArgs) -> Option<SigningAuthority> {
+    let files = args.cluster_signing_cert_file.clone().zip(args.cluster_signing_key_file.clone());
+    files.map(|(certificate, key)| SigningAuthority::Files { certificate, key })
+}
+
 /// The options of the controllers. `root_ca` goes into the `kube-root-ca.crt` of every namespace.
 pub fn controllers(args: &LoopArgs, root_ca: Option<String>) -> Options {
     let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
@@ -101,6 +108,8 @@ pub fn controllers(args: &LoopArgs, root_ca: Option<String>) -> Options {
         },
         namespace_sync_period: args.namespace_sync_period,
         root_ca,
+        signing_authority: signing_authority(args),
+        cluster_signing_duration: args.cluster_signing_duration,
         resource_quota_sync_period: args.resource_quota_sync_period,
         concurrent_resource_quota_syncs: args.concurrent_resource_quota_syncs,
         concurrent_namespace_syncs: args.concurrent_namespace_syncs,

@@ -2,13 +2,16 @@
 //! process. Both send the same user agent, and neither has a rate limit or retries: queues retry, because they know which work
 //! is still needed.
 
+mod identity_file;
 mod lines;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::USER_AGENT;
 use http::{HeaderValue, Request, Response, Uri};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -20,6 +23,7 @@ use tower::timeout::Timeout;
 use tower::util::MapFuture;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
+use identity_file::IdentityFile;
 pub use lines::Lines;
 
 /// The user agent of every request, which distinguishes managers and audit lines.
@@ -100,6 +104,10 @@ pub async fn connect_over(endpoint: Endpoint, lines: &Lines) -> Result<Client, C
     let mut config = match endpoint {
         Endpoint::Url { url, token, ca_file, insecure } => {
             let mut config = Config::new(parse_url(&url)?);
+            if ca_file.is_some() {
+                // Only the file counts, so a machine without CA certificates can connect.
+                config.root_cert = Some(Vec::new());
+            }
             config.root_cert_file = ca_file;
             config.accept_invalid_certs = insecure;
             config.auth_info = AuthInfo { token: token.map(Into::into), ..AuthInfo::default() };
@@ -142,7 +150,15 @@ fn over_tcp(config: &Config, lines: &Lines) -> kube::Result<Client> {
     if config.cluster_url.scheme_str() == Some("http") && config.root_cert_file.is_none() {
         return over(config, lines, connector);
     }
-    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let connector = match IdentityFile::of(&config.auth_info).filter(|_| config.tls_server_name.is_none()) {
+        None => config.rustls_https_connector_with_connector(connector)?,
+        Some(identity) => {
+            let mut tls = config.rustls_client_config()?;
+            tls.client_auth_cert_resolver = Arc::new(identity);
+            let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
+            builder.https_or_http().enable_http1().wrap_connector(connector)
+        }
+    };
     // The TLS handshake needs a timeout too.
     over(config, lines, MapFuture::new(Timeout::new(connector, CONNECT), Box::pin))
 }

@@ -18,8 +18,8 @@ use crate::gc;
 pub use crate::options::Options;
 use crate::workload::{deployment, replicas, stateful_set};
 use crate::{
-    attach, csi, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv, quota,
-    role_aggregation, scheduler,
+    attach, bootstrap, certificates, csi, ephemeral, expand, namespace_defaults, node_lifecycle, protection,
+    pv, quota, role_aggregation, scheduler,
 };
 use orlop_apimachinery::clock::{Backoff, Clock};
 use orlop_client::failing::{Failing, report};
@@ -102,6 +102,31 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         name: controller::ROLE_AGGREGATION,
         alias: Some("clusterrole-aggregation"),
         run: role_aggregation::run,
+    },
+    ControllerEntry {
+        name: controller::CSR_SIGNING,
+        alias: Some("csrsigning"),
+        run: certificates::signing::run,
+    },
+    ControllerEntry {
+        name: controller::CSR_APPROVING,
+        alias: Some("csrapproving"),
+        run: certificates::approving::run,
+    },
+    ControllerEntry {
+        name: controller::CSR_CLEANER,
+        alias: Some("csrcleaner"),
+        run: certificates::cleaner::run,
+    },
+    ControllerEntry {
+        name: controller::TOKEN_CLEANER,
+        alias: Some("tokencleaner"),
+        run: bootstrap::token_cleaner::run,
+    },
+    ControllerEntry {
+        name: controller::BOOTSTRAP_SIGNER,
+        alias: Some("bootstrapsigner"),
+        run: bootstrap::signer::run,
     },
     ControllerEntry { name: controller::CSI_ATTACHER, alias: None, run: attacher::run },
     ControllerEntry { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },

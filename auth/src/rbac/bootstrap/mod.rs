@@ -5,6 +5,7 @@
 //!
 //! * [`cluster_roles()`], [`cluster_role_bindings()`]: the cluster-scoped objects.
 //! * [`roles()`], [`role_bindings()`]: the objects in `kube-system` and `kube-public`.
+//! * [`joining`]: the objects that let nodes join.
 //! * [`reconcile()`]: the object to write, given the stored object and the bootstrap object.
 //!
 //! The lists of a rule are sorted, as upstream's rule builder sorts them. The order of rules and objects is upstream's.
@@ -13,6 +14,7 @@ mod aggregated_roles;
 mod bindings;
 mod cluster_roles;
 mod controller_roles;
+pub mod joining;
 mod namespaced;
 mod reconcile;
 #[cfg(test)]
