@@ -1,10 +1,11 @@
 //! `orlop`: the storage half of Kubernetes in one binary.
 //!
 //! Only the root package depends on every crate. `wiring` builds the processes from the crates and `shutdown`
-//! handles signals. `listen`, `tls`, `authority`, `data_dir`, `notify` and `snapshots` are parts of a server
-//! process, `nodes` runs node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
+//! handles signals. `listen`, `tls`, `pki`, `authority`, `signing`, `data_dir`, `notify` and `snapshots` are parts of a server
+//! process, `agent` and `nodes` run node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
 //! server's `why` endpoint to the explanation engine.
 
+mod agent;
 mod audit;
 mod authority;
 mod background;
@@ -17,6 +18,7 @@ mod nodes;
 mod notify;
 mod pki;
 mod shutdown;
+mod signing;
 mod snapshots;
 mod tls;
 mod wiring;
@@ -73,7 +75,7 @@ fn run_until_stopped(run: &Run) -> ExitCode {
         return ExitCode::from(WRONG_USE);
     }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if matches!(run.role, Role::Node(..)) {
+    if matches!(run.role, Role::Node(..) | Role::Join(..)) {
         // The agent mostly waits, and each thread has its own memory. Operations that may hang run on other threads.
         runtime
             .worker_threads(AGENT_THREADS.min(std::thread::available_parallelism().map_or(1, usize::from)));

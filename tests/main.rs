@@ -24,6 +24,7 @@ mod harness;
 mod insight;
 mod insight_api;
 mod insight_readme;
+mod joining;
 mod kubectl;
 mod lab;
 mod linear;

@@ -10,6 +10,9 @@ use orlop_bench::BenchArgs;
 
 pub(crate) use self::audit::{AuditLogArgs, AuditLogFormat, AuditMode};
 pub use self::controllers::LoopArgs;
+#[cfg(test)]
+pub(crate) use self::credentials::UsageArg;
+pub(crate) use self::credentials::{KubeconfigCommand, KubeconfigCreateArgs, TokenCommand, TokenCreateArgs};
 pub(crate) use self::driver::CsiHostpathArgs;
 pub(crate) use self::insight::{
     AttachmentCommand, ChangeArgs, DiffArgs, GetArgs, HistoryArgs, ObjectOutput, PvCommand, PvcCommand,
@@ -17,7 +20,7 @@ pub(crate) use self::insight::{
 };
 pub use self::lab::{EnvironmentArgs, LabArgs, LabCommand, LabRunArgs};
 pub(crate) use self::node::{
-    AgentArgs, DrainArgs, GcArgs, MachineArgs, NodeArgs, NodeCommand, RuntimeArg, ServedNodeArgs,
+    AgentArgs, DrainArgs, GcArgs, JoinArgs, MachineArgs, NodeArgs, NodeCommand, RuntimeArg, ServedNodeArgs,
 };
 pub use self::process::{LogFormat, ProcessArgs};
 pub(crate) use self::remote::RemoteArgs;
@@ -28,6 +31,7 @@ pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};
 
 mod audit;
 mod controllers;
+mod credentials;
 mod driver;
 mod insight;
 mod lab;
@@ -112,6 +116,12 @@ pub(crate) enum Command {
     /// Manage VolumeAttachments
     #[command(subcommand)]
     Attachment(AttachmentCommand),
+    /// Create, list and delete bootstrap tokens, with which machines join as nodes
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Create kubeconfigs for users
+    #[command(subcommand)]
+    Kubeconfig(KubeconfigCommand),
     /// Save, verify and restore snapshots of all objects
     #[command(subcommand)]
     Snapshot(SnapshotCommand),

@@ -6,6 +6,7 @@
 
 mod audit;
 mod caller;
+mod credentials;
 mod error;
 mod file;
 mod insight;
@@ -25,6 +26,7 @@ use orlop_bench::BenchArgs;
 use orlop_client::client::Endpoint;
 use orlop_csi_hostpath as hostpath;
 use orlop_node::config::NodeConfig;
+use orlop_node::join::JoinOptions;
 
 pub use self::audit::{AuditLogOptions, AuditLogPlace, AuditOptions, AuditWebhookOptions};
 use self::caller::Caller;
@@ -32,16 +34,18 @@ pub use self::error::ConfigError;
 use self::error::wrong;
 pub use self::listen::{ListenConfig, TlsFiles, TlsSource};
 pub use self::nodes::Nodes;
-pub use self::remote::host_of;
 use self::remote::remote;
+pub use self::remote::{host_of, url_of};
 use crate::args::{
-    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, Cli, Command, GcArgs, LabArgs, ListenArgs, LoopArgs,
-    NodeCommand, Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs,
-    StoreCommand, VolumesCommand,
+    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, Cli, Command, GcArgs, KubeconfigCommand, LabArgs,
+    ListenArgs, LoopArgs, NodeCommand, Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs,
+    SnapshotCommand, StoreArgs, StoreCommand, VolumesCommand,
 };
 use crate::drain::Drain;
 use crate::gc::Gc;
 use crate::insight::Insight;
+use crate::kubeconfig::KubeconfigOrder;
+use crate::token::Token;
 use crate::volumes::Audit;
 
 /// What this process does.
@@ -77,6 +81,10 @@ pub(crate) enum Task {
     Uncordon { node: String, server: Endpoint },
     /// Clean up what pods left on this machine.
     Gc(Box<Gc>),
+    /// Manage bootstrap tokens.
+    Token(Box<Token>),
+    /// Create a kubeconfig.
+    Kubeconfig(Box<KubeconfigOrder>),
     /// Explain, rewind and repair.
     Insight(Box<Insight>),
 }
@@ -126,6 +134,8 @@ pub enum Role {
     CsiHostpath(hostpath::Options),
     /// The agent of a node.
     Node(Endpoint, Box<NodeConfig>),
+    /// The agent of a node that joins first.
+    Join(Box<JoinOptions>, Box<NodeConfig>),
 }
 
 /// The configuration of the API server.
@@ -256,6 +266,10 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
         Command::Pv(command) => asked(insight::pv(command, caller)),
         Command::Pvc(command) => asked(insight::pvc(command, caller)),
         Command::Attachment(command) => asked(insight::attachment(command, caller)),
+        Command::Token(command) => Ok(Task::Token(Box::new(credentials::token(command, caller)?)).into()),
+        Command::Kubeconfig(KubeconfigCommand::Create(args)) => {
+            Ok(Task::Kubeconfig(Box::new(credentials::kubeconfig(*args, caller)?)).into())
+        }
         Command::Volumes(VolumesCommand::Audit(args)) => audit(args, caller),
         Command::Serve(args) => {
             let data_dir = args.store.data_dir.clone();
@@ -281,6 +295,13 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
                 let config = nodes::machine(name.unwrap_or_default(), args, csi_endpoint, is_here)?;
                 let config = NodeConfig { host_path_roots: host_path_roots.into_iter().collect(), ..config };
                 run(process, Role::Node(server, Box::new(config)))
+            }
+            Some(NodeCommand::Join(args)) => {
+                if args.process.config.is_some() {
+                    return Err(wrong("join takes no --config: use flags"));
+                }
+                let (process, options, config) = nodes::joining(*args)?;
+                run(process, Role::Join(Box::new(options), Box::new(config)))
             }
             Some(NodeCommand::Drain(mut args)) => {
                 let server = remote(std::mem::take(&mut args.remote), caller)?;
@@ -383,6 +404,9 @@ fn server(
 fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
     if args.pvclaimbinder_sync_period.is_zero() {
         return Err(wrong("--pvclaimbinder-sync-period must be more than 0s"));
+    }
+    if args.cluster_signing_duration < Duration::from_secs(600) {
+        return Err(wrong("--cluster-signing-duration must be at least 10m"));
     }
     if args.csi_timeout.is_zero() {
         return Err(wrong("--csi-timeout must be more than 0s: every call would time out immediately"));
