@@ -120,9 +120,9 @@ pub(crate) async fn serve(
     ready: impl FnOnce(&str, &axum::Router) + Send,
 ) -> Result<(), RunError> {
     let listen = &config.listen;
-    if nodes.is_empty() {
-        // The library of the store creates files with the mode of the umask. Node agents create files that pods must be able to read;
-        // beside them, the modes of the directories protect the store.
+    if nodes.machine.is_none() {
+        // The library of the store creates files with the mode of the umask. The agent of a machine creates files that pods must be able
+        // to read; beside it, the modes of the directories protect the store.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     }
     // Inexpensive checks run before the store is opened.
