@@ -6,6 +6,7 @@
 
 mod private_file;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -87,7 +88,8 @@ pub(crate) fn run(order: KubeconfigOrder) -> ExitCode {
     };
     match all() {
         Ok(text) => {
-            print!("{text}");
+            // A reader that closed the pipe needs no more output.
+            let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -6,6 +6,7 @@ mod error;
 mod join_command;
 mod render;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use jiff::{SignedDuration, Timestamp};
@@ -55,7 +56,8 @@ pub(crate) fn run(token: Token) -> ExitCode {
     };
     match all() {
         Ok(text) => {
-            print!("{text}");
+            // A reader that closed the pipe needs no more output.
+            let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
         Err(error) => {
