@@ -20,6 +20,7 @@ use orlop_cli::config::{Nodes, Role, ServerConfig, TlsSource};
 use orlop_client::client::{self, ConnectError, Endpoint, Lines};
 use orlop_client::failing::Failing;
 use orlop_client::informers::Informers;
+use orlop_client::names::controller;
 use orlop_controller::manager::{self, ManagerError};
 use orlop_csi_hostpath as hostpath;
 use orlop_node::config::NodeConfig;
@@ -142,7 +143,10 @@ pub(crate) async fn serve(
             advertised: Some(listener.advertised(config.api.advertise_address)),
             explainer: explainer.explains(),
             more_metrics: Arc::new(move || more_metrics.metrics()),
-            ..settings::apiserver(&config.api, listen, connections, memory.clone(), loops.is_some())
+            has_account_controller: loops.is_some_and(|loops| {
+                manager::selects(&settings::controllers(loops, None), controller::SERVICE_ACCOUNT)
+            }),
+            ..settings::apiserver(&config.api, connections, memory.clone(), loops.is_some())
         };
         let server = Server::start(store.clone(), settings).await?;
         let router = server.router();

@@ -44,6 +44,7 @@ mod quota;
 mod recycle;
 mod schedule;
 mod secrets;
+mod service_account;
 mod snapshot;
 mod snapshots_and_resize;
 mod story;

@@ -21,6 +21,7 @@ pub mod explain;
 mod followed;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod generated_name;
 mod handler;
 pub mod insight;
 mod kubernetes_service;

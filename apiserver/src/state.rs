@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::policy::StoredPolicies;
 use crate::admission::webhook::{StoredWebhooks, WebhookClient};
-use crate::admission::{Chain, NODE_RESTRICTION};
+use crate::admission::{Chain, NODE_RESTRICTION, SERVICE_ACCOUNT};
 use crate::audit::Audit;
 use crate::audit::config::AuditConfig;
 use crate::authentication::Auth;
@@ -35,6 +35,9 @@ pub struct Config {
     pub enabled_admission_plugins: Vec<String>,
     /// Disabled admission plugins, by upstream's names.
     pub disabled_admission_plugins: Vec<String>,
+    /// Whether a controller creates the service accounts of namespaces from the first request on. Pods then need an account;
+    /// otherwise they need one as soon as the controller has created the first.
+    pub has_account_controller: bool,
     /// How long Events are retained after their last write.
     pub event_ttl: Duration,
     /// Timeout of requests other than watches.
@@ -80,6 +83,7 @@ impl Default for Config {
         Config {
             enabled_admission_plugins: Vec::new(),
             disabled_admission_plugins: Vec::new(),
+            has_account_controller: false,
             event_ttl: Duration::from_secs(3600),
             request_timeout: Duration::from_secs(60),
             min_request_timeout: Duration::from_secs(1800),
@@ -105,9 +109,12 @@ impl Config {
     /// it to the plugin which objects nodes write.
     pub(crate) fn additional_plugins(&self) -> Vec<String> {
         let mut names = self.enabled_admission_plugins.clone();
-        let is_off = self.disabled_admission_plugins.iter().any(|name| name == NODE_RESTRICTION);
-        if self.authorization.contains(&AuthorizationMode::Node) && !is_off {
+        let is_off = |plugin: &str| self.disabled_admission_plugins.iter().any(|name| name == plugin);
+        if self.authorization.contains(&AuthorizationMode::Node) && !is_off(NODE_RESTRICTION) {
             names.push(NODE_RESTRICTION.to_owned());
+        }
+        if self.has_account_controller && !is_off(SERVICE_ACCOUNT) {
+            names.push(SERVICE_ACCOUNT.to_owned());
         }
         names
     }

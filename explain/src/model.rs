@@ -470,6 +470,7 @@ codes! {
     VolumeGone: "The volume of an attachment does not exist.",
     DriverGone: "The driver of an attachment is not registered.",
     QuotaExceeded: "A quota of the namespace rejects a required object.",
+    ServiceAccountMissing: "The service account of the pods does not exist.",
     CreationFailed: "A required object was rejected.",
     SyncFailing: "A controller fails on the object and retries it with back-off.",
     Finalizers: "The object is being deleted and has finalizers.",

@@ -27,6 +27,7 @@ mod priority;
 pub(crate) mod reinvocation;
 mod request;
 mod resource_quota;
+mod service_account;
 mod taint_nodes_by_condition;
 #[cfg(test)]
 mod testing;
@@ -52,3 +53,4 @@ pub(crate) fn read_by(
 pub use chain::{Chain, PluginError};
 pub(crate) use node_restriction::NODE_RESTRICTION;
 pub use request::{Lookup, Operation, Request};
+pub(crate) use service_account::{DEFAULT_ACCOUNT, SERVICE_ACCOUNT};

@@ -1,11 +1,11 @@
 //! POST on a collection.
 
 use axum::response::Response;
-use rand::Rng;
 
 use crate::admission::Operation;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
+use crate::generated_name::generated_name;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
@@ -13,10 +13,6 @@ use orlop_api::object::{Object, show_time};
 use orlop_api::status::ApiError;
 use orlop_codec::decode::decode_object;
 
-/// The characters of generated names: no vowels, and none that are easily confused.
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-const SUFFIX: usize = 5;
-const GENERATED_BASE_MAX: usize = 58;
 const GENERATE_ATTEMPTS: usize = 8;
 
 /// The maximum number of CustomResourceDefinitions. Discovery, the OpenAPI documents and the check of names visit all of them
@@ -170,13 +166,4 @@ async fn settled(request: &Request, written: Written) -> Result<Written, StoreEr
         Ok(_) | Err(StoreError::Moved(_)) => Err(error.into()),
         Err(StoreError::Api(why)) => Err(why.into()),
     }
-}
-
-fn generated_name(base: &str) -> String {
-    let mut name: String = base.chars().take(GENERATED_BASE_MAX).collect();
-    let mut random = rand::rng();
-    for _ in 0..SUFFIX {
-        name.push(char::from(ALPHABET[random.random_range(0..ALPHABET.len())]));
-    }
-    name
 }

@@ -139,7 +139,8 @@ pub struct ApiArgs {
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     pub authorization_mode: Vec<AuthorizationModeArg>,
     /// Admission plugins to enable in addition to the default, which is every plugin except NodeRestriction. NodeRestriction
-    /// is also enabled by --authorization-mode=Node
+    /// is also enabled by --authorization-mode=Node. By default, ServiceAccount applies once a controller has created
+    /// service accounts
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable

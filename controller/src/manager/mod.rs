@@ -256,6 +256,12 @@ async fn supervise(name: &'static str, run: Run, context: Context) {
     }
 }
 
+/// Whether the options select the controller with this name.
+pub fn selects(options: &Options, name: &str) -> bool {
+    // `run` reports unknown names.
+    enabled(CONTROLLERS, options).is_ok_and(|selected| selected.iter().any(|entry| entry.name == name))
+}
+
 /// The controllers that the options select. The first mention of a name decides; `*` stands for all names not
 /// mentioned.
 fn enabled<'a>(

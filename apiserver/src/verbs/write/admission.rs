@@ -11,6 +11,7 @@ use orlop_api::status::ApiError;
 
 use super::attributes::{attributes, is_dry_run, is_scale, shown};
 use super::cluster::ClusterHead;
+use super::default_account;
 use crate::admission::configured::{
     MUTATING_POLICY, MUTATING_WEBHOOK, VALIDATING_POLICY, VALIDATING_WEBHOOK,
 };
@@ -44,6 +45,9 @@ pub(crate) async fn admit(
     old: Option<&Object>,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
+    if operation == Operation::Create {
+        default_account::wait(request, object).await;
+    }
     let mut admission = Admission::of(request, operation.into(), is_dry_run(request));
     admission.mutate_in_process(operation, object, old)?;
     if admission.calls_mutating() {

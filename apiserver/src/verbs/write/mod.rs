@@ -4,6 +4,7 @@
 mod admission;
 mod attributes;
 mod cluster;
+mod default_account;
 pub(crate) mod error;
 mod store;
 
