@@ -7,6 +7,7 @@
 
 mod audit;
 mod authority;
+mod authorization;
 mod background;
 mod data_dir;
 mod explain;
@@ -19,6 +20,7 @@ mod pki;
 mod shutdown;
 mod snapshots;
 mod tls;
+mod webhook;
 mod wiring;
 
 use std::process::ExitCode;

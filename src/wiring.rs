@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::{self, AuditError};
 use crate::authority::{self, AuthorityError};
+use crate::authorization::{self, AuthorizationError};
 use crate::background::Background;
 use crate::data_dir::{self, DataDirError};
 use crate::explain::Explainer;
@@ -52,6 +53,8 @@ pub(crate) enum RunError {
     Signals(#[source] std::io::Error),
     #[error("the system has no threads left for the controllers")]
     Threads(#[source] std::io::Error),
+    #[error(transparent)]
+    Authorization(#[from] AuthorizationError),
     #[error(transparent)]
     DataDir(#[from] DataDirError),
     #[error(transparent)]
@@ -115,6 +118,7 @@ pub(crate) async fn serve(
     nodes::allowed(nodes, rustix::process::geteuid().is_root())?;
     let auth = listen::auth(listen).map_err(ListenError::from)?;
     let audit_files = audit::read(&config.audit).await?;
+    let authorization = authorization::read(&config.authorization).await?;
     let root_ca = match loops {
         Some(loops) => authority::of_server(loops.root_ca_file.as_deref(), listen.certificate())?,
         None => None,
@@ -138,6 +142,8 @@ pub(crate) async fn serve(
         };
         let settings = Config {
             auth,
+            authorization: authorization.modes,
+            authorization_webhooks: authorization.webhooks,
             audit: audit::config(&config.audit, audit_files, data_dir.as_deref()),
             tls: listen.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),

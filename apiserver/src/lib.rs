@@ -36,6 +36,7 @@ mod service_account;
 pub mod services;
 mod state;
 mod verbs;
+pub mod webhook_client;
 
 pub use projection::Projection;
 pub use server::{Config, Server, ServerError};

@@ -102,7 +102,11 @@ impl Server {
         let compute = Compute::start(config.request_timeout).map_err(ServerError::Threads)?;
         let mut config = config;
         config.auth.accounts = Some(accounts.clone());
-        let authorizer = Authorizer::new(config.authorization.clone(), store.clone());
+        let authorizer = Authorizer::new(
+            config.authorization.clone(),
+            std::mem::take(&mut config.authorization_webhooks),
+            store.clone(),
+        );
         config.auth.anonymous = authorizer.permits_anonymous();
         let audit_metrics = AuditMetrics::new(metrics.registry());
         let audit_metrics = audit_metrics.map_err(|error| ServerError::Config(error.to_string()))?;

@@ -15,7 +15,7 @@ use crate::admission::{Chain, NODE_RESTRICTION, SERVICE_ACCOUNT};
 use crate::audit::Audit;
 use crate::audit::config::AuditConfig;
 use crate::authentication::Auth;
-use crate::authorization::{AuthorizationMode, Authorizer};
+use crate::authorization::{AuthorizationMode, AuthorizationWebhookConfig, Authorizer};
 use crate::clock::Clock;
 use crate::custom::Kinds;
 use crate::explain::Explains;
@@ -54,6 +54,8 @@ pub struct Config {
     pub auth: Auth,
     /// How requests are authorized, in order.
     pub authorization: Vec<AuthorizationMode>,
+    /// The authorization webhooks that the modes refer to.
+    pub authorization_webhooks: Vec<AuthorizationWebhookConfig>,
     /// The audit log; `None` disables it.
     pub audit: Option<AuditConfig>,
     /// The ranges of cluster IPs and node ports.
@@ -91,6 +93,7 @@ impl Default for Config {
             lists_own_group: true,
             auth: Auth::default(),
             authorization: vec![AuthorizationMode::AlwaysAllow],
+            authorization_webhooks: Vec::new(),
             audit: None,
             services: Ranges::default(),
             advertised: None,

@@ -8,9 +8,11 @@
 //! * [`impersonation`]: the user that a request wants to act as.
 //! * [`request_info`]: the verb and the target of a request. [`rbac`]: what roles and bindings permit. [`node`]: what node agents
 //!   may do. [`authorize`]: decisions of a server without roles.
+//! * [`selection`]: what the selectors of a request require. [`access_review`]: the question of an authorization webhook.
 //! * [`authority`]: certificates that the server signs itself.
 //! * [`audit`]: which requests are recorded in the audit log, and the form of the records.
 
+pub mod access_review;
 pub mod audit;
 pub mod authority;
 pub mod authorize;
@@ -21,6 +23,7 @@ pub mod kubelet_token;
 pub mod node;
 pub mod rbac;
 pub mod request_info;
+pub mod selection;
 pub mod service_account;
 pub mod token_file;
 pub mod user;

@@ -163,8 +163,7 @@ impl<R: Fn(&str, RelatedKind, &str, &str) -> bool> Asked<'_, R> {
 
     /// Whether the field selector of the request requires a field to be the name of the node.
     fn selects_own(&self, field: &str) -> bool {
-        let mut required = self.at.required_fields.iter();
-        required.any(|(name, value)| name == field && value == self.node)
+        self.at.selection.requires_field(field, self.node)
     }
 
     fn resource_slice(&self) -> NodeDecision {

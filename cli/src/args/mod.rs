@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use orlop_bench::BenchArgs;
 
 pub(crate) use self::audit::{AuditLogArgs, AuditLogFormat, AuditMode};
+pub use self::authorization::{AuthorizationArgs, AuthorizationModeArg, ReviewVersionArg};
 pub use self::controllers::LoopArgs;
 pub(crate) use self::driver::CsiHostpathArgs;
 pub(crate) use self::insight::{
@@ -21,12 +22,13 @@ pub(crate) use self::node::{
 };
 pub use self::process::{LogFormat, ProcessArgs};
 pub(crate) use self::remote::RemoteArgs;
-pub use self::server::{ApiArgs, AuthorizationModeArg, StoreArgs, StoreBackend};
+pub use self::server::{ApiArgs, StoreArgs, StoreBackend};
 pub(crate) use self::server::{ListenArgs, SnapshotArgs};
 pub(crate) use self::storage::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
 pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};
 
 mod audit;
+mod authorization;
 mod controllers;
 mod driver;
 mod insight;
@@ -151,6 +153,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) snapshots: SnapshotArgs,
     #[command(flatten)]
+    pub(crate) authorization: AuthorizationArgs,
+    #[command(flatten)]
     pub(crate) api: ApiArgs,
     #[command(flatten)]
     pub(crate) audit: AuditLogArgs,
@@ -171,6 +175,8 @@ pub(crate) struct ApiserverArgs {
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) snapshots: SnapshotArgs,
+    #[command(flatten)]
+    pub(crate) authorization: AuthorizationArgs,
     #[command(flatten)]
     pub(crate) api: ApiArgs,
     #[command(flatten)]

@@ -133,11 +133,6 @@ pub(crate) struct SnapshotArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "API server")]
 pub struct ApiArgs {
-    /// Authorization modes, tried in the given order until one permits the request: AlwaysAllow permits every request of an
-    /// authenticated user, AlwaysDeny none, Node permits what node agents need for the pods on their nodes, RBAC permits what
-    /// roles and bindings grant [default: Node,RBAC on an address that other machines reach, else AlwaysAllow]
-    #[arg(long, value_name = "MODES", value_delimiter = ',')]
-    pub authorization_mode: Vec<AuthorizationModeArg>,
     /// Admission plugins to enable in addition to the default, which is every plugin except NodeRestriction. NodeRestriction
     /// is also enabled by --authorization-mode=Node. By default, ServiceAccount applies once a controller has created
     /// service accounts
@@ -197,21 +192,4 @@ pub struct ApiArgs {
         value_parser = values::boolean
     )]
     pub extra_field_selectors: Option<bool>,
-}
-
-/// A mode of `--authorization-mode`, by upstream's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AuthorizationModeArg {
-    /// Permits every request of an authenticated user.
-    #[value(name = "AlwaysAllow")]
-    AlwaysAllow,
-    /// Permits no request.
-    #[value(name = "AlwaysDeny")]
-    AlwaysDeny,
-    /// Permits what node agents need for the pods on their nodes.
-    #[value(name = "Node")]
-    Node,
-    /// Permits what roles and bindings grant.
-    #[value(name = "RBAC")]
-    Rbac,
 }

@@ -5,6 +5,7 @@
 //! the same parsers. The checks of flags that depend on each other are here.
 
 mod audit;
+mod authorization;
 mod caller;
 mod error;
 mod file;
@@ -27,6 +28,7 @@ use orlop_csi_hostpath as hostpath;
 use orlop_node::config::NodeConfig;
 
 pub use self::audit::{AuditLogOptions, AuditLogPlace, AuditOptions, AuditWebhookOptions};
+pub use self::authorization::AuthorizationOptions;
 use self::caller::Caller;
 pub use self::error::ConfigError;
 use self::error::wrong;
@@ -35,9 +37,9 @@ pub use self::nodes::Nodes;
 pub use self::remote::host_of;
 use self::remote::remote;
 use crate::args::{
-    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, Cli, Command, GcArgs, LabArgs, ListenArgs, LoopArgs,
-    NodeCommand, Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs,
-    StoreCommand, VolumesCommand,
+    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, AuthorizationArgs, Cli, Command, GcArgs, LabArgs,
+    ListenArgs, LoopArgs, NodeCommand, Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs,
+    SnapshotCommand, StoreArgs, StoreCommand, VolumesCommand,
 };
 use crate::drain::Drain;
 use crate::gc::Gc;
@@ -137,6 +139,8 @@ pub struct ServerConfig {
     pub store: StoreArgs,
     /// Periodic snapshots.
     pub snapshots: Option<Schedule>,
+    /// How requests are authorized.
+    pub authorization: AuthorizationOptions,
     /// The API.
     pub api: ApiArgs,
     /// The audit log.
@@ -259,12 +263,14 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
         Command::Volumes(VolumesCommand::Audit(args)) => audit(args, caller),
         Command::Serve(args) => {
             let data_dir = args.store.data_dir.clone();
-            let server = server(args.listen, args.store, args.snapshots, args.api, args.audit)?;
+            let server =
+                server(args.listen, args.store, args.snapshots, args.authorization, args.api, args.audit)?;
             let nodes = nodes::served(args.nodes, &args.loops, data_dir.as_deref())?;
             run(args.process, Role::Serve(Box::new(server), loops(args.loops)?, nodes))
         }
         Command::Apiserver(args) => {
-            let server = server(args.listen, args.store, args.snapshots, args.api, args.audit)?;
+            let server =
+                server(args.listen, args.store, args.snapshots, args.authorization, args.api, args.audit)?;
             run(args.process, Role::Apiserver(Box::new(server)))
         }
         Command::CsiHostpath(args) => {
@@ -358,6 +364,7 @@ fn server(
     listen: ListenArgs,
     store: StoreArgs,
     snapshots: SnapshotArgs,
+    authorization: AuthorizationArgs,
     api: ApiArgs,
     audit: AuditLogArgs,
 ) -> Result<ServerConfig, ConfigError> {
@@ -377,7 +384,8 @@ fn server(
     }
     let listen = ListenConfig::new(listen).map_err(|error| ConfigError::Wrong(error.to_string()))?;
     let audit = AuditOptions::new(audit, listen.authenticates());
-    Ok(ServerConfig { listen, store, snapshots: schedule(snapshots)?, api, audit })
+    let authorization = AuthorizationOptions::new(authorization, listen.is_loopback())?;
+    Ok(ServerConfig { listen, store, snapshots: schedule(snapshots)?, authorization, api, audit })
 }
 
 fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {

@@ -4,27 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_apiserver::Config;
-use orlop_apiserver::authorization::AuthorizationMode;
 use orlop_apiserver::limits::LimitsConfig;
 use orlop_apiserver::services::pool::Ranges;
 use orlop_controller::options::Options;
 use orlop_store::MemoryBudget;
 use orlop_volume::recycle::RecyclerOptions;
 
-use super::ListenConfig;
-use crate::args::{ApiArgs, AuthorizationModeArg, LoopArgs};
+use crate::args::{ApiArgs, LoopArgs};
 
 /// The configuration of the API server. With controllers in the same process, clients may select by more fields
 /// than upstream allows. A standalone API server behaves as upstream unless a flag changes that.
 pub fn apiserver(
     args: &ApiArgs,
-    listen: &ListenConfig,
     connections: usize,
     memory: Arc<MemoryBudget>,
     with_controllers: bool,
 ) -> Config {
     Config {
-        authorization: authorization_modes(&args.authorization_mode, listen.is_loopback()),
         enabled_admission_plugins: args.enable_admission_plugins.clone(),
         disabled_admission_plugins: args.disable_admission_plugins.clone(),
         event_ttl: args.event_ttl,
@@ -46,24 +42,6 @@ pub fn apiserver(
             memory,
         },
         ..Config::default()
-    }
-}
-
-/// The given modes, or the default: other machines get only what roles grant.
-fn authorization_modes(given: &[AuthorizationModeArg], is_loopback: bool) -> Vec<AuthorizationMode> {
-    match (given, is_loopback) {
-        ([], true) => vec![AuthorizationMode::AlwaysAllow],
-        ([], false) => vec![AuthorizationMode::Node, AuthorizationMode::Rbac],
-        (given, _) => given.iter().map(|mode| authorization_mode(*mode)).collect(),
-    }
-}
-
-fn authorization_mode(mode: AuthorizationModeArg) -> AuthorizationMode {
-    match mode {
-        AuthorizationModeArg::AlwaysAllow => AuthorizationMode::AlwaysAllow,
-        AuthorizationModeArg::AlwaysDeny => AuthorizationMode::AlwaysDeny,
-        AuthorizationModeArg::Node => AuthorizationMode::Node,
-        AuthorizationModeArg::Rbac => AuthorizationMode::Rbac,
     }
 }
 

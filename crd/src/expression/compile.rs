@@ -12,6 +12,7 @@ use orlop_api::registry::expressions::{ExpressionResult, ExpressionScope};
 pub struct Compiler {
     /// The types of the fields of `variables`; `None` if the expressions have no such variable.
     variables: Option<Vec<(String, Ty)>>,
+    is_review: bool,
 }
 
 /// A compiled expression.
@@ -42,7 +43,12 @@ impl Variables {
 impl Compiler {
     /// A compiler for expressions with or without `variables`.
     pub fn new(has_variables: bool) -> Self {
-        Compiler { variables: has_variables.then(Vec::new) }
+        Compiler { variables: has_variables.then(Vec::new), is_review: false }
+    }
+
+    /// A compiler for the match conditions of an authorization webhook: `request` is the `spec` of an access review.
+    pub fn for_reviews() -> Self {
+        Compiler { variables: None, is_review: true }
     }
 
     /// Compiles a field of `variables`, which later expressions can use.
@@ -98,6 +104,7 @@ impl Compiler {
             has_params: scope.has_params,
             has_authorizer: scope.has_authorizer,
             has_patch_types: scope.has_patch_types,
+            is_review: self.is_review,
             variables: self.variables.clone(),
         };
         let ty = types::check(&parsed.expr, &declarations).map_err(|mistakes| {

@@ -4,7 +4,7 @@
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, StructExpr};
 
-use super::declared::{self, NAMESPACE, REQUEST, VARIABLES};
+use super::declared::{self, NAMESPACE, REQUEST, REVIEW, VARIABLES};
 use super::functions::{Functions, Overload, functions};
 use super::ty::Ty;
 use super::unify::{Substitutions, most_general};
@@ -16,6 +16,8 @@ pub(crate) struct Declarations {
     pub(crate) has_authorizer: bool,
     /// Whether the expression can make the objects of mutations.
     pub(crate) has_patch_types: bool,
+    /// Whether `request` is an access review; then there is no other variable.
+    pub(crate) is_review: bool,
     /// The fields of `variables`; `None` if there is no such variable.
     pub(crate) variables: Option<Vec<(String, Ty)>>,
 }
@@ -23,6 +25,8 @@ pub(crate) struct Declarations {
 impl Declarations {
     fn ident(&self, name: &str) -> Option<Ty> {
         match name {
+            "request" if self.is_review => Some(Ty::object(REVIEW)),
+            "object" | "oldObject" | "namespaceObject" if self.is_review => None,
             "object" | "oldObject" => Some(Ty::Dyn),
             "params" => self.has_params.then_some(Ty::Dyn),
             "request" => Some(Ty::object(REQUEST)),

@@ -1,12 +1,14 @@
 //! The types with fields that expressions of admission use.
 //!
 //! Upstream: apiserver `pkg/admission/plugin/cel/compile.go` (`BuildRequestType`, `BuildNamespaceType`),
-//! `pkg/cel/mutation`.
+//! `pkg/cel/mutation`, `pkg/authorization/cel/compile.go`.
 
 use super::ty::Ty;
 
 /// The type of `request`.
 pub(super) const REQUEST: &str = "kubernetes.AdmissionRequest";
+/// The type of `request` in the expressions of an authorization webhook.
+pub(super) const REVIEW: &str = "kubernetes.SubjectAccessReviewSpec";
 /// The type of `namespaceObject`.
 pub(super) const NAMESPACE: &str = "kubernetes.Namespace";
 /// The type of `variables`.
@@ -21,7 +23,7 @@ pub(crate) const JSON_PATCH: &str = "JSONPatch";
 pub(crate) const OBJECT: &str = "Object";
 
 /// The fields of the types, with their types in the notation of `functions.txt`.
-const TYPES: [(&str, &[(&str, &str)]); 10] = [
+const TYPES: [(&str, &[(&str, &str)]); 15] = [
     (
         REQUEST,
         &[
@@ -92,6 +94,40 @@ const TYPES: [(&str, &[(&str, &str)]); 10] = [
             ("message", "string"),
             ("reason", "string"),
         ],
+    ),
+    (
+        REVIEW,
+        &[
+            ("resourceAttributes", "kubernetes.ResourceAttributes"),
+            ("nonResourceAttributes", "kubernetes.NonResourceAttributes"),
+            ("user", "string"),
+            ("groups", "list<string>"),
+            ("extra", "map<string|list<string>>"),
+            ("uid", "string"),
+        ],
+    ),
+    (
+        "kubernetes.ResourceAttributes",
+        &[
+            ("namespace", "string"),
+            ("verb", "string"),
+            ("group", "string"),
+            ("version", "string"),
+            ("resource", "string"),
+            ("subresource", "string"),
+            ("name", "string"),
+            ("fieldSelector", "kubernetes.SelectorAttributes"),
+            ("labelSelector", "kubernetes.SelectorAttributes"),
+        ],
+    ),
+    ("kubernetes.NonResourceAttributes", &[("path", "string"), ("verb", "string")]),
+    (
+        "kubernetes.SelectorAttributes",
+        &[("rawSelector", "string"), ("requirements", "list<kubernetes.SelectorRequirement>")],
+    ),
+    (
+        "kubernetes.SelectorRequirement",
+        &[("key", "string"), ("operator", "string"), ("values", "list<string>")],
     ),
     (JSON_PATCH, &[("op", "string"), ("path", "string"), ("from", "string"), ("value", "dyn")]),
 ];

@@ -15,6 +15,7 @@ fn expressions_have_types() {
         has_params: true,
         has_authorizer: true,
         has_patch_types: true,
+        is_review: false,
         variables: Some(vec![("n".to_owned(), Ty::Int), ("names".to_owned(), Ty::list(Ty::Text))]),
     };
     for (text, want) in [
