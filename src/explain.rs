@@ -36,7 +36,7 @@ type Answer<'a> = Pin<Box<dyn Future<Output = Result<Value, ExplainError>> + Sen
 
 impl server::Explainer for Explainer {
     fn explain(&self, what: ExplainTarget) -> Answer<'_> {
-        let ExplainTarget { api_version, kind, resource, namespace, name } = what;
+        let ExplainTarget { api_version, kind, resource, namespace, name, with_related } = what;
         let question = Question { api_version, kind, resource, namespace, name };
         Box::pin(async move {
             let why = self.0.explain(&question).await.map_err(|error| match error {
@@ -46,6 +46,7 @@ impl server::Explainer for Explainer {
                     ExplainError::Failed(chain(&error))
                 }
             })?;
+            let why = if with_related { why } else { why.without_related() };
             serde_json::to_value(why).map_err(|error| ExplainError::Failed(error.to_string()))
         })
     }

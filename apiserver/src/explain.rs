@@ -19,6 +19,8 @@ pub struct ExplainTarget {
     pub namespace: Option<String>,
     /// The name of the object.
     pub name: String,
+    /// Whether the explanation may mention other objects. Otherwise it contains only the codes of the causes and their meanings.
+    pub with_related: bool,
 }
 
 /// The reason why there is no explanation.

@@ -8,11 +8,15 @@ use crate::explain::{ExplainError, ExplainTarget};
 use crate::state::Inner;
 use orlop_api::status::ApiError;
 
-/// The response to `GET OBJECT/why`.
+/// The response to `GET OBJECT/why`. Without the related objects, it contains only the codes of the causes.
 ///
 /// # Errors
 /// 404 for an object that does not exist; 503 if there is no explainer, or if it is not ready.
-pub(crate) async fn why(server: &Inner, target: &ObjectTarget) -> Result<Value, ApiError> {
+pub(crate) async fn why(
+    server: &Inner,
+    target: &ObjectTarget,
+    with_related: bool,
+) -> Result<Value, ApiError> {
     let Some(explainer) = &server.config.explainer.0 else {
         return Err(ApiError::unavailable(
             "this server explains nothing: it was started without the rules of the controllers",
@@ -25,6 +29,7 @@ pub(crate) async fn why(server: &Inner, target: &ObjectTarget) -> Result<Value, 
         resource: names.plural.to_owned(),
         namespace: target.namespace.clone(),
         name: target.name.clone(),
+        with_related,
     };
     explainer.explain(asked).await.map_err(|error| match error {
         ExplainError::NotFound(_) => ApiError::not_found(names, &target.name),

@@ -73,7 +73,10 @@ pub(super) fn prepare(
             StepAction::Delete => "delete",
         };
         let (namespace, name) = (on.target.namespace.as_deref().unwrap_or_default(), &on.target.name);
-        authorization::may(server, user, verb, on.target.kind.names(), namespace, name)?;
+        // The plan shows the objects.
+        for verb in [verb, "get"] {
+            authorization::may_blocking(server, user, verb, on.target.kind.names(), namespace, name)?;
+        }
         let object = match step.action {
             StepAction::Update => on.update(&mut writes)?,
             StepAction::Create => on.create(&mut writes, &mut guards)?,
@@ -273,17 +276,17 @@ impl On<'_> {
     }
 }
 
-/// Checks whether admission allows deleting an object.
+/// Checks whether admission allows a user to delete an object.
 ///
 /// # Errors
 /// The error that a delete request would return.
 pub(super) fn admit_deletion(
     server: &Arc<Inner>,
+    user: &UserInfo,
     target: &ObjectTarget,
     object: &Object,
 ) -> Result<(), ApiError> {
-    // Admission of deletes ignores the user.
-    write::admit_delete_without_calls(&request(server, &UserInfo::admin(), target, ""), object)
+    write::admit_delete_without_calls(&request(server, user, target, ""), object)
 }
 
 /// The request that a client would have sent.

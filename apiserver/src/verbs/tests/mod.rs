@@ -7,6 +7,7 @@ mod custom;
 mod deletes;
 mod insight;
 mod insight_replay;
+mod insight_rights;
 mod insight_streams;
 mod lists;
 mod logs;

@@ -9,7 +9,7 @@ use orlop_store::{Kv, Revision};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::insight::plan::{carry_out, make, perform};
+use crate::insight::plan::{PlanUser, carry_out, make, perform};
 use crate::server::{Config, Server};
 use crate::state::Inner;
 use orlop_api::status::ApiError;
@@ -78,7 +78,8 @@ impl Rig {
         dry: bool,
     ) -> Result<Value, ApiError> {
         let user = orlop_auth::UserInfo::new("jane", Vec::new());
-        perform(&self.inner, &user, target, verb, options, dry).await
+        let by = PlanUser { user: &user, with_related: true };
+        perform(&self.inner, by, target, verb, options, dry).await
     }
 
     pub(super) fn head(&self) -> Revision {
