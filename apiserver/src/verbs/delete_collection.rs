@@ -55,8 +55,8 @@ pub(crate) async fn delete_collection(request: &Request) -> Result<Response, Api
         for result in futures::future::join_all(deletes).await {
             match result {
                 Ok(()) => {}
-                // The object was removed or changed in the meantime: by another delete, or left for the next call.
-                Err(error) if error.code == 404 || error.code == 409 => {}
+                // Another delete has removed the object in the meantime.
+                Err(error) if error.code == 404 => {}
                 Err(error) => return Err(error),
             }
         }

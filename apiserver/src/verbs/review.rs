@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
+use crate::admission::Operation;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
 use crate::registry::Review;
@@ -34,6 +35,8 @@ pub(crate) async fn review(request: &Request, review: Review) -> Result<Response
     let mut question = decoded.object;
     write::settle_namespace(request, &mut question)?;
     write::track(request, &request.manager(&options), None, &mut question);
+    let mut warnings = decoded.warnings;
+    write::admit(request, Operation::Create, &mut question, None, &mut warnings).await?;
     let mut errors = FieldErrors::new();
     request.kind().validate(&question, &mut errors);
     if review == Review::Token {
@@ -43,6 +46,7 @@ pub(crate) async fn review(request: &Request, review: Review) -> Result<Response
         // Upstream's error contains no kind.
         return Err(ApiError::invalid("", request.names().group, "", &errors));
     }
+    write::admit_validated(request, Operation::Create, &mut question, None, &mut warnings).await?;
     let answer = match review {
         Review::Token => user_of_token(request, question)?,
         Review::SelfSubject => who_asks(request),
@@ -54,7 +58,7 @@ pub(crate) async fn review(request: &Request, review: Review) -> Result<Response
         Review::SelfSubjectAccess => decided(request, &request.user, question).await,
     };
     let (kind, now) = (request.kind_ref(), request.now());
-    answer::written(kind, 201, &Written::Object(answer), wanted, &decoded.warnings, &request.query, now)
+    answer::written(kind, 201, &Written::Object(answer), wanted, &warnings, &request.query, now)
 }
 
 fn action(question: &Object) -> Action<'_> {

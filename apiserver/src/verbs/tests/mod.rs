@@ -2,6 +2,7 @@
 //! time has to pass.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod admitted_reviews;
 mod audit;
 mod custom;
 mod deletes;
