@@ -30,6 +30,7 @@ use orlop_store::{Clock, Kv, MemoryBudget, OpenError, Revision};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::audit::{self, AuditError};
 use crate::authority::{self, AuthorityError};
@@ -202,7 +203,12 @@ pub(crate) async fn serve(
 
         let (url, handle) = (listener.url(), listener.handle());
         let reachable = format!("https://{}", listener.advertised(config.api.advertise_address));
-        let admin = own_authority.map(|own| own.write_admin(&reachable, Timestamp::now())).transpose()?;
+        let admin = match &own_authority {
+            Some(own) => Some(own.write_admin(&reachable, Timestamp::now())?),
+            None => None,
+        };
+        let _renewal =
+            own_authority.map(|own| AbortOnDropHandle::new(tokio::spawn(own.keep_admin(reachable))));
         let mut serving = Task::none("the listener");
         serving.spawn(listener.serve(server.protect(router.clone()), server.connections(), tokens));
         listen::announce(listen, &url)?;

@@ -1,4 +1,4 @@
-//! The text of a kubeconfig with a client certificate.
+//! The text of a kubeconfig with a client certificate, and what it contains.
 
 use std::fmt;
 
@@ -35,5 +35,56 @@ impl fmt::Display for Kubeconfig<'_> {
             STANDARD.encode(&credentials.key),
             user = quoted(user),
         )
+    }
+}
+
+/// The parts of a text that [`Kubeconfig`] has written.
+#[derive(Debug)]
+pub(crate) struct KubeconfigParts {
+    /// The URL of the server.
+    pub(crate) server: String,
+    /// The certificate of the authority, in PEM.
+    pub(crate) authority: String,
+    /// The user's certificate and key.
+    pub(crate) credentials: SignedKey,
+}
+
+impl KubeconfigParts {
+    /// Reads a text; `None` if another program has changed its form.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let value = |name: &str| {
+            text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(": "))
+        };
+        let decoded = |name: &str| String::from_utf8(STANDARD.decode(value(name)?).ok()?).ok();
+        Some(KubeconfigParts {
+            server: serde_json::from_str(value("server")?).ok()?,
+            authority: decoded("certificate-authority-data")?,
+            credentials: SignedKey {
+                certificate: decoded("client-certificate-data")?,
+                key: decoded("client-key-data")?,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_parts_are_read_again() {
+        let credentials = SignedKey { certificate: "c\n".to_owned(), key: "k\n".to_owned() };
+        let written =
+            Kubeconfig { server: "https://a:1", authority: "a\n", user: "ann", credentials: &credentials };
+        let text = written.to_string();
+        let read = KubeconfigParts::read(&text).expect("its own text");
+        assert_eq!((read.server.as_str(), read.authority.as_str()), ("https://a:1", "a\n"));
+        assert_eq!(
+            (read.credentials.certificate, read.credentials.key),
+            (credentials.certificate, credentials.key)
+        );
+        for damaged in [String::new(), text.replace("client-key-data", "x"), text.replace("Ywo=", "?")] {
+            assert!(KubeconfigParts::read(&damaged).is_none(), "{damaged}");
+        }
     }
 }

@@ -14,6 +14,7 @@ use x509_cert::Certificate;
 use x509_cert::der::asn1::Ia5String;
 use x509_cert::der::{DecodePem as _, Encode as _};
 use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::time::Time;
 
 pub use self::error::AuthorityError;
 use self::signing::{Extent, Purpose, SigningKey};
@@ -60,11 +61,16 @@ impl Authority {
     /// The library cannot sign.
     pub fn create(now: Timestamp) -> Result<SignedKey, AuthorityError> {
         let (key, pem) = SigningKey::generate()?;
-        // The name differs for each authority, so that no client takes one for another.
-        let name = signing::subject(&format!("orlop-ca@{}", now.as_second()), &[])?;
-        let extent = Extent { now, lifetime: AUTHORITY_LIFETIME };
-        let certificate = key.certify(name.clone(), name, Purpose::Authority, extent, key.public())?;
-        Ok(SignedKey { certificate, key: pem })
+        Ok(SignedKey { certificate: self_signed(&key, now)?, key: pem })
+    }
+
+    /// Creates a new certificate for the key of an authority whose certificate is lost.
+    ///
+    /// # Errors
+    /// The key cannot be read, or the library cannot sign.
+    pub fn recreate(key: String, now: Timestamp) -> Result<SignedKey, AuthorityError> {
+        let certificate = self_signed(&SigningKey::from_pem(&key)?, now)?;
+        Ok(SignedKey { certificate, key })
     }
 
     /// Reads an authority that [`Authority::create`] has created.
@@ -87,11 +93,17 @@ impl Authority {
 
     /// The end of the authority.
     pub fn not_after(&self) -> Timestamp {
-        let end = self.certificate.tbs_certificate().validity().not_after.to_unix_duration();
-        i64::try_from(end.as_secs())
-            .ok()
-            .and_then(|seconds| Timestamp::from_second(seconds).ok())
-            .unwrap_or(Timestamp::MAX)
+        timestamp(self.certificate.tbs_certificate().validity().not_after).unwrap_or(Timestamp::MAX)
+    }
+
+    /// When this authority signed a certificate; `None` if another one did, or if the certificate does not belong to its key.
+    pub fn signed_at(&self, pair: &SignedKey) -> Option<Timestamp> {
+        let certificate = Certificate::from_pem(&pair.certificate).ok()?;
+        let (own, other) = (self.certificate.tbs_certificate(), certificate.tbs_certificate());
+        let key = SigningKey::from_pem(&pair.key).ok()?;
+        let is_ours = other.issuer() == own.subject() && other.subject_public_key_info() == key.public();
+        let begin = timestamp(other.validity().not_before)?;
+        is_ours.then(|| begin.checked_add(signing::CLOCK_SKEW).ok()).flatten()
     }
 
     /// The digest of the authority's public key, as in `kubeadm join --discovery-token-ca-cert-hash`: `sha256:` and 64 hexadecimal
@@ -136,6 +148,19 @@ impl Authority {
             self.key.certify(issuer, signing::subject(name, groups)?, purpose, extent, key.public())?;
         Ok(SignedKey { certificate, key: pem })
     }
+}
+
+/// The certificate of an authority with this key.
+fn self_signed(key: &SigningKey, now: Timestamp) -> Result<String, AuthorityError> {
+    // The name differs for each authority, so that no client takes one for another.
+    let name = signing::subject(&format!("orlop-ca@{}", now.as_second()), &[])?;
+    let extent = Extent { now, lifetime: AUTHORITY_LIFETIME };
+    key.certify(name.clone(), name, Purpose::Authority, extent, key.public())
+}
+
+fn timestamp(time: Time) -> Option<Timestamp> {
+    let seconds = i64::try_from(time.to_unix_duration().as_secs()).ok()?;
+    Timestamp::from_second(seconds).ok()
 }
 
 /// Whether a certificate that was signed at `signed` has to be replaced: two thirds of its time are over, or the clock was set back.

@@ -128,3 +128,25 @@ fn certificates_are_verified_by_rustls() {
     assert!(of_clients.verify_client_cert(&server, &[], time(NOW)).is_err(), "the wrong purpose");
     assert!(of_clients.verify_client_cert(&client, &[], time("2028-01-01T00:00:00Z")).is_err(), "too late");
 }
+
+#[test]
+fn certificates_know_when_their_authority_signed_them() {
+    let authority = authority();
+    let signed = authority.client("ann", &[], at("2026-12-01T00:00:00Z")).unwrap();
+    assert_eq!(authority.signed_at(&signed), Some(at("2026-12-01T00:00:00Z")));
+    let other = Authority::read(&Authority::create(at("2020-01-01T00:00:00Z")).unwrap()).unwrap();
+    assert_eq!(other.signed_at(&signed), None, "another authority");
+    let key = other.client("ann", &[], at(NOW)).unwrap().key;
+    assert_eq!(authority.signed_at(&SignedKey { key, ..signed.clone() }), None, "another key");
+    assert_eq!(authority.signed_at(&SignedKey { certificate: String::new(), ..signed }), None);
+}
+
+#[test]
+fn lost_certificate_is_created_again_for_the_same_key() {
+    let pair = Authority::create(at(NOW)).unwrap();
+    let again = Authority::recreate(pair.key.clone(), at("2027-01-01T00:00:00Z")).unwrap();
+    assert_eq!(again.key, pair.key);
+    let (first, second) = (Authority::read(&pair).unwrap(), Authority::read(&again).unwrap());
+    assert_eq!(first.digest().unwrap(), second.digest().unwrap());
+    assert!(Authority::recreate("no key".to_owned(), at(NOW)).is_err());
+}
