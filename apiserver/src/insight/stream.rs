@@ -139,7 +139,8 @@ pub(super) async fn start(
     places: KeyResolver,
     bounds: Bounds,
 ) -> Result<Running, ApiError> {
-    let store = &rights.server.store;
+    let server = rights.server;
+    let store = &server.store;
     let mut records = InitialState::default();
     if bounds.state {
         let head = store.head();
