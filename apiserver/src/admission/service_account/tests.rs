@@ -40,6 +40,11 @@ fn pod(spec: Value) -> Write {
     Write::create("pods", json!({"metadata": {"name": "p"}, "spec": spec})).in_namespace("ns")
 }
 
+/// The items of a list; none if there is no list.
+fn items<'v>(value: &'v mut Value, list: &str) -> impl Iterator<Item = &'v mut Value> {
+    value.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
 /// The spec after the plugin, with the generated part of the volume's name cut off.
 fn admitted(spec: Value) -> Value {
     let pod = pod(spec).mutate(&STRICT, &facts()).expect("admitted");
@@ -50,16 +55,12 @@ fn admitted(spec: Value) -> Value {
             *name = prefix.into();
         }
     };
-    for volume in spec["volumes"].as_array_mut().into_iter().flatten() {
+    for volume in items(&mut spec, "volumes") {
         cut(&mut volume["name"]);
     }
     for list in ["initContainers", "containers"] {
-        for container in spec[list].as_array_mut().into_iter().flatten() {
-            container["volumeMounts"]
-                .as_array_mut()
-                .into_iter()
-                .flatten()
-                .for_each(|mount| cut(&mut mount["name"]));
+        for container in items(&mut spec, list) {
+            items(container, "volumeMounts").for_each(|mount| cut(&mut mount["name"]));
         }
     }
     spec

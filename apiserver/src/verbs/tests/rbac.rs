@@ -215,6 +215,8 @@ async fn safe_verbs_need_the_rights_of_their_writes() {
         json!([{"apiGroups": ["orlop.dev"], "resources": ["configmaps/undelete"], "verbs": ["create"]}]),
     )
     .await;
+    grant(&rig, "g", "ann", json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]))
+        .await;
     let undelete = "/apis/orlop.dev/v1/namespaces/default/configmaps/a/undelete";
     let refused = by(&rig, "ann", "POST", undelete, json!({})).await.expect(403).json();
     assert!(
