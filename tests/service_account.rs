@@ -1,7 +1,5 @@
 //! Service accounts of pods: admission assigns one to every pod, a node mounts its token, and the token authenticates the pod.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use crate::authorization::with_token;
@@ -23,22 +21,9 @@ fn pod(name: &str, spec: Value) -> Value {
     pod
 }
 
-/// The token of a running pod, as its node mounted it.
-fn mounted_token(data_dir: &Path, pod: &Value) -> String {
-    let uid = pod["metadata"]["uid"].as_str().unwrap();
-    let volume = pod["spec"]["volumes"][0]["name"].as_str().unwrap();
-    let dir = data_dir.join("virtual-nodes/virtual-1/pods").join(uid);
-    let dir = dir.join("volumes/kubernetes.io~projected").join(volume);
-    let read = |file: &str| std::fs::read_to_string(dir.join(file)).unwrap();
-    assert_eq!(read("namespace"), "fresh");
-    assert!(dir.join("ca.crt").exists());
-    read("token")
-}
-
 #[tokio::test]
-async fn pod_authenticates_with_its_mounted_token() {
-    let flags = ["--virtual-nodes=1", "--authorization-mode=Node,RBAC", "--service-account-issuer=https://k"];
-    let plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;
+async fn pod_gets_the_default_account_of_a_new_namespace() {
+    let plane = Plane::of(Layout::OneProcess).start().await;
     let http = plane.http();
     http.create(NAMESPACES, &namespace()).await;
     // Waits for the controller to create the account.
@@ -46,16 +31,6 @@ async fn pod_authenticates_with_its_mounted_token() {
     assert_eq!(created["spec"]["serviceAccountName"], "default", "{created:#}");
     let mount = &created["spec"]["containers"][0]["volumeMounts"][0];
     assert_eq!(mount["mountPath"], "/var/run/secrets/kubernetes.io/serviceaccount", "{created:#}");
-    let running =
-        http.until(&format!("{PODS}/own"), "running", |pod| pod["status"]["phase"] == "Running").await;
-    let pod_client = with_token(&plane, mounted_token(&plane.data_dir(), &running).trim());
-    let review = pod_client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!({})).await;
-    let review = review.expect(201);
-    let user = &review["status"]["userInfo"];
-    assert_eq!(user["username"], "system:serviceaccount:fresh:default", "{review:#}");
-    assert_eq!(user["extra"]["authentication.kubernetes.io/pod-name"], json!(["own"]), "{review:#}");
-    assert_eq!(pod_client.get(PODS).await.code, 403, "the account has no rights");
-
     let refused = http.post(PODS, &pod("other", json!({"serviceAccountName": "robot"}))).await.expect(403);
     assert_eq!(
         refused["message"],
@@ -97,22 +72,39 @@ async fn server_without_controllers_requires_accounts_on_request() {
     }
 }
 
+/// Only a node with mounts has the token: a virtual one writes no secrets to the disk.
 #[tokio::test]
-async fn container_reads_its_token() {
+async fn container_authenticates_with_its_token() {
     if !orlop_test_support::privileges::has_root("mounts of a node") {
         return;
     }
     let flags = ["--node", "--node-name=virtual-1", "--runtime=process", "--port=0", "--eviction-hard="];
+    let flags = [&flags[..], &["--authorization-mode=Node,RBAC"]].concat();
     let plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;
-    let _swept = Swept(plane.dir().canonicalize().unwrap());
+    let dir = plane.dir().canonicalize().unwrap();
+    let _swept = Swept(dir.clone());
+    let out = dir.join("out");
+    std::fs::create_dir(&out).unwrap();
     let http = plane.http();
     http.create(NAMESPACES, &namespace()).await;
-    let script = "cd /var/run/secrets/kubernetes.io/serviceaccount && test \"$(cat namespace)\" = fresh && test -s token";
-    let containers = json!([{"name": "c", "image": "i", "command": ["sh", "-c", script]}]);
-    http.create(PODS, &pod("reader", json!({"restartPolicy": "Never", "containers": containers}))).await;
+    let script = "cd /var/run/secrets/kubernetes.io/serviceaccount && test \"$(cat namespace)\" = fresh && cp token /out";
+    let mounts = json!([{"name": "out", "mountPath": "/out"}]);
+    let containers =
+        json!([{"name": "c", "image": "i", "command": ["sh", "-c", script], "volumeMounts": mounts}]);
+    let volumes = json!([{"name": "out", "hostPath": {"path": out}}]);
+    let spec = json!({"restartPolicy": "Never", "containers": containers, "volumes": volumes});
+    http.create(PODS, &pod("reader", spec)).await;
     let ended = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    let pod = http.until(&format!("{PODS}/reader"), "ended", ended).await;
-    assert_eq!(pod["status"]["phase"], "Succeeded", "{pod:#}");
+    let ended = http.until(&format!("{PODS}/reader"), "ended", ended).await;
+    assert_eq!(ended["status"]["phase"], "Succeeded", "{ended:#}");
+    let token = std::fs::read_to_string(out.join("token")).unwrap();
+    let of_pod = with_token(&plane, token.trim());
+    let review =
+        of_pod.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!({})).await.expect(201);
+    let user = &review["status"]["userInfo"];
+    assert_eq!(user["username"], "system:serviceaccount:fresh:default", "{review:#}");
+    assert_eq!(user["extra"]["authentication.kubernetes.io/pod-name"], json!(["reader"]), "{review:#}");
+    assert_eq!(of_pod.get(PODS).await.code, 403, "the account has no rights");
     http.delete(&format!("{PODS}/reader")).await.expect(200);
     http.until_gone(&format!("{PODS}/reader")).await;
 }
