@@ -1,7 +1,7 @@
 //! The types with fields that expressions of admission use.
 //!
 //! Upstream: apiserver `pkg/admission/plugin/cel/compile.go` (`BuildRequestType`, `BuildNamespaceType`),
-//! `pkg/cel/mutation`.
+//! `pkg/cel/mutation`; dynamic-resource-allocation `cel/compile.go`.
 
 use super::ty::Ty;
 
@@ -15,13 +15,15 @@ pub(super) const VARIABLES: &str = "kubernetes.variables";
 pub(super) const AUTHORIZER: &str = "kubernetes.authorization.Authorizer";
 /// The type of `authorizer.requestResource`.
 pub(super) const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
+/// The type of `device`.
+pub(super) const DEVICE: &str = "kubernetes.DRADevice";
 /// The type of an operation of a JSON patch.
 pub(crate) const JSON_PATCH: &str = "JSONPatch";
 /// The type of an apply configuration.
 pub(crate) const OBJECT: &str = "Object";
 
 /// The fields of the types, with their types in the notation of `functions.txt`.
-const TYPES: [(&str, &[(&str, &str)]); 10] = [
+const TYPES: [(&str, &[(&str, &str)]); 11] = [
     (
         REQUEST,
         &[
@@ -91,6 +93,15 @@ const TYPES: [(&str, &[(&str, &str)]); 10] = [
             ("lastTransitionTime", "timestamp"),
             ("message", "string"),
             ("reason", "string"),
+        ],
+    ),
+    (
+        DEVICE,
+        &[
+            ("driver", "string"),
+            ("attributes", "map<string|map<string|dyn>>"),
+            ("capacity", "map<string|map<string|kubernetes.Quantity>>"),
+            ("allowMultipleAllocations", "bool"),
         ],
     ),
     (JSON_PATCH, &[("op", "string"), ("path", "string"), ("from", "string"), ("value", "dyn")]),

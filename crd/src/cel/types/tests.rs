@@ -16,6 +16,7 @@ fn expressions_have_types() {
         has_authorizer: true,
         has_patch_types: true,
         variables: Some(vec![("n".to_owned(), Ty::Int), ("names".to_owned(), Ty::list(Ty::Text))]),
+        is_device_selector: false,
     };
     for (text, want) in [
         ("object.metadata.name", Ok("dyn")),
