@@ -9,16 +9,16 @@ use orlop_crd::CustomResourceDefinition;
 use orlop_crd::expression::CelCompiler;
 
 pub use orlop_api::registry::{
-    ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, KindRef, NameRule, Names, Policy,
-    Review, ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, TypeRef, UnknownField, ago,
-    sibling,
+    ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, KindRef, NameRule, Names, Permission,
+    Policy, Review, ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, TypeRef, UnknownField,
+    WriteContext, ago, sibling,
 };
 pub use orlop_api::registry::{BUILTIN_KINDS, priority_class, scale, service, storage_class};
 
 /// All compiled-in kinds. The kinds of CustomResourceDefinitions are in [`crate::custom::Kinds`].
 pub const KINDS: &[&dyn Kind] = &all();
 
-/// The kinds whose validation is in `orlop-crd`, and the bindings of policies.
+/// The kinds whose validation is in `orlop-crd`, and the other kinds of their groups.
 const WITH_EXPRESSIONS: [&dyn Kind; 7] = [
     &MutatingAdmissionPolicy { compiler: &CelCompiler },
     &MUTATING_POLICY_BINDING,

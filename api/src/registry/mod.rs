@@ -69,7 +69,7 @@ pub use crate::kind::{
     ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Review,
     ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, UnknownField,
 };
-pub use crate::kind::{KindRef, TypeRef};
+pub use crate::kind::{KindRef, Permission, TypeRef, WriteContext};
 pub use cells::ago;
 
 /// Every built-in kind except `CustomResourceDefinition`, whose validation is in `orlop-crd`. The registry of

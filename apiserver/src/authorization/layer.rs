@@ -120,7 +120,7 @@ fn check(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> R
 }
 
 /// 403 with upstream's text (apiserver `pkg/endpoints/handlers/responsewriters/errors.go`).
-fn forbidden(user: &UserInfo, request: &RequestInfo, reason: &str) -> ApiError {
+pub(crate) fn forbidden(user: &UserInfo, request: &RequestInfo, reason: &str) -> ApiError {
     let (user, verb) = (&user.username, &request.verb);
     let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     match &request.target {

@@ -16,7 +16,7 @@ use orlop_auth::rbac::PermittedBy;
 use orlop_auth::request_info::RequestInfo;
 use orlop_store::Kv;
 
-pub(crate) use layer::{authorize, may, may_create};
+pub(crate) use layer::{authorize, forbidden, may, may_create};
 use stored_graph::StoredGraph;
 use stored_rbac::StoredRbac;
 

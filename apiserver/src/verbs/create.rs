@@ -103,7 +103,7 @@ pub(crate) async fn create_tracked(
             request.audit_names(&object);
         }
         if attempt == 1 {
-            write::validate_new(kind, &object)?;
+            write::validate_new(kind, &object, Some(request))?;
             warnings.extend(kind.warnings(&object, None));
             write::admit_validated(request, Operation::Create, &mut object, None, warnings).await?;
             if !given_version.is_empty() {

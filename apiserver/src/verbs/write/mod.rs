@@ -4,6 +4,7 @@
 mod admission;
 mod attributes;
 mod cluster;
+mod context;
 pub(crate) mod error;
 mod store;
 
@@ -12,7 +13,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::dispatch::key_names;
-use crate::registry::{Generation, Kind, Scope, StatusSubresource};
+use crate::registry::{Generation, Kind, Scope, StatusSubresource, WriteContext};
 use crate::verbs::request::Request;
 use orlop_api::object::{Object, show_time};
 use orlop_api::status::{ApiError, Details};
@@ -103,10 +104,18 @@ pub(crate) fn first_generation(kind: &dyn Kind, object: &mut Object) {
     }
 }
 
-/// Validates a new object: metadata first, then the kind's rules.
-pub(crate) fn validate_new(kind: &dyn Kind, object: &Object) -> Result<(), ApiError> {
+/// Validates a new object: metadata first, then the kind's rules. An object that the server itself creates has no
+/// context.
+pub(crate) fn validate_new(
+    kind: &dyn Kind,
+    object: &Object,
+    context: Option<&dyn WriteContext>,
+) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     let namespaced = kind.scope() == Scope::Namespaced;
+    if let Some(context) = context {
+        kind.validate_in_context(object, None, context, &mut errors);
+    }
     validate_meta(object, kind.policy().names, namespaced, &mut errors);
     kind.validate(object, &mut errors);
     kind.validate_create(object, &mut errors);
@@ -219,9 +228,13 @@ pub(crate) fn validate_changed(
     part: Part,
     object: &Object,
     old: &Object,
+    context: &dyn WriteContext,
 ) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     let namespaced = kind.scope() == Scope::Namespaced;
+    if part == Part::Status {
+        kind.validate_in_context(object, Some(old), context, &mut errors);
+    }
     validate_meta_update(object, old, kind.policy().names, namespaced, &mut errors);
     match part {
         Part::Main => {
