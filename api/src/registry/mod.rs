@@ -49,6 +49,7 @@ mod resource_quota;
 mod review;
 mod role;
 mod role_binding;
+mod runtime_class;
 pub mod scale;
 mod secret;
 pub mod service;
@@ -115,6 +116,7 @@ pub const BUILTIN_KINDS: &[&dyn Kind] = &[
     &priority_class::PriorityClass,
     &lease::Lease,
     &endpoint_slice::EndpointSlice,
+    &runtime_class::RuntimeClass,
 ];
 
 /// The kind at a path: `("", "v1", "pods")`.

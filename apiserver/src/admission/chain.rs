@@ -13,6 +13,7 @@ use super::pod_security::PodSecurity;
 use super::priority::Priority;
 use super::request::{Lookup, Request};
 use super::resource_quota::{QUOTA_PLUGIN, ResourceQuota};
+use super::runtime_class::RuntimeClass;
 use super::taint_nodes_by_condition::TaintNodesByCondition;
 use orlop_api::status::ApiError;
 
@@ -28,6 +29,7 @@ const PLUGINS: &[&dyn Plugin] = &[
     &DefaultStorageClass,
     &StorageObjectInUseProtection,
     &PersistentVolumeClaimResize,
+    &RuntimeClass,
     &Configured(MUTATING_POLICY),
     &Configured(MUTATING_WEBHOOK),
     &Configured(VALIDATING_POLICY),
@@ -171,6 +173,7 @@ mod tests {
                 "DefaultStorageClass",
                 "StorageObjectInUseProtection",
                 "PersistentVolumeClaimResize",
+                "RuntimeClass",
                 "MutatingAdmissionPolicy",
                 "MutatingAdmissionWebhook",
                 "ValidatingAdmissionPolicy",

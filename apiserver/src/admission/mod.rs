@@ -27,6 +27,7 @@ mod priority;
 pub(crate) mod reinvocation;
 mod request;
 mod resource_quota;
+mod runtime_class;
 mod taint_nodes_by_condition;
 #[cfg(test)]
 mod testing;
