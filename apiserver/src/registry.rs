@@ -5,6 +5,7 @@ use orlop_api::registry::admission_registration::{
     MUTATING_POLICY_BINDING, MutatingAdmissionPolicy, VALIDATING_POLICY_BINDING, ValidatingAdmissionPolicy,
     WebhookConfiguration,
 };
+use orlop_api::registry::dynamic_resources::{DeviceClass, ResourceClaim, ResourceClaimTemplate};
 use orlop_crd::CustomResourceDefinition;
 use orlop_crd::expression::CelCompiler;
 
@@ -19,7 +20,7 @@ pub use orlop_api::registry::{BUILTIN_KINDS, priority_class, scale, service, sto
 pub const KINDS: &[&dyn Kind] = &all();
 
 /// The kinds whose validation is in `orlop-crd`, and the other kinds of their groups.
-const WITH_EXPRESSIONS: [&dyn Kind; 7] = [
+const WITH_EXPRESSIONS: [&dyn Kind; 10] = [
     &MutatingAdmissionPolicy { compiler: &CelCompiler },
     &MUTATING_POLICY_BINDING,
     &WebhookConfiguration::mutating(&CelCompiler),
@@ -27,6 +28,9 @@ const WITH_EXPRESSIONS: [&dyn Kind; 7] = [
     &VALIDATING_POLICY_BINDING,
     &WebhookConfiguration::validating(&CelCompiler),
     &CustomResourceDefinition,
+    &DeviceClass { compiler: &CelCompiler },
+    &ResourceClaim { compiler: &CelCompiler },
+    &ResourceClaimTemplate { compiler: &CelCompiler },
 ];
 
 const LENGTH: usize = BUILTIN_KINDS.len() + WITH_EXPRESSIONS.len();
@@ -71,7 +75,7 @@ mod tests {
     fn every_kind_is_listed_once_and_definitions_follow_attachments() {
         let plurals: Vec<&str> = KINDS.iter().map(|kind| kind.names().plural).collect();
         assert_eq!(plurals[AT - 1..=AT], ["volumeattachments", "mutatingadmissionpolicies"]);
-        assert_eq!(plurals[AT + WITH_EXPRESSIONS.len() - 1], "customresourcedefinitions");
+        assert_eq!(plurals[AT + WITH_EXPRESSIONS.len() - 1], "resourceclaimtemplates");
         let mut resources: Vec<_> =
             KINDS.iter().map(|kind| (kind.names().group, kind.names().plural)).collect();
         resources.sort_unstable();

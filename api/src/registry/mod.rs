@@ -18,6 +18,7 @@ mod csi_storage_capacity;
 pub mod custom_resource_definition;
 mod daemon_set;
 mod deployment;
+pub mod dynamic_resources;
 mod endpoint_slice;
 mod endpoints;
 mod event;
@@ -116,6 +117,7 @@ pub const BUILTIN_KINDS: &[&dyn Kind] = &[
     &priority_class::PriorityClass,
     &lease::Lease,
     &endpoint_slice::EndpointSlice,
+    &dynamic_resources::ResourceSlice,
     &runtime_class::RuntimeClass,
 ];
 

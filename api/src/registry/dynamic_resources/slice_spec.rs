@@ -1,0 +1,138 @@
+//! The spec of a slice: the driver, the pool, the nodes, the devices, and the counters that devices share.
+
+use k8s_openapi::api::core::v1::NodeSelector;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::collection::{each_entry, each_unique, entries, items};
+use super::device::validate_device;
+use super::names;
+use crate::registry::checks;
+use crate::registry::go_format::SELECTOR_TERMS;
+use crate::registry::workload::{given, number, text};
+use crate::validate::node_selector::validate_node_selector;
+use crate::validate::{FieldErrors, Path};
+
+const MOST_DEVICES: usize = 128;
+/// Maximum number of devices in a slice in which a device has taints or consumes counters.
+const MOST_LARGE_DEVICES: usize = 64;
+const MOST_COUNTER_SETS: usize = 8;
+/// Maximum number of counters in a set.
+pub(super) const MOST_COUNTERS: usize = 32;
+/// Maximum length of the name of a counter, bytes.
+pub(super) const LABEL_MAX: usize = 63;
+
+const ONE_OF: &str =
+    "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+const MANY_OF: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required, but \
+                       multiple fields are set";
+
+/// Validates the spec of a new slice, or with `old` a changed one.
+pub(super) fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let path = Path::new("spec");
+    names::driver(text(spec, "driver"), &path.child("driver"), errors);
+    let pool = spec.get("pool").unwrap_or(&Value::Null);
+    validate_pool(pool, &path.child("pool"), errors);
+    if let Some(old) = old {
+        let name = |spec: &Value| spec.pointer("/pool/name").cloned();
+        let at_name = path.child("pool").child("name");
+        checks::immutable(errors, &at_name, name(spec).as_ref(), name(old).as_ref());
+        for field in ["driver", "nodeName"] {
+            checks::immutable(errors, &path.child(field), given(spec, field), given(old, field));
+        }
+    }
+    validate_nodes(spec, &path, errors);
+    let (devices, counters) = (items(spec, "devices"), items(spec, "sharedCounters"));
+    if !devices.is_empty() && !counters.is_empty() {
+        errors.invalid(&path, "", "only one of `sharedCounters` or `devices` is allowed");
+    }
+    let is_large =
+        |device: &Value| !items(device, "taints").is_empty() || !items(device, "consumesCounters").is_empty();
+    let most = if devices.iter().any(is_large) { MOST_LARGE_DEVICES } else { MOST_DEVICES };
+    let name = |one: &Value| text(one, "name").into();
+    let per_device = given(spec, "perDeviceNodeSelection").is_some_and(|flag| *flag == true);
+    each_unique(devices, most, name, &path.child("devices"), errors, |device, path, errors| {
+        let old = old.and_then(|old| items(old, "devices").iter().find(|one| one["name"] == device["name"]));
+        validate_device(device, old, per_device, path, errors);
+    });
+    let path = path.child("sharedCounters");
+    each_unique(counters, MOST_COUNTER_SETS, name, &path, errors, |set, path, errors| {
+        let name = text(set, "name");
+        if checks::required(errors, &path.child("name"), name) {
+            checks::label(errors, &path.child("name"), name);
+        }
+        validate_counters(set, &path.child("counters"), errors);
+    });
+}
+
+/// The counters of a set, or those that a device consumes.
+pub(super) fn validate_counters(of: &Value, path: &Path, errors: &mut FieldErrors) {
+    match entries(of, "counters").filter(|counters| !counters.is_empty()) {
+        None => errors.required(path, ""),
+        Some(counters) => {
+            each_entry(counters, MOST_COUNTERS, LABEL_MAX, path, errors, |name, _, _, errors| {
+                checks::label(errors, path, name);
+            });
+        }
+    }
+}
+
+fn validate_pool(pool: &Value, path: &Path, errors: &mut FieldErrors) {
+    names::pool(text(pool, "name"), &path.child("name"), errors);
+    let slices = number(pool, "resourceSliceCount");
+    if slices <= 0 {
+        errors.invalid(&path.child("resourceSliceCount"), slices, "must be greater than zero");
+    }
+    let generation = number(pool, "generation");
+    if generation < 0 {
+        errors.invalid(&path.child("generation"), generation, "must be greater than or equal to zero");
+    }
+}
+
+/// Exactly one field says which nodes can access the devices.
+fn validate_nodes(spec: &Value, path: &Path, errors: &mut FieldErrors) {
+    let mut set = Vec::new();
+    match given(spec, "nodeName").and_then(Value::as_str) {
+        None => {}
+        Some("") => {
+            errors.invalid(&path.child("nodeName"), "", "must be either unset or set to a non-empty string");
+        }
+        Some(name) => {
+            set.push("`nodeName`");
+            checks::subdomain(errors, &path.child("nodeName"), name);
+        }
+    }
+    if let Some(selector) = given(spec, "nodeSelector") {
+        set.push("`nodeSelector`");
+        let path = path.child("nodeSelector");
+        validate_selector(selector, &path, errors);
+        let terms = selector.get("nodeSelectorTerms");
+        if items(selector, "nodeSelectorTerms").len() != 1 {
+            let why = "must have exactly one node selector term";
+            errors.invalid_shown(&path.child("nodeSelectorTerms"), &SELECTOR_TERMS.show(terms), why);
+        }
+    }
+    for (field, shown) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
+    {
+        match given(spec, field).and_then(Value::as_bool) {
+            None => {}
+            Some(true) => set.push(shown),
+            Some(false) => {
+                errors.invalid(&path.child(field), false, "must be either unset or set to true");
+            }
+        }
+    }
+    match set.as_slice() {
+        [] => errors.required(path, ONE_OF),
+        [_] => {}
+        many => errors.invalid(path, format!("{{{}}}", many.join(", ")), MANY_OF),
+    }
+}
+
+/// A node selector in JSON.
+pub(super) fn validate_selector(selector: &Value, path: &Path, errors: &mut FieldErrors) {
+    // Decoding has rejected other JSON.
+    if let Ok(selector) = NodeSelector::deserialize(selector) {
+        validate_node_selector(&selector, path, errors);
+    }
+}
