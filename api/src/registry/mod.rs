@@ -4,6 +4,7 @@
 
 mod addresses;
 pub mod admission_registration;
+mod batch;
 mod cells;
 mod checks;
 mod cluster_role;
@@ -117,6 +118,8 @@ pub const BUILTIN_KINDS: &[&dyn Kind] = &[
     &priority_class::PriorityClass,
     &lease::Lease,
     &endpoint_slice::EndpointSlice,
+    &batch::CronJob,
+    &batch::Job,
     &dynamic_resources::ResourceSlice,
     &runtime_class::RuntimeClass,
 ];
