@@ -9,6 +9,7 @@ use orlop_api::registry::dynamic_resources::{DeviceClass, ResourceClaim, Resourc
 use orlop_crd::CustomResourceDefinition;
 use orlop_crd::expression::CelCompiler;
 
+pub use orlop_api::registry::networking::ingress_class;
 pub use orlop_api::registry::{
     ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, KindRef, NameRule, Names, Permission,
     Policy, Review, ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, TypeRef, UnknownField,

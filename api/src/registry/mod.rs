@@ -31,6 +31,7 @@ mod json_defaults;
 mod lease;
 mod limit_range;
 mod namespace;
+pub mod networking;
 mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
@@ -40,6 +41,7 @@ mod pod_owner;
 mod pod_spec;
 mod pod_status;
 mod pod_table;
+mod pod_template;
 mod pod_update;
 mod pod_volume;
 pub mod priority_class;
@@ -120,6 +122,10 @@ pub const BUILTIN_KINDS: &[&dyn Kind] = &[
     &endpoint_slice::EndpointSlice,
     &batch::CronJob,
     &batch::Job,
+    &networking::IngressClass,
+    &networking::Ingress,
+    &networking::NetworkPolicy,
+    &pod_template::PodTemplate,
     &dynamic_resources::ResourceSlice,
     &runtime_class::RuntimeClass,
 ];

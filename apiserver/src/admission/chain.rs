@@ -3,6 +3,7 @@
 use super::claim_resize::PersistentVolumeClaimResize;
 use super::collections;
 use super::default_class::DefaultStorageClass;
+use super::default_ingress_class::DefaultIngressClass;
 use super::default_toleration_seconds::DefaultTolerationSeconds;
 use super::in_use_protection::StorageObjectInUseProtection;
 use super::limit_ranger::LimitRanger;
@@ -30,6 +31,7 @@ const PLUGINS: &[&dyn Plugin] = &[
     &StorageObjectInUseProtection,
     &PersistentVolumeClaimResize,
     &RuntimeClass,
+    &DefaultIngressClass,
     &Configured(MUTATING_POLICY),
     &Configured(MUTATING_WEBHOOK),
     &Configured(VALIDATING_POLICY),
@@ -174,6 +176,7 @@ mod tests {
                 "StorageObjectInUseProtection",
                 "PersistentVolumeClaimResize",
                 "RuntimeClass",
+                "DefaultIngressClass",
                 "MutatingAdmissionPolicy",
                 "MutatingAdmissionWebhook",
                 "ValidatingAdmissionPolicy",

@@ -12,6 +12,7 @@ mod chain;
 mod claim_resize;
 mod collections;
 mod default_class;
+mod default_ingress_class;
 mod default_toleration_seconds;
 pub(crate) mod follow;
 mod in_use_protection;

@@ -29,6 +29,10 @@ fn members(group: &str, plural: &str) -> Value {
         "metadata": {"labels": {"app": "a"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     });
+    let job = json!({
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+    });
+    let devices = json!({"requests": [{"name": "r", "exactly": {"deviceClassName": "a.example"}}]});
     let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
     match (group, plural) {
         (
@@ -65,6 +69,21 @@ fn members(group: &str, plural: &str) -> Value {
         ("apps", "statefulsets") => {
             json!({"spec": {"selector": selector, "template": template, "serviceName": "s"}})
         }
+        ("", "podtemplates") => json!({"template": template}),
+        ("batch", "jobs") => json!({"spec": job}),
+        ("batch", "cronjobs") => json!({"spec": {"schedule": "@hourly", "jobTemplate": {"spec": job}}}),
+        ("networking.k8s.io", "ingresses") => {
+            json!({"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}})
+        }
+        ("networking.k8s.io", "ingressclasses") => json!({"spec": {"controller": "a.example/c"}}),
+        ("networking.k8s.io", "networkpolicies") => json!({"spec": {"podSelector": selector}}),
+        ("node.k8s.io", "runtimeclasses") => json!({"handler": "h"}),
+        ("resource.k8s.io", "deviceclasses") => json!({"spec": {}}),
+        ("resource.k8s.io", "resourceclaims") => json!({"spec": {"devices": devices}}),
+        ("resource.k8s.io", "resourceclaimtemplates") => json!({"spec": {"spec": {"devices": devices}}}),
+        ("resource.k8s.io", "resourceslices") => json!({"spec": {
+            "driver": "a.example", "nodeName": "n", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        }}),
         ("apps", "controllerrevisions") => json!({"data": {"spec": {}}, "revision": 1}),
         ("storage.k8s.io", "storageclasses") => json!({"provisioner": "a.example"}),
         ("storage.k8s.io", "csidrivers" | "csinodes") => json!({"spec": {}}),
