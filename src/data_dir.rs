@@ -1,8 +1,22 @@
-//! Locates the store's directory and makes it accessible to its owner only.
+//! Locates the data directory and makes it accessible to its owner only, whatever the umask is.
+//!
+//! Everything in it is secret: objects, keys, the audit log. The mode of the directory protects its content; the files have the mode 0600
+//! as well, so that a copy or a changed mode of the directory exposes nothing.
 
 use std::ffi::OsString;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::fs::{DirBuilder, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+
+/// The mode of directories.
+const DIRECTORY: u32 = 0o700;
+/// The bits of a mode that give access to other users.
+const OTHERS: u32 = 0o077;
+/// Directories of node agents below the data directory: pods need other modes in them.
+const OF_NODES: [&str; 2] = ["node", "virtual-nodes"];
+/// The store has two levels; this limits the recursion.
+const MAX_DEPTH: u32 = 8;
 
 /// Why the data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -14,10 +28,19 @@ pub(crate) enum DataDirError {
     NoHome,
     /// The directory cannot be created.
     #[error("the data directory {} cannot be created: {error}; set --data-dir to a directory that this user can write", path.display())]
-    Create { path: PathBuf, error: std::io::Error },
+    Create { path: PathBuf, error: io::Error },
     /// The path exists and is not a directory.
     #[error("{} is not a directory: set --data-dir DIR", path.display())]
     NoDirectory { path: PathBuf },
+    /// Another user owns the directory, and could read and replace everything in it.
+    #[error(
+        "the data directory {path} belongs to the user with the ID {owner}. That user could read the Secrets in it: run `chown -R {user} \
+         {path} && chmod 700 {path}`, or set --data-dir to a directory below it, which is then created", path = path.display()
+    )]
+    OtherOwner { path: PathBuf, owner: u32, user: u32 },
+    /// The mode cannot be changed.
+    #[error("the mode of {path} cannot be changed: {error}; run `chmod -R go= {path}`", path = path.display())]
+    Mode { path: PathBuf, error: io::Error },
 }
 
 /// The default directory: the system's for root, else the user's.
@@ -37,36 +60,82 @@ pub(crate) fn default(
     Ok(home.join(".local/share/orlop"))
 }
 
-/// Creates the given directory or the default one, and returns its path.
+/// Creates the given directory or the default one, and returns its path. Restricts the modes of an existing directory of this user and
+/// of the files in it.
 pub(crate) fn prepare(given: Option<&Path>) -> Result<PathBuf, DataDirError> {
     let path = match given {
         Some(path) => path.to_owned(),
         None => default(rustix::process::geteuid().is_root(), |name| std::env::var_os(name))?,
     };
-    create(&path)?;
+    let user = rustix::process::geteuid().as_raw();
+    match std::fs::metadata(&path) {
+        Ok(found) if !found.is_dir() => return Err(DataDirError::NoDirectory { path }),
+        Ok(found) if found.uid() != user => {
+            return Err(DataDirError::OtherOwner { path, owner: found.uid(), user });
+        }
+        Ok(_) => {}
+        Err(_) => DirBuilder::new()
+            .recursive(true)
+            .mode(DIRECTORY)
+            .create(&path)
+            .map_err(|error| DataDirError::Create { path: path.clone(), error })?,
+    }
+    restrict(&path)?;
     Ok(path)
 }
 
-fn create(path: &Path) -> Result<(), DataDirError> {
-    match std::fs::metadata(path) {
-        Ok(found) if !found.is_dir() => return Err(DataDirError::NoDirectory { path: path.to_owned() }),
-        Ok(found) => {
-            let mode = found.permissions().mode() & 0o777;
-            if mode & 0o077 != 0 {
-                tracing::warn!(
-                    "others can look into the data directory {} (mode {mode:o}), and Secrets are in it: chmod 700 it",
-                    path.display()
-                );
-            }
-            return Ok(());
-        }
-        Err(_) => {}
+/// The mode that something in the data directory must have; `None` if it has it. Pure.
+fn restricted(mode: u32) -> Option<u32> {
+    let mode = mode & 0o777;
+    (mode & OTHERS != 0).then_some(mode & !OTHERS)
+}
+
+fn restrict(path: &Path) -> Result<(), DataDirError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error| DataDirError::Mode { path, error }
+    };
+    let found = std::fs::metadata(path).map_err(failed(path))?;
+    if let Some(mode) = restricted(found.mode()) {
+        // First: afterwards, no other user can exchange what is below.
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed(path))?;
+        tracing::warn!(
+            "other users could read the data directory {} (mode {:o}); its mode is {mode:o} now, and that of its files is \
+             restricted too",
+            path.display(),
+            found.mode() & 0o777
+        );
     }
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(|error| DataDirError::Create { path: path.to_owned(), error })
+    restrict_below(path, 0)
+}
+
+fn restrict_below(dir: &Path, depth: u32) -> Result<(), DataDirError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error| DataDirError::Mode { path, error }
+    };
+    for entry in std::fs::read_dir(dir).map_err(failed(dir))? {
+        let entry = entry.map_err(failed(dir))?;
+        let path = entry.path();
+        // Of the entry itself: links may point anywhere.
+        let found: Metadata = match std::fs::symlink_metadata(&path) {
+            Ok(found) => found,
+            // A file of a server that runs.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(failed(&path)(error)),
+        };
+        let is_of_nodes = depth == 0 && OF_NODES.iter().any(|name| entry.file_name() == *name);
+        if is_of_nodes || !(found.is_dir() || found.is_file()) {
+            continue;
+        }
+        if let Some(mode) = restricted(found.mode()) {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).map_err(failed(&path))?;
+        }
+        if found.is_dir() && depth < MAX_DEPTH {
+            restrict_below(&path, depth + 1)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -94,13 +163,82 @@ mod tests {
         }
     }
 
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    fn set(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
     #[test]
     fn directory_is_accessible_to_its_owner_only() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("a/b");
         prepare(Some(&path)).unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(mode(&path), 0o700);
         prepare(Some(&path)).unwrap();
+    }
+
+    #[test]
+    fn existing_directory_and_its_files_are_restricted() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("data");
+        for dir in ["copy", "node/pods"] {
+            std::fs::create_dir_all(path.join(dir)).unwrap();
+        }
+        let outside = parent.path().join("outside");
+        for (file, before) in [
+            (path.join("copy/db"), 0o666),
+            (path.join("STORE"), 0o644),
+            (path.join("node/pods/x"), 0o644),
+            (outside.clone(), 0o644),
+        ] {
+            std::fs::write(&file, "x").unwrap();
+            set(&file, before);
+        }
+        std::os::unix::fs::symlink(&outside, path.join("link")).unwrap();
+        set(&path.join("copy"), 0o777);
+        set(&path, 0o755);
+        prepare(Some(&path)).unwrap();
+        for (name, want) in [
+            ("", 0o700),
+            ("copy", 0o700),
+            ("copy/db", 0o600),
+            ("STORE", 0o600),
+            ("node/pods/x", 0o644),
+            ("../outside", 0o644),
+        ] {
+            assert_eq!(mode(&path.join(name)), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn modes_lose_the_rights_of_others_only() {
+        for (before, want) in [
+            (0o700, None),
+            (0o600, None),
+            (0o755, Some(0o700)),
+            (0o40_777, Some(0o700)),
+            (0o640, Some(0o600)),
+        ] {
+            assert_eq!(restricted(before), want, "{before:o}");
+        }
+    }
+
+    #[test]
+    fn directory_of_another_user_is_refused_with_the_command_that_fixes_it() {
+        // The root directory belongs to root; root itself needs a directory of another user.
+        let own = tempfile::tempdir().unwrap();
+        let other = if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(own.path(), Some(65_534), None).unwrap();
+            own.path()
+        } else {
+            Path::new("/")
+        };
+        let error = prepare(Some(other)).unwrap_err();
+        assert!(matches!(error, DataDirError::OtherOwner { .. }), "{error}");
+        assert!(error.to_string().contains("chown -R"), "{error}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl Explainer {
         Explains(Some(Arc::new(self.clone())))
     }
 
-    /// Connects the engine: `client` reads the object in question, and `informers` provide related objects.
+    /// Connects the engine: `client` reads events and snapshots, and `informers` provide other related objects.
     pub(crate) fn look_at(&self, client: Client, informers: Informers, options: &Options) {
         self.0.look_at(client, informers, options.into());
     }
@@ -36,16 +36,14 @@ type Answer<'a> = Pin<Box<dyn Future<Output = Result<Value, ExplainError>> + Sen
 
 impl server::Explainer for Explainer {
     fn explain(&self, what: ExplainTarget) -> Answer<'_> {
-        let ExplainTarget { api_version, kind, resource, namespace, name } = what;
-        let question = Question { api_version, kind, resource, namespace, name };
+        let ExplainTarget { api_version, kind, resource, namespace, name, object, with_related } = what;
+        let question = Question { api_version, kind, resource, namespace, name, object };
         Box::pin(async move {
             let why = self.0.explain(&question).await.map_err(|error| match error {
-                ServiceError::NotFound(_) => ExplainError::NotFound(error.to_string()),
                 ServiceError::Starting | ServiceError::Reading(_) => ExplainError::NotYet(error.to_string()),
-                ServiceError::Read { .. } | ServiceError::Odd { .. } | ServiceError::Panic(_) => {
-                    ExplainError::Failed(chain(&error))
-                }
+                ServiceError::Odd { .. } | ServiceError::Panic(_) => ExplainError::Failed(chain(&error)),
             })?;
+            let why = if with_related { why } else { why.without_related() };
             serde_json::to_value(why).map_err(|error| ExplainError::Failed(error.to_string()))
         })
     }

@@ -1,13 +1,17 @@
 //! `orlop`: the storage half of Kubernetes in one binary.
 //!
 //! Only the root package depends on every crate. `wiring` builds the processes from the crates and `shutdown`
-//! handles signals. `listen`, `tls`, `authority`, `data_dir`, `notify` and `snapshots` are parts of a server
-//! process, `nodes` runs node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
+//! handles signals. `listen`, `tls`, `pki`, `authority`, `signing`, `data_dir`, `notify` and `snapshots` are parts of a server
+//! process, `components` are the users of its parts, `agent` and `nodes` run node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
 //! server's `why` endpoint to the explanation engine.
 
+mod agent;
 mod audit;
+mod authentication;
 mod authority;
+mod authorization;
 mod background;
+mod components;
 mod data_dir;
 mod explain;
 mod lab;
@@ -17,8 +21,10 @@ mod nodes;
 mod notify;
 mod pki;
 mod shutdown;
+mod signing;
 mod snapshots;
 mod tls;
+mod webhook;
 mod wiring;
 
 use std::process::ExitCode;
@@ -73,7 +79,7 @@ fn run_until_stopped(run: &Run) -> ExitCode {
         return ExitCode::from(WRONG_USE);
     }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if matches!(run.role, Role::Node(..)) {
+    if matches!(run.role, Role::Node(..) | Role::Join(..)) {
         // The agent mostly waits, and each thread has its own memory. Operations that may hang run on other threads.
         runtime
             .worker_threads(AGENT_THREADS.min(std::thread::available_parallelism().map_or(1, usize::from)));

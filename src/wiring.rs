@@ -10,16 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use orlop_apiserver::authentication::in_process;
 use orlop_apiserver::insight::replay::{HeldClock, ReplayError, replay};
+use orlop_apiserver::peer_certificates::ClientAuthorities;
 use orlop_apiserver::{Config, Projection, Server, ServerError};
-use orlop_auth::UserInfo;
 use orlop_cli::args::{LoopArgs, StoreArgs, StoreBackend};
 use orlop_cli::config::settings;
 use orlop_cli::config::{Nodes, Role, ServerConfig, TlsSource};
-use orlop_client::client::{self, ConnectError, Endpoint, Lines};
+use orlop_client::client::{self, ConnectError, Endpoint};
+use orlop_client::component::{self, ClientBuilder, Component, SharedClient, accounts};
 use orlop_client::failing::Failing;
 use orlop_client::informers::Informers;
+use orlop_client::names::controller;
+use orlop_controller::certificates::authority::{SigningAuthority, SigningAuthorityError};
 use orlop_controller::manager::{self, ManagerError};
 use orlop_csi_hostpath as hostpath;
 use orlop_node::config::NodeConfig;
@@ -29,10 +31,15 @@ use orlop_store::{Clock, Kv, MemoryBudget, OpenError, Revision};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
+use crate::agent::{self, AgentProcessError};
 use crate::audit::{self, AuditError};
+use crate::authentication::{self, AuthenticationError};
 use crate::authority::{self, AuthorityError};
+use crate::authorization::{self, AuthorizationError};
 use crate::background::Background;
+use crate::components::LocalClients;
 use crate::data_dir::{self, DataDirError};
 use crate::explain::Explainer;
 use crate::listen::{self, ListenError, Listener, files};
@@ -41,6 +48,7 @@ use crate::nodes::{self, Local, NodeError};
 use crate::notify;
 use crate::pki::{self, OwnAuthority, PkiError};
 use crate::shutdown;
+use crate::signing;
 use crate::snapshots;
 use crate::tls::{TlsKeeper, TlsOrigin};
 
@@ -52,6 +60,8 @@ pub(crate) enum RunError {
     #[error("the system has no threads left for the controllers")]
     Threads(#[source] std::io::Error),
     #[error(transparent)]
+    Authorization(#[from] AuthorizationError),
+    #[error(transparent)]
     DataDir(#[from] DataDirError),
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -62,7 +72,11 @@ pub(crate) enum RunError {
     #[error(transparent)]
     Controllers(#[from] ManagerError),
     #[error(transparent)]
+    Signing(#[from] SigningAuthorityError),
+    #[error(transparent)]
     Audit(#[from] AuditError),
+    #[error(transparent)]
+    Authentication(#[from] AuthenticationError),
     #[error(transparent)]
     Authority(#[from] AuthorityError),
     #[error(transparent)]
@@ -71,6 +85,8 @@ pub(crate) enum RunError {
     Driver(#[from] hostpath::ServeError),
     #[error(transparent)]
     Node(#[from] NodeError),
+    #[error(transparent)]
+    Agent(#[from] AgentProcessError),
     #[error("the store cannot be opened")]
     Store(#[source] OpenError),
     #[error("nothing is served of the file of --from")]
@@ -88,14 +104,17 @@ pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
         Role::Serve(server, ..) | Role::Apiserver(server) => {
             server.listen.shutdown_delay.saturating_add(server.listen.shutdown_grace)
         }
-        Role::Node(..) | Role::Controller(..) | Role::CsiHostpath(_) => Duration::ZERO,
+        Role::Node(..) | Role::Join(..) | Role::Controller(..) | Role::CsiHostpath(_) => Duration::ZERO,
     };
     let limit = requests.saturating_add(shutdown::WITHOUT_REQUESTS);
     let stop = shutdown::on_signal(limit).map_err(RunError::Signals)?;
     match role {
         Role::Serve(server, loops, nodes) => serve(server, Some(loops), nodes, stop, |_, _| {}).await,
         Role::Apiserver(server) => serve(server, None, &Nodes::default(), stop, |_, _| {}).await,
-        Role::Node(endpoint, config) => node(endpoint.clone(), NodeConfig::clone(config), stop).await,
+        Role::Node(endpoint, config) => {
+            Ok(agent::run(endpoint.clone(), NodeConfig::clone(config), stop).await?)
+        }
+        Role::Join(options, config) => Ok(agent::join(options, NodeConfig::clone(config), stop).await?),
         Role::Controller(endpoint, loops) => control(endpoint.clone(), loops, stop).await,
         Role::CsiHostpath(options) => drive(options.clone(), stop).await,
     }
@@ -110,15 +129,23 @@ pub(crate) async fn serve(
     ready: impl FnOnce(&str, &axum::Router) + Send,
 ) -> Result<(), RunError> {
     let listen = &config.listen;
+    if nodes.machine.is_none() {
+        // The library of the store creates files with the mode of the umask. The agent of a machine creates files that pods must be able
+        // to read; beside it, the modes of the directories protect the store.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    }
     // Inexpensive checks run before the store is opened.
     nodes::allowed(nodes, rustix::process::geteuid().is_root())?;
-    let auth = listen::auth(listen).map_err(ListenError::from)?;
+    let auth = authentication::read(listen).await?;
+    let service_accounts = authentication::service_accounts(&listen.authentication.service_accounts)?;
     let audit_files = audit::read(&config.audit).await?;
+    let authorization = authorization::read(&config.authorization).await?;
     let root_ca = match loops {
         Some(loops) => authority::of_server(loops.root_ca_file.as_deref(), listen.certificate())?,
         None => None,
     };
-    let mut listener = listen::bind(listen)?;
+    let authorities = auth.client_authorities.clone();
+    let mut listener = listen::bind(listen, authorities.clone())?;
     let background = Background::start().map_err(RunError::Threads)?;
     let machine = machine_memory::bytes();
     let memory = MemoryBudget::new(config.api.memory_limit.or(machine.map(|bytes| bytes / 4)).unwrap_or(0));
@@ -127,8 +154,13 @@ pub(crate) async fn serve(
     let failing = Failing::default();
     let more_metrics = failing.clone();
     let result = async {
-        let own_authority = secure(&mut listener, config)?;
+        let own_authority = secure(&mut listener, config, authorities)?;
         let root_ca = root_ca.or(own_authority.as_ref().map(|own| own.authority.certificate().to_owned()));
+        let reachable = format!("https://{}", listener.advertised(config.api.advertise_address));
+        let mut rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
+        let own = own_authority.as_ref().map(|own| SigningAuthority::Own(own.authority.clone()));
+        rules.signing_authority = rules.signing_authority.or(own).filter(|_| loops.is_some());
+        signing::check(&rules)?;
         let tokens = auth.tokens.clone();
         let connections = files::room_for(listen.max_connections);
         let data_dir = match config.store.store_backend {
@@ -137,23 +169,30 @@ pub(crate) async fn serve(
         };
         let settings = Config {
             auth,
+            service_accounts,
+            authorization: authorization.modes,
+            authorization_webhooks: authorization.webhooks,
             audit: audit::config(&config.audit, audit_files, data_dir.as_deref()),
             tls: listen.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
+            cluster_info: signing::cluster_info(&rules, &reachable, listen.has_tls()),
             explainer: explainer.explains(),
             more_metrics: Arc::new(move || more_metrics.metrics()),
-            ..settings::apiserver(&config.api, listen, connections, memory.clone(), loops.is_some())
+            has_account_controller: loops.is_some_and(|loops| {
+                manager::selects(&settings::controllers(loops, None), controller::SERVICE_ACCOUNT)
+            }),
+            ..settings::apiserver(&config.api, connections, memory.clone(), loops.is_some())
         };
         let server = Server::start(store.clone(), settings).await?;
         let router = server.router();
         let end_controllers = CancellationToken::new();
         let mut controllers = Task::none("the controllers");
-        let local = in_process(router.clone(), UserInfo::controller_manager());
+        let clients = Arc::new(LocalClients::new(router.clone()));
         let shutdown = end_controllers.child_token();
-        let (client, informers) = background
+        let (explaining, informers) = background
             .spawning_here(async {
-                let client = client::in_process(local);
-                (client.clone(), Informers::new(client, shutdown))
+                let explaining = clients.client(Component::Account(accounts::ORLOP_EXPLAINER));
+                (explaining, Informers::new(clients.client(Component::ControllerManager), shutdown))
             })
             .await;
         // No volume may erase them (I8).
@@ -164,11 +203,10 @@ pub(crate) async fn serve(
             .cloned()
             .chain(audit::log_file(&config.audit, data_dir.as_deref()))
             .collect();
-        let mut rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
         rules.host_path_roots = rules.host_path_roots.protecting(&own);
-        explainer.look_at(client.clone(), informers.clone(), &rules);
+        explainer.look_at(explaining, informers.clone(), &rules);
         if loops.is_some() {
-            let running = manager::run_with(client, informers, failing, rules, end_controllers.clone());
+            let running = manager::run_with(clients, informers, failing, rules, end_controllers.clone());
             controllers.spawn_on(running, background.handle());
         }
 
@@ -191,8 +229,12 @@ pub(crate) async fn serve(
         }
 
         let (url, handle) = (listener.url(), listener.handle());
-        let reachable = format!("https://{}", listener.advertised(config.api.advertise_address));
-        let admin = own_authority.map(|own| own.write_admin(&reachable, Timestamp::now())).transpose()?;
+        let admin = match &own_authority {
+            Some(own) => Some(own.write_admin(&reachable, Timestamp::now())?),
+            None => None,
+        };
+        let _renewal =
+            own_authority.map(|own| AbortOnDropHandle::new(tokio::spawn(own.keep_admin(reachable.clone()))));
         let mut serving = Task::none("the listener");
         serving.spawn(listener.serve(server.protect(router.clone()), server.connections(), tokens));
         listen::announce(listen, &url)?;
@@ -232,7 +274,11 @@ pub(crate) async fn serve(
 }
 
 /// Gives the listener certificates of the server's own authority, if no others are configured.
-fn secure(listener: &mut Listener, config: &ServerConfig) -> Result<Option<OwnAuthority>, RunError> {
+fn secure(
+    listener: &mut Listener,
+    config: &ServerConfig,
+    authorities: Option<Arc<ClientAuthorities>>,
+) -> Result<Option<OwnAuthority>, RunError> {
     let Some(TlsSource::OwnAuthority { names }) = &config.listen.tls else { return Ok(None) };
     // With the store in memory too: clients keep their kubeconfig when the server restarts.
     let data_dir = data_dir::prepare(config.store.data_dir.as_deref())?;
@@ -242,9 +288,9 @@ fn secure(listener: &mut Listener, config: &ServerConfig) -> Result<Option<OwnAu
     let (server, names) = (listener.advertised(config.api.advertise_address), names.clone());
     let names = Box::new(move || pki::server_names(server, service, &names));
     let origin = TlsOrigin::Own { authority: own.authority.clone(), names };
-    listener.secure(
-        TlsKeeper::new(origin, config.listen.client_ca_file.clone(), now).map_err(ListenError::from)?,
-    );
+    let files = listen::client_authority_files(&config.listen);
+    let keeper = TlsKeeper::new(origin, files, authorities.unwrap_or_default(), now);
+    listener.secure(keeper.map_err(ListenError::from)?);
     Ok(Some(own))
 }
 
@@ -256,32 +302,22 @@ async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) 
             .map_or_else(|| "the default kubeconfig".to_owned(), |path| path.display().to_string()),
     };
     let root_ca = authority::of_client(loops.root_ca_file.as_deref(), &endpoint)?;
-    let client = client::connect(endpoint).await?;
+    let rules = settings::controllers(loops, root_ca);
+    signing::check(&rules)?;
+    let clients: Arc<dyn ClientBuilder> = match loops.use_service_account_credentials {
+        true => Arc::new(client::connect_as_accounts(endpoint, component::NAMESPACE).await?),
+        false => Arc::new(SharedClient(client::connect(endpoint).await?)),
+    };
     tracing::info!("controllers work on {shown}");
     notify::ready();
     let mut controllers = Task::none("the controllers");
-    controllers.spawn(manager::run(client, settings::controllers(loops, root_ca), stop.clone()));
+    controllers.spawn(manager::run(clients, rules, stop.clone()));
     tokio::select! {
         () = stop.cancelled() => {}
         Err(error) = controllers.ended() => return Err(error),
     }
     notify::stopping();
     controllers.finish().await?;
-    tracing::info!("stopped");
-    Ok(())
-}
-
-/// Runs the agent of this machine.
-async fn node(endpoint: Endpoint, mut config: NodeConfig, stop: CancellationToken) -> Result<(), RunError> {
-    config.host_path_roots = config.host_path_roots.protecting(std::slice::from_ref(&config.root_dir));
-    let lines = Lines::default();
-    let client = client::connect_over(endpoint.clone(), &lines).await?;
-    let asked = stop.clone();
-    tokio::spawn(async move {
-        asked.cancelled().await;
-        notify::stopping();
-    });
-    nodes::run(config, &endpoint, client, lines, notify::ready, stop).await?;
     tracing::info!("stopped");
     Ok(())
 }

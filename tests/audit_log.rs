@@ -49,7 +49,7 @@ async fn default_log_names_users_and_no_secrets() {
     let tokens = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(tokens.path(), TOKENS).unwrap();
     let file = tokens.path().display().to_string();
-    let flags = ["--token-auth-file", &file, "--authorization-mode=RBAC", "--virtual-nodes=1"];
+    let flags = ["--token-auth-file", &file, "--authorization-mode=Node,RBAC", "--virtual-nodes=1"];
     let mut plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;
     let [admin, ann] = ["admin", "ann"].map(|token| with_token(&plane, token));
     let created = admin.create(SECRETS, &json!({"metadata": {"name": "a"}, "data": {"k": MARKER}})).await;

@@ -1,6 +1,11 @@
 //! Authorization on a real server: users with tokens do what bindings grant them, nodes access what their pods use, and kubectl shows it.
 
-use serde_json::json;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::post;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 
 use crate::harness::http::Http;
 use crate::harness::kubectl::Kubectl;
@@ -13,7 +18,7 @@ const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/ro
 const TOKENS: &str = "admin,root,u0,system:masters\nann,ann,u1\nbob,bob,u2\n";
 
 /// A client that presents a token.
-fn with_token(plane: &Plane, token: &str) -> Http {
+pub(crate) fn with_token(plane: &Plane, token: &str) -> Http {
     let mut config = kube::Config::new(plane.url().parse().unwrap());
     config.auth_info.token = Some(token.to_owned().into());
     Http::with(config)
@@ -25,12 +30,15 @@ async fn users_do_what_roles_grant() {
     let tokens = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(tokens.path(), TOKENS).unwrap();
     let file = tokens.path().display().to_string();
-    let flags = ["--token-auth-file", &file, "--authorization-mode=RBAC", "--virtual-nodes=1"];
+    let flags = ["--token-auth-file", &file, "--authorization-mode=Node,RBAC", "--virtual-nodes=1"];
     let mut plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;
     let [admin, ann, bob] = ["admin", "ann", "bob"].map(|token| with_token(&plane, token));
     assert_eq!(ann.get(CONFIG_MAPS).await.code, 403);
     let aggregated = |role: &serde_json::Value| role["rules"].as_array().is_some_and(|rules| rules.len() > 5);
-    admin.until("/apis/rbac.authorization.k8s.io/v1/clusterroles/edit", "aggregated", aggregated).await;
+    for role in ["edit", "view"] {
+        let role = format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{role}");
+        admin.until(&role, "aggregated", aggregated).await;
+    }
     let ready = |node: &serde_json::Value| {
         let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
         conditions.clone().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
@@ -129,4 +137,91 @@ async fn kubectl_shows_the_rights_of_others() {
     }
     let refused = run("hush", &["get", "configmaps", "--as=ann"]).await;
     assert!(refused.err.contains("impersonate-on:user-info:list"), "{}", refused.err);
+}
+
+/// Permits everything to ann in the namespace `default`, rejects bob, and has no opinion about others.
+fn opinion(spec: &Value) -> Value {
+    let namespace = &spec["resourceAttributes"]["namespace"];
+    match spec["user"].as_str() {
+        Some("ann") => json!({"allowed": namespace == "default", "reason": "by the webhook"}),
+        Some("bob") => json!({"allowed": false, "denied": true, "reason": "not bob"}),
+        _ => json!({"allowed": false}),
+    }
+}
+
+/// Starts a webhook; returns its kubeconfig and the reviews that it receives.
+async fn authorization_webhook() -> (String, Arc<Mutex<Vec<Value>>>) {
+    let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let reviews = seen.clone();
+    let answer = move |body: String| async move {
+        let mut review: Value = serde_json::from_str(&body).unwrap();
+        review["status"] = opinion(&review["spec"]);
+        reviews.lock().push(review.clone());
+        review.to_string()
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = Router::new().route("/authorize", post(answer));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "hook",
+        "clusters": [{"name": "hook", "cluster": {"server": format!("http://{address}/authorize")}}],
+        "contexts": [{"name": "hook", "context": {"cluster": "hook", "user": "hook"}}],
+        "users": [{"name": "hook", "user": {}}],
+    });
+    (kubeconfig.to_string(), seen)
+}
+
+#[tokio::test]
+async fn webhook_permits_and_rejects_requests() {
+    let (kubeconfig, seen) = authorization_webhook().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (tokens, hook) = (file("tokens.csv", TOKENS), file("hook", &kubeconfig));
+    let config = file(
+        "config",
+        &json!({
+            "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthorizationConfiguration",
+            "authorizers": [
+                {"type": "Webhook", "name": "hook", "webhook": {
+                    "timeout": "5s", "subjectAccessReviewVersion": "v1", "failurePolicy": "Deny",
+                    "matchConditionSubjectAccessReviewVersion": "v1",
+                    "matchConditions": [{"expression": "has(request.resourceAttributes)"}],
+                    "connectionInfo": {"type": "KubeConfigFile", "kubeConfigFile": hook}}},
+                {"type": "RBAC", "name": "rbac"},
+            ],
+        })
+        .to_string(),
+    );
+    let by_flags = ["--authorization-mode=Webhook,RBAC", "--authorization-webhook-version=v1"];
+    let by_flags = [&by_flags[..], &["--authorization-webhook-config-file", &hook]].concat();
+    for flags in [by_flags, vec!["--authorization-config", &config]] {
+        let flags = [&["--token-auth-file", &tokens][..], &flags].concat();
+        let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
+        let [admin, ann, bob] = ["admin", "ann", "bob"].map(|token| with_token(&plane, token));
+        ann.create(CONFIG_MAPS, &json!({"metadata": {"name": "a"}})).await;
+        let elsewhere = ann.get("/api/v1/namespaces/kube-system/configmaps").await.expect(403);
+        assert!(elsewhere["message"].as_str().unwrap().ends_with(": by the webhook"), "{elsewhere}");
+        let list = format!("{CONFIG_MAPS}?labelSelector=a&fieldSelector=metadata.name%3Da");
+        assert_eq!(ann.get(&list).await.code, 200);
+        let asked = seen.lock().last().unwrap()["spec"]["resourceAttributes"].clone();
+        assert_eq!(asked["labelSelector"], json!({"requirements": [{"key": "a", "operator": "Exists"}]}));
+        assert_eq!(asked["fieldSelector"]["requirements"][0]["values"], json!(["a"]));
+
+        let calls = seen.lock().len();
+        assert_eq!(ann.get(&list).await.code, 200);
+        assert_eq!(seen.lock().len(), calls, "the answer is cached");
+        let role = json!({"metadata": {"name": "bob"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "bob"}]});
+        admin.create(BINDINGS, &role).await;
+        assert_eq!(bob.get(CONFIG_MAPS).await.code, 403, "the webhook is first");
+        let review = json!({"spec": {"user": "bob", "resourceAttributes": {"verb": "list", "resource": "configmaps"}}});
+        let review = admin.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).await;
+        assert_eq!(review["status"], json!({"allowed": false, "denied": true, "reason": "not bob"}));
+    }
 }

@@ -32,7 +32,7 @@ async fn other_users_of_the_machine_need_a_token() {
         return;
     }
     for (flags, code) in [(&[][..], "401"), (&["--insecure-loopback"][..], "200")] {
-        let plane = Plane::of(Layout::OneProcess).server_flags(flags).start().await;
+        let plane = Plane::of(Layout::OneProcess).default_authorization().server_flags(flags).start().await;
         let url = plane.url();
         let port = url.rsplit(':').next().unwrap();
         for (user, path, want) in [

@@ -165,7 +165,7 @@ impl NodeSetup {
         let mut args = vec![
             "node".to_owned(),
             "--name=n1".to_owned(),
-            format!("--server={}", self.plane.url()),
+            self.plane.agent_flag("n1"),
             format!("--root-dir={}", self.root.display()),
             self.driver.flag(),
         ];

@@ -149,12 +149,8 @@ async fn hanging_mount_blocks_its_own_pod_only() {
     // A second agent exits, and does not remove the directory in which the first one is mounting.
     let making = places(&root);
     assert_eq!(making.len(), 1, "{making:?}");
-    let args = [
-        "node",
-        "--name=n2",
-        &format!("--server={}", ground.plane.url()),
-        &format!("--root-dir={}", root.display()),
-    ];
+    let args =
+        ["node", "--name=n2", &ground.plane.agent_flag("n2"), &format!("--root-dir={}", root.display())];
     let mut second = Process::start("second", root.parent().unwrap(), &args.map(str::to_owned));
     assert_eq!(second.exit_code().await, 1, "{}", second.log());
     assert!(second.log().contains("another agent has the directory"), "{}", second.log());

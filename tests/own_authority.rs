@@ -11,14 +11,14 @@ use crate::harness::http::Http;
 use crate::harness::process::Process;
 use crate::harness::wait;
 
-struct Server {
-    url: String,
+pub(crate) struct Server {
+    pub(crate) url: String,
     // Before the directory, so that the process ends first.
     process: Process,
-    dir: TempDir,
+    pub(crate) dir: TempDir,
 }
 
-async fn start(dir: TempDir, flags: &[&str]) -> Server {
+pub(crate) async fn start(dir: TempDir, flags: &[&str]) -> Server {
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (data, address) = (path("data"), path("address"));
     let _ = std::fs::remove_file(dir.path().join("address"));
@@ -35,7 +35,7 @@ async fn start(dir: TempDir, flags: &[&str]) -> Server {
 
 impl Server {
     /// A client with the administrator's kubeconfig, at the address on which the server listens.
-    async fn admin(&self) -> Http {
+    pub(crate) async fn admin(&self) -> Http {
         let file = self.dir.path().join("data/admin.kubeconfig");
         let kubeconfig = Kubeconfig::read_from(file).unwrap();
         let mut config =
@@ -45,7 +45,7 @@ impl Server {
     }
 
     /// A client that trusts the server and has no credentials.
-    fn anonymous(&self) -> Http {
+    pub(crate) fn anonymous(&self) -> Http {
         let mut config = kube::Config::new(self.url.parse().unwrap());
         config.root_cert_file = Some(self.dir.path().join("data/pki/ca.crt"));
         Http::with(config)

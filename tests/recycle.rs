@@ -75,8 +75,7 @@ impl RecycleSetup {
             builder = builder.server_flags(&all);
         }
         let plane = builder.start().await;
-        let mut agent_args =
-            vec!["node".to_owned(), "--name=n1".to_owned(), format!("--server={}", plane.url())];
+        let mut agent_args = vec!["node".to_owned(), "--name=n1".to_owned(), plane.agent_flag("n1")];
         agent_args.extend(machine);
         let http = plane.http();
         let mut ground = RecycleSetup {

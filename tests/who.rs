@@ -34,7 +34,8 @@ async fn service_account_token_is_valid_after_restart() {
     std::fs::write(tokens.path(), "admin,ann,u1\n").unwrap();
     let flags = ["--token-auth-file".to_owned(), tokens.path().display().to_string()];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let mut plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
+    let plane = Plane::of(Layout::ServerAlone).default_authorization().server_flags(&flags);
+    let mut plane = plane.start().await;
     let admin = with_token(&plane, "admin");
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     admin.create(accounts, &json!({"metadata": {"name": "robot"}})).await;

@@ -7,6 +7,7 @@ use orlop_store::{CommitError, Expect, Key, Kv, Op, Record, Write};
 
 use crate::dispatch;
 use crate::encode::stored;
+use crate::extension_authentication;
 use crate::kubernetes_service;
 use crate::projection::Projection;
 use crate::registry::priority_class::SYSTEM_CLASSES;
@@ -76,13 +77,29 @@ pub(crate) async fn keep_kubernetes_service(server: &Inner) {
     }
 }
 
-/// Restores the system namespaces and the Service of this server.
+/// Maintains the ConfigMap from which other API servers read how to authenticate clients. Errors are only logged.
+pub(crate) async fn keep_extension_authentication(server: &Inner) {
+    if let Err(error) = extension_authentication::keep(server).await {
+        tracing::warn!(error, "cannot keep the ConfigMap kube-system/extension-apiserver-authentication");
+    }
+}
+
+/// Restores the system namespaces, the Service of this server and the ConfigMap for other API servers.
 pub(crate) async fn keep_system_objects(server: Arc<Inner>) {
+    let mut authorities = server.config.auth.client_authorities.as_ref().map(|current| current.changes());
     loop {
+        let changed = async {
+            let Some(changes) = &mut authorities else { return std::future::pending().await };
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
         tokio::select! {
             () = server.closing.cancelled() => return,
+            () = changed => {}
             () = tokio::time::sleep(KEEP_EVERY) => {}
         }
+        keep_extension_authentication(&server).await;
         if let Err(error) = create_system_namespaces(&server).await {
             tracing::warn!(error, "cannot create the system namespaces");
         }

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 /// The object to explain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ExplainTarget {
     /// `v1`, `storage.k8s.io/v1`.
     pub api_version: String,
@@ -19,14 +19,15 @@ pub struct ExplainTarget {
     pub namespace: Option<String>,
     /// The name of the object.
     pub name: String,
+    /// The object as the server has it now, with its kind.
+    pub object: Value,
+    /// Whether the explanation may mention other objects. Otherwise it contains only the codes of the causes and their meanings.
+    pub with_related: bool,
 }
 
 /// The reason why there is no explanation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
-    /// The object does not exist.
-    #[error("{0}")]
-    NotFound(String),
     /// The explanation is not available yet; retry later.
     #[error("{0}")]
     NotYet(String),

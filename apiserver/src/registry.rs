@@ -5,21 +5,23 @@ use orlop_api::registry::admission_registration::{
     MUTATING_POLICY_BINDING, MutatingAdmissionPolicy, VALIDATING_POLICY_BINDING, ValidatingAdmissionPolicy,
     WebhookConfiguration,
 };
+use orlop_api::registry::dynamic_resources::{DeviceClass, ResourceClaim, ResourceClaimTemplate};
 use orlop_crd::CustomResourceDefinition;
 use orlop_crd::expression::CelCompiler;
 
+pub use orlop_api::registry::networking::ingress_class;
 pub use orlop_api::registry::{
-    ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, KindRef, NameRule, Names, Policy,
-    Review, ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, TypeRef, UnknownField, ago,
-    sibling,
+    ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, KindRef, NameRule, Names, Permission,
+    Policy, Review, ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, TypeRef, UnknownField,
+    WriteContext, ago, sibling,
 };
 pub use orlop_api::registry::{BUILTIN_KINDS, priority_class, scale, service, storage_class};
 
 /// All compiled-in kinds. The kinds of CustomResourceDefinitions are in [`crate::custom::Kinds`].
 pub const KINDS: &[&dyn Kind] = &all();
 
-/// The kinds whose validation is in `orlop-crd`, and the bindings of policies.
-const WITH_EXPRESSIONS: [&dyn Kind; 7] = [
+/// The kinds whose validation is in `orlop-crd`, and the other kinds of their groups.
+const WITH_EXPRESSIONS: [&dyn Kind; 10] = [
     &MutatingAdmissionPolicy { compiler: &CelCompiler },
     &MUTATING_POLICY_BINDING,
     &WebhookConfiguration::mutating(&CelCompiler),
@@ -27,12 +29,15 @@ const WITH_EXPRESSIONS: [&dyn Kind; 7] = [
     &VALIDATING_POLICY_BINDING,
     &WebhookConfiguration::validating(&CelCompiler),
     &CustomResourceDefinition,
+    &DeviceClass { compiler: &CelCompiler },
+    &ResourceClaim { compiler: &CelCompiler },
+    &ResourceClaimTemplate { compiler: &CelCompiler },
 ];
 
 const LENGTH: usize = BUILTIN_KINDS.len() + WITH_EXPRESSIONS.len();
 
 /// The position of these kinds: after VolumeAttachment.
-const AT: usize = 33;
+const AT: usize = 34;
 
 const fn all() -> [&'static dyn Kind; LENGTH] {
     let mut all: [&'static dyn Kind; LENGTH] = [&CustomResourceDefinition; LENGTH];
@@ -71,7 +76,7 @@ mod tests {
     fn every_kind_is_listed_once_and_definitions_follow_attachments() {
         let plurals: Vec<&str> = KINDS.iter().map(|kind| kind.names().plural).collect();
         assert_eq!(plurals[AT - 1..=AT], ["volumeattachments", "mutatingadmissionpolicies"]);
-        assert_eq!(plurals[AT + WITH_EXPRESSIONS.len() - 1], "customresourcedefinitions");
+        assert_eq!(plurals[AT + WITH_EXPRESSIONS.len() - 1], "resourceclaimtemplates");
         let mut resources: Vec<_> =
             KINDS.iter().map(|kind| (kind.names().group, kind.names().plural)).collect();
         resources.sort_unstable();

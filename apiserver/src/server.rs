@@ -20,6 +20,7 @@ use crate::admission::policy::StoredPolicies;
 use crate::admission::webhook::{StoredWebhooks, WebhookClient};
 use crate::audit::metrics::AuditMetrics;
 use crate::audit::{self, Audit};
+use crate::authentication::{AnonymousAccess, Authenticators};
 use crate::authorization::{self, Authorizer};
 pub use crate::clock::Clock;
 use crate::custom::{Kinds, crd_controller};
@@ -32,9 +33,10 @@ use crate::metrics::Metrics;
 use crate::namespace_locks::NamespaceLocks;
 use crate::projection::Projection;
 use crate::service_account::Accounts;
+pub use crate::service_account::DEFAULT_ISSUER;
+pub use crate::state::Config;
 use crate::state::Inner;
-pub use crate::state::{Config, DEFAULT_ISSUER};
-use crate::{background, routes};
+use crate::{background, cluster_info, routes};
 use orlop_auth::kubelet_token::KubeletTokens;
 
 /// Why a server cannot start.
@@ -91,8 +93,7 @@ impl Server {
         let kinds = Arc::new(Kinds::listing(config.lists_own_group));
         let limits = Limits::new(&config.limits, metrics.registry(), kinds.clone())
             .map_err(|error| ServerError::Config(error.to_string()))?;
-        let issuer = config.service_account_issuer.clone();
-        let accounts = Accounts::new(store.clone(), issuer, config.clock.clone())
+        let accounts = Accounts::new(store.clone(), &config.service_accounts, config.clock.clone())
             .await
             .map_err(|error| ServerError::SigningKey(error.to_string()))?;
         let accounts = Arc::new(accounts);
@@ -101,9 +102,12 @@ impl Server {
             .ok_or_else(|| ServerError::SigningKey("the system gives no random numbers".to_owned()))?;
         let compute = Compute::start(config.request_timeout).map_err(ServerError::Threads)?;
         let mut config = config;
-        config.auth.accounts = Some(accounts.clone());
-        let authorizer = Authorizer::new(config.authorization.clone(), store.clone());
-        config.auth.anonymous = authorizer.permits_anonymous();
+        let authorizer = Authorizer::new(
+            config.authorization.clone(),
+            std::mem::take(&mut config.authorization_webhooks),
+            store.clone(),
+        );
+        let anonymous = AnonymousAccess::new(config.auth.anonymous, authorizer.permits_anonymous());
         let audit_metrics = AuditMetrics::new(metrics.registry());
         let audit_metrics = audit_metrics.map_err(|error| ServerError::Config(error.to_string()))?;
         let audit = match config.audit.take() {
@@ -113,7 +117,14 @@ impl Server {
             }
             None => None,
         };
-        config.auth.audit = audit.clone();
+        let authenticators = Authenticators::new(
+            &config.auth,
+            anonymous,
+            &store,
+            accounts.clone(),
+            config.clock.clone(),
+            audit.clone(),
+        );
         let inner = Arc::new(Inner {
             policies: StoredPolicies::new(store.clone()),
             webhooks: StoredWebhooks::new(store.clone()),
@@ -128,6 +139,7 @@ impl Server {
             limits,
             compute,
             accounts,
+            authenticators: Arc::new(authenticators),
             kubelet_tokens,
             pool: Arc::default(),
             quota_locks: NamespaceLocks::default(),
@@ -139,14 +151,19 @@ impl Server {
         if inner.authorizer.uses_roles() {
             authorization::bootstrap::write(&inner).await.map_err(ServerError::Bootstrap)?;
         }
+        if let Some(info) = &inner.config.cluster_info {
+            cluster_info::publish(&inner, info).await.map_err(ServerError::Bootstrap)?;
+        }
         inner.authorizer.read_relations().await;
         background::keep_kubernetes_service(&inner).await;
+        background::keep_extension_authentication(&inner).await;
         crd_controller::serve_stored(&inner);
         let tasks = TaskTracker::new();
         tasks.spawn(crd_controller::follow(inner.clone()));
         tasks.spawn(background::keep_system_objects(inner.clone()));
         tasks.spawn(background::expire_events(inner.clone()));
         tasks.spawn(background::keep_authorizer_current(inner.clone()));
+        inner.authenticators.start(&tasks, &inner.closing);
         tasks.spawn(background::measure_old_states(inner.clone()));
         tasks.close();
         Ok(Server { inner, tasks })
@@ -176,7 +193,7 @@ impl Server {
 
     /// Puts the configured authentication in front of a router.
     pub fn protect(&self, router: Router) -> Router {
-        self.inner.config.auth.clone().protect(router)
+        self.inner.authenticators.clone().protect(router)
     }
 
     /// The limit of open connections, for the owner of the socket.

@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::policy::StoredPolicies;
 use crate::admission::webhook::{StoredWebhooks, WebhookClient};
-use crate::admission::{Chain, NODE_RESTRICTION};
+use crate::admission::{Chain, NODE_RESTRICTION, SERVICE_ACCOUNT};
 use crate::audit::Audit;
 use crate::audit::config::AuditConfig;
-use crate::authentication::Auth;
-use crate::authorization::{AuthorizationMode, Authorizer};
+use crate::authentication::{AuthConfig, Authenticators};
+use crate::authorization::{AuthorizationMode, AuthorizationWebhookConfig, Authorizer};
 use crate::clock::Clock;
 use crate::custom::Kinds;
 use crate::explain::Explains;
@@ -24,7 +24,7 @@ use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::namespace_locks::NamespaceLocks;
 use crate::projection::Projection;
-use crate::service_account::Accounts;
+use crate::service_account::{Accounts, ServiceAccountConfig};
 use crate::services::pool::{Pool, Ranges};
 use orlop_auth::kubelet_token::KubeletTokens;
 
@@ -35,6 +35,9 @@ pub struct Config {
     pub enabled_admission_plugins: Vec<String>,
     /// Disabled admission plugins, by upstream's names.
     pub disabled_admission_plugins: Vec<String>,
+    /// Whether a controller creates the service accounts of namespaces from the first request on. Pods then need an account;
+    /// otherwise they need one as soon as the controller has created the first.
+    pub has_account_controller: bool,
     /// How long Events are retained after their last write.
     pub event_ttl: Duration,
     /// Timeout of requests other than watches.
@@ -48,9 +51,11 @@ pub struct Config {
     /// match upstream's documents exactly.
     pub lists_own_group: bool,
     /// Authentication. Token reviews use it, and [`crate::Server::protect`] puts it in front of a router.
-    pub auth: Auth,
+    pub auth: AuthConfig,
     /// How requests are authorized, in order.
     pub authorization: Vec<AuthorizationMode>,
+    /// The authorization webhooks that the modes refer to.
+    pub authorization_webhooks: Vec<AuthorizationWebhookConfig>,
     /// The audit log; `None` disables it.
     pub audit: Option<AuditConfig>,
     /// The ranges of cluster IPs and node ports.
@@ -58,8 +63,10 @@ pub struct Config {
     /// The address where other processes reach this server, for the Service `kubernetes`. `None` disables that
     /// service.
     pub advertised: Option<SocketAddr>,
-    /// The issuer of service account tokens, and their default audience.
-    pub service_account_issuer: String,
+    /// How nodes join; `None` if they cannot get certificates.
+    pub cluster_info: Option<ClusterInfo>,
+    /// Service account tokens.
+    pub service_accounts: ServiceAccountConfig,
     /// Whether clients reach this server over TLS.
     pub tls: bool,
     /// Limits of concurrent requests, watches and connections.
@@ -72,6 +79,15 @@ pub struct Config {
     pub clock: Clock,
 }
 
+/// How nodes reach the server.
+#[derive(Clone, Debug)]
+pub struct ClusterInfo {
+    /// The URL of the server.
+    pub server: String,
+    /// The certificates of its authorities, in PEM.
+    pub authority: String,
+}
+
 /// Writes further metrics.
 pub type MoreMetrics = Arc<dyn Fn() -> String + Send + Sync>;
 
@@ -80,17 +96,20 @@ impl Default for Config {
         Config {
             enabled_admission_plugins: Vec::new(),
             disabled_admission_plugins: Vec::new(),
+            has_account_controller: false,
             event_ttl: Duration::from_secs(3600),
             request_timeout: Duration::from_secs(60),
             min_request_timeout: Duration::from_secs(1800),
             extra_field_selectors: true,
             lists_own_group: true,
-            auth: Auth::default(),
+            auth: AuthConfig::default(),
             authorization: vec![AuthorizationMode::AlwaysAllow],
+            authorization_webhooks: Vec::new(),
             audit: None,
             services: Ranges::default(),
             advertised: None,
-            service_account_issuer: DEFAULT_ISSUER.to_owned(),
+            cluster_info: None,
+            service_accounts: ServiceAccountConfig::default(),
             tls: false,
             limits: LimitsConfig::default(),
             explainer: Explains::default(),
@@ -105,16 +124,16 @@ impl Config {
     /// it to the plugin which objects nodes write.
     pub(crate) fn additional_plugins(&self) -> Vec<String> {
         let mut names = self.enabled_admission_plugins.clone();
-        let is_off = self.disabled_admission_plugins.iter().any(|name| name == NODE_RESTRICTION);
-        if self.authorization.contains(&AuthorizationMode::Node) && !is_off {
+        let is_off = |plugin: &str| self.disabled_admission_plugins.iter().any(|name| name == plugin);
+        if self.authorization.contains(&AuthorizationMode::Node) && !is_off(NODE_RESTRICTION) {
             names.push(NODE_RESTRICTION.to_owned());
+        }
+        if self.has_account_controller && !is_off(SERVICE_ACCOUNT) {
+            names.push(SERVICE_ACCOUNT.to_owned());
         }
         names
     }
 }
-
-/// The default issuer of service account tokens.
-pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// The state shared by all requests.
 pub(crate) struct Inner {
@@ -137,6 +156,7 @@ pub(crate) struct Inner {
     pub(crate) compute: Compute,
     /// Issues and verifies service account tokens.
     pub(crate) accounts: Arc<Accounts>,
+    pub(crate) authenticators: Arc<Authenticators>,
     /// Issues the tokens that authenticate this server to node agents.
     pub(crate) kubelet_tokens: KubeletTokens,
     /// Service addresses and node ports that are allocated but not committed yet.

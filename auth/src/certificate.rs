@@ -1,24 +1,24 @@
 //! The user of a client certificate: its common name is the user name, its organizations are the groups.
 //!
-//! The listener has verified the certificate (chain, dates, possession of the key). This module parses the DER up to the
-//! subject, and rejects anything it does not expect. Layout: RFC 5280 section 4.1, rules of DER: X.690.
+//! The caller has verified the certificate (chain, dates, possession of the key). This module parses the DER up to the
+//! public key, and rejects anything it does not expect. Layout: RFC 5280 section 4.1, rules of DER: X.690.
 
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use sha2::{Digest as _, Sha256};
 
 use crate::UserInfo;
+use crate::der::{GENERALIZED_TIME, OBJECT_IDENTIFIER, Reader, SEQUENCE, SET, UTC_TIME};
 
 /// The attribute of a subject with the user name.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 /// The attribute of a subject with a group.
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-const OBJECT_IDENTIFIER: u8 = 0x06;
 const VERSION: u8 = 0xa0;
 
-/// A client certificate that the listener has verified; it puts one into the extensions of every
-/// request of the connection.
+/// A client certificate that was verified with the authorities of `--client-ca-file`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
     /// The user.
@@ -60,17 +60,72 @@ impl ClientCertificate {
     }
 }
 
-/// The attributes of the subject: identifier and text.
-fn subject(der: &[u8]) -> Option<Vec<(&[u8], String)>> {
+/// The common name of a verified certificate, if there is one.
+///
+/// # Errors
+/// The bytes are not a certificate in DER.
+pub fn common_name(der: &[u8]) -> Result<Option<String>, CertificateError> {
+    let attributes = subject(der).ok_or(CertificateError::Malformed)?;
+    Ok(attributes.into_iter().rev().find(|(kind, _)| *kind == COMMON_NAME).map(|(_, name)| name))
+}
+
+/// When a certificate ends; `None` if the bytes are not a certificate in DER.
+pub fn not_after(der: &[u8]) -> Option<Timestamp> {
+    let mut fields = from_validity(der)?;
+    let mut validity = Reader(fields.expect(SEQUENCE)?);
+    validity.next()?;
+    let (tag, value) = validity.next()?;
+    time(tag, std::str::from_utf8(value).ok()?)
+}
+
+/// The public key of a certificate in DER (SubjectPublicKeyInfo); `None` if the bytes are not a certificate.
+pub(crate) fn public_key(der: &[u8]) -> Option<&[u8]> {
+    let mut fields = from_validity(der)?;
+    // validity, subject
+    fields.next()?;
+    fields.next()?;
+    let rest = fields.0;
+    fields.next()?;
+    rest.get(..rest.len() - fields.0.len())
+}
+
+/// A time of RFC 5280, section 4.1.2.5.
+fn time(tag: u8, text: &str) -> Option<Timestamp> {
+    let digits = text.strip_suffix('Z')?;
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (year, rest) = match (tag, digits.len()) {
+        (UTC_TIME, 12) => {
+            let year: i16 = digits[..2].parse().ok()?;
+            (if year < 50 { 2000 + year } else { 1900 + year }, &digits[2..])
+        }
+        (GENERALIZED_TIME, 14) => (digits[..4].parse().ok()?, &digits[4..]),
+        _ => return None,
+    };
+    let part = |at: usize| rest[at..at + 2].parse::<i8>().ok();
+    let time = DateTime::new(year, part(0)?, part(2)?, part(4)?, part(6)?, part(8)?, 0).ok()?;
+    time.to_zoned(TimeZone::UTC).ok().map(|time| time.timestamp())
+}
+
+/// The fields of a certificate from its validity on.
+fn from_validity(der: &[u8]) -> Option<Reader<'_>> {
     let mut certificate = Reader(Reader(der).expect(SEQUENCE)?);
     let mut fields = Reader(certificate.expect(SEQUENCE)?);
-    // version (may be left out), serial number, signature, issuer, validity
+    // version (may be left out), serial number, signature, issuer
     if fields.0.first() == Some(&VERSION) {
         fields.next()?;
     }
-    for _ in 0..4 {
+    for _ in 0..3 {
         fields.next()?;
     }
+    Some(fields)
+}
+
+/// The attributes of the subject: identifier and text.
+fn subject(der: &[u8]) -> Option<Vec<(&[u8], String)>> {
+    let mut fields = from_validity(der)?;
+    fields.next()?;
     let mut names = Reader(fields.expect(SEQUENCE)?);
     let mut attributes = Vec::new();
     while !names.0.is_empty() {
@@ -96,34 +151,6 @@ fn text(tag: u8, value: &[u8]) -> Option<String> {
         0x0c => String::from_utf8(value.to_vec()).ok(),
         0x13 | 0x16 if value.is_ascii() => String::from_utf8(value.to_vec()).ok(),
         _ => None,
-    }
-}
-
-/// The rest of the input.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    /// The next value, which must have this tag.
-    fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
-        let (found, value) = self.next()?;
-        (found == tag).then_some(value)
-    }
-
-    /// The next tag and its value.
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
-        let [tag, first, rest @ ..] = self.0 else { return None };
-        let (length, rest) = match *first {
-            short @ 0..=0x7f => (usize::from(short), rest),
-            // DER has no indefinite length; four bytes are more than a certificate has.
-            long @ 0x81..=0x84 => {
-                let (bytes, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
-                (bytes.iter().fold(0, |length, byte| (length << 8) | usize::from(*byte)), rest)
-            }
-            _ => return None,
-        };
-        let (value, rest) = rest.split_at_checked(length)?;
-        self.0 = rest;
-        Some((*tag, value))
     }
 }
 

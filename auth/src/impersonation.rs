@@ -9,6 +9,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::UserInfo;
 use crate::request_info::{RequestInfo, RequestTarget, ResourceTarget};
+use crate::selection::Selection;
 use crate::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
 
 const USER: &str = "impersonate-user";
@@ -157,7 +158,7 @@ fn right(
         resource: text(resource),
         subresource: text(subresource),
         name: text(name),
-        required_fields: Vec::new(),
+        selection: Selection::default(),
     };
     RequestInfo { verb: text(verb).into(), target: RequestTarget::Resource(target) }
 }

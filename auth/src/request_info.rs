@@ -6,8 +6,10 @@ use std::borrow::Cow;
 
 use http::{Method, Request};
 use orlop_api::query::Query;
-use orlop_apimachinery::fields::Selector;
+use orlop_apimachinery::{fields, labels};
 use percent_encoding::percent_decode_str;
+
+use crate::selection::{self, Selection};
 
 /// Verb and target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,13 +44,13 @@ pub struct ResourceTarget {
     pub subresource: String,
     /// The name of the object; of a list or a watch, the name that its field selector requires.
     pub name: String,
-    /// Fields and the values that the field selector of a list, watch or deletecollection requires.
-    pub required_fields: Vec<(String, String)>,
+    /// What the selectors of a list, watch or deletecollection require.
+    pub selection: Selection,
 }
 
 /// The API group of orlop.
 const OWN_GROUP: &str = "orlop.dev";
-/// Maximum length of a field selector that authorizers read, bytes. Each term needs memory as long as the request is recorded.
+/// Maximum length of a selector that authorizers read, bytes. Each term needs memory as long as the request is recorded.
 const SELECTOR_MAX: usize = 4096;
 /// Subresources of a namespace; any other segment behind its name is a resource in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
@@ -112,26 +114,15 @@ impl RequestInfo {
             resource: part(0).to_owned(),
             subresource: subresource.to_owned(),
             name: part(1).to_owned(),
-            required_fields: Vec::new(),
+            selection: Selection::default(),
         };
         let verb = match special {
             Some("watch") => Cow::Borrowed("watch"),
             Some(_) => Cow::Borrowed("proxy"),
             None => verb(method, target.name.is_empty(), query),
         };
-        // The parser of lists: another one could find a name that the list does not require.
-        let selector = match &*verb {
-            // Longer ones count as none: an authorizer that needs a field then permits nothing.
-            "list" | "watch" | "deletecollection" => Some(query.text("fieldSelector"))
-                .filter(|text| text.len() <= SELECTOR_MAX)
-                .and_then(|text| Selector::parse(text).ok()),
-            _ => None,
-        };
-        if let Some(selector) = &selector {
-            if target.name.is_empty() && &*verb != "deletecollection" {
-                target.name = selected_name(selector).unwrap_or_default().to_owned();
-            }
-            target.required_fields = required_fields(selector);
+        if matches!(&*verb, "list" | "watch" | "deletecollection") {
+            select(&mut target, &verb, query);
         }
         Some(RequestInfo { verb, target: RequestTarget::Resource(target) })
     }
@@ -151,21 +142,32 @@ fn verb(method: &Method, is_collection: bool, query: &Query) -> Cow<'static, str
     })
 }
 
-/// The name that a field selector requires, if it can be part of a path.
-fn selected_name(selector: &Selector) -> Option<&str> {
-    let name = selector.requires_exact("metadata.name")?;
-    (name != "." && name != ".." && !name.contains(['/', '%'])).then_some(name)
+/// Adds what the selectors of a request for a collection require.
+fn select(target: &mut ResourceTarget, verb: &str, query: &Query) {
+    // Longer selectors count as none: an authorizer that needs a requirement then permits nothing.
+    let text = |name: &str| Some(query.text(name)).filter(|text| text.len() <= SELECTOR_MAX);
+    // The parsers of lists: another one could find a name that the list does not require.
+    if let Some(selector) = text("fieldSelector").and_then(|text| fields::Selector::parse(text).ok()) {
+        if target.name.is_empty() && verb != "deletecollection" {
+            target.name = selected_name(&selector).unwrap_or_default().to_owned();
+        }
+        target.selection.fields = selection::of_fields(&selector);
+    }
+    if let Some(selector) = text("labelSelector").and_then(|text| labels::Selector::parse(text).ok()) {
+        target.selection.labels = selection::of_labels(&selector);
+    }
 }
 
-/// The fields that must have a value for a selector to match.
-pub fn required_fields(selector: &Selector) -> Vec<(String, String)> {
-    let equal = selector.terms().iter().filter(|term| term.equal);
-    equal.map(|term| (term.field.clone(), term.value.clone())).collect()
+/// The name that a field selector requires, if it can be part of a path.
+fn selected_name(selector: &fields::Selector) -> Option<&str> {
+    let name = selector.requires_exact("metadata.name")?;
+    (name != "." && name != ".." && !name.contains(['/', '%'])).then_some(name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::selection::SelectionOperator;
 
     fn shown(method: &str, uri: &str) -> String {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
@@ -245,11 +247,8 @@ mod tests {
             let method = Method::from_bytes(method.as_bytes()).expect("a method");
             let info = RequestInfo::of(&method, path, &Query::parse(Some(query)));
             let RequestTarget::Resource(target) = info.target else { panic!("{uri} is a resource") };
-            let found: Vec<_> = target
-                .required_fields
-                .iter()
-                .map(|(field, value)| (field.as_str(), value.as_str()))
-                .collect();
+            let equal = target.selection.fields.iter().filter(|one| one.operator == SelectionOperator::In);
+            let found: Vec<_> = equal.map(|one| (one.key.as_str(), one.values[0].as_str())).collect();
             assert_eq!(found, want, "{uri}");
         }
     }

@@ -1,14 +1,16 @@
 //! Static bearer tokens from a CSV file: `token,user,uid,"group1,group2"`.
 //!
-//! The format is upstream's `--token-auth-file`, which upstream reads once; [`TokenFile::reload`] reads it again.
+//! The format is upstream's `--token-auth-file`, which upstream reads once; [`TokenFile::reload`] reads it again. An emptied file
+//! removes all tokens; a damaged one changes nothing, because an editor may not have finished.
 //! Tokens are kept as digests and compared without a hint from the time that it takes.
 
 use std::path::{Path, PathBuf};
 
 use parking_lot::RwLock;
-use sha2::{Digest as _, Sha256};
 
 use crate::UserInfo;
+use crate::constant_time::{digest, is_same_digest};
+use crate::limits::{self, UserTooLarge};
 
 /// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +33,17 @@ pub enum TokenFileError {
         line: usize,
         /// What is wrong; never the line itself, which holds a token.
         problem: &'static str,
+    },
+    /// A user is too large.
+    #[error("the token file {}, line {line}: {error}", path.display())]
+    User {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is too large.
+        #[source]
+        error: UserTooLarge,
     },
     /// It contains no token, so no client could authenticate.
     #[error("the token file {} holds no token; its lines are: token,user,uid,\"group1,group2\"", path.display())]
@@ -64,13 +77,28 @@ impl TokenFile {
         Ok(TokenFile { entries: RwLock::new(Self::read(path)?), path: path.to_owned() })
     }
 
-    /// Reads the file again. If it cannot be used, the previous tokens stay valid.
+    /// Reads the file again. If it contains no token, no token is valid any more. If it cannot be used for another reason, the
+    /// previous tokens stay valid.
     ///
     /// # Errors
-    /// It cannot be read, or a line is wrong.
+    /// It cannot be read, a line is wrong, or it contains no token.
     pub fn reload(&self) -> Result<(), TokenFileError> {
-        *self.entries.write() = Self::read(&self.path)?;
-        Ok(())
+        let read = Self::read(&self.path);
+        match read {
+            Ok(entries) => {
+                *self.entries.write() = entries;
+                Ok(())
+            }
+            Err(error @ TokenFileError::Empty { .. }) => {
+                self.entries.write().clear();
+                Err(error)
+            }
+            Err(
+                error @ (TokenFileError::Read { .. }
+                | TokenFileError::Line { .. }
+                | TokenFileError::User { .. }),
+            ) => Err(error),
+        }
     }
 
     /// The file.
@@ -103,6 +131,11 @@ impl TokenFile {
             let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
             let mut user = UserInfo::new(name, groups.map(str::to_owned));
             user.uid.clone_from(uid);
+            limits::check(&user).map_err(|error| TokenFileError::User {
+                path: path.to_owned(),
+                line: index + 1,
+                error,
+            })?;
             let digest = digest(token.trim().as_bytes());
             if entries.iter().any(|(known, _)| *known == digest) {
                 return Err(wrong("this token is on an earlier line too"));
@@ -121,18 +154,13 @@ impl TokenFile {
         let mut found = None;
         let entries = self.entries.read();
         for (known, user) in entries.iter() {
-            // All bytes of all entries are looked at, also after one fits.
-            let difference = known.iter().zip(&presented).fold(0_u8, |bits, (a, b)| bits | (a ^ b));
-            if std::hint::black_box(difference) == 0 {
+            // Compares all entries, also after one is equal.
+            if is_same_digest(known, &presented) {
                 found = Some(user);
             }
         }
         found.cloned()
     }
-}
-
-fn digest(token: &[u8]) -> [u8; 32] {
-    Sha256::digest(token).into()
 }
 
 /// The fields of one CSV line. A field in quotes may hold commas, and `""` for a quote.
@@ -225,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_file_is_read_again_and_a_wrong_one_changes_nothing() {
+    fn changed_file_is_read_again_an_empty_one_removes_all_and_a_damaged_one_changes_nothing() {
         let path = std::env::temp_dir().join(format!("orlop-tokens-{}.csv", std::process::id()));
         let write = |text: &str| std::fs::write(&path, text).unwrap_or_else(|error| panic!("{error}"));
         write("t1,ann,u\n");
@@ -233,8 +261,9 @@ mod tests {
         for (text, is_read, ann, bob) in [
             ("t2,bob,u\n", true, false, true),
             ("t1\n", false, false, true),
-            ("", false, false, true),
+            ("", false, false, false),
             ("t1,ann,u\n", true, true, false),
+            ("t2,bob,u\nx\n", false, true, false),
         ] {
             write(text);
             assert_eq!(file.reload().is_ok(), is_read, "{text}");

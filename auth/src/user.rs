@@ -12,6 +12,11 @@ pub const ANONYMOUS: &str = "system:anonymous";
 /// The group of [`ANONYMOUS`].
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 
+/// The prefix of the user names of service accounts; namespace and name follow.
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+/// The group of all service accounts, and the prefix of the group of those of a namespace.
+const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
+
 /// The user of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserInfo {
@@ -28,6 +33,10 @@ pub struct UserInfo {
 impl UserInfo {
     /// The user of every request to a server without authentication.
     pub const ADMIN: &str = "system:admin";
+    /// The user of the controllers' shared caches.
+    pub const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
+    /// The user of the scheduler.
+    pub const SCHEDULER: &str = "system:kube-scheduler";
 
     /// A user with groups; `system:authenticated` is added.
     pub fn new(username: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
@@ -38,20 +47,49 @@ impl UserInfo {
         UserInfo { username: username.into(), uid: String::new(), groups, extra: BTreeMap::new() }
     }
 
+    /// A user that another system has authenticated. As upstream, `system:authenticated` is added unless the user is anonymous or
+    /// already has one of the two groups.
+    pub fn from_remote(
+        username: String,
+        uid: String,
+        groups: Vec<String>,
+        extra: BTreeMap<String, Vec<String>>,
+    ) -> Self {
+        let is_decided = username == ANONYMOUS
+            || groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED);
+        let mut user = UserInfo { username, uid, groups, extra };
+        if !is_decided {
+            user.groups.push(AUTHENTICATED.to_owned());
+        }
+        user
+    }
+
     /// The user of every request to a server without authentication.
     pub fn admin() -> Self {
         Self::new(Self::ADMIN, ["system:masters".to_owned()])
     }
 
-    /// The controllers, when they run in this process.
+    /// The shared caches of the controllers in this process.
     pub fn controller_manager() -> Self {
-        Self::new("system:kube-controller-manager", ["system:masters".to_owned()])
+        Self::new(Self::CONTROLLER_MANAGER, [])
     }
 
-    /// The node agent, when it runs in this process. It has full access, except that `NodeRestriction` also applies to it.
+    /// The scheduler in this process.
+    pub fn scheduler() -> Self {
+        Self::new(Self::SCHEDULER, [])
+    }
+
+    /// A service account, without a UID: in this process, controllers are accounts that need not exist.
+    ///
+    /// Upstream: apiserver `pkg/authentication/serviceaccount/util.go`.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        let groups = [SERVICE_ACCOUNTS.to_owned(), format!("{SERVICE_ACCOUNTS}:{namespace}")];
+        Self::new(format!("{SERVICE_ACCOUNT}{namespace}:{name}"), groups)
+    }
+
+    /// A node agent. The Node authorizer and `NodeRestriction` limit it to the objects of its node.
     pub fn node(name: &str) -> Self {
-        let groups = ["system:nodes", "system:masters"].map(str::to_owned);
-        Self::new(format!("system:node:{name}"), groups)
+        Self::new(format!("system:node:{name}"), ["system:nodes".to_owned()])
     }
 
     /// The user of a request without credentials.

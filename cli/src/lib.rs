@@ -1,8 +1,8 @@
 //! The command line of `orlop`: flags, configuration and commands.
 //!
 //! Reading order: [`args`] declares the flags, [`config`] merges flags, variables and the file into one typed
-//! configuration, [`tool`] runs the short-lived commands: `snapshot`, `store`, `volumes`, `drain`, `gc`, and
-//! those that explain, rewind and repair (`insight`). The root package starts servers, controllers and nodes.
+//! configuration, [`tool`] runs the short-lived commands: `snapshot`, `store`, `volumes`, `drain`, `gc`,
+//! `token`, `kubeconfig`, and those that explain, rewind and repair (`insight`). The root package starts servers, controllers and nodes.
 
 pub mod args;
 pub mod config;
@@ -10,8 +10,10 @@ mod drain;
 pub mod error;
 mod gc;
 mod insight;
+mod kubeconfig;
 pub mod logging;
 mod snapshot;
 mod store;
+mod token;
 pub mod tool;
 pub mod volumes;

@@ -9,7 +9,7 @@ use clap::CommandFactory as _;
 use crate::args::Cli;
 use crate::config::{Task, Tool};
 use crate::error::chain;
-use crate::{drain, gc, insight, logging, snapshot, store, volumes};
+use crate::{drain, gc, insight, kubeconfig, logging, snapshot, store, token, volumes};
 
 /// Exit code: the command failed.
 const FAILED: u8 = 1;
@@ -36,6 +36,8 @@ pub fn run(tool: Tool) -> ExitCode {
         Task::Drain(drain) => drain::run(drain),
         Task::Uncordon { node, server } => drain::uncordon(node, server),
         Task::Gc(gc) => gc::run(*gc),
+        Task::Token(token) => token::run(*token),
+        Task::Kubeconfig(order) => kubeconfig::run(*order),
         Task::Insight(insight) => insight::run(*insight),
     }
 }

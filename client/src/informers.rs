@@ -42,6 +42,11 @@ impl Informers {
         Self { client, shutdown, tasks, threads, started: Arc::default() }
     }
 
+    /// The client that lists and watches: also for caches of one controller, which its own user need not be able to read.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// The informer of a kind, in all namespaces.
     pub fn of<K>(&self) -> Informer<K>
     where

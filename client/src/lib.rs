@@ -1,8 +1,12 @@
 //! Client library of the controllers: connections, informers, a work queue and its workers, events, and the names of
-//! annotations, finalizers and reasons.
+//! annotations, finalizers and reasons; bootstrap tokens.
 
 pub mod api;
+pub mod bootstrap_token;
+pub mod certificate_request;
 pub mod client;
+pub mod cluster_info;
+pub mod component;
 pub mod failing;
 pub mod informer;
 pub mod informers;

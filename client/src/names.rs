@@ -351,6 +351,16 @@ pub mod controller {
     pub const ROLE_AGGREGATION: &str = "clusterrole-aggregation-controller";
     /// Publishes the CA certificates in every namespace.
     pub const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
+    /// Signs certificate requests.
+    pub const CSR_SIGNING: &str = "certificatesigningrequest-signing-controller";
+    /// Approves certificate requests of nodes.
+    pub const CSR_APPROVING: &str = "certificatesigningrequest-approving-controller";
+    /// Deletes old certificate requests.
+    pub const CSR_CLEANER: &str = "certificatesigningrequest-cleaner-controller";
+    /// Deletes expired bootstrap tokens.
+    pub const TOKEN_CLEANER: &str = "token-cleaner-controller";
+    /// Signs `cluster-info` with bootstrap tokens.
+    pub const BOOTSTRAP_SIGNER: &str = "bootstrap-signer-controller";
     /// Expands CSI volumes.
     pub const CSI_RESIZER: &str = "csi-resizer-controller";
     /// Modifies the attributes of CSI volumes.

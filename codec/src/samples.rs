@@ -102,6 +102,38 @@ fn members(group: &str, plural: &str) -> Value {
             "storageClassName": "s", "capacity": "10Gi", "maximumVolumeSize": "1Gi",
             "nodeTopology": {"matchLabels": {"z": "a"}},
         }),
+        ("certificates.k8s.io", "certificatesigningrequests") => json!({
+            "spec": {
+                "request": "AAEC/w==", "signerName": "example.com/signer", "usages": ["client auth"],
+                "expirationSeconds": 3600, "username": "u", "groups": ["g"], "extra": {"k": ["v"]},
+            },
+            "status": {
+                "conditions": [{
+                    "type": "Approved", "status": "True", "reason": "r", "message": "m",
+                    "lastUpdateTime": "2026-01-01T12:00:00Z", "lastTransitionTime": "2026-01-01T12:00:00Z",
+                }],
+                "certificate": "AAEC/w==",
+            },
+        }),
+        ("batch", "jobs") => json!({
+            "spec": {
+                "completions": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 1, "suspend": false,
+                "podFailurePolicy": {"rules": [{
+                    "action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2], "containerName": "c"},
+                }]},
+                "successPolicy": {"rules": [{"succeededIndexes": "0,2", "succeededCount": 1}]},
+                "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+            },
+            "status": {
+                "active": 1, "ready": 0, "startTime": "2026-01-01T12:00:00Z", "completedIndexes": "0",
+                "uncountedTerminatedPods": {"succeeded": ["u"]},
+                "conditions": [{"type": "Suspended", "status": "True", "lastTransitionTime": "2026-01-01T12:00:00Z"}],
+            },
+        }),
+        ("node.k8s.io", "runtimeclasses") => json!({
+            "handler": "h", "overhead": {"podFixed": {"cpu": "100m"}},
+            "scheduling": {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}]},
+        }),
         ("coordination.k8s.io", "leases") => json!({
             "spec": {
                 "holderIdentity": "h", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T12:00:00.000001Z",

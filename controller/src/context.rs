@@ -18,11 +18,11 @@ use orlop_csi::drivers::Drivers;
 /// The dependencies and settings that a controller runs with.
 #[derive(Clone)]
 pub struct Context {
-    /// Client for the API server.
+    /// Client for the API server, with the controller's own user.
     pub client: Client,
     /// Caches, shared by all controllers.
     pub informers: Informers,
-    /// Receives events to write.
+    /// Receives events to write, with the controller's own user.
     pub events: EventSink,
     /// CSI drivers that can be called.
     pub drivers: Drivers,

@@ -6,6 +6,8 @@
 //! apply the effects.
 
 pub mod attach;
+pub mod bootstrap;
+pub mod certificates;
 pub mod claim_reference;
 pub mod context;
 pub mod csi;

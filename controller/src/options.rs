@@ -5,6 +5,7 @@ use orlop_volume::recycle::RecyclerOptions;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::certificates::authority::SigningAuthority;
 use orlop_client::queue::RateLimit;
 use orlop_csi::drivers::Endpoint;
 
@@ -55,6 +56,10 @@ pub struct Options {
     /// `--root-ca-file`: the certificates in PEM that clients use to verify the server; none if no authority is
     /// known.
     pub root_ca: Option<String>,
+    /// The authority that signs certificate requests; `None` signs none.
+    pub signing_authority: Option<SigningAuthority>,
+    /// `--cluster-signing-duration`: the longest lifetime of a signed certificate.
+    pub cluster_signing_duration: Duration,
     /// `--resource-quota-sync-period`: how often the usage of all quotas is recalculated.
     pub resource_quota_sync_period: Duration,
     /// `--concurrent-resource-quota-syncs`.
@@ -137,6 +142,8 @@ impl Default for Options {
             scheduler_bind_timeout: Duration::from_secs(600),
             enable_garbage_collector: true,
             root_ca: None,
+            signing_authority: None,
+            cluster_signing_duration: Duration::from_secs(8760 * 3600),
             resource_quota_sync_period: Duration::from_secs(300),
             concurrent_resource_quota_syncs: 5,
             csi_endpoints: Vec::new(),

@@ -74,7 +74,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         });
         let _following = AbortOnDropHandle::new(tokio::spawn({
             let (roles, shutdown) = (roles.clone(), context.shutdown.clone());
-            let api = Api::all(context.client.clone());
+            let api = Api::all(context.informers.client());
             async move { roles.run(api, shutdown).await }
         }));
         if !context.ready(roles.synced()).await {

@@ -62,6 +62,31 @@ impl Why {
         self.causes.push(cause);
     }
 
+    /// The answer for a user that may not read the related objects: the codes of the causes and their meanings.
+    pub fn without_related(self) -> Self {
+        let mut causes: Vec<Cause> = Vec::new();
+        for cause in self.causes {
+            if causes.iter().all(|known| known.code != cause.code) {
+                causes.push(Cause::new(cause.code, cause.code.meaning(), Vec::new()));
+            }
+        }
+        let meaning =
+            causes.first().map_or("It waits for nothing that is known.", |cause| cause.message.as_str());
+        let summary = format!(
+            "{meaning} Details need the right to list pods, persistentvolumeclaims, events and resourcequotas, and \
+             persistentvolumes, nodes and the kinds of storage.k8s.io."
+        );
+        let finalizers = self.blocked_by.into_iter().map(|blocker| Blocker {
+            message: String::new(),
+            objects: Vec::new(),
+            fix: None,
+            ..blocker
+        });
+        let blocked_by = finalizers.collect();
+        let Self { kind, api_version, object, state, severity, .. } = self;
+        Self { kind, api_version, object, state, summary, severity, causes, candidates: None, blocked_by }
+    }
+
     /// Uses the first cause as the summary if there is no other.
     pub(super) fn finish(&mut self) {
         if self.summary.is_empty()
@@ -395,6 +420,13 @@ macro_rules! codes {
         }
 
         impl Code {
+            /// What the code means.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Code::$name => $meaning,)*
+                }
+            }
+
             /// All codes with their meanings; docs/why.md contains the same table.
             pub const ALL: &'static [(Code, &'static str, &'static str)] =
                 &[$((Code::$name, stringify!($name), $meaning),)*];
@@ -470,6 +502,7 @@ codes! {
     VolumeGone: "The volume of an attachment does not exist.",
     DriverGone: "The driver of an attachment is not registered.",
     QuotaExceeded: "A quota of the namespace rejects a required object.",
+    ServiceAccountMissing: "The service account of the pods does not exist.",
     CreationFailed: "A required object was rejected.",
     SyncFailing: "A controller fails on the object and retries it with back-off.",
     Finalizers: "The object is being deleted and has finalizers.",

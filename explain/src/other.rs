@@ -1,5 +1,6 @@
-//! Explains kinds without rules of their own by the newest event that reports a refusal. Mostly these are pod
-//! sets whose claims exceed a quota: the claims do not exist, so they cannot be explained themselves.
+//! Explains kinds without rules of their own by the newest event that reports a refusal, and a Deployment by its condition. Mostly
+//! these are pod sets whose claims exceed a quota or whose service account is missing: the claims and pods do not exist, so
+//! they cannot be explained themselves.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,8 @@ pub fn explain(world: &dyn ClusterView, subject: &Other, why: &mut Why) {
     why.state = phase.unwrap_or("Present").to_owned();
     let complete = wanted.is_none_or(|wanted| ready >= wanted);
     let refused = world.event(reference, &[reason::FAILED_CREATE, reason::REPLICA_SET_CREATE_ERROR]);
-    match refused.and_then(|event| event.message.as_deref()).filter(|_| !complete) {
+    let failure = || condition_message(object, "ReplicaFailure");
+    match refused.and_then(|event| event.message.as_deref()).or_else(failure).filter(|_| !complete) {
         Some(said) => refusal(reference.namespace.as_deref().unwrap_or_default(), said, why),
         None => {
             why.summary = match wanted {
@@ -45,8 +47,36 @@ pub fn explain(world: &dyn ClusterView, subject: &Other, why: &mut Why) {
     }
 }
 
+/// The message of a condition that is true.
+fn condition_message<'o>(object: &'o Value, name: &str) -> Option<&'o str> {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array)?;
+    let is_it = |one: &&Value| one["type"] == name && one["status"] == "True";
+    conditions.iter().find(is_it)?["message"].as_str()
+}
+
+/// The namespace and the name of a service account that the server does not find (upstream:
+/// plugin/pkg/admission/serviceaccount).
+fn missing_account(said: &str) -> Option<(&str, &str)> {
+    let (_, rest) = said.split_once("error looking up service account ")?;
+    let (account, rest) = rest.split_once(": serviceaccount ")?;
+    rest.contains("not found").then_some(())?;
+    account.split_once('/')
+}
+
 /// Explains a failed creation by the message of the refusal.
 fn refusal(namespace: &str, said: &str, why: &mut Why) {
+    if let Some((namespace, name)) = missing_account(said) {
+        let message = format!(
+            "Pods cannot be created: service account {name} of namespace {namespace} does not exist."
+        );
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": namespace, "name": name},
+        });
+        let fix = Fix::create(account, "Creates the service account; the controller then creates the pods.");
+        let cause = Cause::new(Code::ServiceAccountMissing, message, Vec::new()).fixed_by(Some(fix));
+        why.push(Severity::Attention, cause);
+        return;
+    }
     let Some(quota) = Quota::read(said) else {
         let message = format!("A required object could not be created: {}.", words::open(said));
         why.push(Severity::Attention, Cause::new(Code::CreationFailed, message, Vec::new()));

@@ -5,10 +5,10 @@
 //! On shutdown all waits are cancelled, running volume operations finish, and pending events are written. Mounts
 //! and containers stay; the next agent finds them.
 
-use std::fs::{DirBuilder, File};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +55,8 @@ use crate::runtime::none::NoRuntime;
 use crate::runtime::process::{ProcessConfig, ProcessRuntime};
 use crate::volumes::{ReconstructError, VolumeOwnership, Volumes};
 
+/// The mode of the agent's directory: the kubelet's.
+const DIRECTORY_MODE: u32 = 0o750;
 /// How long shutdown waits for running volume operations. The next agent finds the operations that take longer.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 
@@ -68,6 +70,19 @@ pub enum AgentError {
         dir: PathBuf,
         /// The error.
         why: io::Error,
+    },
+    /// Another user owns the directory.
+    #[error(
+        "the directory {dir} of the agent belongs to the user with the ID {owner}. That user could read the Secrets of pods: run `chown \
+         {user} {dir}`", dir = dir.display()
+    )]
+    OtherOwner {
+        /// `--root-dir`.
+        dir: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// The user of this process.
+        user: u32,
     },
     /// Another agent uses the directory.
     #[error("another agent has the directory {}: stop it, or give this one another --root-dir", dir.display())]
@@ -117,10 +132,24 @@ pub struct Agent {
     _lock: File,
 }
 
-/// Locks the directory for this process.
+/// Locks the directory for this process. Other users cannot enter it, whatever the umask is and whichever mode it had: it contains
+/// Secrets of pods and the credentials of the node.
 async fn directory(dir: &Path) -> Result<(PathBuf, File), AgentError> {
     let failed = |why| AgentError::Directory { dir: dir.to_owned(), why };
-    DirBuilder::new().recursive(true).mode(0o750).create(dir).map_err(failed)?;
+    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(dir).map_err(failed)?;
+    let found = std::fs::metadata(dir).map_err(failed)?;
+    let user = rustix::process::geteuid().as_raw();
+    if found.uid() != user {
+        return Err(AgentError::OtherOwner { dir: dir.to_owned(), owner: found.uid(), user });
+    }
+    if found.mode() & 0o777 & !DIRECTORY_MODE != 0 {
+        let mode = Permissions::from_mode(found.mode() & DIRECTORY_MODE);
+        std::fs::set_permissions(dir, mode).map_err(failed)?;
+        tracing::warn!(
+            "other users could enter the directory {} of the agent; its mode is restricted now",
+            dir.display()
+        );
+    }
     // Paths in the mount table contain no symbolic links.
     let root = dir.canonicalize().map_err(failed)?;
     match lock::take_soon(&root).await.map_err(failed)? {

@@ -12,6 +12,7 @@ pub mod field_path;
 pub mod fs_group;
 pub mod gc;
 pub mod host;
+pub mod join;
 mod lock;
 pub mod mount;
 pub mod node_status;

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +18,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Takes the lock until the returned file is dropped; none when another process owns it.
 pub(crate) fn take(root: &Path) -> io::Result<Option<File>> {
-    let open = File::options().create(true).truncate(false).read(true).write(true).open(root.join(LOCK));
+    let mut options = File::options();
+    options.create(true).truncate(false).read(true).write(true).mode(0o600);
+    let open = options.open(root.join(LOCK));
     taken(open?)
 }
 

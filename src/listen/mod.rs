@@ -19,13 +19,13 @@ use axum_server::Handle;
 use axum_server::accept::DefaultAcceptor;
 use hyper_util::rt::TokioTimer;
 use jiff::Timestamp;
-use orlop_apiserver::authentication::Auth;
 use orlop_apiserver::limits::connection::Connections;
+use orlop_apiserver::peer_certificates::ClientAuthorities;
 use orlop_auth::token_file::{TokenFile, TokenFileError};
 use orlop_cli::config::{ListenConfig, TlsSource};
 use tokio::time::MissedTickBehavior;
 
-use crate::tls::{self, FileVersion, TlsError, TlsKeeper, TlsOrigin};
+use crate::tls::{self, ClientAuthorityFiles, FileVersion, TlsError, TlsKeeper, TlsOrigin};
 use accept::Bounded;
 use guard::Times;
 
@@ -52,8 +52,6 @@ pub(crate) enum ListenError {
     Serve { address: SocketAddr, error: std::io::Error },
     #[error(transparent)]
     Tls(#[from] TlsError),
-    #[error(transparent)]
-    Tokens(#[from] TokenFileError),
     #[error("the address file {} cannot be written: {error}", path.display())]
     AddressFile { path: PathBuf, error: std::io::Error },
 }
@@ -70,22 +68,27 @@ fn hint(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// The authentication according to the configuration.
-pub(crate) fn auth(config: &ListenConfig) -> Result<Auth, TokenFileError> {
-    let tokens = config.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
-    let own = matches!(config.tls, Some(TlsSource::OwnAuthority { .. }));
-    let local_user = (!config.insecure_loopback).then(|| rustix::process::geteuid().as_raw());
-    Ok(Auth::new(tokens.map(Arc::new), own || config.client_ca_file.is_some()).with_local_user(local_user))
+/// The files with the authorities of client certificates.
+pub(crate) fn client_authority_files(config: &ListenConfig) -> ClientAuthorityFiles {
+    let options = &config.authentication;
+    ClientAuthorityFiles {
+        users: options.client_ca_file.clone(),
+        proxies: options.front_proxy.as_ref().map(|proxy| proxy.ca_file.clone()),
+    }
 }
 
 /// Binds the port. Connections wait until [`Listener::serve`]. A listener with certificates of the server's own authority needs
-/// [`Listener::secure`] before.
-pub(crate) fn bind(config: &ListenConfig) -> Result<Listener, ListenError> {
+/// [`Listener::secure`] before. `authorities` receives the authorities of client certificates.
+pub(crate) fn bind(
+    config: &ListenConfig,
+    authorities: Option<Arc<ClientAuthorities>>,
+) -> Result<Listener, ListenError> {
     let failed = |error| ListenError::Bind { address: config.address, error };
     let tls = match &config.tls {
         Some(TlsSource::Files(files)) => {
             let origin = TlsOrigin::Files(files.clone());
-            Some(TlsKeeper::new(origin, config.client_ca_file.clone(), Timestamp::now())?)
+            let files = client_authority_files(config);
+            Some(TlsKeeper::new(origin, files, authorities.unwrap_or_default(), Timestamp::now())?)
         }
         Some(TlsSource::OwnAuthority { .. }) | None => None,
     };
@@ -178,11 +181,11 @@ impl Listener {
             .keep_alive_timeout(PING_TIMEOUT);
         let service = router.into_make_service();
         let times = self.times;
-        let tls = self.tls.as_ref().map(TlsKeeper::config);
+        let tls = self.tls.as_ref().map(|keeper| tls::Acceptor::new(keeper.config(), keeper.authorities()));
         let serving = async {
             match tls {
-                Some(config) => {
-                    let acceptor = Bounded::new(tls::Acceptor::new(config), connections, times);
+                Some(tls) => {
+                    let acceptor = Bounded::new(tls, connections, times);
                     server.acceptor(acceptor).serve(service).await
                 }
                 None => {
@@ -220,7 +223,14 @@ async fn keep_current(
         known = now;
         match tokens.as_ref().map(|tokens| tokens.reload()) {
             Some(Ok(())) => tracing::debug!("the tokens are current"),
-            Some(Err(error)) => tracing::warn!("the previous tokens stay valid: {error}"),
+            Some(Err(error @ TokenFileError::Empty { .. })) => {
+                tracing::error!("no token of --token-auth-file is valid any more: {error}");
+            }
+            Some(Err(
+                error @ (TokenFileError::Read { .. }
+                | TokenFileError::Line { .. }
+                | TokenFileError::User { .. }),
+            )) => tracing::error!("the previous tokens of --token-auth-file stay valid: {error}"),
             None => {}
         }
     }

@@ -6,28 +6,32 @@
 //! | `pki/ca.crt` | its certificate; clients verify the server with it |
 //! | `admin.kubeconfig` | a client certificate of `system:admin` in the group `system:masters` |
 //!
-//! The key is written before the certificate. A key without a certificate has signed nothing, and is replaced. The server's certificate
-//! exists only in memory: each start signs a new one.
+//! A key is never replaced. If the certificate of the authority is lost, it is restored from the administrator's kubeconfig, or created
+//! again for the same key. The administrator's certificate is replaced in time before it ends. The server's certificate exists only in
+//! memory: each start signs a new one.
 
-mod kubeconfig;
 mod names;
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use orlop_auth::authority::{Authority, AuthorityError, SignedKey};
+use orlop_pki::authority::{Authority, AuthorityError, SignedKey, is_due};
+use orlop_pki::kubeconfig::{Kubeconfig, KubeconfigParts, KubeconfigUser};
 
-pub(crate) use kubeconfig::Kubeconfig;
 pub(crate) use names::server_names;
 
 /// The user of the administrator's certificate, and its group.
 const ADMIN: (&str, &str) = ("system:admin", "system:masters");
 /// A server warns if its authority ends within this time.
 const WARN_BEFORE: SignedDuration = SignedDuration::from_hours(365 * 24);
+
+/// How often the administrator's certificate is checked.
+const CHECK_EVERY: Duration = Duration::from_secs(12 * 3600);
 
 /// Why the server has no authority.
 #[derive(Debug, thiserror::Error)]
@@ -57,8 +61,9 @@ impl OwnAuthority {
         let dir = data_dir.join("pki");
         let failed = |error| PkiError::Authority { dir: dir.clone(), error };
         let pair = match read(&dir)? {
-            Some(pair) => pair,
-            None => create(&dir, now)?,
+            Files::Both(pair) => pair,
+            Files::Key(key) => restore(data_dir, &dir, key, now)?,
+            Files::None => create(&dir, now)?,
         };
         let authority = Authority::read(&pair).map_err(failed)?;
         if authority.not_after() < now.checked_add(WARN_BEFORE).unwrap_or(Timestamp::MAX) {
@@ -72,12 +77,38 @@ impl OwnAuthority {
         Ok(OwnAuthority { authority: Arc::new(authority), data_dir: data_dir.to_owned() })
     }
 
-    /// Writes the administrator's kubeconfig for the server at this URL, and returns its path.
+    /// Writes the administrator's kubeconfig for the server at this URL, unless the existing one is valid for long enough. Returns its
+    /// path.
     pub(crate) fn write_admin(&self, url: &str, now: Timestamp) -> Result<PathBuf, PkiError> {
-        let path = self.data_dir.join("admin.kubeconfig");
+        let path = admin_path(&self.data_dir);
+        if self.is_current(&path, url, now) {
+            return Ok(path);
+        }
         let text = self.kubeconfig(url, ADMIN.0, &[ADMIN.1.to_owned()], now)?;
         write(&path, &text).map_err(|error| PkiError::Write { path: path.clone(), error })?;
         Ok(path)
+    }
+
+    /// Replaces the administrator's certificate in time, while the server runs.
+    pub(crate) async fn keep_admin(self, url: String) {
+        loop {
+            tokio::time::sleep(CHECK_EVERY).await;
+            if let Err(error) = self.write_admin(&url, Timestamp::now()) {
+                tracing::warn!("the administrator's certificate cannot be renewed: {error}");
+            }
+        }
+    }
+
+    /// Whether the administrator's kubeconfig needs no change.
+    fn is_current(&self, path: &Path, url: &str, now: Timestamp) -> bool {
+        let is_private = std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o077 == 0);
+        let parts = std::fs::read_to_string(path).ok().and_then(|text| KubeconfigParts::read(&text));
+        parts.filter(|_| is_private).is_some_and(|parts| {
+            let signed = self.authority.signed_at(&parts.credentials);
+            parts.server == url
+                && parts.authority == self.authority.certificate()
+                && signed.is_some_and(|signed| !is_due(signed, now))
+        })
     }
 
     /// A kubeconfig with a new client certificate.
@@ -91,7 +122,8 @@ impl OwnAuthority {
         let signed = self.authority.client(user, groups, now);
         let signed = signed.map_err(|error| PkiError::Authority { dir: self.data_dir.join("pki"), error })?;
         let authority = self.authority.certificate();
-        Ok(Kubeconfig { server: url, authority, user, credentials: &signed }.to_string())
+        let user = KubeconfigUser::Inline { name: user, credentials: &signed };
+        Ok(Kubeconfig { server: url, authority: Some(authority), user }.to_string())
     }
 }
 
@@ -99,8 +131,19 @@ fn paths(dir: &Path) -> (PathBuf, PathBuf) {
     (dir.join("ca.crt"), dir.join("ca.key"))
 }
 
-/// The files of the authority; `None` if they have to be created.
-fn read(dir: &Path) -> Result<Option<SignedKey>, PkiError> {
+fn admin_path(data_dir: &Path) -> PathBuf {
+    data_dir.join("admin.kubeconfig")
+}
+
+/// The existing files of the authority.
+enum Files {
+    None,
+    /// The key alone: the certificate is lost, or was not written yet.
+    Key(String),
+    Both(SignedKey),
+}
+
+fn read(dir: &Path) -> Result<Files, PkiError> {
     let read = |path: &Path| match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -108,11 +151,35 @@ fn read(dir: &Path) -> Result<Option<SignedKey>, PkiError> {
     };
     let (certificate, key) = paths(dir);
     match (read(&certificate)?, read(&key)?) {
-        (Some(certificate), Some(key)) => Ok(Some(SignedKey { certificate, key })),
+        (Some(certificate), Some(key)) => Ok(Files::Both(SignedKey { certificate, key })),
         (Some(_), None) => Err(PkiError::NoKey { certificate, key }),
-        // Without a certificate, the key has signed nothing.
-        (None, Some(_) | None) => Ok(None),
+        (None, Some(key)) => Ok(Files::Key(key)),
+        (None, None) => Ok(Files::None),
     }
+}
+
+/// Writes the lost certificate of a key again. Clients that have the certificate need the same one, and the administrator's kubeconfig
+/// contains it.
+fn restore(data_dir: &Path, dir: &Path, key: String, now: Timestamp) -> Result<SignedKey, PkiError> {
+    let (path, _) = paths(dir);
+    let text = std::fs::read_to_string(admin_path(data_dir)).ok();
+    let known = text.and_then(|text| KubeconfigParts::read(&text)).map(|parts| parts.authority);
+    let known = known.map(|certificate| SignedKey { certificate, key: key.clone() });
+    let pair = match known.filter(|pair| Authority::read(pair).is_ok()) {
+        Some(pair) => pair,
+        None => {
+            let failed = |error| PkiError::Authority { dir: dir.to_owned(), error };
+            let pair = Authority::recreate(key, now).map_err(failed)?;
+            tracing::warn!(
+                "{} was missing, and is created again for the existing key: distribute it to clients that verify this \
+                 server with the previous one",
+                path.display()
+            );
+            pair
+        }
+    };
+    write(&path, &pair.certificate).map_err(|error| PkiError::Write { path, error })?;
+    Ok(pair)
 }
 
 fn create(dir: &Path, now: Timestamp) -> Result<SignedKey, PkiError> {
@@ -174,10 +241,10 @@ mod tests {
     }
 
     #[test]
-    fn interrupted_creation_is_repeated_and_a_lost_key_is_reported() {
+    fn lost_key_is_reported() {
         for (case, crt, key, want) in [
             ("1 nothing", None, None, Ok(())),
-            ("2 the key alone", None, Some("-----BEGIN"), Ok(())),
+            ("2 a damaged key alone", None, Some("-----BEGIN"), Err("cannot be used")),
             ("3 the certificate alone", Some("c"), None, Err("restore the key")),
             ("4 damaged", Some("c"), Some("k"), Err("cannot be used")),
         ] {
@@ -194,5 +261,46 @@ mod tests {
                 Err(part) => assert!(got.unwrap_err().contains(part), "{case}"),
             }
         }
+    }
+
+    #[test]
+    fn lost_certificate_is_restored_for_the_same_key() {
+        for has_kubeconfig in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let first = open(dir.path()).unwrap();
+            let admin = first.write_admin("https://a:1", NOW.parse().unwrap()).unwrap();
+            std::fs::remove_file(dir.path().join("pki/ca.crt")).unwrap();
+            if !has_kubeconfig {
+                std::fs::remove_file(admin).unwrap();
+            }
+            let later = OwnAuthority::open(dir.path(), "2026-12-01T00:00:00Z".parse().unwrap()).unwrap();
+            assert_eq!(later.authority.digest().unwrap(), first.authority.digest().unwrap());
+            let is_same = later.authority.certificate() == first.authority.certificate();
+            assert_eq!(is_same, has_kubeconfig);
+            assert_eq!(
+                open(dir.path()).unwrap().authority.certificate(),
+                later.authority.certificate(),
+                "it is written"
+            );
+        }
+    }
+
+    #[test]
+    fn administrator_keeps_the_certificate_until_it_is_due() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = open(dir.path()).unwrap();
+        let written = |url: &str, time: &str| {
+            let path = own.write_admin(url, time.parse().unwrap()).unwrap();
+            std::fs::read_to_string(path).unwrap()
+        };
+        let url = "https://10.0.0.1:6443";
+        let first = written(url, NOW);
+        assert_eq!(written(url, "2027-07-01T00:00:00Z"), first, "valid for long enough");
+        assert_ne!(written("https://10.0.0.2:6443", NOW), first, "another address");
+        let first = written(url, NOW);
+        let second = written(url, "2027-08-01T00:00:00Z");
+        assert_ne!(second, first, "due");
+        std::fs::write(admin_path(dir.path()), "damaged").unwrap();
+        assert_ne!(written(url, "2027-08-02T00:00:00Z"), second);
     }
 }

@@ -2,16 +2,18 @@
 //! before it ends. New connections use the new configuration.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use axum_server::tls_rustls::RustlsConfig;
 use jiff::Timestamp;
-use orlop_auth::authority::{Authority, is_due};
+use orlop_apiserver::peer_certificates::ClientAuthorities;
 use orlop_cli::config::TlsFiles;
+use orlop_pki::authority::{Authority, is_due};
 use rustls::ServerConfig;
 
-use super::{ServerKey, TlsError, client_authorities, server_config};
+use super::clients::{ClientAuthorityFiles, ClientCertificates};
+use super::{ServerKey, TlsError, server_config};
 
 /// The origin of the server's certificate.
 pub(crate) enum TlsOrigin {
@@ -24,7 +26,9 @@ pub(crate) enum TlsOrigin {
 /// The TLS configuration, and what it was made of.
 pub(crate) struct TlsKeeper {
     origin: TlsOrigin,
-    client_ca: Option<PathBuf>,
+    clients: ClientAuthorityFiles,
+    /// The authorities in use.
+    authorities: Arc<ClientAuthorities>,
     config: RustlsConfig,
     made: Made,
 }
@@ -63,15 +67,21 @@ impl FileVersion {
 }
 
 impl TlsKeeper {
-    /// Makes the configuration.
+    /// Makes the configuration, and sets the authorities of client certificates.
     pub(crate) fn new(
         origin: TlsOrigin,
-        client_ca: Option<PathBuf>,
+        clients: ClientAuthorityFiles,
+        authorities: Arc<ClientAuthorities>,
         now: Timestamp,
     ) -> Result<Self, TlsError> {
-        let made = inputs(&origin, client_ca.as_deref(), Some(now));
-        let config = RustlsConfig::from_config(make(&origin, client_ca.as_deref(), &made.names, now)?);
-        Ok(TlsKeeper { origin, client_ca, config, made })
+        let made = inputs(&origin, &clients, Some(now));
+        let config = make(&origin, &clients, &authorities, &made.names, now)?;
+        Ok(TlsKeeper { origin, clients, authorities, config: RustlsConfig::from_config(config), made })
+    }
+
+    /// The authorities that verify client certificates.
+    pub(crate) fn authorities(&self) -> Arc<ClientAuthorities> {
+        self.authorities.clone()
     }
 
     /// The configuration, which [`TlsKeeper::check`] replaces.
@@ -81,7 +91,7 @@ impl TlsKeeper {
 
     /// Replaces the configuration if it is outdated. If it cannot be made, the previous one stays.
     pub(crate) fn check(&mut self, now: Timestamp) {
-        let current = inputs(&self.origin, self.client_ca.as_deref(), self.made.signed);
+        let current = inputs(&self.origin, &self.clients, self.made.signed);
         let is_due = match &self.origin {
             TlsOrigin::Files(_) => false,
             TlsOrigin::Own { .. } => self.made.signed.is_none_or(|signed| is_due(signed, now)),
@@ -89,14 +99,14 @@ impl TlsKeeper {
         if current == self.made && !is_due {
             return;
         }
-        match make(&self.origin, self.client_ca.as_deref(), &current.names, now) {
+        match make(&self.origin, &self.clients, &self.authorities, &current.names, now) {
             Ok(config) => {
                 self.config.reload_from_config(config);
-                tracing::info!("new connections use the changed certificates");
+                tracing::info!("the changed certificates are in use");
                 self.made = Made { signed: Some(now), ..current };
             }
             Err(error) => {
-                tracing::warn!("the previous certificates stay in use: {error}");
+                tracing::error!("the previous certificates and client authorities stay in use: {error}");
                 // The same files are not read again until they change; a failed signature is tried again.
                 self.made = current;
             }
@@ -104,28 +114,35 @@ impl TlsKeeper {
     }
 }
 
-fn inputs(origin: &TlsOrigin, client_ca: Option<&Path>, signed: Option<Timestamp>) -> Made {
+fn inputs(origin: &TlsOrigin, clients: &ClientAuthorityFiles, signed: Option<Timestamp>) -> Made {
     let (files, names) = match origin {
         TlsOrigin::Files(TlsFiles { certificate, key }) => {
             (vec![FileVersion::of(certificate), FileVersion::of(key)], Vec::new())
         }
         TlsOrigin::Own { names, .. } => (Vec::new(), names()),
     };
-    let client_ca = client_ca.map(FileVersion::of);
-    Made { files: files.into_iter().chain(client_ca).collect(), names, signed }
+    let clients = clients.users.iter().chain(&clients.proxies).map(|path| FileVersion::of(path));
+    Made { files: files.into_iter().chain(clients).collect(), names, signed }
 }
 
+/// Makes the configuration. If it succeeds, the authorities of client certificates are replaced.
 fn make(
     origin: &TlsOrigin,
-    client_ca: Option<&Path>,
+    clients: &ClientAuthorityFiles,
+    authorities: &ClientAuthorities,
     names: &[String],
     now: Timestamp,
 ) -> Result<Arc<ServerConfig>, TlsError> {
-    match origin {
+    let own = match origin {
+        TlsOrigin::Files(_) => None,
+        TlsOrigin::Own { authority, .. } => Some(authority.certificate()),
+    };
+    let clients = ClientCertificates::read(clients, own)?;
+    let subjects = clients.names().map_err(TlsError::Clients)?;
+    let config = match origin {
         TlsOrigin::Files(files) => {
             let server = ServerKey::of_files(&files.certificate, &files.key)?;
-            let clients = client_authorities(client_ca, None)?;
-            server_config(server, clients).map_err(|problem| TlsError::Pair {
+            server_config(server, subjects).map_err(|problem| TlsError::Pair {
                 certificate: files.certificate.clone(),
                 key: files.key.clone(),
                 problem,
@@ -133,10 +150,12 @@ fn make(
         }
         TlsOrigin::Own { authority, .. } => {
             let server = ServerKey::signed(&authority.server(names, now)?, authority.certificate())?;
-            let clients = client_authorities(client_ca, Some(authority.certificate()))?;
-            server_config(server, clients).map_err(TlsError::Own)
+            server_config(server, subjects).map_err(TlsError::Own)
         }
-    }
+    }?;
+    let replaced = authorities.replace(clients.users, clients.proxies);
+    replaced.map_err(|error| TlsError::Clients(error.to_string()))?;
+    Ok(config)
 }
 
 #[cfg(test)]
@@ -165,7 +184,8 @@ mod tests {
         let read = names.clone();
         let names_now = Box::new(move || read.lock().clone());
         let origin = TlsOrigin::Own { authority: authority(), names: names_now };
-        let mut keeper = TlsKeeper::new(origin, None, at("2026-11-26T00:00:00Z")).unwrap();
+        let mut keeper =
+            TlsKeeper::new(origin, Default::default(), Arc::default(), at("2026-11-26T00:00:00Z")).unwrap();
         let mut before = keeper.config().get_inner();
         for (case, now, name, renewed) in [
             ("1 fresh", "2026-11-26T00:01:00Z", None, false),
@@ -197,7 +217,12 @@ mod tests {
             std::fs::write(&files.key, pair.key).unwrap();
         };
         write();
-        let mut keeper = TlsKeeper::new(TlsOrigin::Files(files.clone()), None, now).unwrap();
+        let users = dir.path().join("clients.crt");
+        std::fs::write(&users, authority.certificate()).unwrap();
+        let clients = ClientAuthorityFiles { users: Some(users.clone()), proxies: None };
+        let authorities: Arc<ClientAuthorities> = Arc::default();
+        let origin = TlsOrigin::Files(files.clone());
+        let mut keeper = TlsKeeper::new(origin, clients, authorities.clone(), now).unwrap();
         let first = keeper.config().get_inner();
         keeper.check(now);
         assert!(same(&first, &keeper.config().get_inner()), "unchanged");
@@ -209,6 +234,22 @@ mod tests {
         assert!(same(&first, &keeper.config().get_inner()), "nor does a missing one");
         write();
         keeper.check(now);
-        assert!(!same(&first, &keeper.config().get_inner()), "the new pair is in use");
+        let second = keeper.config().get_inner();
+        assert!(!same(&first, &second), "the new pair is in use");
+
+        let count = |want: &str| assert_eq!(format!("{authorities:?}"), format!("ClientAuthorities({want})"));
+        count("(1, 0)");
+        std::fs::write(&users, authority.certificate().repeat(2)).unwrap();
+        keeper.check(now);
+        count("(2, 0)");
+        for damaged in [
+            "",
+            "-----BEGIN CERTIFICATE-----",
+            "-----BEGIN CERTIFICATE-----\nAQ==\n-----END CERTIFICATE-----\n",
+        ] {
+            std::fs::write(&users, damaged).unwrap();
+            keeper.check(now);
+            count("(2, 0)");
+        }
     }
 }

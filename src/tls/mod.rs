@@ -1,20 +1,24 @@
 //! TLS of the listener: HTTP/2 and HTTP/1.1, with client certificates if authorities are configured.
 
 mod acceptor;
+mod clients;
+mod ending;
 mod keeper;
+mod verifier;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_auth::authority::{AuthorityError, SignedKey};
+use orlop_pki::authority::{AuthorityError, SignedKey};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{DistinguishedName, ServerConfig};
 
 pub(crate) use acceptor::Acceptor;
+pub(crate) use clients::ClientAuthorityFiles;
 pub(crate) use keeper::{FileVersion, TlsKeeper, TlsOrigin};
+use verifier::KeyOwnership;
 
 /// Why TLS cannot be configured.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +31,8 @@ pub(crate) enum TlsError {
     Own(String),
     #[error("the server's own authority cannot sign: {0}")]
     Sign(#[from] AuthorityError),
+    #[error("the authorities of client certificates cannot be used: {0}")]
+    Clients(String),
 }
 
 /// The certificate of the server with its chain, and its key.
@@ -72,30 +78,8 @@ fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'s
     Ok(found)
 }
 
-/// The authorities of client certificates: those of a file, and the server's own (PEM).
-fn client_authorities(file: Option<&Path>, own: Option<&str>) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    if let Some(path) = file {
-        let flag = "--client-ca-file";
-        for root in certificates(flag, path)? {
-            roots.add(root).map_err(|error| TlsError::File {
-                flag,
-                path: path.to_owned(),
-                problem: error.to_string(),
-            })?;
-        }
-    }
-    if let Some(pem) = own {
-        let wrong = |error: String| TlsError::Own(error);
-        let root =
-            CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| wrong(error.to_string()))?;
-        roots.add(root).map_err(|error| wrong(error.to_string()))?;
-    }
-    Ok(roots)
-}
-
 /// The TLS configuration of the listener. Without client authorities, no client certificate is requested.
-fn server_config(server: ServerKey, clients: RootCertStore) -> Result<Arc<ServerConfig>, String> {
+fn server_config(server: ServerKey, clients: Vec<DistinguishedName>) -> Result<Arc<ServerConfig>, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -103,12 +87,7 @@ fn server_config(server: ServerKey, clients: RootCertStore) -> Result<Arc<Server
     let builder = if clients.is_empty() {
         builder.with_no_client_auth()
     } else {
-        // The client certificate is optional: tokens and public paths do not need one.
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(clients), provider)
-            .allow_unauthenticated()
-            .build()
-            .map_err(|error| error.to_string())?;
-        builder.with_client_cert_verifier(verifier)
+        builder.with_client_cert_verifier(Arc::new(KeyOwnership::new(clients, provider)))
     };
     let mut config = builder.with_single_cert(server.chain, server.key).map_err(|error| error.to_string())?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

@@ -1,8 +1,13 @@
 //! One control plane per test: a data directory, a port, and one or two processes.
+//!
+//! Roles decide about every request (`--authorization-mode=Node,RBAC`), so that each test proves that controllers and
+//! agents have the rights that they need, and no component is an administrator. The test's own clients are, over
+//! loopback. When a plane is dropped, a component that lacked a right fails the test.
 
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::http::Http;
@@ -26,6 +31,7 @@ pub(crate) struct Builder {
     layout: Layout,
     server_flags: Vec<String>,
     controller_flags: Vec<String>,
+    default_authorization: bool,
 }
 
 /// A running control plane.
@@ -33,6 +39,7 @@ pub(crate) struct Plane {
     layout: Layout,
     server_flags: Vec<String>,
     controller_flags: Vec<String>,
+    default_authorization: bool,
     /// `127.0.0.1:PORT`; unchanged by restarts, so that clients reconnect.
     address: String,
     server: Option<Process>,
@@ -48,6 +55,12 @@ impl Builder {
         self
     }
 
+    /// Leaves the authorization mode to the server, which permits everything over loopback.
+    pub(crate) fn default_authorization(mut self) -> Self {
+        self.default_authorization = true;
+        self
+    }
+
     /// Flags of the controllers, in either layout.
     pub(crate) fn controller_flags(mut self, flags: &[&str]) -> Self {
         self.controller_flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
@@ -60,6 +73,7 @@ impl Builder {
             layout: self.layout,
             server_flags: self.server_flags,
             controller_flags: self.controller_flags,
+            default_authorization: self.default_authorization,
             address: "127.0.0.1:0".to_owned(),
             server: None,
             controllers: None,
@@ -73,7 +87,8 @@ impl Builder {
 impl Plane {
     /// A control plane with this layout.
     pub(crate) fn of(layout: Layout) -> Builder {
-        Builder { layout, server_flags: Vec::new(), controller_flags: Vec::new() }
+        let (server_flags, controller_flags) = (Vec::new(), Vec::new());
+        Builder { layout, server_flags, controller_flags, default_authorization: false }
     }
 
     /// One process, all defaults.
@@ -135,13 +150,31 @@ impl Plane {
         self.dir.path().join(name).display().to_string()
     }
 
+    /// A kubeconfig of another user, which the administrator impersonates.
+    pub(crate) fn kubeconfig(&self, user: &str, groups: &[&str]) -> String {
+        let file = self.path(&format!("{}.kubeconfig", user.replace(':', "-")));
+        let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+            "clusters": [{"name": "k", "cluster": {"server": self.url()}}],
+            "users": [{"name": "u", "user": {"as": user, "as-groups": groups}}]});
+        std::fs::write(&file, config.to_string()).unwrap();
+        file
+    }
+
+    /// The flag with which an agent connects as its node.
+    pub(crate) fn agent_flag(&self, node: &str) -> String {
+        format!("--kubeconfig={}", self.kubeconfig(&format!("system:node:{node}"), &["system:nodes"]))
+    }
+
     /// Starts the processes that are not running, and waits until the server is ready.
     pub(crate) async fn start_again(&mut self) {
         if self.server.is_none() {
             self.start_server().await;
         }
         if self.layout == Layout::TwoProcesses && self.controllers.is_none() {
-            let mut args = vec!["controller".to_owned(), "--server".to_owned(), self.url()];
+            let user = self.kubeconfig("system:kube-controller-manager", &[]);
+            let mut args = vec!["controller".to_owned(), "--kubeconfig".to_owned(), user];
+            args.push("--use-service-account-credentials".to_owned());
             args.extend(self.controller_flags.iter().cloned());
             self.controllers = Some(Process::start("controller", self.dir.path(), &args));
         }
@@ -158,6 +191,12 @@ impl Plane {
         args.extend(["--data-dir".to_owned(), self.path("data")]);
         args.extend(["--address-file".to_owned(), self.path("address")]);
         args.extend(self.server_flags.iter().cloned());
+        let sets_mode = args.iter().any(|flag| {
+            flag.starts_with("--authorization-mode") || flag.starts_with("--authorization-config")
+        });
+        if !self.default_authorization && !sets_mode {
+            args.push("--authorization-mode=Node,RBAC".to_owned());
+        }
         if self.layout == Layout::OneProcess {
             args.extend(self.controller_flags.iter().cloned());
         }
@@ -228,6 +267,24 @@ impl Plane {
                 let code = process.exit_code().await;
                 assert_eq!(code, 0, "a clean stop; the log:\n{}", process.log());
             }
+        }
+    }
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        for name in ["server.log", "controller.log"] {
+            let log = std::fs::read(self.dir.path().join(name)).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log).into_owned();
+            let lacks_right = |line: &&str| {
+                line.contains("a component of this process lacks a right")
+                    || line.contains("system:serviceaccount:kube-system:") && line.contains(" cannot ")
+            };
+            let refused: Vec<&str> = log.lines().filter(lacks_right).take(5).collect();
+            assert!(refused.is_empty(), "{name}: a component lacks a right:\n{}", refused.join("\n"));
         }
     }
 }

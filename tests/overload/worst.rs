@@ -162,7 +162,7 @@ pub(super) async fn prepare(http: &Http) {
     http.create("/api/v1/nodes", &json!({"metadata": {"name": "large"}, "spec": {"taints": taints}})).await;
     let containers: Vec<Value> =
         numbered(5_500, "c").iter().map(|name| json!({"name": name, "image": "none"})).collect();
-    let pod = json!({"metadata": {"name": "large"}, "spec": {"nodeName": "large", "containers": containers}});
+    let pod = json!({"metadata": {"name": "large"}, "spec": {"nodeName": "large", "automountServiceAccountToken": false, "containers": containers}});
     http.create(PODS, &pod).await;
     create_deep_kind(http).await;
 }

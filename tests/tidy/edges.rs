@@ -84,7 +84,7 @@ fn crates_depend_as_the_architecture_says() {
 fn table_of_edges_is_parsed() {
     let allowed = allowed_edges();
     assert!(allowed["openapi"].is_empty());
-    let controller = ["volume", "client", "csi", "apimachinery"].map(str::to_owned);
+    let controller = ["volume", "client", "csi", "pki", "apimachinery"].map(str::to_owned);
     assert_eq!(allowed["controller"], BTreeSet::from(controller));
     assert!(allowed["apiserver"].contains("store") && !allowed["apiserver"].contains("controller"));
     assert!(allowed["orlop"].contains("all"));

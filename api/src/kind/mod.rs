@@ -9,8 +9,12 @@ use crate::field_errors::FieldErrors;
 use crate::object::Object;
 
 mod handle;
+mod requester;
+mod write_context;
 
 pub use handle::{KindRef, TypeRef};
+pub use requester::Requester;
+pub use write_context::{Permission, WriteContext};
 
 /// The names of a kind, as in discovery.
 #[derive(Debug)]
@@ -164,11 +168,15 @@ pub struct DefinitionId<'a> {
     pub versions: &'a [u8; 32],
 }
 
-/// How an unknown field in a field selector is rejected; upstream has two messages.
+/// How an unknown field in a field selector is rejected; upstream has several messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownField {
     /// `field label not supported: foo`
     NotSupported,
+    /// `field label "foo" not supported for Job`
+    NotSupportedByKind,
+    /// `field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: foo`
+    NotSupportedByVersion,
     /// `"foo" is not a known field selector: only "metadata.name", "metadata.namespace"`
     NotKnown,
 }
@@ -265,6 +273,8 @@ pub trait Kind: Send + Sync {
     fn defaults(&self, _object: &mut Object) {}
     /// Prepares a new object for the store: drops or sets the status, system labels and similar fields.
     fn prepare_create(&self, _object: &mut Object, _now: Timestamp) {}
+    /// Records the user of the request in a new object (CertificateSigningRequest).
+    fn set_requester(&self, _object: &mut Object, _requester: &Requester<'_>) {}
     /// Prepares an update of the main resource; the status is already the stored one.
     fn prepare_update(&self, _object: &mut Object, _old: &Object, _now: Timestamp) {}
     /// Prepares an update of `/status`; the spec is already the stored one.
@@ -281,8 +291,20 @@ pub trait Kind: Send + Sync {
     /// Copies to `object`, the stored one, the part of the spec that a subresource other than `/status`
     /// may change (`ephemeralcontainers` and `resize` of pods).
     fn take_part(&self, _subresource: &str, _given: &Object, _object: &mut Object) {}
+    /// Prepares an update through such a subresource.
+    fn prepare_part(&self, _subresource: &str, _object: &mut Object, _old: &Object, _now: Timestamp) {}
     /// Validates a change through such a subresource, in addition to `validate`.
     fn validate_part(&self, _subresource: &str, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
+    /// Validates a new object, or with `old` a change through `/status`, against the namespace and the user of the
+    /// request. Runs before the other rules.
+    fn validate_in_context(
+        &self,
+        _object: &Object,
+        _old: Option<&Object>,
+        _context: &dyn WriteContext,
+        _errors: &mut FieldErrors,
+    ) {
+    }
     /// The texts of the `Warning` headers.
     fn warnings(&self, _object: &Object, _old: Option<&Object>) -> Vec<String> {
         Vec::new()
@@ -308,6 +330,10 @@ pub trait Kind: Send + Sync {
     /// Whether a delete without a propagation policy orphans the dependents.
     fn orphans_by_default(&self) -> bool {
         false
+    }
+    /// The text of the `Warning` header of a delete without a propagation policy.
+    fn delete_warning(&self) -> Option<&'static str> {
+        None
     }
 
     /// The fields that `/scale` shows and changes. A kind with these paths lists the subresource as well.

@@ -85,3 +85,20 @@ pub(super) fn immutable(errors: &mut FieldErrors, path: &Path, new: Option<&Valu
 pub(super) fn seconds(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
+
+/// A domain and a path: `acme.io/foo`.
+pub(super) fn domain_prefixed_path(errors: &mut FieldErrors, path: &Path, text: &str) {
+    const NO_PATH: &str = "invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+    if text.is_empty() {
+        return errors.required(path, "");
+    }
+    let Some((host, rest)) = text.split_once('/').filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
+    else {
+        return errors.invalid(path, text, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+    };
+    subdomain(errors, path, host);
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
+    if !rest.bytes().all(is_valid) {
+        errors.invalid(path, rest, NO_PATH);
+    }
+}

@@ -15,7 +15,7 @@ fn repeated(n: usize, item: impl Fn(usize) -> Value) -> Value {
     (0..n).map(item).collect()
 }
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 20] = [
     ("owners with controllers", "", "configmaps", |n| {
         json!({"metadata": {"name": "a", "ownerReferences": repeated(n, |n| json!({
             "apiVersion": "v1", "kind": "A", "name": "a", "uid": n.to_string(), "controller": true}))}})
@@ -50,6 +50,18 @@ const CASES: [Case; 17] = [
     ("spread constraints", "", "pods", |n| {
         pod(&json!({"topologySpreadConstraints":
         repeated(n, |n| json!({"maxSkew": 1, "topologyKey": format!("k{n}"), "whenUnsatisfiable": "DoNotSchedule"}))}))
+    }),
+    ("tolerations of a class", "node.k8s.io", "runtimeclasses", |n| {
+        json!({"metadata": {"name": "a"}, "handler": "h", "scheduling": {"tolerations":
+            repeated(n, |n| json!({"key": format!("k{n}"), "operator": "Exists"}))}})
+    }),
+    ("failure policy of a job", "batch", "jobs", |n| {
+        json!({"metadata": {"name": "a"}, "spec": {"podFailurePolicy": {"rules": repeated(n, |n| json!({
+            "action": "FailJob", "onExitCodes": {"operator": "In", "values": [n + 1]}}))}}})
+    }),
+    ("pods of a job that are not counted", "batch", "jobs", |n| {
+        json!({"metadata": {"name": "a"}, "spec": {},
+            "status": {"uncountedTerminatedPods": {"failed": repeated(n, |n| json!(n.to_string()))}}})
     }),
     ("conditions of a pod", "", "pods", |n| {
         let mut pod =

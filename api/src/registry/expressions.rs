@@ -30,6 +30,12 @@ pub enum ExpressionResult {
 pub trait CompilesExpressions: Send + Sync {
     /// Begins with the expressions of one object, which share `variables` if it has some.
     fn session(&self, has_variables: bool) -> Box<dyn ExpressionSession>;
+
+    /// Compiles an expression that selects devices. Its only variable is `device`.
+    ///
+    /// # Errors
+    /// Why it does not compile, or that its result is not a truth value.
+    fn check_device_selector(&self, text: &str) -> Result<(), String>;
 }
 
 /// The expressions of one object.

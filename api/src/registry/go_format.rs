@@ -15,10 +15,14 @@ pub(super) enum Shape {
     Plain,
     /// A list; missing or empty is `null`.
     List(&'static Shape),
+    /// A list; missing or empty is `[]`.
+    Items(&'static Shape),
     /// A struct: for each field, Go's name, the JSON name, and its shape. Printed even if it is empty.
     Struct(Fields),
     /// A pointer to a struct; missing is `null`.
     Pointer(Fields),
+    /// A struct that begins with the fields of `metadata`. They have their JSON names, and empty ones are omitted.
+    WithMetadata(Fields),
 }
 
 /// Go's name, the JSON name, and the shape of each field.
@@ -33,25 +37,47 @@ impl Shape {
             Shape::Count => value.map_or_else(|| "0".to_owned(), Value::to_string),
             Shape::Flag => value.map_or_else(|| "false".to_owned(), Value::to_string),
             Shape::Plain => value.filter(|v| !is_empty(v)).map_or_else(null, Value::to_string),
-            Shape::List(item) => match value.and_then(Value::as_array) {
-                Some(items) if !items.is_empty() => {
-                    let shown: Vec<String> = items.iter().map(|value| item.show(Some(value))).collect();
-                    format!("[{}]", shown.join(","))
-                }
-                Some(_) | None => null(),
-            },
+            Shape::List(item) => {
+                let items = value.and_then(Value::as_array).filter(|items| !items.is_empty());
+                items.map_or_else(null, |items| show_list(item, items))
+            }
+            Shape::Items(item) => show_list(item, value.and_then(Value::as_array).map_or(&[], Vec::as_slice)),
             Shape::Struct(fields) => show_fields(fields, value),
             Shape::Pointer(fields) => value.map_or_else(null, |value| show_fields(fields, Some(value))),
+            Shape::WithMetadata(fields) => show_with_metadata(fields, value),
         }
     }
 }
 
-fn show_fields(fields: Fields, value: Option<&Value>) -> String {
-    let shown: Vec<String> = fields
-        .iter()
-        .map(|(go, ours, shape)| format!("\"{go}\":{}", shape.show(value.and_then(|value| value.get(*ours)))))
-        .collect();
+/// The fields of metadata that templates can have, in the order of upstream's struct.
+const METADATA: [&str; 7] =
+    ["name", "generateName", "namespace", "labels", "annotations", "ownerReferences", "finalizers"];
+
+fn show_with_metadata(fields: Fields, value: Option<&Value>) -> String {
+    let metadata = value.and_then(|value| value.get("metadata"));
+    let set =
+        |name: &&str| metadata.and_then(|metadata| metadata.get(*name)).filter(|value| !is_empty(value));
+    let mut shown: Vec<String> =
+        METADATA.iter().filter_map(|name| set(name).map(|value| format!("\"{name}\":{value}"))).collect();
+    shown.extend(shown_fields(fields, value));
     format!("{{{}}}", shown.join(","))
+}
+
+fn show_list(item: &Shape, items: &[Value]) -> String {
+    let shown: Vec<String> = items.iter().map(|value| item.show(Some(value))).collect();
+    format!("[{}]", shown.join(","))
+}
+
+fn show_fields(fields: Fields, value: Option<&Value>) -> String {
+    let shown: Vec<String> = shown_fields(fields, value).collect();
+    format!("{{{}}}", shown.join(","))
+}
+
+fn shown_fields(fields: Fields, value: Option<&Value>) -> impl Iterator<Item = String> {
+    let shown = move |(go, ours, shape): &(&str, &str, Shape)| {
+        format!("\"{go}\":{}", shape.show(value.and_then(|value| value.get(*ours))))
+    };
+    fields.iter().map(shown)
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -90,6 +116,18 @@ pub(super) const TAINT: Shape = Shape::Struct(&[
     ("Effect", "effect", Shape::Text),
     ("TimeAdded", "timeAdded", Shape::Plain),
 ]);
+
+/// A toleration of a pod.
+pub(super) const TOLERATION: Shape = Shape::Struct(&[
+    ("Key", "key", Shape::Text),
+    ("Operator", "operator", Shape::Text),
+    ("Value", "value", Shape::Text),
+    ("Effect", "effect", Shape::Text),
+    ("TolerationSeconds", "tolerationSeconds", Shape::Plain),
+]);
+
+/// The tolerations of a pod or of a request for devices.
+pub(super) const TOLERATION_LIST: Shape = Shape::List(&TOLERATION);
 
 /// An address of a node.
 pub(super) const NODE_ADDRESS: Shape =

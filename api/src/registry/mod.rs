@@ -4,7 +4,9 @@
 
 mod addresses;
 pub mod admission_registration;
+mod batch;
 mod cells;
+mod certificate_signing_request;
 mod checks;
 mod cluster_role;
 mod conditions;
@@ -18,6 +20,7 @@ mod csi_storage_capacity;
 pub mod custom_resource_definition;
 mod daemon_set;
 mod deployment;
+pub mod dynamic_resources;
 mod endpoint_slice;
 mod endpoints;
 mod event;
@@ -29,6 +32,7 @@ mod json_defaults;
 mod lease;
 mod limit_range;
 mod namespace;
+pub mod networking;
 mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
@@ -38,6 +42,7 @@ mod pod_owner;
 mod pod_spec;
 mod pod_status;
 mod pod_table;
+mod pod_template;
 mod pod_update;
 mod pod_volume;
 pub mod priority_class;
@@ -49,6 +54,7 @@ mod resource_quota;
 mod review;
 mod role;
 mod role_binding;
+mod runtime_class;
 pub mod scale;
 mod secret;
 pub mod service;
@@ -66,10 +72,10 @@ mod volume_testing;
 mod workload;
 
 pub use crate::kind::{
-    ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Review,
-    ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, UnknownField,
+    ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Requester,
+    Review, ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, UnknownField,
 };
-pub use crate::kind::{KindRef, TypeRef};
+pub use crate::kind::{KindRef, Permission, TypeRef, WriteContext};
 pub use cells::ago;
 
 /// Every built-in kind except `CustomResourceDefinition`, whose validation is in `orlop-crd`. The registry of
@@ -101,6 +107,7 @@ pub const BUILTIN_KINDS: &[&dyn Kind] = &[
     &review::SELF_SUBJECT_ACCESS_REVIEW,
     &review::SELF_SUBJECT_RULES_REVIEW,
     &review::SUBJECT_ACCESS_REVIEW,
+    &certificate_signing_request::CertificateSigningRequest,
     &pod_disruption_budget::PodDisruptionBudget,
     &role_binding::CLUSTER_ROLE_BINDING,
     &cluster_role::ClusterRole,
@@ -115,6 +122,14 @@ pub const BUILTIN_KINDS: &[&dyn Kind] = &[
     &priority_class::PriorityClass,
     &lease::Lease,
     &endpoint_slice::EndpointSlice,
+    &batch::CronJob,
+    &batch::Job,
+    &networking::IngressClass,
+    &networking::Ingress,
+    &networking::NetworkPolicy,
+    &pod_template::PodTemplate,
+    &dynamic_resources::ResourceSlice,
+    &runtime_class::RuntimeClass,
 ];
 
 /// The kind at a path: `("", "v1", "pods")`.

@@ -1,8 +1,10 @@
 //! The admission plugins and their order (upstream: pkg/kubeapiserver/options/plugins.go).
 
+use super::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use super::claim_resize::PersistentVolumeClaimResize;
 use super::collections;
 use super::default_class::DefaultStorageClass;
+use super::default_ingress_class::DefaultIngressClass;
 use super::default_toleration_seconds::DefaultTolerationSeconds;
 use super::in_use_protection::StorageObjectInUseProtection;
 use super::limit_ranger::LimitRanger;
@@ -13,13 +15,17 @@ use super::pod_security::PodSecurity;
 use super::priority::Priority;
 use super::request::{Lookup, Request};
 use super::resource_quota::{QUOTA_PLUGIN, ResourceQuota};
+use super::runtime_class::RuntimeClass;
+use super::service_account::{self, SERVICE_ACCOUNT, ServiceAccount};
 use super::taint_nodes_by_condition::TaintNodesByCondition;
+use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 
 /// Every plugin, in upstream's order, on which plugins rely.
 const PLUGINS: &[&dyn Plugin] = &[
     &NamespaceLifecycle,
     &LimitRanger,
+    &ServiceAccount { always: false },
     &NodeRestriction,
     &TaintNodesByCondition,
     &PodSecurity,
@@ -28,6 +34,11 @@ const PLUGINS: &[&dyn Plugin] = &[
     &DefaultStorageClass,
     &StorageObjectInUseProtection,
     &PersistentVolumeClaimResize,
+    &RuntimeClass,
+    &CertificateApproval,
+    &CertificateSigning,
+    &CertificateSubjectRestriction,
+    &DefaultIngressClass,
     &Configured(MUTATING_POLICY),
     &Configured(MUTATING_WEBHOOK),
     &Configured(VALIDATING_POLICY),
@@ -74,7 +85,11 @@ pub enum PluginError {
 }
 
 /// The enabled plugins.
-pub struct Chain(Vec<&'static dyn Plugin>);
+pub struct Chain {
+    plugins: Vec<&'static dyn Plugin>,
+    /// `ServiceAccount` is enabled by name, so it also applies before a controller has created the first account.
+    accounts_are_required: bool,
+}
 
 impl Chain {
     /// The plugins of the default, and the enabled ones, without the disabled ones.
@@ -98,12 +113,24 @@ impl Chain {
             let is_named = |list: &[String]| list.iter().any(|one| one == name);
             !is_named(disabled) && (is_named(enabled) || !OFF_BY_DEFAULT.contains(&name))
         };
-        Ok(Chain(PLUGINS.iter().filter(is_on).copied().collect()))
+        let always = enabled.iter().any(|name| name == SERVICE_ACCOUNT);
+        let configured = |plugin: &&'static dyn Plugin| match plugin.name() {
+            SERVICE_ACCOUNT if always => &ServiceAccount { always: true } as &'static dyn Plugin,
+            _ => *plugin,
+        };
+        let plugins = PLUGINS.iter().filter(is_on).map(configured).collect();
+        Ok(Chain { plugins, accounts_are_required: always })
+    }
+
+    /// Whether a new pod should wait for the account `default` of its namespace.
+    pub(crate) fn awaits_default_account(&self, pod: &Object, namespace: &str, lookup: &dyn Lookup) -> bool {
+        self.has(SERVICE_ACCOUNT)
+            && service_account::awaits_default_account(pod, namespace, self.accounts_are_required, lookup)
     }
 
     /// The names of the enabled plugins, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.iter().map(|plugin| plugin.name())
+        self.plugins.iter().map(|plugin| plugin.name())
     }
 
     /// Whether the plugin of this name is enabled.
@@ -117,7 +144,7 @@ impl Chain {
     ///
     /// The error of the first plugin that rejects the write.
     pub fn mutate(&self, request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
-        self.0.iter().try_for_each(|plugin| plugin.mutate(request, lookup))
+        self.plugins.iter().try_for_each(|plugin| plugin.mutate(request, lookup))
     }
 
     /// Runs after validation, also for deletes. Plugins can only reject. [`Chain::validate_last`] runs the rest, after the
@@ -129,7 +156,7 @@ impl Chain {
     /// admission reads.
     pub fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
         collections::check(request, lookup)?;
-        let mut first = self.0.iter().filter(|plugin| plugin.name() != QUOTA_PLUGIN);
+        let mut first = self.plugins.iter().filter(|plugin| plugin.name() != QUOTA_PLUGIN);
         first.try_for_each(|plugin| plugin.validate(request, lookup))
     }
 
@@ -139,7 +166,7 @@ impl Chain {
     ///
     /// The error of the first plugin that rejects the write.
     pub fn validate_last(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
-        let mut last = self.0.iter().filter(|plugin| plugin.name() == QUOTA_PLUGIN);
+        let mut last = self.plugins.iter().filter(|plugin| plugin.name() == QUOTA_PLUGIN);
         last.try_for_each(|plugin| plugin.validate(request, lookup))
     }
 }
@@ -165,12 +192,18 @@ mod tests {
             names(&[], &["Priority", "NamespaceLifecycle"]).expect("known names"),
             [
                 "LimitRanger",
+                "ServiceAccount",
                 "TaintNodesByCondition",
                 "PodSecurity",
                 "DefaultTolerationSeconds",
                 "DefaultStorageClass",
                 "StorageObjectInUseProtection",
                 "PersistentVolumeClaimResize",
+                "RuntimeClass",
+                "CertificateApproval",
+                "CertificateSigning",
+                "CertificateSubjectRestriction",
+                "DefaultIngressClass",
                 "MutatingAdmissionPolicy",
                 "MutatingAdmissionWebhook",
                 "ValidatingAdmissionPolicy",
@@ -180,7 +213,11 @@ mod tests {
         );
         let all = names(&["NodeRestriction", "Priority"], &[]).expect("known names");
         assert_eq!(all.len(), PLUGINS.len());
-        assert_eq!(all[..3], ["NamespaceLifecycle", "LimitRanger", "NodeRestriction"], "upstream's order");
+        assert_eq!(
+            all[..4],
+            ["NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction"],
+            "upstream's order"
+        );
         assert_eq!(names(&[], &[]).expect("no names").len(), PLUGINS.len() - OFF_BY_DEFAULT.len());
     }
 

@@ -11,11 +11,12 @@ use orlop_api::status::ApiError;
 const MAX_BYTES: usize = 4 << 20;
 
 /// The collections, by group and plural.
-const COLLECTIONS: [(&str, &str); 4] = [
+const COLLECTIONS: [(&str, &str); 5] = [
     ("", "resourcequotas"),
     ("", "limitranges"),
     ("scheduling.k8s.io", "priorityclasses"),
     ("storage.k8s.io", "storageclasses"),
+    ("networking.k8s.io", "ingressclasses"),
 ];
 
 /// The collections that a write to a kind reads.
@@ -24,6 +25,7 @@ pub(super) fn read_by<'a>(group: &'a str, plural: &'a str) -> impl Iterator<Item
         "limitranges" => matches!((group, plural), ("", "pods" | "persistentvolumeclaims")),
         "priorityclasses" => (group, plural) == ("", "pods"),
         "storageclasses" => (group, plural) == ("", "persistentvolumeclaims"),
+        "ingressclasses" => (group, plural) == ("networking.k8s.io", "ingresses"),
         _ => true,
     };
     let read = COLLECTIONS.into_iter().filter(move |(_, read)| is_read(read));

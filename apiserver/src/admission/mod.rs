@@ -8,10 +8,12 @@
 //! `policy` and `webhook` are the admission that objects configure: `matching` decides to which requests it applies,
 //! `follow` reads its objects from the store, and `reinvocation` is the second run of what changes objects.
 
+mod certificates;
 mod chain;
 mod claim_resize;
 mod collections;
 mod default_class;
+mod default_ingress_class;
 mod default_toleration_seconds;
 pub(crate) mod follow;
 mod in_use_protection;
@@ -27,6 +29,8 @@ mod priority;
 pub(crate) mod reinvocation;
 mod request;
 mod resource_quota;
+mod runtime_class;
+mod service_account;
 mod taint_nodes_by_condition;
 #[cfg(test)]
 mod testing;
@@ -52,3 +56,4 @@ pub(crate) fn read_by(
 pub use chain::{Chain, PluginError};
 pub(crate) use node_restriction::NODE_RESTRICTION;
 pub use request::{Lookup, Operation, Request};
+pub(crate) use service_account::{DEFAULT_ACCOUNT, SERVICE_ACCOUNT};

@@ -17,6 +17,9 @@ fn kind(plural: &str) -> &'static dyn Kind {
     *KINDS.iter().find(|kind| kind.names().plural == plural).expect("a kind that is served")
 }
 
+/// The domain of the names on which all verbs are permitted.
+pub(super) const PERMITTED_DOMAIN: &str = "permitted.example.org";
+
 /// Objects that a plugin finds.
 pub(super) struct Facts(Vec<(&'static str, Object)>);
 
@@ -33,9 +36,11 @@ impl Facts {
 }
 
 impl Lookup for Facts {
-    /// Permits verbs on the resource `permitted`.
+    /// Permits verbs on the resource `permitted`, and on all names of a domain.
     fn permits(&self, _user: &UserInfo, request: &RequestInfo) -> bool {
-        matches!(&request.target, RequestTarget::Resource(target) if target.resource == "permitted")
+        let all = format!("{PERMITTED_DOMAIN}/*");
+        matches!(&request.target, RequestTarget::Resource(target)
+            if target.resource == "permitted" || target.name == all)
     }
 
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {

@@ -23,7 +23,6 @@ use orlop_auth::UserInfo;
 use orlop_auth::audit::event::{request_uri, user_agent};
 use orlop_auth::audit::source_ips::source_ips;
 use orlop_auth::audit::{Level, RequestRecord, ResponseStatus, Stage};
-use orlop_auth::certificate::ClientCertificate;
 use orlop_auth::request_info::RequestInfo;
 
 use super::Audit;
@@ -34,6 +33,11 @@ use crate::encode::answer::{self, AnsweredError};
 use crate::encode::negotiate::error_media;
 use crate::exchange::header_text;
 use crate::limits::connection::Connection;
+use crate::peer_certificates::PeerCertificates;
+
+/// An annotation about the credentials of a request; authentication adds it to the request.
+#[derive(Clone, Debug)]
+pub(crate) struct AuthenticationAnnotation(pub(crate) &'static str, pub(crate) String);
 
 /// Records a request according to the policy.
 pub(crate) async fn record(State(audit): State<Arc<Audit>>, mut request: Request, next: Next) -> Response {
@@ -43,6 +47,9 @@ pub(crate) async fn record(State(audit): State<Arc<Audit>>, mut request: Request
         None => begin(&audit, &request, Some(&UserInfo::admin())),
     };
     let Some(context) = context else { return next.run(request).await };
+    if let Some(AuthenticationAnnotation(key, text)) = request.extensions_mut().remove() {
+        context.annotate(vec![(key.to_owned(), text)]);
+    }
     if !context.reach(Stage::RequestReceived).accepted().await {
         audit.metrics.rejected.inc();
         let accept = header_text(request.headers(), ACCEPT);
@@ -73,7 +80,7 @@ pub(crate) fn authentication_failed(audit: &Arc<Audit>, request: &Request, error
     let Some(context) = begin(audit, request, None) else { return Pending::default() };
     let mut status = ResponseStatus::of_error(error);
     if error.code == 401 {
-        let has_certificate = request.extensions().get::<ClientCertificate>().is_some();
+        let has_certificate = request.extensions().get::<PeerCertificates>().is_some();
         status.message = attempted(request.headers(), has_certificate);
     }
     context.answered(status);

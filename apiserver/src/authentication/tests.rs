@@ -2,12 +2,28 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
+use axum::Router;
 use axum::body::Body;
+use axum::extract::Request;
 use axum::routing::any;
 use http_body_util::BodyExt as _;
+use jiff::Timestamp;
+use orlop_auth::UserInfo;
+use orlop_auth::front_proxy::FrontProxyConfig;
+use orlop_auth::token_file::TokenFile;
+use orlop_pki::authority::Authority;
+use orlop_store::Kv;
+use orlop_store::memory::Memory;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::peer_certificates::{ClientAuthorities, PeerCertificates};
+use crate::projection::Projection;
+use crate::service_account::{Accounts, ServiceAccountConfig};
 
 /// Answers with the user's name and groups.
 fn echo() -> Router {
@@ -17,11 +33,57 @@ fn echo() -> Router {
     }))
 }
 
-fn auth(tokens: bool, client_certificates: bool) -> Auth {
+const NOW: &str = "2026-11-26T12:00:00Z";
+
+fn now() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+fn token_file() -> Arc<TokenFile> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     std::io::Write::write_all(&mut file, b"abc,ann,u1,\"g1,g2\"\n").unwrap();
-    let tokens = tokens.then(|| Arc::new(TokenFile::load(file.path()).unwrap()));
-    Auth::new(tokens, client_certificates)
+    Arc::new(TokenFile::load(file.path()).unwrap())
+}
+
+/// The authorities of users and of front proxies, and certificates that they sign.
+struct Signers {
+    users: Authority,
+    proxies: Authority,
+    current: Arc<ClientAuthorities>,
+}
+
+impl Signers {
+    fn new() -> Self {
+        let authority = || Authority::read(&Authority::create(now()).unwrap()).unwrap();
+        let (users, proxies) = (authority(), authority());
+        let current = Arc::new(ClientAuthorities::default());
+        let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        current.replace(vec![der(users.certificate())], vec![der(proxies.certificate())]).unwrap();
+        Signers { users, proxies, current }
+    }
+
+    fn peer(&self, signer: &Authority, name: &str) -> PeerCertificates {
+        let pem = signer.client(name, &[], now()).unwrap().certificate;
+        let chain = vec![CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()];
+        PeerCertificates::new(chain, self.current.clone())
+    }
+}
+
+async fn authenticators(config: AuthConfig, anonymous: AnonymousAccess) -> Arc<Authenticators> {
+    let store: Arc<dyn Kv<Projection>> = Arc::new(Memory::new());
+    let clock: crate::clock::Clock = Arc::new(now);
+    let accounts =
+        Accounts::new(store.clone(), &ServiceAccountConfig::default(), clock.clone()).await.unwrap();
+    Arc::new(Authenticators::new(&config, anonymous, &store, Arc::new(accounts), clock, None))
+}
+
+/// Authentication with tokens and with certificates of users.
+fn auth(tokens: bool, client_certificates: bool, signers: &Signers) -> AuthConfig {
+    AuthConfig {
+        tokens: tokens.then(token_file),
+        client_authorities: client_certificates.then(|| signers.current.clone()),
+        ..AuthConfig::default()
+    }
 }
 
 struct Sent<'a> {
@@ -30,20 +92,35 @@ struct Sent<'a> {
     certificate: bool,
 }
 
-async fn send(auth: Auth, sent: &Sent<'_>) -> (u16, String) {
-    let mut request = Request::builder().uri(sent.path);
-    for (name, value) in &sent.headers {
-        request = request.header(*name, *value);
-    }
-    let mut request = request.body(Body::empty()).unwrap();
-    if sent.certificate {
-        let user = UserInfo::new("cert", Vec::new());
-        request.extensions_mut().insert(ClientCertificate { user });
-    }
-    let response = auth.protect(echo()).oneshot(request).await.unwrap();
+async fn ask(
+    config: AuthConfig,
+    anonymous: AnonymousAccess,
+    mut request: Request,
+    extend: impl FnOnce(&mut Request),
+) -> (u16, String) {
+    extend(&mut request);
+    let response = authenticators(config, anonymous).await.protect(echo()).oneshot(request).await.unwrap();
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     (code, String::from_utf8(body.to_vec()).unwrap())
+}
+
+fn request(path: &str, headers: &[(&str, &str)]) -> Request {
+    let mut request = Request::builder().uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(Body::empty()).unwrap()
+}
+
+async fn send(auth: AuthConfig, sent: &Sent<'_>, signers: &Signers) -> (u16, String) {
+    let request = request(sent.path, &sent.headers);
+    ask(auth, AnonymousAccess::PublicPaths, request, |request| {
+        if sent.certificate {
+            request.extensions_mut().insert(signers.peer(&signers.users, "cert"));
+        }
+    })
+    .await
 }
 
 #[tokio::test]
@@ -136,11 +213,12 @@ async fn who_is_let_through() {
             403,
             "another origin",
         ),
-        ("17 token before certificate", true, true, sent("/api", vec![far, bearer], true), 200, "ann"),
+        ("17 certificate before token", true, true, sent("/api", vec![far, bearer], true), 200, "cert"),
         ("18 certificates are not asked for", true, false, sent("/api", vec![far], true), 401, ""),
     ];
+    let signers = Signers::new();
     for (name, tokens, certificates, sent, code, part) in cases {
-        let (got, body) = send(auth(tokens, certificates), &sent).await;
+        let (got, body) = send(auth(tokens, certificates, &signers), &sent, &signers).await;
         assert_eq!(got, code, "{name}: {body}");
         assert!(body.contains(part), "{name}: {body}");
     }
@@ -148,18 +226,20 @@ async fn who_is_let_through() {
 
 #[tokio::test]
 async fn this_process_is_trusted() {
-    let router = in_process(auth(true, true).protect(echo()), UserInfo::controller_manager());
+    let authenticators = authenticators(auth(true, true, &Signers::new()), AnonymousAccess::Denied).await;
+    let router = in_process(authenticators.protect(echo()), UserInfo::controller_manager());
     let request = Request::builder().uri("/api").body(Body::empty()).unwrap();
     let response = router.oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
     let body = response.into_body().collect().await.unwrap().to_bytes();
-    assert!(body.starts_with(b"system:kube-controller-manager system:masters"));
+    assert!(body.starts_with(b"system:kube-controller-manager system:authenticated"));
 }
 
 #[tokio::test]
 async fn a_refusal_is_a_status() {
     let request = Sent { path: "/api", headers: Vec::new(), certificate: false };
-    let (_, body) = send(auth(true, false), &request).await;
+    let signers = Signers::new();
+    let (_, body) = send(auth(true, false, &signers), &request, &signers).await;
     let status: serde_json::Value = serde_json::from_str(&body).unwrap();
     let want = serde_json::json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -170,23 +250,159 @@ async fn a_refusal_is_a_status() {
 
 #[tokio::test]
 async fn only_the_own_user_and_root_are_administrators_on_loopback() {
-    // name, the user of the peer, path, anonymous requests are permitted, code, part of the response
+    use AnonymousAccess::{AllPaths, Denied, PublicPaths};
+    // name, the user of the peer, path, anonymous requests, code, part of the response
     for (name, peer, path, anonymous, code, part) in [
-        ("1 the own user", Some(1000), "/api", false, 200, "system:admin"),
-        ("2 root", Some(0), "/api", false, 200, "system:admin"),
-        ("3 another user", Some(1001), "/api", false, 401, "--insecure-loopback"),
-        ("4 unknown", None, "/api", false, 401, "Unauthorized"),
-        ("5 another user, a public path", Some(1001), "/livez", false, 200, "system:anonymous"),
-        ("6 another user, roles decide", Some(1001), "/api", true, 200, "system:anonymous"),
+        ("1 the own user", Some(1000), "/api", PublicPaths, 200, "system:admin"),
+        ("2 root", Some(0), "/api", PublicPaths, 200, "system:admin"),
+        ("3 another user", Some(1001), "/api", PublicPaths, 401, "--insecure-loopback"),
+        ("4 unknown", None, "/api", PublicPaths, 401, "Unauthorized"),
+        ("5 another user, a public path", Some(1001), "/livez", PublicPaths, 200, "system:anonymous"),
+        ("6 another user, roles decide", Some(1001), "/api", AllPaths, 200, "system:anonymous"),
+        ("7 another user, denied", Some(1001), "/livez", Denied, 401, "Unauthorized"),
     ] {
-        let auth = Auth { anonymous, ..auth(false, false).with_local_user(Some(1000)) };
-        let mut request =
-            Request::builder().uri(path).header("host", "localhost:8080").body(Body::empty()).unwrap();
-        request.extensions_mut().insert(PeerUser(peer));
-        let response = auth.protect(echo()).oneshot(request).await.unwrap();
-        let got = response.status().as_u16();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        let body = String::from_utf8(body.to_vec()).unwrap();
+        let config = AuthConfig { local_user: Some(1000), ..AuthConfig::default() };
+        let request = request(path, &[("host", "localhost:8080")]);
+        let (got, body) = ask(config, anonymous, request, |request| {
+            request.extensions_mut().insert(PeerUser(peer));
+        })
+        .await;
         assert!(got == code && body.contains(part), "{name}: {got} {body}");
+    }
+}
+
+#[tokio::test]
+async fn anonymous_requests_have_no_credentials_at_all() {
+    use AnonymousAccess::{AllPaths, Denied, PublicPaths};
+    let signers = Signers::new();
+    let stranger = Authority::read(&Authority::create(now()).unwrap()).unwrap();
+    let (wrong, other) = (("authorization", "Bearer x"), ("authorization", "Basic x"));
+    for (name, anonymous, path, headers, certificate, code) in [
+        ("1 everywhere", AllPaths, "/api", vec![], false, 200),
+        ("2 a wrong token", AllPaths, "/livez", vec![wrong], false, 401),
+        ("3 another scheme", AllPaths, "/api", vec![other], false, 200),
+        ("4 a wrong certificate", AllPaths, "/livez", vec![], true, 401),
+        ("5 denied", Denied, "/livez", vec![], false, 401),
+        ("6 public paths", PublicPaths, "/livez", vec![], false, 200),
+        ("7 a wrong certificate on a public path", PublicPaths, "/livez", vec![], true, 401),
+    ] {
+        let (got, body) = ask(auth(true, true, &signers), anonymous, request(path, &headers), |request| {
+            if certificate {
+                request.extensions_mut().insert(signers.peer(&stranger, "cert"));
+            }
+        })
+        .await;
+        assert_eq!(got, code, "{name}: {body}");
+        assert!(code == 401 || body.starts_with("system:anonymous system:unauthenticated"), "{name}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn front_proxy_names_the_user_only_with_its_own_certificate() {
+    let signers = Signers::new();
+    let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
+    let proxy = |names: &[&str]| FrontProxyConfig {
+        allowed_names: list(names),
+        username_headers: list(&["X-Remote-User"]),
+        group_headers: list(&["X-Remote-Group"]),
+        ..FrontProxyConfig::default()
+    };
+    let config =
+        |proxy: Option<FrontProxyConfig>| AuthConfig { front_proxy: proxy, ..auth(true, true, &signers) };
+    let (user, group) = (("x-remote-user", "eve"), ("x-remote-group", "system:masters"));
+    let token = ("authorization", "Bearer abc");
+    let many = vec![("x-remote-group", "g"); 1001];
+    // name, configuration, certificate, headers, code, part of the response
+    for (name, config, peer, headers, code, part) in [
+        ("1 a proxy", config(Some(proxy(&[]))), Some(true), vec![user, group], 200, "eve system:masters"),
+        ("2 an allowed proxy", config(Some(proxy(&["p"]))), Some(true), vec![user], 200, "eve"),
+        ("3 another proxy", config(Some(proxy(&["q"]))), Some(true), vec![user], 401, "Unauthorized"),
+        ("4 no name", config(Some(proxy(&[]))), Some(true), vec![group], 401, "Unauthorized"),
+        ("5 a user", config(Some(proxy(&[]))), Some(false), vec![user, group], 200, "p system:authenticated"),
+        ("6 no certificate", config(Some(proxy(&[]))), None, vec![user, group], 401, "Unauthorized"),
+        ("7 a token", config(Some(proxy(&[]))), None, vec![user, group, token], 200, "ann g1,g2"),
+        ("8 no proxies", config(None), Some(true), vec![user, group], 401, "Unauthorized"),
+        ("9 a proxy with a token", config(Some(proxy(&[]))), Some(true), vec![token], 200, "ann"),
+        (
+            "10 too many groups",
+            config(Some(proxy(&[]))),
+            Some(true),
+            [vec![user], many].concat(),
+            401,
+            "Unauthorized",
+        ),
+    ] {
+        let (got, body) = ask(config, AnonymousAccess::PublicPaths, request("/api", &headers), |request| {
+            if let Some(is_proxy) = peer {
+                let signer = if is_proxy { &signers.proxies } else { &signers.users };
+                request.extensions_mut().insert(signers.peer(signer, "p"));
+            }
+        })
+        .await;
+        assert!(got == code && body.contains(part), "{name}: {got} {body}");
+    }
+}
+
+#[tokio::test]
+async fn credentials_are_removed_from_the_request() {
+    let headers = Router::new().fallback(any(|request: Request| async move {
+        request.headers().keys().map(|name| name.as_str().to_owned()).collect::<Vec<_>>().join(" ")
+    }));
+    let authenticators =
+        authenticators(auth(true, false, &Signers::new()), AnonymousAccess::PublicPaths).await;
+    let sent = request(
+        "/api",
+        &[
+            ("authorization", "Bearer abc"),
+            ("x-remote-user", "eve"),
+            ("x-remote-extra-a", "b"),
+            ("x-other", "c"),
+        ],
+    );
+    let response = authenticators.protect(headers).oneshot(sent).await.unwrap();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(body, "x-other");
+}
+
+#[tokio::test]
+async fn replaced_authority_ends_the_validity_of_its_certificates() {
+    let signers = Signers::new();
+    let peer = signers.peer(&signers.users, "cert");
+    let authenticators = authenticators(auth(false, true, &signers), AnonymousAccess::PublicPaths).await;
+    let code = async |router: Router| {
+        let mut request = request("/api", &[]);
+        request.extensions_mut().insert(peer.clone());
+        router.oneshot(request).await.unwrap().status().as_u16()
+    };
+    let router = authenticators.protect(echo());
+    assert_eq!(code(router.clone()).await, 200);
+    let other = Authority::create(now()).unwrap().certificate;
+    let other = CertificateDer::from_pem_slice(other.as_bytes()).unwrap();
+    signers.current.replace(vec![other], Vec::new()).unwrap();
+    assert_eq!(code(router).await, 401);
+}
+
+#[tokio::test]
+async fn damaged_tokens_are_refused_without_a_reason() {
+    let long = "x".repeat(64 * 1024);
+    let deep = format!("e30.{}.AQ", "W".repeat(30_000));
+    let dots = ".".repeat(32_000);
+    for token in [
+        "",
+        "x",
+        "abcdef.0123456789abcdef",
+        "e30.e30.e30",
+        "eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2t1YmVybmV0ZXMuZGVmYXVsdC5zdmMuY2x1c3Rlci5sb2NhbCJ9.",
+        "orlop-node.e30.e30",
+        &long,
+        &deep,
+        &dots,
+    ] {
+        let config = AuthConfig { bootstrap_tokens: true, ..auth(true, false, &Signers::new()) };
+        let header = format!("Bearer {token}");
+        let sent = request("/livez", &[("authorization", &header)]);
+        let (code, body) = ask(config, AnonymousAccess::PublicPaths, sent, |_| {}).await;
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((code, &body["message"]), (401, &serde_json::json!("Unauthorized")), "{:.60}", token);
     }
 }

@@ -4,7 +4,7 @@
 
 use orlop_api::object::{Object, show_time};
 use orlop_auth::rbac::bootstrap::{
-    cluster_role_bindings, cluster_roles, must_recreate, reconcile, role_bindings, roles,
+    cluster_role_bindings, cluster_roles, joining, must_recreate, reconcile, role_bindings, roles,
 };
 use orlop_store::{CommitError, Expect, Key, Op, Write};
 use serde_json::Value;
@@ -41,8 +41,14 @@ fn missing(server: &Inner) -> Vec<Write<Projection>> {
         ("roles", roles()),
         ("rolebindings", role_bindings()),
     ];
+    let joining = [
+        ("clusterrolebindings", joining::cluster_role_bindings()),
+        ("roles", joining::roles()),
+        ("rolebindings", joining::role_bindings()),
+    ];
+    let joining = joining.into_iter().filter(|_| server.config.cluster_info.is_some());
     let mut writes = Vec::new();
-    for (plural, objects) in objects {
+    for (plural, objects) in objects.into_iter().chain(joining) {
         let Some(kind) = by_resource("rbac.authorization.k8s.io", "v1", plural) else { continue };
         writes.extend(objects.iter().filter_map(|wanted| reconciled(server, kind, wanted)));
     }

@@ -6,6 +6,7 @@ use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_auth::rbac::{Rule, escalation};
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
+use orlop_auth::selection::Selection;
 use serde::Deserialize as _;
 
 use crate::verbs::request::Request;
@@ -88,8 +89,8 @@ fn is_permitted(request: &Request, verb: &'static str, resource: &str, namespace
         resource: resource.to_owned(),
         subresource: String::new(),
         name: name.to_owned(),
-        required_fields: Vec::new(),
+        selection: Selection::default(),
     };
     let asked = RequestInfo { verb: verb.into(), target: RequestTarget::Resource(target) };
-    request.server.authorizer.decide(&request.user, &asked).allowed
+    request.server.authorizer.decide_blocking(&request.user, &asked).allowed
 }

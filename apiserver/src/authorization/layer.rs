@@ -5,14 +5,18 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
-use http::header::ACCEPT;
+use axum::response::{IntoResponse as _, Response};
+use http::header::{ACCEPT, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{StatusCode, Uri};
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 use orlop_auth::impersonation::Impersonation;
+use orlop_auth::node;
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 
+use super::AuthorizationDecision;
 use crate::audit::context::AuditContext;
+use crate::authentication::InThisProcess;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
 use crate::exchange::header_text;
@@ -28,29 +32,69 @@ pub(crate) async fn authorize(
 ) -> Response {
     let audited = request.extensions().get::<Arc<AuditContext>>().cloned();
     let audited = audited.as_deref();
-    match impersonate(&server, &mut request, audited).and_then(|()| check(&server, &request, audited)) {
+    let impersonated = match impersonation(&request) {
+        Ok(Some(wanted)) => impersonate(&server, wanted).await.map(Some),
+        Ok(None) => Ok(None),
+        Err(error) => Err(error),
+    };
+    let checked = match impersonated {
+        Ok(user) => {
+            if let Some(user) = user {
+                if let Some(audited) = audited {
+                    audited.impersonates(&user);
+                }
+                request.extensions_mut().insert(user);
+            }
+            // Requests cannot be shared between threads, so no future may borrow one.
+            match server.authorizer.asks_webhooks() {
+                true => check_with_webhooks(&server, subject(&server, &request, audited), audited).await,
+                false => check(&server, &request, audited),
+            }
+        }
+        Err(error) => Err(Refusal::Api(error)),
+    };
+    match checked {
         Ok(()) => next.run(request).await,
-        Err(error) => {
+        Err(Refusal::Api(error)) => {
             let accept = header_text(request.headers(), ACCEPT);
             answer::error(&error, error_media(accept.as_deref()), false)
         }
+        Err(Refusal::Undecided(why)) => internal_error(request.uri(), &why),
     }
+}
+
+/// Why a request does not run.
+enum Refusal {
+    /// The request is rejected.
+    Api(ApiError),
+    /// A mode could not decide, and no other mode permits the request.
+    Undecided(String),
+}
+
+/// 500 with upstream's text (apiserver `pkg/endpoints/handlers/responsewriters/errors.go`, InternalError).
+fn internal_error(uri: &Uri, why: &str) -> Response {
+    let uri: String = uri.to_string().chars().map(|c| if "&<>".contains(c) { '_' } else { c }).collect();
+    let text = format!("Internal Server Error: {uri:?}: {why}\n");
+    let headers = [(CONTENT_TYPE, "text/plain; charset=utf-8"), (X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    (StatusCode::INTERNAL_SERVER_ERROR, headers, text).into_response()
 }
 
 /// Checks that the user may create the object that a request names: a PUT or an apply of a missing object creates it.
 ///
 /// # Errors
 /// 403 if not.
-pub(crate) fn may_create(request: &verbs::Request) -> Result<(), ApiError> {
+pub(crate) async fn may_create(request: &verbs::Request) -> Result<(), ApiError> {
     let at = &request.resource;
-    may(&request.server, &request.user, "create", request.names(), &at.namespace, &at.name)
+    let right = right("create", request.names(), &at.namespace, &at.name);
+    let decision = request.server.authorizer.decide(&request.user, &right).await;
+    permitted(&request.user, &right, &decision)
 }
 
-/// Checks that a user may perform a verb on an object.
+/// Checks that a user may perform a verb on an object, in code that cannot wait for a future.
 ///
 /// # Errors
 /// 403 if not.
-pub(crate) fn may(
+pub(crate) fn may_blocking(
     server: &Inner,
     user: &UserInfo,
     verb: &'static str,
@@ -58,69 +102,168 @@ pub(crate) fn may(
     namespace: &str,
     name: &str,
 ) -> Result<(), ApiError> {
+    let right = right(verb, names, namespace, name);
+    permitted(user, &right, &server.authorizer.decide_blocking(user, &right))
+}
+
+/// The right to perform a verb on an object.
+pub(crate) fn right(verb: &'static str, names: &Names, namespace: &str, name: &str) -> RequestInfo {
     let target = ResourceTarget {
         group: names.group.to_owned(),
         version: names.version.to_owned(),
         namespace: namespace.to_owned(),
         resource: names.plural.to_owned(),
-        subresource: String::new(),
         name: name.to_owned(),
-        required_fields: Vec::new(),
+        ..ResourceTarget::default()
     };
-    let right = RequestInfo { verb: verb.into(), target: RequestTarget::Resource(target) };
-    let decision = server.authorizer.decide(user, &right);
-    if decision.allowed { Ok(()) } else { Err(forbidden(user, &right, &decision.reason)) }
+    RequestInfo { verb: verb.into(), target: RequestTarget::Resource(target) }
 }
 
-/// Replaces the user of a request by the one that its headers name.
-fn impersonate(
-    server: &Inner,
-    request: &mut Request,
-    audited: Option<&AuditContext>,
-) -> Result<(), ApiError> {
+/// 403 if the decision does not permit the request, 500 if a mode could not decide.
+fn permitted(user: &UserInfo, right: &RequestInfo, decision: &AuthorizationDecision) -> Result<(), ApiError> {
+    match decision.error.as_str() {
+        _ if decision.allowed => Ok(()),
+        "" => Err(forbidden(user, right, &decision.reason)),
+        why => Err(ApiError::plain_internal(why)),
+    }
+}
+
+/// An impersonation that a request wants.
+struct WantedImpersonation {
+    /// The authenticated user.
+    user: UserInfo,
+    wanted: Impersonation,
+    /// The right to impersonate for this request.
+    on: RequestInfo,
+}
+
+/// The impersonation that the headers of a request ask for.
+fn impersonation(request: &Request) -> Result<Option<WantedImpersonation>, ApiError> {
     let wanted =
         Impersonation::of(request.headers()).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let Some(wanted) = wanted else { return Ok(()) };
-    // Only a router without authentication adds no user.
-    let user = request.extensions().get::<UserInfo>().cloned().unwrap_or_else(UserInfo::admin);
-    let may = |right: &RequestInfo| server.authorizer.decide(&user, right);
-    let on = wanted.on(&RequestInfo::of_request(request));
-    let constrained = may(&on);
-    let is_permitted = (constrained.allowed && wanted.constrained().iter().all(|right| may(right).allowed))
-        || wanted.unconstrained().iter().all(|right| may(right).allowed);
-    if !is_permitted {
-        return Err(forbidden(&user, &on, &constrained.reason));
-    }
-    let user = wanted.user();
-    if let Some(audited) = audited {
-        audited.impersonates(&user);
-    }
-    request.extensions_mut().insert(user);
-    Ok(())
+    Ok(wanted.map(|wanted| WantedImpersonation {
+        // Only a router without authentication adds no user.
+        user: request.extensions().get::<UserInfo>().cloned().unwrap_or_else(UserInfo::admin),
+        on: wanted.on(&RequestInfo::of_request(request)),
+        wanted,
+    }))
 }
 
-fn check(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> Result<(), ApiError> {
+/// The user to impersonate, if the authenticated one may do so.
+async fn impersonate(server: &Inner, asked: WantedImpersonation) -> Result<UserInfo, ApiError> {
+    let WantedImpersonation { user, wanted, on } = asked;
+    let constrained = server.authorizer.decide(&user, &on).await;
+    let is_permitted = (constrained.allowed && may_all(server, &user, &wanted.constrained()).await)
+        || may_all(server, &user, &wanted.unconstrained()).await;
+    if is_permitted { Ok(wanted.user()) } else { Err(forbidden(&user, &on, &constrained.reason)) }
+}
+
+/// Whether a user has all of these rights.
+async fn may_all(server: &Inner, user: &UserInfo, rights: &[RequestInfo]) -> bool {
+    for right in rights {
+        if !server.authorizer.decide(user, right).await.allowed {
+            return false;
+        }
+    }
+    true
+}
+
+/// The user of a request, if the server restricts it.
+fn restricted<'r>(
+    server: &Inner,
+    request: &'r Request,
+    audited: Option<&AuditContext>,
+) -> Option<&'r UserInfo> {
     // Only a router without authentication adds no user.
     let user = request.extensions().get::<UserInfo>().filter(|user| server.authorizer.restricts(user));
-    let Some(user) = user else {
-        if let Some(audited) = audited {
-            audited.authorized(true, "");
-        }
-        return Ok(());
-    };
+    if let (None, Some(audited)) = (user, audited) {
+        audited.authorized(true, "");
+    }
+    user
+}
+
+/// A restricted user and its request.
+struct Subject {
+    user: UserInfo,
+    info: RequestInfo,
+    is_component: bool,
+}
+
+/// The user and the request to decide about; `None` if the server does not restrict the user.
+fn subject(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> Option<Subject> {
+    let user = restricted(server, request, audited)?.clone();
+    let info = audited.map_or_else(|| RequestInfo::of_request(request), |audited| audited.info().clone());
+    Some(Subject { user, info, is_component: is_component(request) })
+}
+
+async fn check_with_webhooks(
+    server: &Inner,
+    subject: Option<Subject>,
+    audited: Option<&AuditContext>,
+) -> Result<(), Refusal> {
+    let Some(Subject { user, info, is_component }) = subject else { return Ok(()) };
+    let decision = server.authorizer.decide(&user, &info).await;
+    conclude(&user, &info, is_component, decision, audited)
+}
+
+/// Checks a request of a server without webhooks.
+fn check(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> Result<(), Refusal> {
+    let Some(user) = restricted(server, request, audited) else { return Ok(()) };
     let info = match audited {
         Some(audited) => Cow::Borrowed(audited.info()),
         None => Cow::Owned(RequestInfo::of_request(request)),
     };
-    let decision = server.authorizer.decide(user, &info);
+    let decision = server.authorizer.decide_blocking(user, &info);
+    conclude(user, &info, is_component(request), decision, audited)
+}
+
+fn conclude(
+    user: &UserInfo,
+    info: &RequestInfo,
+    is_component: bool,
+    decision: AuthorizationDecision,
+    audited: Option<&AuditContext>,
+) -> Result<(), Refusal> {
+    let is_undecided = !decision.allowed && !decision.error.is_empty();
     if let Some(audited) = audited {
-        audited.authorized(decision.allowed, &decision.reason);
+        let reason = if is_undecided { "internal error" } else { &decision.reason };
+        audited.authorized(decision.allowed, reason);
     }
-    if decision.allowed { Ok(()) } else { Err(forbidden(user, &info, &decision.reason)) }
+    match decision.allowed {
+        true => Ok(()),
+        false if is_undecided => Err(Refusal::Undecided(decision.error)),
+        false => {
+            let error = forbidden(user, info, &decision.reason);
+            if is_component {
+                report_missing_right(user, &decision.reason, &error);
+            }
+            Err(Refusal::Api(error))
+        }
+    }
+}
+
+/// Whether a request comes from a component of this process.
+fn is_component(request: &Request) -> bool {
+    request.extensions().get::<InThisProcess>().is_some()
+}
+
+/// Logs that a component of this process was refused.
+fn report_missing_right(user: &UserInfo, reason: &str, error: &ApiError) {
+    // A node may ask for an object whose last pod on it has just been deleted, or that does not exist yet.
+    if reason.contains(node::UNRELATED) {
+        tracing::debug!(user = user.username, "{}", error.message);
+        return;
+    }
+    tracing::error!(
+        user = user.username,
+        "a component of this process lacks a right: {}. Restart the server to restore its roles and bindings; node \
+         agents need the mode Node in --authorization-mode",
+        error.message
+    );
 }
 
 /// 403 with upstream's text (apiserver `pkg/endpoints/handlers/responsewriters/errors.go`).
-fn forbidden(user: &UserInfo, request: &RequestInfo, reason: &str) -> ApiError {
+pub(crate) fn forbidden(user: &UserInfo, request: &RequestInfo, reason: &str) -> ApiError {
     let (user, verb) = (&user.username, &request.verb);
     let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     match &request.target {

@@ -3,10 +3,13 @@
 //! Upstream: apiserver `pkg/endpoints/filters/authorization.go`, `pkg/authorization`.
 
 pub(crate) mod bootstrap;
+pub mod config_file;
 pub(crate) mod escalation;
 mod layer;
+pub mod options;
 mod stored_graph;
 mod stored_rbac;
+mod webhook;
 
 use std::sync::Arc;
 
@@ -16,9 +19,11 @@ use orlop_auth::rbac::PermittedBy;
 use orlop_auth::request_info::RequestInfo;
 use orlop_store::Kv;
 
-pub(crate) use layer::{authorize, may, may_create};
+pub(crate) use layer::{authorize, forbidden, may_blocking, may_create, right};
 use stored_graph::StoredGraph;
 use stored_rbac::StoredRbac;
+pub use webhook::AuthorizationWebhookConfig;
+use webhook::{AuthorizationWebhook, Opinion, Verdict};
 
 use crate::projection::Projection;
 
@@ -36,26 +41,101 @@ pub enum AuthorizationMode {
     Node,
     /// Permits what roles grant.
     Rbac,
+    /// Asks another server: the webhook with this index in the configuration.
+    Webhook(usize),
 }
 
 /// Whether a request is permitted, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AuthorizationDecision {
     pub(crate) allowed: bool,
+    /// A mode has rejected the request, whatever the modes after it would decide.
+    pub(crate) denied: bool,
     /// Upstream's reason; may be empty.
     pub(crate) reason: String,
+    /// Why a mode could not decide; may be empty.
+    pub(crate) error: String,
 }
 
-/// Asks the modes in order; the first that permits a request decides.
+impl AuthorizationDecision {
+    fn allow(reason: String) -> Self {
+        AuthorizationDecision { allowed: true, reason, ..AuthorizationDecision::default() }
+    }
+}
+
+/// Asks the modes in order; the first that permits or rejects a request decides.
 pub(crate) struct Authorizer {
     modes: Vec<AuthorizationMode>,
     pub(crate) rbac: StoredRbac,
     graph: Arc<StoredGraph>,
+    webhooks: Vec<Arc<AuthorizationWebhook>>,
+}
+
+/// What has been decided by some of the modes.
+#[derive(Default)]
+struct Progress {
+    /// The number of modes that have been asked.
+    asked: usize,
+    reasons: Vec<String>,
+    errors: Vec<String>,
+}
+
+/// What to do next for a decision.
+enum Step<'a> {
+    /// The modes have decided.
+    Decided(AuthorizationDecision),
+    /// A webhook must be asked.
+    Ask(&'a Arc<AuthorizationWebhook>),
+}
+
+impl Progress {
+    /// Takes the opinion of a webhook into account. Returns its decision, if it is final.
+    fn add(&mut self, opinion: Opinion) -> Option<AuthorizationDecision> {
+        let Opinion { verdict, reason, error } = opinion;
+        let final_one = |allowed: bool, reason: String, error: Option<String>| AuthorizationDecision {
+            allowed,
+            denied: !allowed,
+            reason,
+            error: error.unwrap_or_default(),
+        };
+        match verdict {
+            Verdict::Allow => return Some(final_one(true, reason, error)),
+            Verdict::Deny => return Some(final_one(false, reason, error)),
+            Verdict::NoOpinion => {}
+        }
+        self.reasons.push(reason);
+        self.errors.extend(error);
+        None
+    }
+
+    /// The decision after all modes: none permits the request.
+    fn end(&mut self) -> AuthorizationDecision {
+        self.reasons.retain(|reason| !reason.is_empty());
+        let error = match self.errors.as_slice() {
+            [] => String::new(),
+            [one] => one.clone(),
+            // Upstream: apimachinery `pkg/util/errors` (Aggregate).
+            several => format!("[{}]", several.join(", ")),
+        };
+        AuthorizationDecision { allowed: false, denied: false, reason: self.reasons.join("\n"), error }
+    }
 }
 
 impl Authorizer {
-    pub(crate) fn new(modes: Vec<AuthorizationMode>, store: Arc<dyn Kv<Projection>>) -> Self {
-        Authorizer { modes, rbac: StoredRbac::new(store.clone()), graph: Arc::new(StoredGraph::new(store)) }
+    pub(crate) fn new(
+        modes: Vec<AuthorizationMode>,
+        webhooks: Vec<AuthorizationWebhookConfig>,
+        store: Arc<dyn Kv<Projection>>,
+    ) -> Self {
+        Authorizer {
+            modes,
+            rbac: StoredRbac::new(store.clone()),
+            graph: Arc::new(StoredGraph::new(store)),
+            webhooks: webhooks
+                .into_iter()
+                .map(|webhook| Arc::new(AuthorizationWebhook::new(webhook)))
+                .collect(),
+        }
     }
 
     /// Whether roles restrict users.
@@ -94,37 +174,94 @@ impl Authorizer {
 
     /// Whether some request of this user may be rejected.
     pub(crate) fn restricts(&self, user: &UserInfo) -> bool {
-        !user.groups.iter().any(|group| group == MASTERS)
-            && !self.modes.contains(&AuthorizationMode::AlwaysAllow)
+        let may_deny = |mode: &AuthorizationMode| match mode {
+            AuthorizationMode::Webhook(_) => true,
+            AuthorizationMode::AlwaysAllow
+            | AuthorizationMode::AlwaysDeny
+            | AuthorizationMode::Node
+            | AuthorizationMode::Rbac => false,
+        };
+        // Modes before `AlwaysAllow` matter only if they can reject.
+        let always = self.modes.iter().position(|mode| *mode == AuthorizationMode::AlwaysAllow);
+        let permits_all = always.is_some_and(|at| !self.modes[..at].iter().any(may_deny));
+        !permits_all && !user.groups.iter().any(|group| group == MASTERS)
+    }
+
+    /// Whether the rights of users cannot be listed completely, because a webhook decides too.
+    pub(crate) fn asks_webhooks(&self) -> bool {
+        !self.webhooks.is_empty()
     }
 
     /// Decides about a request.
-    pub(crate) fn decide(&self, user: &UserInfo, request: &RequestInfo) -> AuthorizationDecision {
-        let allow = |reason| AuthorizationDecision { allowed: true, reason };
-        if !self.restricts(user) {
-            return allow(String::new());
+    pub(crate) async fn decide(&self, user: &UserInfo, request: &RequestInfo) -> AuthorizationDecision {
+        let mut progress = Progress::default();
+        loop {
+            match self.step(&mut progress, user, request) {
+                Step::Decided(decision) => return decision,
+                Step::Ask(webhook) => {
+                    if let Some(decision) = progress.add(webhook.decide(user, request).await) {
+                        return decision;
+                    }
+                }
+            }
         }
-        let mut reasons = Vec::new();
-        for mode in &self.modes {
-            match mode {
-                AuthorizationMode::AlwaysAllow => return allow(String::new()),
-                AuthorizationMode::AlwaysDeny => reasons.push("Everything is forbidden.".to_owned()),
+    }
+
+    /// Decides about a request in code that cannot wait for a future, such as the evaluation of an expression. If a webhook must
+    /// be asked, the thread waits for it.
+    pub(crate) fn decide_blocking(&self, user: &UserInfo, request: &RequestInfo) -> AuthorizationDecision {
+        let mut progress = Progress::default();
+        loop {
+            match self.step(&mut progress, user, request) {
+                Step::Decided(decision) => return decision,
+                Step::Ask(webhook) => {
+                    if let Some(decision) = progress.add(webhook.decide_blocking(user, request)) {
+                        return decision;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks the modes up to the next webhook.
+    fn step(&self, progress: &mut Progress, user: &UserInfo, request: &RequestInfo) -> Step<'_> {
+        if !self.restricts(user) {
+            return Step::Decided(AuthorizationDecision::allow(String::new()));
+        }
+        while let Some(mode) = self.modes.get(progress.asked) {
+            progress.asked += 1;
+            let reason = match mode {
+                AuthorizationMode::AlwaysAllow => {
+                    return Step::Decided(AuthorizationDecision::allow(String::new()));
+                }
+                AuthorizationMode::AlwaysDeny => "Everything is forbidden.".to_owned(),
                 AuthorizationMode::Node => {
                     let is_related = |node: &str, kind, namespace: &str, name: &str| {
                         self.graph.is_related(node, kind, namespace, name)
                     };
                     match node::decide(user, request, is_related) {
-                        NodeDecision::Allow => return allow(String::new()),
-                        NodeDecision::NoOpinion(reason) => reasons.push(reason),
+                        NodeDecision::Allow => {
+                            return Step::Decided(AuthorizationDecision::allow(String::new()));
+                        }
+                        NodeDecision::NoOpinion(reason) => reason,
                     }
                 }
                 AuthorizationMode::Rbac => match self.rbac.now().permits(user, request) {
-                    PermittedBy::Binding(reason) => return allow(reason),
-                    PermittedBy::None(reason) => reasons.push(reason),
+                    PermittedBy::Binding(reason) => {
+                        return Step::Decided(AuthorizationDecision::allow(reason));
+                    }
+                    PermittedBy::None(reason) => reason,
                 },
-            }
+                AuthorizationMode::Webhook(index) => match self.webhooks.get(*index) {
+                    Some(webhook) => return Step::Ask(webhook),
+                    None => String::new(),
+                },
+            };
+            progress.reasons.push(reason);
         }
-        reasons.retain(|reason| !reason.is_empty());
-        AuthorizationDecision { allowed: false, reason: reasons.join("\n") }
+        Step::Decided(progress.end())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,12 +7,13 @@
 //! `fuzzing`.
 //!
 //! Reading order: `targets` lists the targets with their bounds, which `cost` checks; `seeds` are real objects to start
-//! from and `worst` are long inputs; `bodies`, `patches`, `texts` and `definitions` test pure functions, `requests` sends
+//! from and `worst` are long inputs; `bodies`, `patches`, `texts`, `credentials` and `definitions` test pure functions, `requests` sends
 //! whole requests through the router, `allowed` lists the errors 500 that upstream returns too.
 
 mod allowed;
 mod bodies;
 mod cost;
+mod credentials;
 mod definitions;
 #[cfg(test)]
 mod mutate;

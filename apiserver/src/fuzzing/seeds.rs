@@ -121,6 +121,24 @@ pub(super) const REQUESTS: &[&str] = &[
     "GET /apis\naccept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\n\n\n%%\nGET /openapi/v3/api/v1?hash=1\n\n\n%%\nGET /readyz?verbose&exclude=ping\n\n\n%%\nGET /metrics\n\n\n%%\nPUT /api/v1/namespaces/default/finalize\n\n{\"spec\":{\"finalizers\":[]}}",
 ];
 
+pub(super) const BEARER_TOKENS: &[&str] = &[
+    "abcdef.0123456789abcdef",
+    "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJodHRwczovL2kiLCJhdWQiOiJjIn0.AAAA",
+    "eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2kifQ.",
+];
+pub(super) const ISSUER_DOCUMENTS: &[&str] = &[
+    r#"{"iss":"https://i","aud":["c"],"exp":60,"nbf":0.5,"sub":"ann","groups":["a","b"],"jti":"1"}"#,
+    r#"{"iss":"https://i","aud":"c","exp":60,"sub":"ann","groups":"a"}"#,
+    r#"{"keys":[{"kty":"EC","crv":"P-256","x":"AQ","y":"AQ"},{"kty":"RSA","n":"AQ","e":"AQAB","kid":"k"}]}"#,
+];
+/// A key of an unsupported kind (RFC 8410), and damaged blocks.
+pub(super) const CERTIFICATES: &[&str] = &[
+    "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n",
+    "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n",
+    "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n",
+    "0\u{3}0\u{1}\0",
+];
+
 /// Small inputs of a fuzz target: real objects and their like.
 pub(super) fn inputs(target: &str) -> Vec<Vec<u8>> {
     let texts = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
@@ -155,6 +173,9 @@ pub(super) fn inputs(target: &str) -> Vec<Vec<u8>> {
         "query" => texts(TARGETS),
         "accept" => texts(ACCEPTS),
         "json_path" => texts(JSON_PATHS),
+        "bearer_token" => texts(BEARER_TOKENS),
+        "issuer_document" => texts(ISSUER_DOCUMENTS),
+        "certificate" => texts(CERTIFICATES),
         "requests" => texts(REQUESTS),
         _ => Vec::new(),
     }

@@ -1,7 +1,7 @@
 //! The targets, and what an input of each may cost.
 
 use super::cost::Bound;
-use super::{bodies, definitions, patches, requests, texts};
+use super::{bodies, credentials, definitions, patches, requests, texts};
 
 struct Target {
     name: &'static str,
@@ -84,6 +84,9 @@ const TARGETS: &[Target] = &[
     target("query", texts::query, SHORT_TEXT),
     target("accept", texts::accept, TEXT),
     target("json_path", definitions::json_path, JSON_PATH),
+    target("bearer_token", credentials::bearer_token, TEXT),
+    target("issuer_document", credentials::issuer_document, TEXT),
+    target("certificate", credentials::certificate, TEXT),
     target("requests", requests::requests, REQUESTS),
 ];
 

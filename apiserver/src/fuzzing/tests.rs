@@ -116,6 +116,18 @@ fn worst_texts_cost_linear_time() {
 }
 
 #[test]
+fn worst_credentials_cost_linear_time() {
+    run_worst(&["bearer_token", "issuer_document", "certificate"]);
+}
+
+#[test]
+fn mutated_credentials_never_panic() {
+    for target in ["bearer_token", "issuer_document", "certificate"] {
+        run_texts(target, 500);
+    }
+}
+
+#[test]
 fn worst_requests_cost_linear_time() {
     run_worst(&["requests"]);
 }

@@ -260,7 +260,7 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
         Verb::List => list::list(request).boxed().await,
         Verb::Watch => watch::watch(request).await,
         Verb::Create => match request.kind().review() {
-            Some(question) => review::review(request, question),
+            Some(question) => review::review(request, question).boxed().await,
             None => create::create(request).boxed().await,
         },
         Verb::Update(part) => update::update(request, part).boxed().await,

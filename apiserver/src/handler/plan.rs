@@ -118,6 +118,9 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
         ("ephemeralcontainers" | "resize", &Method::GET) => Ok(Verb::Get),
         ("ephemeralcontainers", &Method::PUT) => Ok(Verb::Update(Part::Named("ephemeralcontainers"))),
         ("ephemeralcontainers", &Method::PATCH) => Ok(Verb::Patch(Part::Named("ephemeralcontainers"))),
+        ("approval", &Method::GET) => Ok(Verb::Get),
+        ("approval", &Method::PUT) => Ok(Verb::Update(Part::Named("approval"))),
+        ("approval", &Method::PATCH) => Ok(Verb::Patch(Part::Named("approval"))),
         ("resize", &Method::PUT) => Ok(Verb::Update(Part::Named("resize"))),
         ("resize", &Method::PATCH) => Ok(Verb::Patch(Part::Named("resize"))),
         ("log", &Method::GET) => Ok(Verb::Connect),
@@ -211,6 +214,12 @@ mod tests {
             ("POST", "/apis/authorization.k8s.io/v1/localsubjectaccessreviews", "405"),
             ("GET", "/api/v1/nope", "404"),
             ("GET", "/apis/nope/v1", "nothing"),
+            (
+                "PUT",
+                "/apis/certificates.k8s.io/v1/certificatesigningrequests/a/approval",
+                "Update(Named(\"approval\")) certificatesigningrequests",
+            ),
+            ("POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests/a/approval", "405"),
             ("GET", "/favicon.ico", "nothing"),
         ] {
             assert_eq!(show(method, target), want, "{method} {target}");

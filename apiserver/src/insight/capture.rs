@@ -1,16 +1,14 @@
 //! Serves captures: files with the state at a revision and all changes since, in the stream format. The values of
 //! secrets are removed.
 
-use std::sync::Arc;
-
 use axum::response::Response;
 use http::{HeaderValue, header};
 
 use super::past::{moment_of, places};
+use super::rights::Rights;
 use super::stream::{Bounds, End, answer, check_end, now_ms, start};
 use crate::encode::LongBody;
 use crate::limits::connection::Connection;
-use crate::state::Inner;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
@@ -21,10 +19,11 @@ const TRIES: usize = 5;
 /// `GET capture?from=REV|TIME&until=REV|TIME&resource=`: without `from`, starts at the oldest known revision;
 /// without `until`, ends at the current one.
 pub(super) async fn capture(
-    server: &Arc<Inner>,
+    rights: &Rights<'_>,
     connection: Option<Connection>,
     query: &Query,
 ) -> Result<Response, ApiError> {
+    let server = rights.server;
     let managed_fields = query.flag("managedFields");
     let asked = moment_of(server, query, "from").await?;
     let until = moment_of(server, query, "until").await?;
@@ -36,7 +35,7 @@ pub(super) async fn capture(
     let begun = loop {
         let at = asked.unwrap_or_else(|| server.store.oldest());
         let bounds = Bounds { state: true, at, end: End::At(until), managed_fields };
-        match start(server, connection.clone(), places(server, query)?, bounds).await {
+        match start(rights, connection.clone(), places(rights, query).await?, bounds).await {
             Err(error) if error.code == 410 && asked.is_none() && tries < TRIES => tries += 1,
             begun => break begun?,
         }

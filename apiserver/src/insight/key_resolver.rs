@@ -46,37 +46,60 @@ pub(super) struct KindPrefix {
     pub(super) prefix: &'static str,
 }
 
+/// Which kinds a response contains.
+#[derive(Default)]
+pub(super) struct Selection {
+    /// The prefixes that the client selects; empty for all.
+    pub(super) only: HashSet<&'static str>,
+    /// The prefixes of the kinds that the user may read; `None` for all.
+    pub(super) readable: Option<HashSet<&'static str>>,
+}
+
+impl Selection {
+    fn has(&self, kind: &KindRef) -> bool {
+        let prefix = kind.storage_prefix();
+        let is_readable = self.readable.as_ref().is_none_or(|readable| readable.contains(prefix));
+        is_readable && (self.only.is_empty() || self.only.contains(prefix))
+    }
+}
+
 /// The key prefixes of all kinds, or of selected ones.
 pub(super) struct KeyResolver {
     served: Arc<Served>,
-    /// The selected prefixes; empty for all.
-    only: HashSet<&'static str>,
+    selection: Selection,
     list: Vec<KindPrefix>,
     /// Indexes into `list`, by prefix.
     by_prefix: HashMap<&'static str, usize>,
 }
 
 impl KeyResolver {
-    /// A resolver for the kinds served now; `only` selects prefixes, and selects all if it is empty.
-    pub(super) fn now(kinds: &Kinds, only: HashSet<&'static str>) -> Self {
+    /// A resolver for the selected ones of the kinds served now.
+    pub(super) fn now(kinds: &Kinds, selection: Selection) -> Self {
         let served = kinds.now();
-        let is_asked = |kind: &KindRef| only.is_empty() || only.contains(kind.storage_prefix());
         let list: Vec<KindPrefix> = self::kinds(&served)
             .into_iter()
-            .filter(|kind| !kind.is_view() && is_asked(kind))
+            .filter(|kind| !kind.is_view() && selection.has(kind))
             .map(|kind| KindPrefix { resource: resource_name(&kind), prefix: kind.storage_prefix(), kind })
             .collect();
         let by_prefix = list.iter().map(|place| place.prefix).zip(0..).collect();
-        KeyResolver { served, only, list, by_prefix }
+        KeyResolver { served, selection, list, by_prefix }
     }
 
-    /// Updates the resolver to the kinds served now. Kinds that are no longer served remain: deletions of their
-    /// objects may still have to be reported.
-    pub(super) fn refreshed(self, kinds: &Kinds) -> Self {
-        if Arc::ptr_eq(&self.served, &kinds.now()) {
+    /// Updates the resolver to the kinds served now; `may_read` decides about kinds that it does not know. Kinds that are no longer
+    /// served remain: deletions of their objects may still have to be reported.
+    pub(super) fn refreshed(mut self, kinds: &Kinds, may_read: impl Fn(&KindRef) -> bool) -> Self {
+        let served = kinds.now();
+        if Arc::ptr_eq(&self.served, &served) {
             return self;
         }
-        let mut next = KeyResolver::now(kinds, self.only);
+        if let Some(readable) = &mut self.selection.readable {
+            let known: HashSet<&str> =
+                self::kinds(&self.served).iter().map(|kind| kind.storage_prefix()).collect();
+            let new = self::kinds(&served);
+            let new = new.iter().filter(|kind| !known.contains(kind.storage_prefix()) && may_read(kind));
+            readable.extend(new.map(|kind| kind.storage_prefix()));
+        }
+        let mut next = KeyResolver::now(kinds, self.selection);
         for place in self.list {
             if let Entry::Vacant(entry) = next.by_prefix.entry(place.prefix) {
                 entry.insert(next.list.len());
@@ -110,8 +133,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_readable_kinds_are_selected() {
+        let readable = Some(HashSet::from(["/registry/pods/", "/registry/configmaps/"]));
+        let resources = |only: HashSet<&'static str>| {
+            let selection = Selection { only, readable: readable.clone() };
+            let resolver = KeyResolver::now(&Kinds::default(), selection);
+            resolver.iter().map(|place| place.resource.clone()).collect::<HashSet<_>>()
+        };
+        let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<HashSet<_>>();
+        assert_eq!(resources(HashSet::new()), named(&["configmaps", "pods"]));
+        assert_eq!(resources(HashSet::from(["/registry/pods/", "/registry/secrets/"])), named(&["pods"]));
+    }
+
+    #[test]
     fn every_prefix_resolves_its_keys() {
-        let resolver = KeyResolver::now(&Kinds::default(), HashSet::new());
+        let resolver = KeyResolver::now(&Kinds::default(), Selection::default());
         for place in resolver.iter() {
             let key = format!("{}some/name", place.prefix);
             assert_eq!(resolver.of_key(&key).map(|found| found.prefix), Some(place.prefix));

@@ -13,6 +13,7 @@
 //! | `replay` | writes a capture into an empty store |
 //! | `why` | requests explanations from the explainers |
 //! | `plan` | safe verbs, and the effects of a deletion |
+//! | `rights` | the rights to the objects in a response |
 //! | `redact` | removes the values of secrets, keeps their keys |
 //! | `document` | the group in discovery and OpenAPI |
 
@@ -29,6 +30,7 @@ pub(crate) mod plan;
 mod redact;
 pub mod replay;
 mod revisions;
+mod rights;
 mod stream;
 mod target;
 mod timeline;
@@ -57,6 +59,8 @@ use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 
 use live::{ROOT, parts};
+use plan::PlanUser;
+use rights::Rights;
 pub(crate) use target::ObjectTarget;
 
 /// The name of the group.
@@ -105,6 +109,21 @@ impl InsightRequest {
         };
         let wanted = if matches!(asked, InsightRequest::Verb(..)) { Method::POST } else { Method::GET };
         if *method == wanted { Ok(asked) } else { Err(ApiError::method_not_allowed()) }
+    }
+
+    /// The object in the path.
+    fn target(&self) -> Option<&ObjectTarget> {
+        match self {
+            InsightRequest::Stream
+            | InsightRequest::Timeline
+            | InsightRequest::Revisions
+            | InsightRequest::Capture => None,
+            InsightRequest::History(target)
+            | InsightRequest::Diff(target)
+            | InsightRequest::Why(target)
+            | InsightRequest::Impact(target)
+            | InsightRequest::Verb(_, target) => Some(target),
+        }
     }
 
     fn name(&self) -> &'static str {
@@ -192,10 +211,15 @@ async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request
     let limit = server.config.request_timeout;
     let limit = if writes { limit.min(WRITE_TIME_MAX) } else { limit };
     let work = async {
-        match asked? {
-            InsightRequest::Stream => stream::stream(&server, connection, &query).await,
-            InsightRequest::Timeline => timeline::timeline(&server, &query).await,
-            InsightRequest::Capture => capture::capture(&server, connection, &query).await,
+        let asked = asked?;
+        let rights = Rights { server: &server, user: &user };
+        if let Some(target) = asked.target() {
+            rights.may_get(target).await?;
+        }
+        match asked {
+            InsightRequest::Stream => stream::stream(&rights, connection, &query).await,
+            InsightRequest::Timeline => timeline::timeline(&rights, &query).await,
+            InsightRequest::Capture => capture::capture(&rights, connection, &query).await,
             InsightRequest::Revisions => {
                 shown(&accept, pretty, &revisions::revisions(&server, &query).await?)
             }
@@ -205,12 +229,20 @@ async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request
             InsightRequest::Diff(target) => {
                 shown(&accept, pretty, &diff::diff(&server, &target, &query).await?)
             }
-            InsightRequest::Why(target) => shown(&accept, pretty, &why::why(&server, &target).await?),
-            InsightRequest::Impact(target) => shown(&accept, pretty, &plan::impact(&server, &target).await?),
+            InsightRequest::Why(target) => {
+                let with_related = rights.sees_related(&target).await;
+                shown(&accept, pretty, &why::why(&server, &target, with_related).await?)
+            }
+            InsightRequest::Impact(target) => {
+                let with_related = rights.sees_related(&target).await;
+                shown(&accept, pretty, &plan::impact(&server, &user, &target, with_related).await?)
+            }
             InsightRequest::Verb(verb, target) => {
                 let is_dry = dry_run(&query)?;
                 let options = options(&read(body, &server.limits.memory).await?.0)?;
-                let plan = plan::perform(&server, &user, &target, verb, options, is_dry).await?;
+                let with_related = rights.sees_related(&target).await;
+                let user = PlanUser { user: &user, with_related };
+                let plan = plan::perform(&server, user, &target, verb, options, is_dry).await?;
                 shown(&accept, pretty, &plan)
             }
         }

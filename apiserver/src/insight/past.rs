@@ -1,13 +1,14 @@
 //! Revisions and times in requests, past states of one object, and errors for compacted revisions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use orlop_store::{Key, ReadError, Record, Revision, revision_at};
 
 use super::bad_parameter;
-use super::key_resolver::{KeyResolver, kinds};
+use super::key_resolver::{KeyResolver, Selection, kinds};
+use super::rights::Rights;
 use super::target::find;
 use crate::exchange::out_of_memory;
 use crate::projection::Projection;
@@ -110,11 +111,12 @@ pub(crate) fn time_text(time_ms: i64) -> String {
 /// The maximum number of different names in `resource=`: more than the resources of most servers.
 const MOST_RESOURCES: usize = 1000;
 
-/// The places that `resource=` selects (the parameter may be repeated or separated by commas), or all.
+/// The places that `resource=` selects (the parameter may be repeated or separated by commas), or all that the user may read.
 ///
 /// # Errors
-/// As [`find`], and 400 for too many names.
-pub(super) fn places(server: &Inner, query: &Query) -> Result<KeyResolver, ApiError> {
+/// As [`find`], 400 for too many names, and 403 for a resource that the user may not list and watch.
+pub(super) async fn places(rights: &Rights<'_>, query: &Query) -> Result<KeyResolver, ApiError> {
+    let server = rights.server;
     let texts = query.all("resource").flat_map(|list| list.split(',')).filter(|text| !text.is_empty());
     let texts: BTreeSet<&str> = texts.collect();
     if texts.len() > MOST_RESOURCES {
@@ -122,6 +124,12 @@ pub(super) fn places(server: &Inner, query: &Query) -> Result<KeyResolver, ApiEr
         return Err(ApiError::bad_request(why));
     }
     let kinds = kinds(&server.kinds.now());
-    let only = texts.into_iter().map(|text| find(&kinds, text).map(|kind| kind.storage_prefix()));
-    Ok(KeyResolver::now(&server.kinds, only.collect::<Result<_, _>>()?))
+    let mut only = HashSet::new();
+    for text in texts {
+        let kind = find(&kinds, text)?;
+        rights.may_follow(&kind).await?;
+        only.insert(kind.storage_prefix());
+    }
+    let readable = rights.readable_prefixes().await;
+    Ok(KeyResolver::now(&server.kinds, Selection { only, readable }))
 }

@@ -4,7 +4,6 @@
 //! The body is produced on demand: a live stream is a cursor of the store, and a stream of the past reads the log page
 //! by page. The part that a client has not read is counted like that of a watch.
 
-use std::collections::HashSet;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,17 +19,20 @@ use orlop_store::{Event, Record, Revision, Snapshot, WatchError, Watcher};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::key_resolver::KeyResolver;
+use super::key_resolver::{KeyResolver, Selection};
 use super::lines::{self, Type};
 use super::past::{expired, moment_of, places, read_error};
+use super::rights::{Rights, may_follow_now};
 use crate::encode::LongBody;
 use crate::limits::connection::Connection;
 use crate::limits::old_states::OldState;
 use crate::limits::unread::UnreadResponse;
 use crate::projection::Projection;
+use crate::registry::KindRef;
 use crate::state::Inner;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
+use orlop_auth::UserInfo;
 
 pub(super) const CONTENT_TYPE: &str = "application/x-ndjson";
 /// The prefix of all keys that can be watched.
@@ -70,7 +72,7 @@ pub(super) fn now_ms(server: &Inner) -> i64 {
 /// both, with the current state. `until=REV|TIME` or `follow=false` ends the stream. A compacted revision results
 /// in an ERROR line.
 pub(super) async fn stream(
-    server: &Arc<Inner>,
+    rights: &Rights<'_>,
     connection: Option<Connection>,
     query: &Query,
 ) -> Result<Response, ApiError> {
@@ -79,13 +81,14 @@ pub(super) async fn stream(
             "from and at exclude each other: from=REV sends the changes after REV, at=REV begins with the state at REV",
         ));
     }
-    let places = places(server, query)?;
+    let server = rights.server;
+    let places = places(rights, query).await?;
     let begun = match bounds(server, query).await {
-        Ok(bounds) => start(server, connection.clone(), places, bounds).await,
+        Ok(bounds) => start(rights, connection.clone(), places, bounds).await,
         Err(error) => Err(error),
     };
     let begun = match begun {
-        Err(error) if error.code == 410 => Running::failed(server, connection, error),
+        Err(error) if error.code == 410 => Running::failed(rights, connection, error),
         begun => begun?,
     };
     let mut response = answer(begun);
@@ -131,11 +134,12 @@ pub(super) fn check_end(start: Revision, until: Revision) -> Result<(), ApiError
 /// # Errors
 /// 410 if the revision is no longer known.
 pub(super) async fn start(
-    server: &Arc<Inner>,
+    rights: &Rights<'_>,
     connection: Option<Connection>,
     places: KeyResolver,
     bounds: Bounds,
 ) -> Result<Running, ApiError> {
+    let server = rights.server;
     let store = &server.store;
     let mut records = InitialState::default();
     if bounds.state {
@@ -153,7 +157,7 @@ pub(super) async fn start(
     } else if bounds.at < store.oldest() {
         return Err(expired(format_args!("what came after revision {}", bounds.at), store.oldest()));
     }
-    Ok(Running::new(server, connection, places, bounds, StreamState::Opening { records }))
+    Ok(Running::new(rights, connection, places, bounds, StreamState::Opening { records }))
 }
 
 /// The response that sends the stream.
@@ -195,6 +199,7 @@ enum StreamState {
 /// A stream in progress.
 pub(super) struct Running {
     server: Arc<Inner>,
+    user: UserInfo,
     /// Taken and put back to update it when the served kinds change.
     places: Option<KeyResolver>,
     bounds: Bounds,
@@ -208,14 +213,16 @@ pub(super) struct Running {
 
 impl Running {
     fn new(
-        server: &Arc<Inner>,
+        rights: &Rights<'_>,
         connection: Option<Connection>,
         places: KeyResolver,
         bounds: Bounds,
         state: StreamState,
     ) -> Self {
+        let server = rights.server;
         Running {
             server: server.clone(),
+            user: rights.user.clone(),
             places: Some(places),
             bounds,
             state,
@@ -226,7 +233,8 @@ impl Running {
     }
 
     /// A stream that consists of an error.
-    fn failed(server: &Arc<Inner>, connection: Option<Connection>, error: ApiError) -> Self {
+    fn failed(rights: &Rights<'_>, connection: Option<Connection>, error: ApiError) -> Self {
+        let server = rights.server;
         let bounds = Bounds {
             state: false,
             at: server.store.head().revision(),
@@ -234,9 +242,9 @@ impl Running {
             managed_fields: false,
         };
         Running::new(
-            server,
+            rights,
             connection,
-            KeyResolver::now(&server.kinds, HashSet::new()),
+            KeyResolver::now(&server.kinds, Selection::default()),
             bounds,
             StreamState::Failing(error),
         )
@@ -376,7 +384,8 @@ impl Running {
         };
         match events {
             Ok(events) => {
-                self.places = self.places.take().map(|places| places.refreshed(&self.server.kinds));
+                let may_read = |kind: &KindRef| may_follow_now(&self.server, &self.user, &**kind);
+                self.places = self.places.take().map(|places| places.refreshed(&self.server.kinds, may_read));
                 StreamState::Sending { events, next: 0, then: Box::new(StreamState::Following { watcher }) }
             }
             Err(error) => ended(error),

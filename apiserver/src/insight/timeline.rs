@@ -1,15 +1,13 @@
 //! Returns one short line per write, without the objects.
 
-use std::sync::Arc;
-
 use axum::response::Response;
 use orlop_store::ReadError;
 use orlop_store::watch::BATCH;
 
 use super::past::{moment_of, places, read_error};
+use super::rights::Rights;
 use super::{limit, lines, stream};
 use crate::encode::answer;
-use crate::state::Inner;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
@@ -21,9 +19,10 @@ const LOOK: usize = 200_000;
 
 /// `GET timeline?after=REV&limit=&resource=`: without `after`, starts at the oldest known revision. The last line
 /// is a PROGRESS with the revision up to which the response is complete; to continue, pass it as `after`.
-pub(super) async fn timeline(server: &Arc<Inner>, query: &Query) -> Result<Response, ApiError> {
+pub(super) async fn timeline(rights: &Rights<'_>, query: &Query) -> Result<Response, ApiError> {
+    let server = rights.server;
     let limit = limit(query, USUAL, MOST)?;
-    let places = places(server, query)?;
+    let places = places(rights, query).await?;
     let asked = moment_of(server, query, "after").await?;
     let mut after = asked.unwrap_or_else(|| server.store.oldest());
     let mut out = Vec::new();

@@ -88,7 +88,7 @@ async fn metrics(State(server): State<Arc<Inner>>) -> Response {
         metrics
     };
     match tokio::task::spawn_blocking(read).await {
-        Ok(text) => answer::body(200, "text/plain; version=0.0.4; charset=utf-8", text),
+        Ok(text) => answer::body(200, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", text),
         Err(error) => answer::error(&ApiError::internal(error), Media::Json, false),
     }
 }

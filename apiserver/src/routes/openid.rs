@@ -1,6 +1,7 @@
-//! Public key of the service account tokens, and its discovery document (upstream:
+//! Public keys of the service account tokens, and its discovery document (upstream:
 //! `/.well-known/openid-configuration` and `/openid/v1/jwks`). Clients verify tokens with them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Router;
@@ -8,6 +9,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, header};
+use orlop_auth::jwt::public_key::PublicKey;
 use serde_json::{Value, json};
 
 use crate::encode::answer;
@@ -15,7 +17,7 @@ use crate::state::Inner;
 
 /// Path of the discovery document.
 pub(super) const CONFIGURATION: &str = "/.well-known/openid-configuration";
-/// Path of the public key.
+/// Path of the public keys.
 pub(super) const KEYS: &str = "/openid/v1/jwks";
 const FRESH: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
@@ -27,18 +29,21 @@ async fn configuration(State(server): State<Arc<Inner>>, headers: HeaderMap) -> 
     let asked = headers.get(header::HOST).and_then(|host| host.to_str().ok()).map(str::to_owned);
     let host = asked.or_else(|| server.config.advertised.map(|address| address.to_string()));
     let host = host.unwrap_or_else(|| "localhost".to_owned());
+    let keys = server.accounts.public_keys();
+    let algorithms: BTreeSet<&str> = keys.iter().map(|key| key.account_algorithm().name()).collect();
     let document = json!({
         "issuer": server.accounts.issuer(),
         "jwks_uri": format!("{}://{host}{KEYS}", if server.config.tls { "https" } else { "http" }),
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": ["ES256"],
+        "id_token_signing_alg_values_supported": algorithms,
     });
     document_answer("application/json", &document)
 }
 
 async fn keys(State(server): State<Arc<Inner>>) -> Response {
-    document_answer("application/jwk-set+json", &json!({ "keys": [server.accounts.public_key()] }))
+    let keys: Vec<Value> = server.accounts.public_keys().iter().map(PublicKey::jwk).collect();
+    document_answer("application/jwk-set+json", &json!({ "keys": keys }))
 }
 
 fn document_answer(content_type: &'static str, document: &Value) -> Response {

@@ -66,10 +66,8 @@ mod tests {
     async fn store_keeps_its_key() {
         let store: Arc<dyn Kv<Projection>> = Arc::new(Memory::new());
         let first = load(&store).await.unwrap_or_else(|error| panic!("{error}"));
-        let signature = first.sign(b"message").unwrap();
         let again = load(&store).await.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(again.id(), first.id());
-        assert!(again.verify(b"message", &signature));
+        assert_eq!(again.public(), first.public());
     }
 
     #[tokio::test]

@@ -1,15 +1,16 @@
 //! Service account tokens: issued by `serviceaccounts/NAME/token`, verified by authentication and by reviews.
 //!
-//! [`key`] loads the signing key. This module does what needs the store: it checks that the account and the objects a token
-//! is bound to still exist.
+//! [`key`] loads the signing key of the store, and [`lifetime`] decides how long tokens are valid. This module does what needs the
+//! store: it checks that the account and the objects a token is bound to still exist.
 
 mod key;
+mod lifetime;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use orlop_store::{Kv, Snapshot};
-use serde_json::Value;
 
 use crate::clock::Clock;
 use crate::dispatch;
@@ -17,19 +18,58 @@ use crate::encode::stored;
 use crate::projection::Projection;
 use crate::registry::by_resource;
 pub(crate) use key::KeyError;
+pub(crate) use lifetime::Lifetime;
+use lifetime::LifetimeLimits;
 use orlop_api::object::Object;
 use orlop_auth::UserInfo;
+use orlop_auth::jwt::public_key::PublicKey;
 use orlop_auth::service_account::claims::{self, Claims, ObjectRef, Subject, TokenError};
 use orlop_auth::service_account::key::SigningKey;
+use orlop_auth::service_account::key_ring::KeyRing;
 
 /// Seconds for which tokens of terminating objects stay valid, because a shutdown may need them.
 const AFTERLIFE: i64 = 60;
 const EXTRA: &str = "authentication.kubernetes.io/";
 
+/// The default issuer of tokens.
+pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// The configuration of tokens.
+#[derive(Clone, Debug)]
+pub struct ServiceAccountConfig {
+    /// The issuer in tokens.
+    pub issuer: String,
+    /// The audiences of this server, and of tokens that are requested without one; empty means the issuer.
+    pub audiences: Vec<String>,
+    /// The key that signs tokens; `None` means the key in the store.
+    pub signing_key: Option<Arc<SigningKey>>,
+    /// Further keys that verify tokens.
+    pub verifying_keys: Vec<PublicKey>,
+    /// Maximum validity of a token.
+    pub max_expiration: Option<Duration>,
+    /// Whether the tokens of pods are valid for a year if the usual validity is requested, as upstream.
+    pub extend_expiration: bool,
+}
+
+impl Default for ServiceAccountConfig {
+    fn default() -> Self {
+        ServiceAccountConfig {
+            issuer: DEFAULT_ISSUER.to_owned(),
+            audiences: Vec::new(),
+            signing_key: None,
+            verifying_keys: Vec::new(),
+            max_expiration: None,
+            extend_expiration: true,
+        }
+    }
+}
+
 /// Issues and verifies tokens.
 pub(crate) struct Accounts {
-    key: SigningKey,
+    keys: KeyRing,
     issuer: String,
+    audiences: Vec<String>,
+    limits: LifetimeLimits,
     store: Arc<dyn Kv<Projection>>,
     clock: Clock,
 }
@@ -40,41 +80,93 @@ impl std::fmt::Debug for Accounts {
     }
 }
 
+/// A new token.
+pub(crate) struct IssuedToken {
+    pub(crate) token: String,
+    /// The unique id in the token.
+    pub(crate) id: String,
+}
+
+/// The account of a token.
+#[derive(Debug)]
+pub(crate) struct AccountUser {
+    pub(crate) user: UserInfo,
+    /// For which of the requested audiences the token is valid.
+    pub(crate) audiences: Vec<String>,
+    /// The text for the audit log if the validity of the token was extended.
+    pub(crate) stale: Option<String>,
+}
+
 impl Accounts {
-    /// The accounts of a store. `issuer` is the name of this server in tokens.
+    /// The accounts of a store.
     pub(crate) async fn new(
         store: Arc<dyn Kv<Projection>>,
-        issuer: String,
+        config: &ServiceAccountConfig,
         clock: Clock,
     ) -> Result<Self, KeyError> {
-        Ok(Accounts { key: key::load(&store).await?, issuer, store, clock })
+        let signing = match &config.signing_key {
+            Some(key) => key.clone(),
+            None => Arc::new(key::load(&store).await?),
+        };
+        let issuer = config.issuer.clone();
+        let audiences = match config.audiences.is_empty() {
+            true => vec![issuer.clone()],
+            false => config.audiences.clone(),
+        };
+        let max = config.max_expiration.map(|max| i64::try_from(max.as_secs()).unwrap_or(i64::MAX));
+        let limits = LifetimeLimits { max, extends: config.extend_expiration };
+        let keys = KeyRing::new(signing, config.verifying_keys.iter().cloned());
+        Ok(Accounts { keys, issuer, audiences, limits, store, clock })
     }
 
-    /// The issuer in tokens, and their default audience.
+    /// The issuer in tokens.
     pub(crate) fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// The public half of the key.
-    pub(crate) fn public_key(&self) -> Value {
-        self.key.public()
+    /// The audiences of this server.
+    pub(crate) fn audiences(&self) -> &[String] {
+        &self.audiences
     }
 
-    /// Issues a token that is valid from now on for so many seconds; none if the system returns no random numbers.
-    pub(crate) fn issue(&self, subject: Subject, audiences: Vec<String>, seconds: i64) -> Option<String> {
+    /// The keys that verify tokens; the signing one is the first.
+    pub(crate) fn public_keys(&self) -> &[PublicKey] {
+        self.keys.verifying()
+    }
+
+    /// How long a token is valid for which a client requests these seconds and audiences.
+    pub(crate) fn lifetime(&self, seconds: i64, is_for_pod: bool, audiences: &[String]) -> Lifetime {
+        let is_for_server = audiences.iter().all(|audience| self.audiences.contains(audience));
+        Lifetime::new(self.limits, seconds, is_for_pod, is_for_server)
+    }
+
+    /// Issues a token that is valid from now on; none if the system returns no random numbers.
+    pub(crate) fn issue(
+        &self,
+        subject: Subject,
+        audiences: Vec<String>,
+        lifetime: &Lifetime,
+    ) -> Option<IssuedToken> {
         let now = (self.clock)().as_second();
         let account = format!("system:serviceaccount:{}:{}", subject.namespace, subject.serviceaccount.name);
+        let warnafter = lifetime.warn_after.map(|seconds| now.saturating_add(seconds));
         let claims = Claims {
             aud: audiences,
-            exp: now.saturating_add(seconds),
+            exp: now.saturating_add(lifetime.actual),
             iat: now,
             iss: self.issuer.clone(),
             jti: uuid::Uuid::new_v4().to_string(),
-            kubernetes: subject,
+            kubernetes: Subject { warnafter, ..subject },
             nbf: now,
             sub: account,
         };
-        claims::sign(&self.key, &claims)
+        let token = self.keys.sign(&claims)?;
+        Some(IssuedToken { token, id: claims.jti })
+    }
+
+    /// Whether a token names this issuer. Verifies nothing.
+    pub(crate) fn has_issued(&self, token: &str) -> bool {
+        claims::calls_itself(token, &self.issuer)
     }
 
     /// The user of a token and its audiences among the requested ones (none requested: this server); none if this is no service
@@ -83,8 +175,8 @@ impl Accounts {
         &self,
         token: &str,
         audiences: &[String],
-    ) -> Option<Result<(UserInfo, Vec<String>), TokenError>> {
-        claims::calls_itself(token, &self.issuer).then(|| self.believe(token, audiences))
+    ) -> Option<Result<AccountUser, TokenError>> {
+        self.has_issued(token).then(|| self.verify(token, audiences))
     }
 
     /// Whether the account of a user, and the pod that its token was bound to, still exist. True for all other users.
@@ -100,10 +192,9 @@ impl Accounts {
             && extra("pod-name").zip(extra("pod-uid")).is_none_or(|(name, uid)| is_there("pods", name, uid))
     }
 
-    fn believe(&self, token: &str, audiences: &[String]) -> Result<(UserInfo, Vec<String>), TokenError> {
-        let claims = claims::verify(&self.key, token)?;
-        let own = [self.issuer.clone()];
-        let wanted = if audiences.is_empty() { &own[..] } else { audiences };
+    fn verify(&self, token: &str, audiences: &[String]) -> Result<AccountUser, TokenError> {
+        let claims = self.keys.verify(token)?;
+        let wanted = if audiences.is_empty() { &self.audiences } else { audiences };
         let now = (self.clock)();
         let audiences = claims::check(&claims, now.as_second(), wanted)?;
         let subject = &claims.kubernetes;
@@ -121,7 +212,10 @@ impl Accounts {
         if let Some(secret) = &subject.secret {
             alive("secrets", &subject.namespace, secret)?;
         }
-        Ok((user(&claims), audiences))
+        let stale = claims::stale_seconds(&claims, now.as_second());
+        let stale = stale
+            .map(|seconds| format!("subject: {}, seconds after warning threshold: {seconds}", claims.sub));
+        Ok(AccountUser { user: user(&claims), audiences, stale })
     }
 }
 

@@ -73,7 +73,7 @@ async fn once(
         if part != Part::Main {
             return Err(ApiError::not_found(request.names(), &request.resource.name).into());
         }
-        authorization::may_create(request)?;
+        authorization::may_create(request).await?;
         return create(request, object, options.dry_run, warnings).await.map(|written| (201, written));
     };
     write::check_version(kind, &object, &old, true)?;

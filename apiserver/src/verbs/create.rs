@@ -1,22 +1,19 @@
 //! POST on a collection.
 
 use axum::response::Response;
-use rand::Rng;
 
 use crate::admission::Operation;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
+use crate::generated_name::generated_name;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
 use orlop_api::object::{Object, show_time};
+use orlop_api::registry::Requester;
 use orlop_api::status::ApiError;
 use orlop_codec::decode::decode_object;
 
-/// The characters of generated names: no vowels, and none that are easily confused.
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-const SUFFIX: usize = 5;
-const GENERATED_BASE_MAX: usize = 58;
 const GENERATE_ATTEMPTS: usize = 8;
 
 /// The maximum number of CustomResourceDefinitions. Discovery, the OpenAPI documents and the check of names visit all of them
@@ -94,6 +91,10 @@ pub(crate) async fn create_tracked(
     object.set(&["metadata", "creationTimestamp"], show_time(request.now()));
     write::first_generation(kind, &mut object);
     kind.prepare_create(&mut object, request.now());
+    let user = &request.user;
+    let requester =
+        Requester { username: &user.username, uid: &user.uid, groups: &user.groups, extra: &user.extra };
+    kind.set_requester(&mut object, &requester);
 
     let base = object.str_at(&["metadata", "generateName"]).to_owned();
     let generated = object.name().is_empty() && !base.is_empty();
@@ -103,7 +104,7 @@ pub(crate) async fn create_tracked(
             request.audit_names(&object);
         }
         if attempt == 1 {
-            write::validate_new(kind, &object)?;
+            write::validate_new(kind, &object, Some(request))?;
             warnings.extend(kind.warnings(&object, None));
             write::admit_validated(request, Operation::Create, &mut object, None, warnings).await?;
             if !given_version.is_empty() {
@@ -170,13 +171,4 @@ async fn settled(request: &Request, written: Written) -> Result<Written, StoreEr
         Ok(_) | Err(StoreError::Moved(_)) => Err(error.into()),
         Err(StoreError::Api(why)) => Err(why.into()),
     }
-}
-
-fn generated_name(base: &str) -> String {
-    let mut name: String = base.chars().take(GENERATED_BASE_MAX).collect();
-    let mut random = rand::rng();
-    for _ in 0..SUFFIX {
-        name.push(char::from(ALPHABET[random.random_range(0..ALPHABET.len())]));
-    }
-    name
 }

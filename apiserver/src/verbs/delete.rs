@@ -30,7 +30,7 @@ pub(crate) enum Deleted {
 pub(crate) async fn delete(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = DeleteOptions::parse(request)?;
-    let mut warnings = Vec::new();
+    let mut warnings = options.warnings(request.kind());
     let deleted = delete_named(request, &request.resource.name, &options, &mut warnings).await;
     let deleted = deleted.map_err(|error| error.with_warnings(&warnings))?;
     let kind = request.kind();

@@ -55,20 +55,24 @@ pub(crate) async fn delete_collection(request: &Request) -> Result<Response, Api
         for result in futures::future::join_all(deletes).await {
             match result {
                 Ok(()) => {}
-                // The object was removed or changed in the meantime: by another delete, or left for the next call.
-                Err(error) if error.code == 404 || error.code == 409 => {}
+                // Another delete has removed the object in the meantime.
+                Err(error) if error.code == 404 => {}
                 Err(error) => return Err(error),
             }
         }
     }
     let memory = &request.server.limits.memory;
     let listed = list::answer(request.kind_ref(), listed, wanted, &request.query, request.now(), memory);
-    match listed {
+    let response = match listed {
         // The objects are deleted: a lack of memory for the list must not hide that.
         Err(error) if !options.dry_run && matches!(error.code, 413 | 429) => {
             let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
             answer::value_answer(200, wanted, &status)
         }
         listed => listed,
-    }
+    };
+    response.map(|mut response| {
+        answer::add_warnings(response.headers_mut(), &options.warnings(request.kind()));
+        response
+    })
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::registry::Kind;
 use crate::verbs::options::{check_dry_run, dry_run};
 use crate::verbs::request::Request;
 use orlop_api::status::ApiError;
@@ -89,6 +90,12 @@ impl DeleteOptions {
             (None, Some(false)) => Some(Propagation::Background),
             (None, None) => None,
         }
+    }
+
+    /// The warnings about a delete with these options.
+    pub(crate) fn warnings(&self, kind: &dyn Kind) -> Vec<String> {
+        let warning = kind.delete_warning().filter(|_| self.propagation().is_none());
+        warning.into_iter().map(str::to_owned).collect()
     }
 }
 

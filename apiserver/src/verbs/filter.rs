@@ -139,6 +139,14 @@ fn check_field(kind: &dyn Kind, field: &str, extra: bool) -> Result<(), ApiError
     }
     Err(ApiError::bad_request(match kind.unknown_field() {
         UnknownField::NotSupported => format!("field label not supported: {field}"),
+        UnknownField::NotSupportedByKind => {
+            format!("field label {field:?} not supported for {}", kind.names().kind)
+        }
+        UnknownField::NotSupportedByVersion => {
+            let names = kind.names();
+            let version = names.api_version();
+            format!("field label not supported for {version}, Kind={}: {field}", names.kind)
+        }
         UnknownField::NotKnown => {
             format!(
                 "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""

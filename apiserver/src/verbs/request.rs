@@ -146,7 +146,7 @@ pub(crate) struct HeadLookup<'a> {
 
 impl admission::Lookup for HeadLookup<'_> {
     fn permits(&self, user: &UserInfo, request: &RequestInfo) -> bool {
-        self.server.authorizer.decide(user, request).allowed
+        self.server.authorizer.decide_blocking(user, request).allowed
     }
 
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {

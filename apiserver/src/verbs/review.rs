@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
+use crate::admission::Operation;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
 use crate::registry::Review;
@@ -27,13 +28,15 @@ use orlop_codec::decode::decode_named;
 const MAX_ITEMS: usize = 50_000;
 
 /// Answers a review.
-pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiError> {
+pub(crate) async fn review(request: &Request, review: Review) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
     let decoded = decode_named(request.names(), request.media()?, &request.body, options.validation)?;
     let mut question = decoded.object;
     write::settle_namespace(request, &mut question)?;
     write::track(request, &request.manager(&options), None, &mut question);
+    let mut warnings = decoded.warnings;
+    write::admit(request, Operation::Create, &mut question, None, &mut warnings).await?;
     let mut errors = FieldErrors::new();
     request.kind().validate(&question, &mut errors);
     if review == Review::Token {
@@ -43,18 +46,19 @@ pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiE
         // Upstream's error contains no kind.
         return Err(ApiError::invalid("", request.names().group, "", &errors));
     }
+    write::admit_validated(request, Operation::Create, &mut question, None, &mut warnings).await?;
     let answer = match review {
-        Review::Token => user_of_token(request, question)?,
+        Review::Token => user_of_token(request, question).await?,
         Review::SelfSubject => who_asks(request),
         Review::SelfSubjectRules => what_may(request, &question)?,
         Review::SubjectAccess | Review::LocalSubjectAccess => {
             let user = subject(&question);
-            decided(request, &user, question)
+            decided(request, &user, question).await
         }
-        Review::SelfSubjectAccess => decided(request, &request.user, question),
+        Review::SelfSubjectAccess => decided(request, &request.user, question).await,
     };
     let (kind, now) = (request.kind_ref(), request.now());
-    answer::written(kind, 201, &Written::Object(answer), wanted, &decoded.warnings, &request.query, now)
+    answer::written(kind, 201, &Written::Object(answer), wanted, &warnings, &request.query, now)
 }
 
 fn action(question: &Object) -> Action<'_> {
@@ -71,17 +75,32 @@ fn subject(question: &Object) -> UserInfo {
         username: question.str_at(&["spec", "user"]).to_owned(),
         uid: question.str_at(&["spec", "uid"]).to_owned(),
         groups: groups.filter_map(Value::as_str).map(str::to_owned).collect(),
-        extra: BTreeMap::new(),
+        extra: extra(question),
     }
 }
 
-fn decided(request: &Request, user: &UserInfo, mut question: Object) -> Object {
+/// The extra fields of the user that a review asks about.
+fn extra(question: &Object) -> BTreeMap<String, Vec<String>> {
+    let fields = question.at(&["spec", "extra"]).and_then(Value::as_object).into_iter().flatten();
+    let texts = |values: &Value| -> Vec<String> {
+        let values = values.as_array().into_iter().flatten();
+        values.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    fields.map(|(name, values)| (name.clone(), texts(values))).collect()
+}
+
+async fn decided(request: &Request, user: &UserInfo, mut question: Object) -> Object {
     let authorizer = &request.server.authorizer;
     let status = if authorizer.uses_rules() {
         let (asked, ignored) = attributes(&question);
-        let decision = authorizer.decide(user, &asked);
+        let decision = authorizer.decide(user, &asked).await;
         let mut status = json!({"allowed": decision.allowed});
-        for (name, text) in [("reason", decision.reason), ("evaluationError", ignored.join("; "))] {
+        if decision.denied {
+            status["denied"] = true.into();
+        }
+        let errors = Some(decision.error).filter(|error| !error.is_empty());
+        let errors: Vec<String> = errors.into_iter().chain(ignored.into_iter().map(str::to_owned)).collect();
+        for (name, text) in [("reason", decision.reason), ("evaluationError", errors.join("; "))] {
             if !text.is_empty() {
                 status[name] = text.into();
             }
@@ -130,11 +149,14 @@ fn granted_rules(request: &Request, namespace: &str) -> Object {
     let mut status = json!({
         "resourceRules": shown(|rule| !rule.resources.is_empty()),
         "nonResourceRules": shown(|rule| !rule.non_resource_urls.is_empty()),
-        "incomplete": is_node || is_cut || !missing.is_empty(),
+        "incomplete": is_node || is_cut || !missing.is_empty() || authorizer.asks_webhooks(),
     });
     let node = is_node.then(|| "node authorizer does not support user rule resolution".to_owned());
     let cut = is_cut.then(|| "the user has more rules than a review lists".to_owned());
-    let errors: Vec<String> = node.into_iter().chain(missing).chain(cut).collect();
+    let webhook = authorizer
+        .asks_webhooks()
+        .then(|| "webhook authorizer does not support user rule resolution".to_owned());
+    let errors: Vec<String> = node.into_iter().chain(missing).chain(webhook).chain(cut).collect();
     if !errors.is_empty() {
         status["evaluationError"] = errors.join(", ").into();
     }
@@ -165,14 +187,20 @@ fn user_info(user: &UserInfo) -> Value {
     Value::Object(shown)
 }
 
-fn user_of_token(request: &Request, mut question: Object) -> Result<Object, ApiError> {
+async fn user_of_token(request: &Request, mut question: Object) -> Result<Object, ApiError> {
     let token = question.str_at(&["spec", "token"]);
     if token.is_empty() {
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
     }
     let audiences = audiences_of(&question);
     let of_server = request.server.kubelet_tokens.user_of(token, &audiences, request.now());
-    let found = of_server.unwrap_or_else(|| request.server.config.auth.user_of_token(token, &audiences));
+    let found = match of_server {
+        Some(found) => found,
+        None => {
+            let found = request.server.authenticators.review(token, &audiences).await;
+            found.map(|found| (found.user, found.audiences))
+        }
+    };
     let status = match found {
         Ok((user, audiences)) => {
             json!({"authenticated": true, "user": user_info(&user), "audiences": audiences})

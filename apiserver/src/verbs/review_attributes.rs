@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use orlop_api::object::Object;
 use orlop_apimachinery::{fields, labels};
-use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget, required_fields};
+use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
+use orlop_auth::selection::{self, Selection, SelectionOperator, SelectionRequirement};
 
 /// The request, and what of its selectors the decision ignores.
 pub(super) fn attributes(question: &Object) -> (RequestInfo, Vec<&'static str>) {
@@ -17,7 +18,8 @@ pub(super) fn attributes(question: &Object) -> (RequestInfo, Vec<&'static str>) 
     }
     let text = |name: &str| question.str_at(&["spec", "resourceAttributes", name]).to_owned();
     let selector = |name: &str| question.at(&["spec", "resourceAttributes", name]);
-    let (required_fields, fields) = selected_fields(selector("fieldSelector"));
+    let (fields, wrong_fields) = selected_fields(selector("fieldSelector"));
+    let (labels, wrong_labels) = selected_labels(selector("labelSelector"));
     let target = ResourceTarget {
         group: text("group"),
         version: text("version"),
@@ -25,63 +27,70 @@ pub(super) fn attributes(question: &Object) -> (RequestInfo, Vec<&'static str>) 
         resource: text("resource"),
         subresource: text("subresource"),
         name: text("name"),
-        required_fields,
+        selection: Selection { fields, labels },
     };
     let asked = RequestInfo { verb: text("verb").into(), target: RequestTarget::Resource(target) };
-    (asked, fields.into_iter().chain(ignored_labels(selector("labelSelector"))).collect())
+    (asked, wrong_fields.into_iter().chain(wrong_labels).collect())
 }
 
 fn raw(selector: &Value) -> &str {
     selector["rawSelector"].as_str().unwrap_or_default()
 }
 
-/// The fields that a selector requires. Only requirements with the operator `In` or `NotIn` and one value are supported.
-fn selected_fields(selector: Option<&Value>) -> (Vec<(String, String)>, Option<&'static str>) {
+/// The requirements of a field selector. Only those with the operator `In` or `NotIn` and one value are supported.
+fn selected_fields(selector: Option<&Value>) -> (Vec<SelectionRequirement>, Option<&'static str>) {
     const ALL: &str = "spec.resourceAttributes.fieldSelector ignored due to parse error";
     const PART: &str = "spec.resourceAttributes.fieldSelector partially ignored due to parse error";
     let Some(selector) = selector.filter(|selector| selector.is_object()) else { return (Vec::new(), None) };
-    let Some(requirements) = selector["requirements"].as_array().filter(|list| !list.is_empty()) else {
+    let Some(requirements) = listed(selector) else {
         return match fields::Selector::parse(raw(selector)) {
-            Ok(selector) => (required_fields(&selector), None),
+            Ok(selector) => (selection::of_fields(&selector), None),
             Err(_) => (Vec::new(), Some(ALL)),
         };
     };
-    let mut required = Vec::new();
-    let mut supported = 0;
-    for requirement in requirements {
-        let key = requirement["key"].as_str().unwrap_or_default();
-        let values = requirement["values"].as_array().map_or(&[][..], Vec::as_slice);
-        match (requirement["operator"].as_str(), values) {
-            (Some("In"), [value]) => {
-                supported += 1;
-                required.push((key.to_owned(), value.as_str().unwrap_or_default().to_owned()));
-            }
-            (Some("NotIn"), [_]) => supported += 1,
-            _ => {}
-        }
-    }
-    let ignored = match supported {
-        0 => Some(ALL),
-        count if count < requirements.len() => Some(PART),
-        _ => None,
+    let is_supported = |one: &SelectionRequirement| {
+        matches!(one.operator, SelectionOperator::In | SelectionOperator::NotIn) && one.values.len() == 1
     };
-    (required, ignored)
+    let supported: Vec<_> = requirements.iter().filter_map(requirement).filter(is_supported).collect();
+    let ignored = ignored(supported.len(), requirements.len(), ALL, PART);
+    (supported, ignored)
 }
 
-/// What of a label selector cannot be parsed. Authorizers do not use the labels.
-fn ignored_labels(selector: Option<&Value>) -> Option<&'static str> {
+/// The requirements of a label selector.
+fn selected_labels(selector: Option<&Value>) -> (Vec<SelectionRequirement>, Option<&'static str>) {
     const ALL: &str = "spec.resourceAttributes.labelSelector ignored due to parse error";
     const PART: &str = "spec.resourceAttributes.labelSelector partially ignored due to parse error";
-    let selector = selector.filter(|selector| selector.is_object())?;
-    let Some(requirements) = selector["requirements"].as_array().filter(|list| !list.is_empty()) else {
-        return labels::Selector::parse(raw(selector)).is_err().then_some(ALL);
+    let Some(selector) = selector.filter(|selector| selector.is_object()) else { return (Vec::new(), None) };
+    let Some(requirements) = listed(selector) else {
+        return match labels::Selector::parse(raw(selector)) {
+            Ok(selector) => (selection::of_labels(&selector), None),
+            Err(_) => (Vec::new(), Some(ALL)),
+        };
     };
-    let is_known = |requirement: &&Value| {
-        matches!(requirement["operator"].as_str(), Some("In" | "NotIn" | "Exists" | "DoesNotExist"))
-    };
-    match requirements.iter().filter(is_known).count() {
-        0 => Some(ALL),
-        count if count < requirements.len() => Some(PART),
+    let known: Vec<_> = requirements.iter().filter_map(requirement).collect();
+    let ignored = ignored(known.len(), requirements.len(), ALL, PART);
+    (known, ignored)
+}
+
+/// The requirements in the question, if it lists them instead of a text.
+fn listed(selector: &Value) -> Option<&[Value]> {
+    selector["requirements"].as_array().map(Vec::as_slice).filter(|list| !list.is_empty())
+}
+
+/// A requirement of the question; `None` if its operator is unknown.
+fn requirement(shown: &Value) -> Option<SelectionRequirement> {
+    let values = shown["values"].as_array().into_iter().flatten();
+    Some(SelectionRequirement {
+        key: shown["key"].as_str().unwrap_or_default().to_owned(),
+        operator: SelectionOperator::named(shown["operator"].as_str()?)?,
+        values: values.map(|value| value.as_str().unwrap_or_default().to_owned()).collect(),
+    })
+}
+
+fn ignored(known: usize, all: usize, none: &'static str, part: &'static str) -> Option<&'static str> {
+    match known {
+        0 => Some(none),
+        count if count < all => Some(part),
         _ => None,
     }
 }
@@ -112,8 +121,8 @@ mod tests {
             let spec = json!({"spec": {"resourceAttributes": {"fieldSelector": selector}}});
             let (asked, found) = attributes(&Object::from_value(spec));
             let RequestTarget::Resource(target) = asked.target else { panic!("a resource") };
-            let fields: Vec<String> =
-                target.required_fields.iter().map(|(field, value)| format!("{field}={value}")).collect();
+            let equal = target.selection.fields.iter().filter(|one| one.operator == SelectionOperator::In);
+            let fields: Vec<String> = equal.map(|one| format!("{}={}", one.key, one.values[0])).collect();
             assert_eq!(
                 (fields.as_slice(), found.first().copied()),
                 (&want.iter().map(|field| (*field).to_owned()).collect::<Vec<_>>()[..], ignored),

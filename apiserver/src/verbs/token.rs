@@ -30,6 +30,8 @@ const NAMES: Names = Names {
     schema: "io.k8s.api.authentication.v1.TokenRequest",
 };
 
+/// Upstream's annotation of a request that issues a token.
+const ISSUED_CREDENTIAL_ID: &str = "authentication.kubernetes.io/issued-credential-id";
 /// Default lifetime of a token, in seconds.
 const SECONDS: i64 = 3600;
 const LEAST_SECONDS: i64 = 600;
@@ -71,17 +73,23 @@ pub(crate) async fn request_token(request: &Request) -> Result<Response, ApiErro
         pod: None,
         secret: None,
         serviceaccount: reference(&account),
+        warnafter: None,
     };
     bind(&asked, &account, &mut subject, |plural, namespace, name| find(&head, plural, namespace, name))?;
     let accounts = &request.server.accounts;
     let mut audiences = audiences_of(&asked);
     if audiences.is_empty() {
-        audiences.push(accounts.issuer().to_owned());
+        audiences.extend_from_slice(accounts.audiences());
     }
-    let seconds = seconds_of(&asked);
-    let token = accounts
-        .issue(subject, audiences.clone(), seconds)
+    let lifetime = accounts.lifetime(seconds_of(&asked), subject.pod.is_some(), &audiences);
+    warnings.extend(lifetime.warning());
+    let issued = accounts
+        .issue(subject, audiences.clone(), &lifetime)
         .ok_or_else(|| ApiError::internal("failed to generate token: the system gives no random numbers"))?;
+    if let Some(audited) = &request.audited {
+        audited.annotate(vec![(ISSUED_CREDENTIAL_ID.to_owned(), format!("JTI={}", issued.id))]);
+    }
+    let (token, seconds) = (issued.token, lifetime.shown);
     let now = request.now();
     let expires = now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(jiff::Timestamp::MAX);
     let value = json!({

@@ -48,7 +48,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
             if !kind.policy().create_on_update || part != Part::Main {
                 return Err(ApiError::not_found(request.names(), &request.resource.name));
             }
-            authorization::may_create(request)?;
+            authorization::may_create(request).await?;
             let mut new = object.clone();
             new.meta().remove("resourceVersion");
             let written = match create_object(request, new, &options, &mut warnings).await {
@@ -140,7 +140,7 @@ pub(crate) async fn apply(
     }
     managed_fields::keep_times(&mut object, old);
     write::settle_update(request, part, &mut object, old);
-    write::validate_changed(kind, part, &object, old)?;
+    write::validate_changed(kind, part, &object, old, request)?;
     warnings.extend(kind.warnings(&object, Some(old)));
     write::admit_validated(request, Operation::Update, &mut object, Some(old), warnings).await?;
     if dry_run {

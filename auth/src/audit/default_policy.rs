@@ -2,9 +2,13 @@
 
 use super::level::{Level, Stage, Stages};
 use super::policy::{GroupResources, Policy, PolicyRule};
+use crate::UserInfo;
 
-const CONTROLLERS: &str = "system:kube-controller-manager";
-const SCHEDULER: &str = "system:kube-scheduler";
+/// The caches of the controllers, and the scheduler.
+const COMPONENTS: [&str; 2] = [UserInfo::CONTROLLER_MANAGER, UserInfo::SCHEDULER];
+/// The group of the controllers' service accounts.
+const ACCOUNTS: &str = "system:serviceaccounts:kube-system";
+
 const NODES: &str = "system:nodes";
 
 impl Default for Policy {
@@ -20,12 +24,12 @@ impl Default for Policy {
                 // All access to Secrets is recorded.
                 PolicyRule { resources: vec![resources("", &["secrets"])], ..rule(Level::Metadata) },
                 PolicyRule {
-                    users: texts(&[CONTROLLERS, SCHEDULER]),
+                    users: texts(&COMPONENTS),
                     verbs: texts(&["get", "list", "watch"]),
                     ..rule(Level::None)
                 },
                 PolicyRule {
-                    user_groups: texts(&[NODES]),
+                    user_groups: texts(&[NODES, ACCOUNTS]),
                     verbs: texts(&["get", "list", "watch"]),
                     ..rule(Level::None)
                 },
@@ -40,7 +44,7 @@ impl Default for Policy {
                     ..rule(Level::None)
                 },
                 PolicyRule {
-                    users: texts(&[CONTROLLERS, SCHEDULER]),
+                    users: texts(&COMPONENTS),
                     verbs: texts(&["update", "patch"]),
                     resources: vec![resources("coordination.k8s.io", &["leases"])],
                     ..rule(Level::None)
@@ -80,7 +84,6 @@ mod tests {
     use orlop_api::query::Query;
 
     use super::*;
-    use crate::UserInfo;
     use crate::request_info::RequestInfo;
 
     #[test]
@@ -89,6 +92,8 @@ mod tests {
         assert!(policy.rules.iter().all(|rule| rule.level <= Level::Metadata));
         let ann = UserInfo::new("ann", []);
         let controllers = UserInfo::controller_manager();
+        let binder = UserInfo::service_account("kube-system", "persistent-volume-binder");
+        let other = UserInfo::service_account("default", "persistent-volume-binder");
         let node = UserInfo::node("n1");
         let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n1";
         let secret = "/api/v1/namespaces/default/secrets/a";
@@ -109,6 +114,9 @@ mod tests {
             ("14 a new lease", &node, "POST", lease, true),
             ("15 the status of a node", &node, "PATCH", "/api/v1/nodes/n1/status", false),
             ("16 a node", &node, "PATCH", "/api/v1/nodes/n1", true),
+            ("18 a read of one controller", &binder, "GET", "/api/v1/pods", false),
+            ("19 its write", &binder, "DELETE", "/api/v1/namespaces/default/pods/a", true),
+            ("20 an account of the same name elsewhere", &other, "GET", "/api/v1/pods", true),
             ("17 the status of a pod", &node, "PATCH", "/api/v1/namespaces/default/pods/a/status", true),
         ] {
             let (path, query) = path.split_once('?').unwrap_or((path, ""));

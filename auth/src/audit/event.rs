@@ -167,8 +167,7 @@ impl Event {
             RequestTarget::Path(path) => path.len(),
             RequestTarget::Resource(at) => {
                 let parts = [&at.group, &at.version, &at.namespace, &at.resource, &at.subresource, &at.name];
-                let fields = at.required_fields.iter().map(|(field, value)| field.len() + value.len() + 48);
-                parts.into_iter().map(String::len).sum::<usize>() + fields.sum::<usize>() + 32
+                parts.into_iter().map(String::len).sum::<usize>() + at.selection.size() + 32
             }
         };
         let object = &self.progress.object;

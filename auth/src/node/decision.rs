@@ -20,6 +20,9 @@ pub enum NodeDecision {
     NoOpinion(String),
 }
 
+/// How the reason begins for an object that no pod on the node uses.
+pub const UNRELATED: &str = "no relationship found between node";
+
 /// The namespace of the Leases of nodes.
 const LEASES: &str = "kube-node-lease";
 
@@ -81,7 +84,7 @@ impl<R: Fn(&str, RelatedKind, &str, &str) -> bool> Asked<'_, R> {
         if (self.is_related)(self.node, kind, namespace, name) {
             return NodeDecision::Allow;
         }
-        NodeDecision::NoOpinion(format!("no relationship found between node '{}' and this object", self.node))
+        NodeDecision::NoOpinion(format!("{UNRELATED} '{}' and this object", self.node))
     }
 
     fn get(&self, kind: RelatedKind) -> NodeDecision {
@@ -163,8 +166,7 @@ impl<R: Fn(&str, RelatedKind, &str, &str) -> bool> Asked<'_, R> {
 
     /// Whether the field selector of the request requires a field to be the name of the node.
     fn selects_own(&self, field: &str) -> bool {
-        let mut required = self.at.required_fields.iter();
-        required.any(|(name, value)| name == field && value == self.node)
+        self.at.selection.requires_field(field, self.node)
     }
 
     fn resource_slice(&self) -> NodeDecision {

@@ -89,7 +89,10 @@ impl NodeGraph {
         let Some(references) = references else { return };
         let node: Arc<str> = references.node.as_str().into();
         let uses = references.objects.iter();
-        let uses = uses.map(|(kind, name)| self.add_user(ObjectKey::new(*kind, namespace, name), &node));
+        let uses = uses.map(|(kind, name)| {
+            let namespace = if *kind == RelatedKind::Volume { "" } else { namespace };
+            self.add_user(ObjectKey::new(*kind, namespace, name), &node)
+        });
         let uses = uses.collect();
         self.pods.insert(key, Pod { node, uses });
     }
@@ -160,7 +163,9 @@ impl NodeGraph {
             | RelatedKind::ConfigMap
             | RelatedKind::ResourceClaim
             | RelatedKind::ServiceAccount => self.has_user(&key, node),
-            RelatedKind::Volume => namespace.is_empty() && self.mounts(name, node),
+            RelatedKind::Volume => {
+                namespace.is_empty() && (self.mounts(name, node) || self.has_user(&key, node))
+            }
             RelatedKind::Secret => {
                 let volumes = self.volumes_of_secret.get(&key).into_iter().flatten();
                 self.has_user(&key, node) || volumes.into_iter().any(|volume| self.mounts(volume, node))
@@ -216,6 +221,26 @@ mod tests {
     fn nodes(graph: &NodeGraph, kind: RelatedKind, namespace: &str, name: &str) -> String {
         let related = ["n1", "n2"].into_iter().filter(|node| graph.is_related(node, kind, namespace, name));
         related.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn node_reads_the_volume_that_its_recycler_pod_empties() {
+        let mut graph = NodeGraph::default();
+        let mut set = |namespace: &str, name: &str, node: &str, annotations: Value| {
+            let pod = json!({"metadata": {"namespace": namespace, "name": name, "annotations": annotations},
+                "spec": {"nodeName": node}});
+            graph.set(RelationSource::Pod, namespace, name, Some(&pod));
+        };
+        set("default", "recycler-for-a", "n1", json!({}));
+        set("other", "recycler-for-b", "n1", json!({}));
+        set("default", "recycler-for-", "n1", json!({}));
+        // A node creates mirror pods itself.
+        set("default", "recycler-for-c", "n1", json!({"kubernetes.io/config.mirror": "x"}));
+        for (name, want) in [("a", "n1"), ("b", ""), ("", ""), ("c", "")] {
+            assert_eq!(nodes(&graph, RelatedKind::Volume, "", name), want, "{name}");
+        }
+        graph.set(RelationSource::Pod, "default", "recycler-for-a", None);
+        assert_eq!(nodes(&graph, RelatedKind::Volume, "", "a"), "", "the pod is deleted");
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod identity;
 mod references;
 mod related_kind;
 
-pub use decision::{NodeDecision, decide};
+pub use decision::{NodeDecision, UNRELATED, decide};
 pub use graph::{NodeGraph, RelationSource};
 pub use identity::node_name;
 pub use references::{MIRROR_POD, config_map_names, secret_names};

@@ -12,7 +12,7 @@ use super::related_kind::RelatedKind;
 /// The annotation of mirror pods, which a node creates itself.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
-/// The node of a pod, and the objects in the pod's namespace that the node needs to run it.
+/// The node of a pod, and the objects in the pod's namespace that the node needs to run it. A volume is in no namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PodReferences {
     /// The node.
@@ -114,6 +114,14 @@ fn resource_claim_names(pod: &Value) -> impl Iterator<Item = &str> {
     own.chain([extended]).filter(|name| !name.is_empty())
 }
 
+/// The volume that a recycler pod empties. Only in orlop: its agent empties the directory itself, and reads the volume
+/// before (I8). `volume/src/recycle.rs` creates these pods.
+fn recycled_volume(pod: &Value) -> Option<&str> {
+    let metadata = &pod["metadata"];
+    let is_recyclers = text(metadata, "namespace") == "default";
+    text(metadata, "name").strip_prefix("recycler-for-").filter(|name| is_recyclers && !name.is_empty())
+}
+
 /// The references of a pod; `None` if it has no node.
 pub(super) fn pod_references(pod: &Value) -> Option<PodReferences> {
     let node = text(&pod["spec"], "nodeName");
@@ -131,6 +139,7 @@ pub(super) fn pod_references(pod: &Value) -> Option<PodReferences> {
         objects.extend(config_map_names(pod).map(of(RelatedKind::ConfigMap)));
         objects.extend(claim_names(pod).map(|name| (RelatedKind::Claim, name)));
         objects.extend(resource_claim_names(pod).map(of(RelatedKind::ResourceClaim)));
+        objects.extend(recycled_volume(pod).map(of(RelatedKind::Volume)));
     }
     Some(PodReferences { node: node.to_owned(), objects })
 }

@@ -17,7 +17,7 @@ pub enum RelatedKind {
     Secret,
     /// Used by a pod.
     ServiceAccount,
-    /// Bound to a claim that a pod uses.
+    /// Bound to a claim that a pod uses, or emptied by a recycler pod.
     Volume,
     /// Names a node.
     VolumeAttachment,

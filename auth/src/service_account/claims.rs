@@ -7,11 +7,12 @@ use std::collections::HashSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::key::SigningKey;
+use crate::jwt::public_key::PublicKey;
+use crate::jwt::{self, UnverifiedToken};
 
-const ALGORITHM: &str = "ES256";
 /// Tolerated clock difference in seconds.
 const LEEWAY: i64 = 60;
 
@@ -41,6 +42,9 @@ pub struct Subject {
     pub secret: Option<ObjectRef>,
     /// The account.
     pub serviceaccount: ObjectRef,
+    /// From this time on, the use of the token is recorded as stale: its validity was extended. Seconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warnafter: Option<i64>,
 }
 
 /// The claims of a token. Times are seconds since the epoch.
@@ -68,7 +72,7 @@ pub struct Claims {
 /// Why a token of this issuer is invalid. The texts are upstream's where it has them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The signature is not of this key, or the claims have another shape.
+    /// None of the keys has signed it, or the claims have another shape.
     #[error("the token is not signed by this server")]
     Forged,
     /// It has expired.
@@ -102,7 +106,8 @@ fn shown(audiences: &[String]) -> String {
 
 /// Signs a token with these claims; none if the system returns no random numbers.
 pub fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
-    let header = json!({"alg": ALGORITHM, "kid": key.id()}).to_string();
+    let public = key.public();
+    let header = json!({"alg": public.account_algorithm().name(), "kid": public.id()}).to_string();
     let claims = serde_json::to_vec(claims).ok()?;
     let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
     let signature = key.sign(message.as_bytes())?;
@@ -111,34 +116,33 @@ pub fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
 
 /// Whether a token names this issuer. Verifies nothing.
 pub fn calls_itself(token: &str, issuer: &str) -> bool {
-    let mut parts = token.split('.');
-    let (Some(_), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return false;
-    };
-    decode(claims).is_some_and(|claims| claims.get("iss").and_then(Value::as_str) == Some(issuer))
+    jwt::unverified_issuer(token).is_some_and(|named| named == issuer)
 }
 
-fn decode(part: &str) -> Option<Value> {
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
-}
-
-/// The claims of a token that this key has signed.
+/// The claims of a token that one of these keys has signed.
 ///
 /// # Errors
-/// The key has not signed it.
-pub fn verify(key: &SigningKey, token: &str) -> Result<Claims, TokenError> {
-    let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Forged)?;
-    let (header, claims) = message.split_once('.').ok_or(TokenError::Forged)?;
-    let header = decode(header).ok_or(TokenError::Forged)?;
-    let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenError::Forged)?;
-    // The token must not choose the algorithm.
-    if header.get("alg").and_then(Value::as_str) != Some(ALGORITHM)
-        || !key.verify(message.as_bytes(), &signature)
-    {
+/// None of the keys has signed it.
+pub fn verify(keys: &[PublicKey], token: &str) -> Result<Claims, TokenError> {
+    let token = UnverifiedToken::parse(token).ok_or(TokenError::Forged)?;
+    let has_signed = |key: &PublicKey| {
+        // The token must not choose the algorithm.
+        let algorithm = key.account_algorithm();
+        (token.key_id.is_empty() || token.key_id == key.id())
+            && token.algorithm == algorithm.name()
+            && key.verify(algorithm, token.message.as_bytes(), &token.signature)
+    };
+    if !keys.iter().any(has_signed) {
         return Err(TokenError::Forged);
     }
-    decode(claims).and_then(|claims| serde_json::from_value(claims).ok()).ok_or(TokenError::Forged)
+    token.claims().ok_or(TokenError::Forged)
+}
+
+/// For how many seconds the extended validity of a token has been in use; none if its validity was not extended.
+/// Upstream: `pkg/serviceaccount/claims.go`.
+pub fn stale_seconds(claims: &Claims, now: i64) -> Option<i64> {
+    let stale = now.saturating_sub(claims.kubernetes.warnafter.filter(|time| *time != 0)?);
+    (stale > 0).then_some(stale)
 }
 
 /// Checks the claims at a time in seconds since the epoch, and returns the audiences that both sides name.
@@ -161,10 +165,11 @@ pub fn check(claims: &Claims, now: i64, wanted: &[String]) -> Result<Vec<String>
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
 
     use orlop_apimachinery::thread_time::assert_linear;
+    use serde_json::Value;
 
     use super::*;
     use crate::service_account::key::generate;
@@ -173,7 +178,7 @@ mod tests {
         SigningKey::from_pkcs8(&generate().unwrap()).unwrap()
     }
 
-    fn claims() -> Claims {
+    pub(in crate::service_account) fn claims() -> Claims {
         Claims {
             aud: vec!["a".to_owned(), "b".to_owned()],
             exp: 2000,
@@ -186,6 +191,7 @@ mod tests {
                 pod: None,
                 secret: None,
                 serviceaccount: ObjectRef { name: "s".to_owned(), uid: "u".to_owned() },
+                warnafter: None,
             },
             nbf: 1000,
             sub: "system:serviceaccount:n:s".to_owned(),
@@ -196,9 +202,10 @@ mod tests {
     fn signed_token_is_verified() {
         let key = test_key();
         let token = sign(&key, &claims()).unwrap();
-        assert_eq!(verify(&key, &token), Ok(claims()));
+        let keys = [key.public().clone()];
+        assert_eq!(verify(&keys, &token), Ok(claims()));
         assert!(calls_itself(&token, "https://i") && !calls_itself(&token, "https://j"));
-        let shown = decode(token.split('.').nth(1).unwrap()).unwrap();
+        let shown: Value = UnverifiedToken::parse(&token).unwrap().claims().unwrap();
         let private = json!({"namespace": "n", "serviceaccount": {"name": "s", "uid": "u"}});
         assert_eq!(shown["kubernetes.io"], private);
     }
@@ -224,7 +231,8 @@ mod tests {
             ("8 no token", "x".to_owned()),
             ("9 nothing", String::new()),
         ] {
-            assert_eq!(verify(&key, &forged), Err(TokenError::Forged), "{case}");
+            let keys = [key.public().clone()];
+            assert_eq!(verify(&keys, &forged), Err(TokenError::Forged), "{case}");
         }
     }
 
@@ -246,6 +254,16 @@ mod tests {
         }
         let text = "token audiences [\"a\", \"b\"] is invalid for the target audiences [\"c\"]";
         assert_eq!(audience(&["c"]).to_string(), text);
+    }
+
+    #[test]
+    fn extended_validity_is_stale_after_the_requested_one() {
+        for (warnafter, now, want) in
+            [(None, 5000, None), (Some(0), 5000, None), (Some(4000), 4000, None), (Some(4000), 4007, Some(7))]
+        {
+            let kubernetes = Subject { warnafter, ..claims().kubernetes };
+            assert_eq!(stale_seconds(&Claims { kubernetes, ..claims() }, now), want, "{warnafter:?} {now}");
+        }
     }
 
     #[test]

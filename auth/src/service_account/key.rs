@@ -1,77 +1,87 @@
-//! The key that service account tokens are signed with: ECDSA over P-256 with SHA-256 (ES256 of RFC 7518).
+//! The key that service account tokens are signed with: ECDSA on P-256 or P-384, or RSA.
 //!
 //! The key is never logged, and nothing here can print it.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey,
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _,
+    RSA_PKCS1_SHA256, RsaKeyPair,
 };
-use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
-/// The DER before the point in a public key of this curve (RFC 5480).
-const DER_HEAD: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
-    0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-];
-/// Bytes of each coordinate of the point.
-const COORDINATE: usize = 32;
+use crate::jwt::public_key::{Curve, PublicKey};
 
 /// The operating system returned no random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot generate a signing key: the system returned no random numbers")]
 pub struct NoRandom;
 
+enum KeyPair {
+    Ecdsa(EcdsaKeyPair),
+    Rsa(RsaKeyPair),
+}
+
 /// The key.
 pub struct SigningKey {
-    pair: EcdsaKeyPair,
+    pair: KeyPair,
     random: SystemRandom,
-    id: String,
+    public: PublicKey,
+}
+
+impl std::fmt::Debug for SigningKey {
+    /// Without the private half.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("SigningKey").field("id", &self.public.id()).finish_non_exhaustive()
+    }
 }
 
 impl SigningKey {
-    /// Reads a key in PKCS #8; none when it is not one of this kind.
+    /// Reads a key in PKCS #8; none when it is not one of these kinds.
     pub fn from_pkcs8(pkcs8: &[u8]) -> Option<Self> {
+        let curves = [
+            (Curve::P256, &ECDSA_P256_SHA256_FIXED_SIGNING),
+            (Curve::P384, &ECDSA_P384_SHA384_FIXED_SIGNING),
+        ];
         let random = SystemRandom::new();
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random).ok()?;
-        let mut digest = Sha256::new();
-        digest.update(DER_HEAD);
-        digest.update(pair.public_key().as_ref());
-        let id = URL_SAFE_NO_PAD.encode(digest.finalize());
-        Some(SigningKey { pair, random, id })
+        for (curve, algorithm) in curves {
+            if let Ok(pair) = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8, &random) {
+                let public = PublicKey::from_point(curve, pair.public_key().as_ref()).ok()?;
+                return Some(SigningKey { pair: KeyPair::Ecdsa(pair), random, public });
+            }
+        }
+        Self::of_rsa(RsaKeyPair::from_pkcs8(pkcs8).ok()?)
     }
 
-    /// The id of the key: the digest of its public half.
-    pub fn id(&self) -> &str {
-        &self.id
+    /// Reads an RSA key in PKCS #1.
+    pub(super) fn from_pkcs1(pkcs1: &[u8]) -> Option<Self> {
+        Self::of_rsa(RsaKeyPair::from_der(pkcs1).ok()?)
     }
 
-    /// Signs a message; none if the system returns no random numbers.
+    fn of_rsa(pair: RsaKeyPair) -> Option<Self> {
+        let public = PublicKey::from_pkcs1(pair.public_key().as_ref()).ok()?;
+        Some(SigningKey { pair: KeyPair::Rsa(pair), random: SystemRandom::new(), public })
+    }
+
+    /// The public half.
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    /// Signs a message with [`PublicKey::account_algorithm`]; none if the system returns no random numbers.
     pub fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
-        self.pair.sign(&self.random, message).ok().map(|signature| signature.as_ref().to_vec())
-    }
-
-    /// Whether this key has signed the message.
-    pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
-        let public = self.pair.public_key().as_ref();
-        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, public).verify(message, signature).is_ok()
-    }
-
-    /// The public half as a JSON Web Key (RFC 7517).
-    pub fn public(&self) -> Value {
-        // A byte that says how the point is written, and two coordinates.
-        let point = self.pair.public_key().as_ref().get(1..).unwrap_or_default();
-        let (x, y) = point.split_at(COORDINATE.min(point.len()));
-        json!({
-            "use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": "ES256",
-            "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
-        })
+        match &self.pair {
+            KeyPair::Ecdsa(pair) => {
+                pair.sign(&self.random, message).ok().map(|signature| signature.as_ref().to_vec())
+            }
+            KeyPair::Rsa(pair) => {
+                let mut signature = vec![0; pair.public().modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &self.random, message, &mut signature).ok()?;
+                Some(signature)
+            }
+        }
     }
 }
 
-/// Generates a key, in PKCS #8.
+/// Generates a key on P-256, in PKCS #8.
 ///
 /// # Errors
 /// The system returned no random numbers.
@@ -86,8 +96,8 @@ mod tests {
 
     use super::*;
 
-    fn key() -> SigningKey {
-        SigningKey::from_pkcs8(&generate().unwrap()).unwrap()
+    fn verify(key: &SigningKey, message: &[u8], signature: &[u8]) -> bool {
+        key.public().verify(key.public().account_algorithm(), message, signature)
     }
 
     #[test]
@@ -96,19 +106,17 @@ mod tests {
         let first = SigningKey::from_pkcs8(&pkcs8).unwrap();
         let signature = first.sign(b"message").unwrap();
         let again = SigningKey::from_pkcs8(&pkcs8).unwrap();
-        assert_eq!(again.id(), first.id());
-        assert!(again.verify(b"message", &signature));
-        assert!(!again.verify(b"massage", &signature) && !again.verify(b"message", &signature[1..]));
-        let other = key();
-        assert!(!other.verify(b"message", &signature) && other.id() != first.id());
+        assert_eq!(again.public(), first.public());
+        assert!(verify(&again, b"message", &signature));
+        assert!(!verify(&again, b"massage", &signature) && !verify(&again, b"message", &signature[1..]));
+        let other = SigningKey::from_pkcs8(&generate().unwrap()).unwrap();
+        assert!(!verify(&other, b"message", &signature) && other.public().id() != first.public().id());
     }
 
     #[test]
-    fn public_half_has_both_coordinates_and_no_secret() {
-        let public = key().public();
-        for name in ["x", "y"] {
-            assert_eq!(URL_SAFE_NO_PAD.decode(public[name].as_str().unwrap()).unwrap().len(), COORDINATE);
-        }
-        assert_eq!(public.get("d"), None, "nothing of the private half");
+    fn debug_and_public_half_have_no_secret() {
+        let key = SigningKey::from_pkcs8(&generate().unwrap()).unwrap();
+        assert_eq!(key.public().jwk().get("d"), None, "nothing of the private half");
+        assert_eq!(format!("{key:?}"), format!("SigningKey {{ id: {:?}, .. }}", key.public().id()));
     }
 }

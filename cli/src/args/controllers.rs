@@ -20,6 +20,11 @@ pub struct LoopArgs {
         allow_hyphen_values = true
     )]
     pub controllers: Vec<String>,
+    /// Let each controller use the credentials of its own service account, with which it has only its own rights. The controllers
+    /// in the process of an API server always have users of their own
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
+    pub use_service_account_credentials: bool,
     /// Interval at which the volume binder checks all claims and volumes, changed or not
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::duration)]
     pub pvclaimbinder_sync_period: Duration,
@@ -53,6 +58,15 @@ pub struct LoopArgs {
     /// Timeout for scrubbing a hostPath volume per Gi of its size, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub pv_recycler_timeout_increment_hostpath: u32,
+    /// Certificate (PEM) of the authority that signs certificate requests [default: the server's own authority, in `serve`]
+    #[arg(long, value_name = "FILE", requires = "cluster_signing_key_file")]
+    pub cluster_signing_cert_file: Option<PathBuf>,
+    /// Private key (PEM) of --cluster-signing-cert-file
+    #[arg(long, value_name = "FILE", requires = "cluster_signing_cert_file")]
+    pub cluster_signing_key_file: Option<PathBuf>,
+    /// Longest lifetime of a signed certificate; a request may ask for less
+    #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = values::duration)]
+    pub cluster_signing_duration: Duration,
     /// Number of finished pods to keep before the oldest are deleted; 0 or less keeps all
     #[arg(long, value_name = "N", default_value_t = 12_500, allow_negative_numbers = true)]
     pub terminated_pod_gc_threshold: i32,

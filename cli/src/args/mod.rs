@@ -9,7 +9,14 @@ use clap_complete::Shell;
 use orlop_bench::BenchArgs;
 
 pub(crate) use self::audit::{AuditLogArgs, AuditLogFormat, AuditMode};
+pub(crate) use self::authentication::{
+    AuthenticationArgs, FrontProxyArgs, OidcArgs, ReviewVersionArg, ServiceAccountArgs, TokenWebhookArgs,
+};
+pub use self::authorization::{AuthorizationArgs, AuthorizationModeArg};
 pub use self::controllers::LoopArgs;
+#[cfg(test)]
+pub(crate) use self::credentials::UsageArg;
+pub(crate) use self::credentials::{KubeconfigCommand, KubeconfigCreateArgs, TokenCommand, TokenCreateArgs};
 pub(crate) use self::driver::CsiHostpathArgs;
 pub(crate) use self::insight::{
     AttachmentCommand, ChangeArgs, DiffArgs, GetArgs, HistoryArgs, ObjectOutput, PvCommand, PvcCommand,
@@ -17,17 +24,20 @@ pub(crate) use self::insight::{
 };
 pub use self::lab::{EnvironmentArgs, LabArgs, LabCommand, LabRunArgs};
 pub(crate) use self::node::{
-    AgentArgs, DrainArgs, GcArgs, MachineArgs, NodeArgs, NodeCommand, RuntimeArg, ServedNodeArgs,
+    AgentArgs, DrainArgs, GcArgs, JoinArgs, MachineArgs, NodeArgs, NodeCommand, RuntimeArg, ServedNodeArgs,
 };
 pub use self::process::{LogFormat, ProcessArgs};
 pub(crate) use self::remote::RemoteArgs;
-pub use self::server::{ApiArgs, AuthorizationModeArg, StoreArgs, StoreBackend};
+pub use self::server::{ApiArgs, StoreArgs, StoreBackend};
 pub(crate) use self::server::{ListenArgs, SnapshotArgs};
 pub(crate) use self::storage::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
 pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};
 
 mod audit;
+mod authentication;
+mod authorization;
 mod controllers;
+mod credentials;
 mod driver;
 mod insight;
 mod lab;
@@ -112,6 +122,12 @@ pub(crate) enum Command {
     /// Manage VolumeAttachments
     #[command(subcommand)]
     Attachment(AttachmentCommand),
+    /// Create, list and delete bootstrap tokens, with which machines join as nodes
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Create kubeconfigs for users
+    #[command(subcommand)]
+    Kubeconfig(KubeconfigCommand),
     /// Save, verify and restore snapshots of all objects
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
@@ -147,9 +163,13 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
     #[command(flatten)]
+    pub(crate) authentication: AuthenticationArgs,
+    #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) snapshots: SnapshotArgs,
+    #[command(flatten)]
+    pub(crate) authorization: AuthorizationArgs,
     #[command(flatten)]
     pub(crate) api: ApiArgs,
     #[command(flatten)]
@@ -168,9 +188,13 @@ pub(crate) struct ApiserverArgs {
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
     #[command(flatten)]
+    pub(crate) authentication: AuthenticationArgs,
+    #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) snapshots: SnapshotArgs,
+    #[command(flatten)]
+    pub(crate) authorization: AuthorizationArgs,
     #[command(flatten)]
     pub(crate) api: ApiArgs,
     #[command(flatten)]

@@ -40,9 +40,18 @@ pub(crate) struct NodeArgs {
     pub(crate) agent: AgentArgs,
 }
 
+/// Footer of `node join --help`.
+const JOIN_HELP: &str = "\
+`orlop token create --print-join-command` prints this command with its flags. It verifies the server by the digest, requests a client \
+certificate with the token, and then runs as `orlop node`. If the machine has joined before, it only runs; the token may have expired. \
+The certificate is renewed while the agent runs.";
+
 /// Commands on nodes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
+    /// Join a cluster with a bootstrap token, and run as a node
+    #[command(after_help = JOIN_HELP)]
+    Join(Box<JoinArgs>),
     /// Drain a node: cordon it, evict its pods and wait until its volumes are detached
     #[command(after_help = DRAIN_HELP)]
     Drain(Box<DrainArgs>),
@@ -111,6 +120,38 @@ pub(crate) struct DrainArgs {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
+}
+
+/// `orlop node join`. Accepts the names of kubeadm's flags, too.
+#[derive(Debug, Args)]
+pub(crate) struct JoinArgs {
+    /// URL of the API server, such as https://10.0.0.1:6443
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// Bootstrap token; other users of this machine can read the command line, so prefer --token-file
+    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
+    pub(crate) token: Option<String>,
+    /// File with a bootstrap token
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Digest of the public key of the server's authority, as sha256:HEX; with several, one must match
+    #[arg(long, visible_alias = "discovery-token-ca-cert-hash", value_name = "DIGEST", required = true)]
+    pub(crate) ca_hash: Vec<String>,
+    /// Name of the Node [default: the host name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// CSI driver to call, as NAME=unix:///path, in addition to those that register below --root-dir; can be
+    /// repeated
+    #[arg(long, value_name = "NAME=ENDPOINT", value_parser = values::csi_endpoint)]
+    pub(crate) csi_endpoint: Vec<Endpoint>,
+    /// Local directory in which the agent may empty hostPath volumes (reclaim policy Recycle) and change the group of local
+    /// volumes (fsGroup); can be repeated [default: none]
+    #[arg(long, value_name = "DIR", value_parser = values::host_path_root)]
+    pub(crate) host_path_roots: Vec<orlop_volume::host_path_roots::HostPathRoots>,
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
 }
 
 /// `orlop node` without a command: the agent.

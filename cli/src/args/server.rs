@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use orlop_apiserver::insight::replay::Until;
-use orlop_apiserver::server::DEFAULT_ISSUER;
 use orlop_apiserver::services::range::{self, AddressRange};
 
 use super::values;
@@ -33,13 +32,6 @@ pub(crate) struct ListenArgs {
     /// loopback address, this flag enables TLS
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "tls_cert_file")]
     pub(crate) tls_san: Vec<String>,
-    /// Certificate authorities for client certificates (PEM): the CN of a certificate is the user, its O are the
-    /// groups
-    #[arg(long, value_name = "FILE")]
-    pub(crate) client_ca_file: Option<PathBuf>,
-    /// CSV file of bearer tokens: token,user,uid,"group1,group2"
-    #[arg(long, value_name = "FILE")]
-    pub(crate) token_auth_file: Option<PathBuf>,
     /// Without authentication, accept every process of this machine as an administrator, not only processes of the server's
     /// own user and of root
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -133,13 +125,9 @@ pub(crate) struct SnapshotArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "API server")]
 pub struct ApiArgs {
-    /// Authorization modes, tried in the given order until one permits the request: AlwaysAllow permits every request of an
-    /// authenticated user, AlwaysDeny none, Node permits what node agents need for the pods on their nodes, RBAC permits what
-    /// roles and bindings grant [default: Node,RBAC on an address that other machines reach, else AlwaysAllow]
-    #[arg(long, value_name = "MODES", value_delimiter = ',')]
-    pub authorization_mode: Vec<AuthorizationModeArg>,
     /// Admission plugins to enable in addition to the default, which is every plugin except NodeRestriction. NodeRestriction
-    /// is also enabled by --authorization-mode=Node
+    /// is also enabled by --authorization-mode=Node. By default, ServiceAccount applies once a controller has created
+    /// service accounts
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable
@@ -177,9 +165,6 @@ pub struct ApiArgs {
     /// Port range for NodePort Services
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = range::parse_ports)]
     pub service_node_port_range: RangeInclusive<u16>,
-    /// Issuer of service account tokens, and their default audience
-    #[arg(long, value_name = "URL", default_value = DEFAULT_ISSUER)]
-    pub service_account_issuer: String,
     /// Endpoint address of the Service kubernetes [default: the address of --listen, or the address of this machine if
     /// --listen is 0.0.0.0 or ::]
     #[arg(long, value_name = "ADDR")]
@@ -196,21 +181,4 @@ pub struct ApiArgs {
         value_parser = values::boolean
     )]
     pub extra_field_selectors: Option<bool>,
-}
-
-/// A mode of `--authorization-mode`, by upstream's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AuthorizationModeArg {
-    /// Permits every request of an authenticated user.
-    #[value(name = "AlwaysAllow")]
-    AlwaysAllow,
-    /// Permits no request.
-    #[value(name = "AlwaysDeny")]
-    AlwaysDeny,
-    /// Permits what node agents need for the pods on their nodes.
-    #[value(name = "Node")]
-    Node,
-    /// Permits what roles and bindings grant.
-    #[value(name = "RBAC")]
-    Rbac,
 }

@@ -14,7 +14,7 @@ use crate::insight::names::{self, Named};
 use crate::insight::{Change, Deed, Get, Insight, Verb};
 
 /// Commands whose flags belong to their subcommands.
-pub(super) const VERBS_BELOW: [&str; 3] = ["pv", "pvc", "attachment"];
+pub(super) const VERBS_BELOW: [&str; 5] = ["pv", "pvc", "attachment", "token", "kubeconfig"];
 
 const CLAIMS: (&str, &str, &[&str]) =
     ("persistentvolumeclaims", "PersistentVolumeClaim", &["pvc", "persistentvolumeclaim"]);
@@ -118,7 +118,11 @@ fn asked(deed: Deed, place: WhereArgs, caller: Caller) -> Done {
 
 /// A context belongs to a kubeconfig, so `--context` implies a kubeconfig. Without any flag, the server is the
 /// one on this machine.
-fn server(mut args: RemoteArgs, named: Option<String>, caller: Caller) -> Result<Endpoint, ConfigError> {
+pub(super) fn server(
+    mut args: RemoteArgs,
+    named: Option<String>,
+    caller: Caller,
+) -> Result<Endpoint, ConfigError> {
     let Some(named) = named else {
         let is_unsaid = args.server.is_none() && args.master.is_none() && args.kubeconfig.is_none();
         if is_unsaid && caller == Caller::Itself {

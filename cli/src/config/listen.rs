@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::authentication::AuthenticationOptions;
 use crate::args::ListenArgs;
 
 /// Where and how the API server listens; validated.
@@ -16,10 +17,8 @@ pub struct ListenConfig {
     pub address: SocketAddr,
     /// The source of the certificate. `None` means plain HTTP.
     pub tls: Option<TlsSource>,
-    /// The authorities of client certificates.
-    pub client_ca_file: Option<PathBuf>,
-    /// The file of bearer tokens.
-    pub token_auth_file: Option<PathBuf>,
+    /// How clients authenticate.
+    pub authentication: AuthenticationOptions,
     /// Every process of this machine is an administrator, if there is no authentication.
     pub insecure_loopback: bool,
     /// The file to which the URL is written.
@@ -66,12 +65,16 @@ pub(super) enum ListenConfigError {
     #[error("--tls-cert-file and --tls-private-key-file must be set together")]
     HalfTls,
     /// Client certificates require TLS.
-    #[error("--client-ca-file requires TLS: set --tls-cert-file and --tls-private-key-file as well")]
+    #[error(
+        "--client-ca-file and --requestheader-client-ca-file require TLS: set --tls-cert-file and --tls-private-key-file \
+         as well"
+    )]
     ClientCaWithoutTls,
     /// The address is reachable from other machines.
     #[error(
-        "--listen {address} can be reached from other machines, so it needs authentication: set --token-auth-file or \
-         --client-ca-file; or listen on an address of this machine alone, such as 127.0.0.1:{}", address.port()
+        "--listen {address} can be reached from other machines, so it needs authentication: set --token-auth-file, \
+         --client-ca-file, --oidc-issuer-url or --authentication-token-webhook-config-file; or listen on an address of \
+         this machine alone, such as 127.0.0.1:{}", address.port()
     )]
     Open {
         /// The address.
@@ -81,7 +84,10 @@ pub(super) enum ListenConfigError {
 
 impl ListenConfig {
     /// Checks that the flags fit together.
-    pub(super) fn new(args: ListenArgs) -> Result<Self, ListenConfigError> {
+    pub(super) fn new(
+        args: ListenArgs,
+        authentication: AuthenticationOptions,
+    ) -> Result<Self, ListenConfigError> {
         let is_loopback = args.listen.ip().to_canonical().is_loopback();
         let tls = match (args.tls_cert_file, args.tls_private_key_file) {
             (Some(certificate), Some(key)) => Some(TlsSource::Files(TlsFiles { certificate, key })),
@@ -89,18 +95,16 @@ impl ListenConfig {
             (None, None) => Some(TlsSource::OwnAuthority { names: args.tls_san }),
             (Some(_), None) | (None, Some(_)) => return Err(ListenConfigError::HalfTls),
         };
-        if args.client_ca_file.is_some() && tls.is_none() {
+        if authentication.has_client_authorities() && tls.is_none() {
             return Err(ListenConfigError::ClientCaWithoutTls);
         }
-        let authenticates = args.client_ca_file.is_some() || args.token_auth_file.is_some();
-        if !is_loopback && !authenticates && matches!(tls, Some(TlsSource::Files(_))) {
+        if !is_loopback && !authentication.identifies_users() && matches!(tls, Some(TlsSource::Files(_))) {
             return Err(ListenConfigError::Open { address: args.listen });
         }
         Ok(ListenConfig {
             address: args.listen,
             tls,
-            client_ca_file: args.client_ca_file,
-            token_auth_file: args.token_auth_file,
+            authentication,
             insecure_loopback: args.insecure_loopback,
             address_file: args.address_file,
             read_header_timeout: args.read_header_timeout,
@@ -124,8 +128,17 @@ impl ListenConfig {
 
     /// Whether clients authenticate.
     pub fn authenticates(&self) -> bool {
-        let own = matches!(self.tls, Some(TlsSource::OwnAuthority { .. }));
-        own || self.client_ca_file.is_some() || self.token_auth_file.is_some()
+        self.has_own_authority() || self.authentication.is_required()
+    }
+
+    /// Whether the server creates its own certificates.
+    pub fn has_own_authority(&self) -> bool {
+        matches!(self.tls, Some(TlsSource::OwnAuthority { .. }))
+    }
+
+    /// Whether bootstrap tokens are accepted: with them, machines join a server with its own authority.
+    pub fn accepts_bootstrap_tokens(&self) -> bool {
+        self.authentication.bootstrap_tokens.unwrap_or(self.has_own_authority())
     }
 
     /// The given file with the server's certificate and its chain.
@@ -145,9 +158,9 @@ impl ListenConfig {
         if let Some(certificate) = self.certificate() {
             line.push_str(&format!(" --certificate-authority {}", certificate.display()));
         }
-        if self.token_auth_file.is_some() {
+        if self.authentication.token_auth_file.is_some() {
             line.push_str(" --token TOKEN");
-        } else if self.client_ca_file.is_some() {
+        } else if self.authentication.client_ca_file.is_some() {
             line.push_str(" --client-certificate FILE --client-key FILE");
         }
         line.push_str(" get ns");
@@ -169,7 +182,7 @@ mod tests {
         let Command::Apiserver(args) = Cli::try_parse_from(args).unwrap().command else {
             panic!("no server")
         };
-        ListenConfig::new(args.listen)
+        ListenConfig::new(args.listen, AuthenticationOptions::new(args.authentication).unwrap())
     }
 
     #[test]

@@ -5,7 +5,10 @@
 //! the same parsers. The checks of flags that depend on each other are here.
 
 mod audit;
+mod authentication;
+mod authorization;
 mod caller;
+mod credentials;
 mod error;
 mod file;
 mod insight;
@@ -25,23 +28,30 @@ use orlop_bench::BenchArgs;
 use orlop_client::client::Endpoint;
 use orlop_csi_hostpath as hostpath;
 use orlop_node::config::NodeConfig;
+use orlop_node::join::JoinOptions;
 
 pub use self::audit::{AuditLogOptions, AuditLogPlace, AuditOptions, AuditWebhookOptions};
+pub use self::authentication::{
+    AuthenticationOptions, FrontProxyOptions, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
+};
+pub use self::authorization::AuthorizationOptions;
 use self::caller::Caller;
 pub use self::error::ConfigError;
 use self::error::wrong;
 pub use self::listen::{ListenConfig, TlsFiles, TlsSource};
 pub use self::nodes::Nodes;
-pub use self::remote::host_of;
 use self::remote::remote;
+pub use self::remote::{host_of, url_of};
 use crate::args::{
-    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, Cli, Command, GcArgs, LabArgs, ListenArgs, LoopArgs,
-    NodeCommand, Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs,
-    StoreCommand, VolumesCommand,
+    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, AuthenticationArgs, AuthorizationArgs, Cli, Command, GcArgs,
+    KubeconfigCommand, LabArgs, ListenArgs, LoopArgs, NodeCommand, Output, ProcessArgs, RestoreArgs,
+    SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs, StoreCommand, VolumesCommand,
 };
 use crate::drain::Drain;
 use crate::gc::Gc;
 use crate::insight::Insight;
+use crate::kubeconfig::KubeconfigOrder;
+use crate::token::Token;
 use crate::volumes::Audit;
 
 /// What this process does.
@@ -77,6 +87,10 @@ pub(crate) enum Task {
     Uncordon { node: String, server: Endpoint },
     /// Clean up what pods left on this machine.
     Gc(Box<Gc>),
+    /// Manage bootstrap tokens.
+    Token(Box<Token>),
+    /// Create a kubeconfig.
+    Kubeconfig(Box<KubeconfigOrder>),
     /// Explain, rewind and repair.
     Insight(Box<Insight>),
 }
@@ -126,6 +140,8 @@ pub enum Role {
     CsiHostpath(hostpath::Options),
     /// The agent of a node.
     Node(Endpoint, Box<NodeConfig>),
+    /// The agent of a node that joins first.
+    Join(Box<JoinOptions>, Box<NodeConfig>),
 }
 
 /// The configuration of the API server.
@@ -137,6 +153,8 @@ pub struct ServerConfig {
     pub store: StoreArgs,
     /// Periodic snapshots.
     pub snapshots: Option<Schedule>,
+    /// How requests are authorized.
+    pub authorization: AuthorizationOptions,
     /// The API.
     pub api: ApiArgs,
     /// The audit log.
@@ -256,15 +274,23 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
         Command::Pv(command) => asked(insight::pv(command, caller)),
         Command::Pvc(command) => asked(insight::pvc(command, caller)),
         Command::Attachment(command) => asked(insight::attachment(command, caller)),
+        Command::Token(command) => Ok(Task::Token(Box::new(credentials::token(command, caller)?)).into()),
+        Command::Kubeconfig(KubeconfigCommand::Create(args)) => {
+            Ok(Task::Kubeconfig(Box::new(credentials::kubeconfig(*args, caller)?)).into())
+        }
         Command::Volumes(VolumesCommand::Audit(args)) => audit(args, caller),
         Command::Serve(args) => {
             let data_dir = args.store.data_dir.clone();
-            let server = server(args.listen, args.store, args.snapshots, args.api, args.audit)?;
+            let listen = listener(args.listen, args.authentication)?;
+            let server =
+                server(listen, args.store, args.snapshots, args.authorization, args.api, args.audit)?;
             let nodes = nodes::served(args.nodes, &args.loops, data_dir.as_deref())?;
             run(args.process, Role::Serve(Box::new(server), loops(args.loops)?, nodes))
         }
         Command::Apiserver(args) => {
-            let server = server(args.listen, args.store, args.snapshots, args.api, args.audit)?;
+            let listen = listener(args.listen, args.authentication)?;
+            let server =
+                server(listen, args.store, args.snapshots, args.authorization, args.api, args.audit)?;
             run(args.process, Role::Apiserver(Box::new(server)))
         }
         Command::CsiHostpath(args) => {
@@ -281,6 +307,13 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
                 let config = nodes::machine(name.unwrap_or_default(), args, csi_endpoint, is_here)?;
                 let config = NodeConfig { host_path_roots: host_path_roots.into_iter().collect(), ..config };
                 run(process, Role::Node(server, Box::new(config)))
+            }
+            Some(NodeCommand::Join(args)) => {
+                if args.process.config.is_some() {
+                    return Err(wrong("join takes no --config: use flags"));
+                }
+                let (process, options, config) = nodes::joining(*args)?;
+                run(process, Role::Join(Box::new(options), Box::new(config)))
             }
             Some(NodeCommand::Drain(mut args)) => {
                 let server = remote(std::mem::take(&mut args.remote), caller)?;
@@ -354,16 +387,7 @@ fn schedule(args: SnapshotArgs) -> Result<Option<Schedule>, ConfigError> {
     Ok(Some(Schedule { every: args.snapshot_every, dir, keep: args.snapshot_keep }))
 }
 
-fn server(
-    listen: ListenArgs,
-    store: StoreArgs,
-    snapshots: SnapshotArgs,
-    api: ApiArgs,
-    audit: AuditLogArgs,
-) -> Result<ServerConfig, ConfigError> {
-    if api.request_timeout.is_zero() {
-        return Err(wrong("--request-timeout must be more than 0s: every request would fail"));
-    }
+fn listener(listen: ListenArgs, authentication: AuthenticationArgs) -> Result<ListenConfig, ConfigError> {
     for (flag, time) in [
         ("--read-header-timeout", listen.read_header_timeout),
         ("--idle-timeout", listen.idle_timeout),
@@ -375,14 +399,33 @@ fn server(
             )));
         }
     }
-    let listen = ListenConfig::new(listen).map_err(|error| ConfigError::Wrong(error.to_string()))?;
+    let authentication =
+        AuthenticationOptions::new(authentication).map_err(|error| ConfigError::Wrong(error.to_string()))?;
+    ListenConfig::new(listen, authentication).map_err(|error| ConfigError::Wrong(error.to_string()))
+}
+
+fn server(
+    listen: ListenConfig,
+    store: StoreArgs,
+    snapshots: SnapshotArgs,
+    authorization: AuthorizationArgs,
+    api: ApiArgs,
+    audit: AuditLogArgs,
+) -> Result<ServerConfig, ConfigError> {
+    if api.request_timeout.is_zero() {
+        return Err(wrong("--request-timeout must be more than 0s: every request would fail"));
+    }
     let audit = AuditOptions::new(audit, listen.authenticates());
-    Ok(ServerConfig { listen, store, snapshots: schedule(snapshots)?, api, audit })
+    let authorization = AuthorizationOptions::new(authorization, listen.is_loopback())?;
+    Ok(ServerConfig { listen, store, snapshots: schedule(snapshots)?, authorization, api, audit })
 }
 
 fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
     if args.pvclaimbinder_sync_period.is_zero() {
         return Err(wrong("--pvclaimbinder-sync-period must be more than 0s"));
+    }
+    if args.cluster_signing_duration < Duration::from_secs(600) {
+        return Err(wrong("--cluster-signing-duration must be at least 10m"));
     }
     if args.csi_timeout.is_zero() {
         return Err(wrong("--csi-timeout must be more than 0s: every call would time out immediately"));

@@ -4,11 +4,15 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orlop_csi::drivers::Endpoint;
+use orlop_client::bootstrap_token::BootstrapToken;
+use orlop_client::client::Endpoint;
+use orlop_csi::drivers::Endpoint as DriverEndpoint;
 use orlop_node::config::{NodeConfig, RuntimeKind};
+use orlop_node::join::JoinOptions;
 
 use super::error::{ConfigError, wrong};
-use crate::args::{LoopArgs, MachineArgs, RuntimeArg, ServedNodeArgs};
+use super::remote::{is_here, read_token};
+use crate::args::{JoinArgs, LoopArgs, MachineArgs, ProcessArgs, RuntimeArg, ServedNodeArgs};
 
 /// Nodes in the process of the API server.
 #[derive(Debug, Default)]
@@ -74,6 +78,26 @@ pub(super) fn directory(
     Ok(NodeConfig { mount_timeout, ..NodeConfig::new(name, root_dir) })
 }
 
+/// How this machine joins, and the settings of its agent.
+pub(super) fn joining(args: JoinArgs) -> Result<(ProcessArgs, JoinOptions, NodeConfig), ConfigError> {
+    let name = args
+        .name
+        .or_else(host_name)
+        .ok_or_else(|| wrong("join needs --name NAME: this machine has no host name"))?;
+    let token = match args.token_file {
+        Some(path) => Some(read_token(&path)?),
+        None => args.token,
+    };
+    if let Some(Err(error)) = token.as_ref().map(|token| token.parse::<BootstrapToken>()) {
+        return Err(wrong(&error.to_string()));
+    }
+    let server = Endpoint::Url { url: args.url.clone(), token: None, ca_file: None, insecure: false };
+    let config = machine(name.clone(), args.machine, args.csi_endpoint, is_here(&server))?;
+    let config = NodeConfig { host_path_roots: args.host_path_roots.into_iter().collect(), ..config };
+    let root_dir = config.root_dir.clone();
+    Ok((args.process, JoinOptions { url: args.url, token, ca_hashes: args.ca_hash, name, root_dir }, config))
+}
+
 /// The host name, normalized as the kubelet does it.
 fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
@@ -84,7 +108,7 @@ fn host_name() -> Option<String> {
 pub(super) fn machine(
     name: String,
     args: MachineArgs,
-    csi_endpoints: Vec<Endpoint>,
+    csi_endpoints: Vec<DriverEndpoint>,
     is_beside_server: bool,
 ) -> Result<NodeConfig, ConfigError> {
     if let Some(problem) = orlop_apimachinery::names::dns_subdomain(&name).first() {

@@ -54,7 +54,7 @@ pub(super) fn remote(args: RemoteArgs, caller: Caller) -> Result<Endpoint, Confi
     }
 }
 
-fn read_token(path: &Path) -> Result<String, ConfigError> {
+pub(super) fn read_token(path: &Path) -> Result<String, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| wrong(&format!("--token-file {} cannot be read: {error}", path.display())))?;
     match text.trim() {
@@ -63,11 +63,11 @@ fn read_token(path: &Path) -> Result<String, ConfigError> {
     }
 }
 
-/// Host and port of a server.
-pub fn host_of(endpoint: &Endpoint) -> Option<(String, u16)> {
-    let url = match endpoint {
-        Endpoint::Url { url, .. } => url.clone(),
-        Endpoint::Kubeconfig { server: Some(server), .. } => server.clone(),
+/// The URL of a server.
+pub fn url_of(endpoint: &Endpoint) -> Option<String> {
+    match endpoint {
+        Endpoint::Url { url, .. } => Some(url.clone()),
+        Endpoint::Kubeconfig { server: Some(server), .. } => Some(server.clone()),
         Endpoint::Kubeconfig { path, context, server: None } => {
             let config = match path {
                 Some(path) => kube::config::Kubeconfig::read_from(path).ok()?,
@@ -76,9 +76,14 @@ pub fn host_of(endpoint: &Endpoint) -> Option<(String, u16)> {
             let name = context.as_deref().or(config.current_context.as_deref())?;
             let context = config.contexts.iter().find(|found| found.name == name)?.context.as_ref()?;
             let cluster = config.clusters.iter().find(|cluster| cluster.name == context.cluster)?;
-            cluster.cluster.as_ref()?.server.clone()?
+            cluster.cluster.as_ref()?.server.clone()
         }
-    };
+    }
+}
+
+/// Host and port of a server.
+pub fn host_of(endpoint: &Endpoint) -> Option<(String, u16)> {
+    let url = url_of(endpoint)?;
     let url: http::Uri = url.parse().ok()?;
     let default = if url.scheme_str() == Some("http") { 80 } else { 443 };
     Some((url.host()?.to_owned(), url.port_u16().unwrap_or(default)))

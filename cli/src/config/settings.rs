@@ -4,27 +4,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_apiserver::Config;
-use orlop_apiserver::authorization::AuthorizationMode;
 use orlop_apiserver::limits::LimitsConfig;
 use orlop_apiserver::services::pool::Ranges;
+use orlop_controller::certificates::authority::SigningAuthority;
 use orlop_controller::options::Options;
 use orlop_store::MemoryBudget;
 use orlop_volume::recycle::RecyclerOptions;
 
-use super::ListenConfig;
-use crate::args::{ApiArgs, AuthorizationModeArg, LoopArgs};
+use crate::args::{ApiArgs, LoopArgs};
 
 /// The configuration of the API server. With controllers in the same process, clients may select by more fields
 /// than upstream allows. A standalone API server behaves as upstream unless a flag changes that.
 pub fn apiserver(
     args: &ApiArgs,
-    listen: &ListenConfig,
     connections: usize,
     memory: Arc<MemoryBudget>,
     with_controllers: bool,
 ) -> Config {
     Config {
-        authorization: authorization_modes(&args.authorization_mode, listen.is_loopback()),
         enabled_admission_plugins: args.enable_admission_plugins.clone(),
         disabled_admission_plugins: args.disable_admission_plugins.clone(),
         event_ttl: args.event_ttl,
@@ -32,7 +29,6 @@ pub fn apiserver(
         min_request_timeout: Duration::from_secs(args.min_request_timeout.into()),
         extra_field_selectors: args.extra_field_selectors.unwrap_or(with_controllers),
         lists_own_group: with_controllers,
-        service_account_issuer: args.service_account_issuer.clone(),
         services: Ranges {
             addresses: args.service_cluster_ip_range,
             node_ports: args.service_node_port_range.clone(),
@@ -49,22 +45,10 @@ pub fn apiserver(
     }
 }
 
-/// The given modes, or the default: other machines get only what roles grant.
-fn authorization_modes(given: &[AuthorizationModeArg], is_loopback: bool) -> Vec<AuthorizationMode> {
-    match (given, is_loopback) {
-        ([], true) => vec![AuthorizationMode::AlwaysAllow],
-        ([], false) => vec![AuthorizationMode::Node, AuthorizationMode::Rbac],
-        (given, _) => given.iter().map(|mode| authorization_mode(*mode)).collect(),
-    }
-}
-
-fn authorization_mode(mode: AuthorizationModeArg) -> AuthorizationMode {
-    match mode {
-        AuthorizationModeArg::AlwaysAllow => AuthorizationMode::AlwaysAllow,
-        AuthorizationModeArg::AlwaysDeny => AuthorizationMode::AlwaysDeny,
-        AuthorizationModeArg::Node => AuthorizationMode::Node,
-        AuthorizationModeArg::Rbac => AuthorizationMode::Rbac,
-    }
+/// The authority of the flags; `None` without them.
+fn signing_authority(args: &LoopArgs) -> Option<SigningAuthority> {
+    let files = args.cluster_signing_cert_file.clone().zip(args.cluster_signing_key_file.clone());
+    files.map(|(certificate, key)| SigningAuthority::Files { certificate, key })
 }
 
 /// The options of the controllers. `root_ca` goes into the `kube-root-ca.crt` of every namespace.
@@ -101,6 +85,8 @@ pub fn controllers(args: &LoopArgs, root_ca: Option<String>) -> Options {
         },
         namespace_sync_period: args.namespace_sync_period,
         root_ca,
+        signing_authority: signing_authority(args),
+        cluster_signing_duration: args.cluster_signing_duration,
         resource_quota_sync_period: args.resource_quota_sync_period,
         concurrent_resource_quota_syncs: args.concurrent_resource_quota_syncs,
         concurrent_namespace_syncs: args.concurrent_namespace_syncs,

@@ -28,7 +28,7 @@ fn server_of(config: Config) -> ServerConfig {
     let Config::Run(run) = config else { panic!("no process") };
     match run.role {
         Role::Serve(server, ..) | Role::Apiserver(server) => *server,
-        Role::Controller(..) | Role::CsiHostpath(_) | Role::Node(..) => panic!("no server"),
+        Role::Controller(..) | Role::CsiHostpath(_) | Role::Node(..) | Role::Join(..) => panic!("no server"),
     }
 }
 
@@ -36,7 +36,7 @@ fn remote_of(config: Config) -> Endpoint {
     let Config::Run(run) = config else { panic!("no process") };
     match run.role {
         Role::Controller(remote, _) => remote,
-        Role::Serve(..) | Role::Apiserver(_) | Role::CsiHostpath(_) | Role::Node(..) => {
+        Role::Serve(..) | Role::Apiserver(_) | Role::CsiHostpath(_) | Role::Node(..) | Role::Join(..) => {
             panic!("no controller")
         }
     }
@@ -153,6 +153,30 @@ fn help_and_version_are_not_errors() {
         let error = refusal(&args, &[]);
         let ConfigError::Clap(error) = error else { panic!("{error:?}") };
         assert!(matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion));
+    }
+}
+
+#[test]
+fn joining_needs_a_digest_and_a_token_of_the_right_form() {
+    let token = "abcdef.0123456789abcdef";
+    let join = |more: &[&str]| {
+        let args: Vec<&str> = ["node", "join", "https://10.0.0.1:6443"].iter().chain(more).copied().collect();
+        load_with(&args, &[])
+    };
+    let joined = join(&["--token", token, "--ca-hash", "sha256:a", "--ca-hash", "sha256:b", "--name", "n1"]);
+    let Config::Run(run) = joined.unwrap() else { panic!("no process") };
+    let Role::Join(options, config) = run.role else { panic!("no join") };
+    assert_eq!((options.name.as_str(), config.name.as_str()), ("n1", "n1"));
+    assert_eq!((options.ca_hashes.len(), options.token.as_deref()), (2, Some(token)));
+    assert_eq!(options.root_dir, config.root_dir);
+    for (more, want) in [
+        (&["--token", token][..], "--ca-hash"),
+        (&["--ca-hash", "sha256:a", "--token", "secret"], "16 lowercase letters"),
+        (&["--ca-hash", "sha256:a", "--config", "/x"], "--config"),
+        (&["--ca-hash", "sha256:a", "--token", token, "--token-file", "/x"], "cannot be used with"),
+    ] {
+        let text = join(more).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(text.contains(want) && !text.contains("secret"), "{more:?}: {text}");
     }
 }
 

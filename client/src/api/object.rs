@@ -67,6 +67,8 @@ macro_rules! json {
 mod built_in {
     use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
     use k8s_openapi::api::authentication::v1::TokenReview;
+    use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+    use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
     use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::api::core::v1::{
         ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec,
@@ -81,6 +83,7 @@ mod built_in {
         CSIDriver,
         CSINode,
         CSIStorageCapacity,
+        CertificateSigningRequest,
         ClusterRole,
         ConfigMap,
         ControllerRevision,
@@ -101,6 +104,7 @@ mod built_in {
         ServiceAccount,
         StatefulSet,
         StorageClass,
+        SubjectAccessReview,
         TokenReview,
         VolumeAttachment,
         VolumeAttributesClass,

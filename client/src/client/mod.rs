@@ -2,13 +2,17 @@
 //! process. Both send the same user agent, and neither has a rate limit or retries: queues retry, because they know which work
 //! is still needed.
 
+mod identity_file;
 mod lines;
+pub mod token;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::USER_AGENT;
 use http::{HeaderValue, Request, Response, Uri};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -20,6 +24,7 @@ use tower::timeout::Timeout;
 use tower::util::MapFuture;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
+use identity_file::IdentityFile;
 pub use lines::Lines;
 
 /// The user agent of every request, which distinguishes managers and audit lines.
@@ -97,9 +102,38 @@ pub async fn connect(endpoint: Endpoint) -> Result<Client, ConnectError> {
 /// # Errors
 /// As [`connect`].
 pub async fn connect_over(endpoint: Endpoint, lines: &Lines) -> Result<Client, ConnectError> {
+    let config = configuration(endpoint).await?;
+    client_of(config, lines, None)
+}
+
+/// Creates clients for a server outside this process that act as service accounts. Sends nothing yet.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_as_accounts(
+    endpoint: Endpoint,
+    namespace: &'static str,
+) -> Result<token::AccountClients, ConnectError> {
+    let config = configuration(endpoint).await?;
+    let own = client_of(config.clone(), &Lines::default(), None)?;
+    // The accounts' clients have no credentials of their own, and impersonate no other user.
+    let mut anonymous = config;
+    anonymous.auth_info = AuthInfo::default();
+    // Fails here, and not when the first controller starts.
+    client_of(anonymous.clone(), &Lines::default(), None)?;
+    Ok(token::AccountClients::new(own, namespace, move |token| {
+        client_of(anonymous.clone(), &Lines::default(), Some(token))
+    }))
+}
+
+async fn configuration(endpoint: Endpoint) -> Result<Config, ConnectError> {
     let mut config = match endpoint {
         Endpoint::Url { url, token, ca_file, insecure } => {
             let mut config = Config::new(parse_url(&url)?);
+            if ca_file.is_some() {
+                // Only the file counts, so a machine without CA certificates can connect.
+                config.root_cert = Some(Vec::new());
+            }
             config.root_cert_file = ca_file;
             config.accept_invalid_certs = insecure;
             config.auth_info = AuthInfo { token: token.map(Into::into), ..AuthInfo::default() };
@@ -122,17 +156,29 @@ pub async fn connect_over(endpoint: Endpoint, lines: &Lines) -> Result<Client, C
     // Without it, a watch that the server has forgotten waits forever.
     config.read_timeout = Some(LIBRARY_SILENCE);
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
+    Ok(config)
+}
+
+/// A client that sends the token, if there is one, in addition to the credentials of the configuration.
+fn client_of(
+    config: Config,
+    lines: &Lines,
+    token: Option<Arc<token::AccountToken>>,
+) -> Result<Client, ConnectError> {
+    let layer = token::TokenLayer(token);
     let client = match config.proxy_url.is_some() || config.auth_info.exec.is_some() {
         // The client library's own connections support these.
-        true => ClientBuilder::try_from(config).map(|client| client.with_layer(lines).build()),
-        false => over_tcp(&config, lines),
+        true => {
+            ClientBuilder::try_from(config).map(|client| client.with_layer(lines).with_layer(&layer).build())
+        }
+        false => over_tcp(&config, lines, &layer),
     };
     client.map_err(|e| ConnectError::Setup(e.to_string()))
 }
 
 /// Creates a client that opens its own TCP connections. The client library would never close the connections of a
 /// burst, and would read the system's certificates even for a server without TLS.
-fn over_tcp(config: &Config, lines: &Lines) -> kube::Result<Client> {
+fn over_tcp(config: &Config, lines: &Lines, token: &token::TokenLayer) -> kube::Result<Client> {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_connect_timeout(Some(CONNECT));
@@ -140,14 +186,22 @@ fn over_tcp(config: &Config, lines: &Lines) -> kube::Result<Client> {
     connector.set_tcp_user_timeout(Some(SILENCE));
     // A file that the user names is read, so that an invalid one is reported.
     if config.cluster_url.scheme_str() == Some("http") && config.root_cert_file.is_none() {
-        return over(config, lines, connector);
+        return over(config, lines, token, connector);
     }
-    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let connector = match IdentityFile::of(&config.auth_info).filter(|_| config.tls_server_name.is_none()) {
+        None => config.rustls_https_connector_with_connector(connector)?,
+        Some(identity) => {
+            let mut tls = config.rustls_client_config()?;
+            tls.client_auth_cert_resolver = Arc::new(identity);
+            let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
+            builder.https_or_http().enable_http1().wrap_connector(connector)
+        }
+    };
     // The TLS handshake needs a timeout too.
-    over(config, lines, MapFuture::new(Timeout::new(connector, CONNECT), Box::pin))
+    over(config, lines, token, MapFuture::new(Timeout::new(connector, CONNECT), Box::pin))
 }
 
-fn over<C>(config: &Config, lines: &Lines, connector: C) -> kube::Result<Client>
+fn over<C>(config: &Config, lines: &Lines, token: &token::TokenLayer, connector: C) -> kube::Result<Client>
 where
     C: Connect + Clone + Send + Sync + 'static,
 {
@@ -156,6 +210,7 @@ where
         .pool_idle_timeout(IDLE)
         .build(connector);
     let service = ServiceBuilder::new()
+        .layer(token)
         .layer(lines)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
@@ -283,7 +338,6 @@ mod tests {
 
     #[tokio::test]
     async fn unused_connections_are_closed() {
-        use std::sync::Arc;
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         use tokio::sync::{Barrier, watch};
 

@@ -65,9 +65,16 @@ impl EventType {
 #[derive(Clone)]
 pub struct Recorder {
     component: Arc<str>,
+    client: Client,
     clock: Clock,
     stamps: Arc<Stamps>,
-    notes: mpsc::Sender<Event>,
+    notes: mpsc::Sender<Note>,
+}
+
+/// An event to write, and the client that writes it.
+struct Note {
+    event: Event,
+    client: Client,
 }
 
 /// Gives every event a unique time, because its name is derived from it; counts dropped events.
@@ -116,7 +123,8 @@ impl Recorder {
             reason,
             message.into(),
         );
-        if let Err(error) = self.notes.try_send(event) {
+        let note = Note { event, client: self.client.clone() };
+        if let Err(error) = self.notes.try_send(note) {
             let full = matches!(error, mpsc::error::TrySendError::Full(_));
             // A flood of events must not flood the log.
             let dropped = self.stamps.dropped.fetch_add(1, Ordering::Relaxed);
@@ -200,9 +208,10 @@ fn event_name(involved: &ObjectReference, now: Timestamp) -> String {
 /// Accepts the notes of recorders.
 #[derive(Clone)]
 pub struct EventSink {
+    client: Client,
     clock: Clock,
     stamps: Arc<Stamps>,
-    notes: mpsc::Sender<Event>,
+    notes: mpsc::Sender<Note>,
 }
 
 impl EventSink {
@@ -210,43 +219,47 @@ impl EventSink {
     /// the handle to wait for it.
     pub fn start(client: Client, clock: Clock, shutdown: CancellationToken) -> (Self, JoinHandle<()>) {
         let (notes, queue) = mpsc::channel(QUEUE);
-        let writer = Writer { client, clock, correlator: Correlator::default() };
+        let writer = Writer { clock, correlator: Correlator::default() };
         let task = tokio::spawn(writer.run(queue, shutdown));
-        (Self { clock, stamps: Arc::default(), notes }, task)
+        (Self { client, clock, stamps: Arc::default(), notes }, task)
+    }
+
+    /// The same queue and writer; `client`, and so its user, writes the events of this sink's recorders.
+    pub fn writing_with(&self, client: Client) -> Self {
+        Self { client, ..self.clone() }
     }
 
     /// Returns a recorder that writes events as `component`.
     pub fn recorder(&self, component: impl Into<Arc<str>>) -> Recorder {
-        let (stamps, notes) = (Arc::clone(&self.stamps), self.notes.clone());
-        Recorder { component: component.into(), clock: self.clock, stamps, notes }
+        let Self { client, clock, stamps, notes } = self.clone();
+        Recorder { component: component.into(), client, clock, stamps, notes }
     }
 }
 
 struct Writer {
-    client: Client,
     clock: Clock,
     correlator: Correlator,
 }
 
 impl Writer {
-    async fn run(mut self, mut queue: mpsc::Receiver<Event>, shutdown: CancellationToken) {
+    async fn run(mut self, mut queue: mpsc::Receiver<Note>, shutdown: CancellationToken) {
         let too_late = async {
             shutdown.cancelled().await;
             tokio::time::sleep(FLUSH).await;
         };
         let all = async {
             loop {
-                let event = tokio::select! {
+                let note = tokio::select! {
                     biased;
-                    event = queue.recv() => event,
+                    note = queue.recv() => note,
                     () = shutdown.cancelled() => {
                         queue.close();
                         queue.recv().await
                     }
                 };
-                let Some(event) = event else { return };
+                let Some(Note { event, client }) = note else { return };
                 let reason = event.reason.clone();
-                if AssertUnwindSafe(self.record(event)).catch_unwind().await.is_err() {
+                if AssertUnwindSafe(self.record(event, &client)).catch_unwind().await.is_err() {
                     // A panic concerns this event only. The correlator may be incomplete, so it starts again.
                     tracing::error!(reason, "the event writer panicked, the event is dropped");
                     self.correlator = Correlator::default();
@@ -259,14 +272,14 @@ impl Writer {
         }
     }
 
-    async fn record(&mut self, event: Event) {
+    async fn record(&mut self, event: Event, client: &Client) {
         let (event, key, update) = match self.correlator.observe(event, self.clock.now()) {
             Outcome::Drop => return,
             Outcome::Create { event, key } => (event, key, false),
             Outcome::Update { event, key } => (event, key, true),
         };
         for attempt in 1..=TRIES {
-            match self.write(&event, update).await {
+            match write(client, &event, update).await {
                 Ok(written) => return self.correlator.written(key, &written),
                 Err(error) if is_already_exists(&error) => return,
                 Err(error) if status_of(&error).is_some() => {
@@ -282,23 +295,24 @@ impl Writer {
         }
         tracing::warn!(reason = event.reason, "event given up, the server does not answer");
     }
+}
 
-    async fn write(&self, event: &Event, update: bool) -> kube::Result<Event> {
-        let namespace = event.metadata.namespace.as_deref().unwrap_or("default");
-        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        if update {
-            let patch = json!({"count": event.count, "lastTimestamp": event.last_timestamp, "message": event.message});
-            let name = event.metadata.name.as_deref().unwrap_or_default();
-            match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-                // It has expired; the count continues in a new object.
-                Err(error) if is_not_found(&error) => {}
-                outcome => return outcome,
-            }
+async fn write(client: &Client, event: &Event, update: bool) -> kube::Result<Event> {
+    let namespace = event.metadata.namespace.as_deref().unwrap_or("default");
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    if update {
+        let patch =
+            json!({"count": event.count, "lastTimestamp": event.last_timestamp, "message": event.message});
+        let name = event.metadata.name.as_deref().unwrap_or_default();
+        match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            // It has expired; the count continues in a new object.
+            Err(error) if is_not_found(&error) => {}
+            outcome => return outcome,
         }
-        let mut fresh = event.clone();
-        fresh.metadata.resource_version = None;
-        api.create(&PostParams::default(), &fresh).await
     }
+    let mut fresh = event.clone();
+    fresh.metadata.resource_version = None;
+    api.create(&PostParams::default(), &fresh).await
 }
 
 #[cfg(test)]

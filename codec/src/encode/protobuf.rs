@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use orlop_api::registry::{BUILTIN_KINDS, admission_registration, custom_resource_definition};
+use orlop_api::registry::{
+    BUILTIN_KINDS, admission_registration, custom_resource_definition, dynamic_resources,
+};
 use orlop_openapi::{Numbered, Scalar, Shape, StructType, TypeId, types};
 use serde_json::{Map, Value};
 
@@ -109,7 +111,7 @@ fn schema(api_version: &str, kind: &str) -> Option<&'static StructType> {
         return named(&format!("{META}Status"));
     }
     let builtin = BUILTIN_KINDS.iter().map(|kind| kind.names());
-    let compiled = admission_registration::NAMES;
+    let compiled = admission_registration::NAMES.into_iter().chain(dynamic_resources::NAMES);
     let mut kinds = builtin.chain([&custom_resource_definition::NAMES]).chain(compiled);
     if let Some(found) = kinds.find(|names| names.kind == kind && names.api_version() == api_version) {
         return named(found.schema);

@@ -198,7 +198,7 @@ impl Expand {
         Ok(())
     }
 
-    /// Annotates the claim with the resizer. One write, conditional on the cached version; a retry finds the
+    /// Annotates the claim with the resizer, through its status, as upstream and its role do. One write, conditional on the cached version; a retry finds the
     /// annotation set.
     async fn name_resizer(
         &self,
@@ -215,7 +215,7 @@ impl Expand {
             "resourceVersion": claim.metadata.resource_version,
             "annotations": {ANN_STORAGE_RESIZER: driver},
         }});
-        match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        match api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
             Err(cause) => Err(ExpandError::Resizer { claim: key.to_owned(), cause }),

@@ -1,118 +1,28 @@
 //! Starts the selected controllers and restarts each one that fails, with an increasing delay. The failure of one
 //! controller does not affect the others (I12).
 
+mod controllers;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use kube::Client;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+pub use self::controllers::{CONTROLLERS, ControllerEntry};
 pub use crate::context::{Context, ControllerError, Run};
-use crate::csi::attacher;
-use crate::csi::provisioner;
-use crate::gc;
 pub use crate::options::Options;
-use crate::workload::{deployment, replicas, stateful_set};
-use crate::{
-    attach, csi, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv, quota,
-    role_aggregation, scheduler,
-};
 use orlop_apimachinery::clock::{Backoff, Clock};
+use orlop_client::component::{ClientBuilder, Component, accounts};
 use orlop_client::failing::{Failing, report};
 use orlop_client::informers::Informers;
 use orlop_client::names::controller;
 use orlop_client::recorder::EventSink;
 use orlop_client::worker::panic_text;
 use orlop_csi::drivers::Drivers;
-
-/// A controller that can be started.
-pub struct ControllerEntry {
-    /// The name for `--controllers`.
-    pub name: &'static str,
-    /// The older name, which upstream accepts too.
-    pub alias: Option<&'static str>,
-    /// The body.
-    pub run: Run,
-}
-
-/// All controllers.
-pub const CONTROLLERS: &[ControllerEntry] = &[
-    ControllerEntry { name: controller::PV_BINDER, alias: Some("persistentvolume-binder"), run: pv::run },
-    ControllerEntry {
-        name: controller::PV_PROTECTION,
-        alias: Some("pv-protection"),
-        run: protection::volume::run,
-    },
-    ControllerEntry {
-        name: controller::PVC_PROTECTION,
-        alias: Some("pvc-protection"),
-        run: protection::claim::run,
-    },
-    ControllerEntry { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },
-    ControllerEntry { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
-    ControllerEntry {
-        name: controller::EXPANDER,
-        alias: Some("persistentvolume-expander"),
-        run: expand::run,
-    },
-    ControllerEntry { name: controller::ATTACH_DETACH, alias: Some("attachdetach"), run: attach::run },
-    ControllerEntry {
-        name: controller::CSI_PROVISIONER,
-        alias: Some("csi-provisioner"),
-        run: provisioner::run,
-    },
-    ControllerEntry { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
-    ControllerEntry {
-        name: controller::NODE_LIFECYCLE,
-        alias: Some("nodelifecycle"),
-        run: node_lifecycle::run,
-    },
-    ControllerEntry { name: controller::TAINT_EVICTION, alias: None, run: node_lifecycle::eviction::run },
-    ControllerEntry { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
-    ControllerEntry {
-        name: controller::REPLICATION,
-        alias: Some("replicationcontroller"),
-        run: replicas::replication_controllers,
-    },
-    ControllerEntry { name: controller::REPLICA_SET, alias: Some("replicaset"), run: replicas::replica_sets },
-    ControllerEntry { name: controller::DEPLOYMENT, alias: Some("deployment"), run: deployment::run },
-    ControllerEntry { name: controller::STATEFUL_SET, alias: Some("statefulset"), run: stateful_set::run },
-    ControllerEntry { name: controller::SCHEDULER, alias: Some("kube-scheduler"), run: scheduler::run },
-    ControllerEntry {
-        name: controller::GARBAGE_COLLECTOR,
-        alias: Some("garbagecollector"),
-        run: gc::owners::run,
-    },
-    ControllerEntry { name: controller::RESOURCE_QUOTA, alias: Some("resourcequota"), run: quota::run },
-    ControllerEntry {
-        name: controller::SERVICE_ACCOUNT,
-        alias: Some("serviceaccount"),
-        run: namespace_defaults::service_accounts::run,
-    },
-    ControllerEntry {
-        name: controller::ROOT_CA_PUBLISHER,
-        alias: Some("root-ca-cert-publisher"),
-        run: namespace_defaults::root_ca::run,
-    },
-    ControllerEntry {
-        name: controller::ROLE_AGGREGATION,
-        alias: Some("clusterrole-aggregation"),
-        run: role_aggregation::run,
-    },
-    ControllerEntry { name: controller::CSI_ATTACHER, alias: None, run: attacher::run },
-    ControllerEntry { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },
-    ControllerEntry { name: controller::CSI_MODIFIER, alias: None, run: csi::modifier::run },
-    ControllerEntry { name: controller::SNAPSHOT, alias: None, run: csi::snapshotter::common::run },
-    ControllerEntry {
-        name: controller::CSI_SNAPSHOTTER,
-        alias: None,
-        run: csi::snapshotter::driver_queue::run,
-    },
-];
 
 /// Why the controllers were not started.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -135,12 +45,12 @@ pub enum ManagerError {
 /// # Errors
 /// A name in `options.controllers` is unknown. No controller was started.
 pub fn run(
-    client: Client,
+    clients: Arc<dyn ClientBuilder>,
     options: Options,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, Result<(), ManagerError>> {
     // Boxed so that the code of the future is generated in this crate, and not in the crate of each caller.
-    run_known(CONTROLLERS, client, options, shutdown).boxed()
+    run_known(CONTROLLERS, clients, options, shutdown).boxed()
 }
 
 /// Like [`run`], with informers and a register of failing objects that are shared with other parts of the process. The informers stop when their
@@ -149,28 +59,28 @@ pub fn run(
 /// # Errors
 /// As [`run`].
 pub fn run_with(
-    client: Client,
+    clients: Arc<dyn ClientBuilder>,
     informers: Informers,
     failing: Failing,
     options: Options,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, Result<(), ManagerError>> {
-    run_sharing(CONTROLLERS, client, informers, failing, options, shutdown).boxed()
+    run_sharing(CONTROLLERS, clients, informers, failing, options, shutdown).boxed()
 }
 
 async fn run_known(
     known: &[ControllerEntry],
-    client: Client,
+    clients: Arc<dyn ClientBuilder>,
     options: Options,
     shutdown: CancellationToken,
 ) -> Result<(), ManagerError> {
-    let informers = Informers::new(client.clone(), shutdown.child_token());
-    run_sharing(known, client, informers, Failing::default(), options, shutdown).await
+    let informers = Informers::new(clients.client(Component::ControllerManager), shutdown.child_token());
+    run_sharing(known, clients, informers, Failing::default(), options, shutdown).await
 }
 
 async fn run_sharing(
     known: &[ControllerEntry],
-    client: Client,
+    clients: Arc<dyn ClientBuilder>,
     informers: Informers,
     failing: Failing,
     options: Options,
@@ -180,6 +90,7 @@ async fn run_sharing(
     // The caches and the event writer outlive the controllers, so that the controllers' last events are written.
     let stop_events = CancellationToken::new();
     let clock = Clock::Wall;
+    let client = clients.client(Component::Account(accounts::ORLOP_FAILURE_REPORTER));
     let (events, writer) = EventSink::start(client.clone(), clock, stop_events.clone());
     let drivers = Drivers::new(options.csi_timeout);
     let options = Arc::new(options);
@@ -189,7 +100,11 @@ async fn run_sharing(
     let finding = tokio::spawn(find_drivers(context.clone()));
     tracing::info!(controllers = ?enabled.iter().map(|k| k.name).collect::<Vec<_>>(), "controllers start");
     let tasks = enabled.into_iter().map(|known| {
-        let (name, run, context) = (known.name, known.run, context.clone());
+        let (name, run) = (known.name, known.run);
+        // Its own user, also for its events, so that audit and history show which controller wrote.
+        let client = clients.client(known.component);
+        let events = context.events.writing_with(client.clone());
+        let context = Context { client, events, ..context.clone() };
         tokio::spawn(async move { supervise(name, run, context).await })
     });
     join_all(tasks).await;
@@ -254,6 +169,12 @@ async fn supervise(name: &'static str, run: Run, context: Context) {
             () = tokio::time::sleep(delay) => {}
         }
     }
+}
+
+/// Whether the options select the controller with this name.
+pub fn selects(options: &Options, name: &str) -> bool {
+    // `run` reports unknown names.
+    enabled(CONTROLLERS, options).is_ok_and(|selected| selected.iter().any(|entry| entry.name == name))
 }
 
 /// The controllers that the options select. The first mention of a name decides; `*` stands for all names not

@@ -5,8 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
 
+use kube::Client;
+use orlop_client::component::SharedClient;
+
 use super::*;
 use crate::testing::FakeApi;
+
+fn shared(client: Client) -> Arc<dyn ClientBuilder> {
+    Arc::new(SharedClient(client))
+}
 
 fn idle(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
@@ -16,9 +23,19 @@ fn idle(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
 }
 
 const KNOWN: [ControllerEntry; 3] = [
-    ControllerEntry { name: "a-controller", alias: Some("a"), run: idle },
-    ControllerEntry { name: "b-controller", alias: None, run: idle },
-    ControllerEntry { name: "garbage-collector-controller", alias: Some("garbagecollector"), run: idle },
+    ControllerEntry {
+        name: "a-controller",
+        alias: Some("a"),
+        component: Component::ControllerManager,
+        run: idle,
+    },
+    ControllerEntry { name: "b-controller", alias: None, component: Component::ControllerManager, run: idle },
+    ControllerEntry {
+        name: "garbage-collector-controller",
+        alias: Some("garbagecollector"),
+        component: Component::ControllerManager,
+        run: idle,
+    },
 ];
 
 #[test]
@@ -73,12 +90,12 @@ fn counts(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
 #[tokio::test(start_paused = true)]
 async fn i12_failed_controller_is_restarted_without_affecting_the_others() {
     const BOTH: [ControllerEntry; 2] = [
-        ControllerEntry { name: "dies", alias: None, run: dies },
-        ControllerEntry { name: "counts", alias: None, run: counts },
+        ControllerEntry { name: "dies", alias: None, component: Component::ControllerManager, run: dies },
+        ControllerEntry { name: "counts", alias: None, component: Component::ControllerManager, run: counts },
     ];
     let shutdown = CancellationToken::new();
     let api = FakeApi::new();
-    let running = tokio::spawn(run_known(&BOTH, api.client(), Options::default(), shutdown.clone()));
+    let running = tokio::spawn(run_known(&BOTH, shared(api.client()), Options::default(), shutdown.clone()));
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!((STARTS.load(Ordering::SeqCst), OTHERS.load(Ordering::SeqCst)), (4, 1));
     shutdown.cancel();
@@ -97,7 +114,7 @@ async fn all_controllers_run_together_and_stop_within_a_second() {
     api.seed(serde_json::json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "ns", "name": "p-scratch",
         "finalizers": ["kubernetes.io/pvc-protection"]}}));
     let shutdown = CancellationToken::new();
-    let running = tokio::spawn(run(api.client(), Options::default(), shutdown.clone()));
+    let running = tokio::spawn(run(shared(api.client()), Options::default(), shutdown.clone()));
     api.settle().await;
     // Tests: PROT-PVC-12
     api.delete("persistentvolumeclaims", "ns/p-scratch");
@@ -119,7 +136,7 @@ async fn all_controllers_run_together_and_stop_within_a_second() {
 async fn unknown_name_starts_no_controller() {
     let api = FakeApi::new();
     let options = Options { controllers: vec!["*".into(), "nonsense".into()], ..Options::default() };
-    assert!(run(api.client(), options, CancellationToken::new()).await.is_err());
+    assert!(run(shared(api.client()), options, CancellationToken::new()).await.is_err());
     assert_eq!(api.requests(), Vec::<String>::new());
 }
 
@@ -131,7 +148,7 @@ async fn controllers_without_a_server_stop_within_a_second() {
     });
     let shutdown = CancellationToken::new();
     let client = Client::new(silent, "default");
-    let running = tokio::spawn(run(client, Options::default(), shutdown.clone()));
+    let running = tokio::spawn(run(shared(client), Options::default(), shutdown.clone()));
     tokio::time::sleep(Duration::from_secs(1)).await;
     let end = tokio::time::Instant::now();
     shutdown.cancel();

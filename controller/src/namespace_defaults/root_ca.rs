@@ -69,7 +69,7 @@ pub fn decide(namespace: Option<&Namespace>, there: Option<&ConfigMap>, bundle: 
 /// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
-        let api = Api::all(context.client.clone());
+        let api = Api::all(context.informers.client());
         keep(&context, controller::ROOT_CA_PUBLISHER, api, ROOT_CA, |namespaces, maps, name| {
             sync(&context, namespaces, maps, name)
         })

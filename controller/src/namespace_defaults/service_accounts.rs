@@ -24,7 +24,7 @@ pub fn is_missing(namespace: Option<&Namespace>, account: Option<&ServiceAccount
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let client = context.client.clone();
-        let api = Api::all(client.clone());
+        let api = Api::all(context.informers.client());
         keep(&context, controller::SERVICE_ACCOUNT, api, DEFAULT_ACCOUNT, |namespaces, accounts, name| {
             sync(client.clone(), namespaces, accounts, name)
         })

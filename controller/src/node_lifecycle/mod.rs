@@ -64,7 +64,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             threshold: options.unhealthy_zone_threshold,
         };
         let leases = Informer::<Lease>::new();
-        let api = Api::namespaced(context.client.clone(), NAMESPACE_NODE_LEASE);
+        let api = Api::namespaced(context.informers.client(), NAMESPACE_NODE_LEASE);
         let (running, end) = (leases.clone(), context.shutdown.clone());
         let following = tokio::spawn(async move { running.run(api, end).await });
         let this = Arc::new(Lifecycle {

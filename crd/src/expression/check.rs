@@ -4,7 +4,7 @@ use orlop_api::registry::expressions::{
     CompilesExpressions, ExpressionResult, ExpressionScope, ExpressionSession,
 };
 
-use super::compile::Compiler;
+use super::compile::{self, Compiler};
 
 /// Validates CEL expressions.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,10 @@ pub struct CelCompiler;
 impl CompilesExpressions for CelCompiler {
     fn session(&self, has_variables: bool) -> Box<dyn ExpressionSession> {
         Box::new(Compiler::new(has_variables))
+    }
+
+    fn check_device_selector(&self, text: &str) -> Result<(), String> {
+        compile::check_device_selector(text)
     }
 }
 

@@ -12,6 +12,7 @@ use orlop_api::registry::expressions::{ExpressionResult, ExpressionScope};
 pub struct Compiler {
     /// The types of the fields of `variables`; `None` if the expressions have no such variable.
     variables: Option<Vec<(String, Ty)>>,
+    is_review: bool,
 }
 
 /// A compiled expression.
@@ -42,7 +43,12 @@ impl Variables {
 impl Compiler {
     /// A compiler for expressions with or without `variables`.
     pub fn new(has_variables: bool) -> Self {
-        Compiler { variables: has_variables.then(Vec::new) }
+        Compiler { variables: has_variables.then(Vec::new), is_review: false }
+    }
+
+    /// A compiler for the match conditions of an authorization webhook: `request` is the `spec` of an access review.
+    pub fn for_reviews() -> Self {
+        Compiler { variables: None, is_review: true }
     }
 
     /// Compiles a field of `variables`, which later expressions can use.
@@ -89,33 +95,52 @@ impl Compiler {
     }
 
     fn typed(&self, text: &str, scope: ExpressionScope) -> Result<(Expression, Ty), String> {
-        let failed = |issues: Vec<Issue>| {
-            let shown: Vec<String> = issues.iter().map(|issue| issue.shown(text)).collect();
-            format!("compilation failed: {}", shown.join("\n"))
-        };
-        let parsed = parse_text(text).map_err(failed)?;
         let declarations = Declarations {
             has_params: scope.has_params,
             has_authorizer: scope.has_authorizer,
             has_patch_types: scope.has_patch_types,
+            is_review: self.is_review,
             variables: self.variables.clone(),
+            is_device_selector: false,
         };
-        let ty = types::check(&parsed.expr, &declarations).map_err(|mistakes| {
-            let place =
-                |id| parsed.source.offset_for(id).map_or((0, 0), |(start, _)| place(text, start as usize));
-            let mut issues: Vec<Issue> = mistakes
-                .into_iter()
-                .map(|(id, message)| {
-                    let (line, column) = place(id);
-                    Issue { line, column, message }
-                })
-                .collect();
-            issues.sort_by_key(|issue| (issue.line, issue.column));
-            failed(issues)
-        })?;
-        let program = Program { expr: Arc::new(parsed.expr), uses_old: false };
-        Ok((Expression { text: text.into(), program }, ty))
+        typed(text, &declarations)
     }
+}
+
+/// Compiles an expression that selects devices.
+///
+/// # Errors
+/// Why it does not compile, or that its result has another type.
+pub(super) fn check_device_selector(text: &str) -> Result<(), String> {
+    let (_, ty) = typed(text, &Declarations { is_device_selector: true, ..Declarations::default() })?;
+    match ty {
+        Ty::Bool | Ty::Dyn => Ok(()),
+        other => Err(format!("must evaluate to bool or the unknown type, not {}", other.declared())),
+    }
+}
+
+/// Compiles an expression, and returns the type of its result.
+fn typed(text: &str, declarations: &Declarations) -> Result<(Expression, Ty), String> {
+    let failed = |issues: Vec<Issue>| {
+        let shown: Vec<String> = issues.iter().map(|issue| issue.shown(text)).collect();
+        format!("compilation failed: {}", shown.join("\n"))
+    };
+    let parsed = parse_text(text).map_err(failed)?;
+    let ty = types::check(&parsed.expr, declarations).map_err(|mistakes| {
+        let place =
+            |id| parsed.source.offset_for(id).map_or((0, 0), |(start, _)| place(text, start as usize));
+        let mut issues: Vec<Issue> = mistakes
+            .into_iter()
+            .map(|(id, message)| {
+                let (line, column) = place(id);
+                Issue { line, column, message }
+            })
+            .collect();
+        issues.sort_by_key(|issue| (issue.line, issue.column));
+        failed(issues)
+    })?;
+    let program = Program { expr: Arc::new(parsed.expr), uses_old: false };
+    Ok((Expression { text: text.into(), program }, ty))
 }
 
 /// Returns the line and the column of a character, from 1.

@@ -1,4 +1,4 @@
-//! The CEL expressions of admission: of policies and of the match conditions of webhooks.
+//! The CEL expressions of admission and authorization: of policies and of the match conditions of webhooks.
 //!
 //! A [`Compiler`] compiles the expressions of one policy. [`Values`] are the parts of a request on which they are evaluated.
 //!

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use orlop_api::registry::expressions::{ExpressionResult, ExpressionScope};
+use orlop_api::registry::expressions::{CompilesExpressions as _, ExpressionResult, ExpressionScope};
 
 use super::*;
 
@@ -106,4 +106,39 @@ fn mutations_are_made() {
     let patch = compiled(text, ExpressionResult::JsonPatch);
     let made = values.json_patch(&Variables::default(), &patch.expect("valid"), &mut CostBudget::of_policy());
     assert_eq!(made, Ok(vec![json!({"op": "add", "path": "/a~1b~0", "value": [1]})]));
+}
+
+#[test]
+fn device_selectors_read_only_the_device() {
+    let check = |text: &str| CelCompiler.check_device_selector(text);
+    for text in [
+        "device.driver == 'd.example.com'",
+        "device.attributes['d.example.com'].model == 'a' && device.allowMultipleAllocations",
+        "device.capacity['d.example.com'].memory.compareTo(quantity('8Gi')) >= 0",
+        "device.attributes['d.example.com'].fw.isGreaterThan(semver('1.2.3'))",
+        "device.attributes['d.example.com'].fast",
+    ] {
+        assert_eq!(check(text), Ok(()), "{text}");
+    }
+    let undeclared = |at: usize, name: &str, text: &str| {
+        format!(
+            "compilation failed: ERROR: <input>:1:{at}: undeclared reference to '{name}' (in container '')\n | {text}\n | \
+             {}^",
+            ".".repeat(at - 1)
+        )
+    };
+    for (text, want) in [
+        (
+            "device.(",
+            "compilation failed: ERROR: <input>:1:8: Syntax error: no viable alternative at input '.('\n | device.(\n | .......^"
+                .to_owned(),
+        ),
+        ("1", "must evaluate to bool or the unknown type, not int".to_owned()),
+        ("object.a", undeclared(1, "object", "object.a")),
+    ] {
+        assert_eq!(check(text), Err(want), "{text}");
+    }
+    let text = "semver('1.0.0').major() == 1";
+    let why = compiled(text, ExpressionResult::Bool).expect_err("not in policies");
+    assert!(why.contains("undeclared reference to 'semver'"), "{why}");
 }

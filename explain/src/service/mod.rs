@@ -1,6 +1,6 @@
 //! Answers from the informers of a process: those of the controllers where they run, else its own, started by the
-//! first query. Every query reads the object itself and its events from the server, so the answer describes the
-//! current object; related objects come from the informers' caches.
+//! first query. The server provides the current object, and every query reads its events; related objects come from the
+//! informers' caches.
 
 mod view;
 
@@ -15,7 +15,6 @@ use kube::Client;
 use kube::api::ListParams;
 use orlop_client::api::Api;
 use orlop_client::api::Json;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde_json::Value;
 use tokio::sync::{OnceCell, Semaphore};
 
@@ -25,7 +24,6 @@ use crate::cluster_view::{Settings, newest_first};
 use crate::explain;
 use crate::model::Why;
 use crate::subject::Subject;
-use orlop_client::client::is_not_found;
 use orlop_client::informers::Informers;
 use orlop_client::pods::claim_keys;
 use orlop_controller::options::Options;
@@ -55,30 +53,17 @@ pub struct Question {
     pub namespace: Option<String>,
     /// The name.
     pub name: String,
+    /// The object.
+    pub object: Value,
 }
 
 impl Question {
-    fn path(&self) -> String {
-        let root = if self.api_version.contains('/') { "/apis" } else { "/api" };
-        // Names come from the client: each must be one segment of the path, whatever it contains.
-        let inside = self.namespace.as_deref().map(segment);
-        let inside = inside.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
-        format!("{root}/{}{inside}/{}/{}", self.api_version, self.resource, segment(&self.name))
-    }
-
     fn words(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{} {namespace}/{}", self.resource, self.name),
             None => format!("{} {}", self.resource, self.name),
         }
     }
-}
-
-/// Characters that need no escaping in a path segment (RFC 3986, unreserved).
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-fn segment(name: &str) -> PercentEncode<'_> {
-    utf8_percent_encode(name, PLAIN)
 }
 
 /// Why a query failed.
@@ -90,18 +75,6 @@ pub enum ServiceError {
     /// The initial lists did not arrive in time.
     #[error("the objects related to {0} are still being read; try again in a few seconds")]
     Reading(String),
-    /// The object does not exist.
-    #[error("{0} does not exist")]
-    NotFound(String),
-    /// The object cannot be read.
-    #[error("{what} cannot be read")]
-    Read {
-        /// The object.
-        what: String,
-        /// The server's error.
-        #[source]
-        source: Box<kube::Error>,
-    },
     /// The object cannot be decoded as its kind.
     #[error("{what} cannot be decoded")]
     Odd {
@@ -164,7 +137,7 @@ impl Service {
     /// Explains an object.
     ///
     /// # Errors
-    /// The object does not exist, or cannot be read yet.
+    /// Related objects cannot be read yet, or the object is malformed.
     pub fn explain<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Why, ServiceError>> {
         // Boxed here: the compiler generates the code of a future where it is polled or boxed, else in the crate of each caller.
         self.answer(question).boxed()
@@ -172,12 +145,11 @@ impl Service {
 
     async fn answer(&self, question: &Question) -> Result<Why, ServiceError> {
         let source = self.source().ok_or(ServiceError::Starting)?;
-        let object = get(&source.client, question).await?;
         let live = self.live.get_or_init(|| Live::start(source.informers.clone())).await;
         let synced = tokio::time::timeout(PATIENCE, live.synced()).await;
         synced.map_err(|_| ServiceError::Reading(question.words()))?;
-        let subject = subject(question, object)
-            .map_err(|source| ServiceError::Odd { what: question.words(), source })?;
+        let subject =
+            subject(question).map_err(|source| ServiceError::Odd { what: question.words(), source })?;
         let around = around(&source.client, question, &subject, live).await;
         // Never closed.
         let turn = AT_ONCE.acquire().await;
@@ -193,29 +165,20 @@ impl Service {
     }
 }
 
-async fn get(client: &Client, question: &Question) -> Result<Value, ServiceError> {
-    let read = |source: kube::Error| ServiceError::Read { what: question.words(), source: Box::new(source) };
-    let request = http::Request::get(question.path()).body(Vec::new());
-    let request = request.map_err(|error| read(kube::Error::HttpError(error)))?;
-    client.request::<Value>(request).await.map_err(|error| match is_not_found(&error) {
-        true => ServiceError::NotFound(question.words()),
-        false => read(error),
-    })
-}
-
-fn subject(question: &Question, object: Value) -> serde_json::Result<Subject> {
+fn subject(question: &Question) -> serde_json::Result<Subject> {
     fn typed<K: Json>(object: &Value) -> serde_json::Result<Arc<K>> {
         K::from_value(object).map(Arc::new)
     }
+    let object = &question.object;
     match (question.api_version.as_str(), question.resource.as_str()) {
-        ("v1", "persistentvolumeclaims") => typed(&object).map(Subject::Claim),
-        ("v1", "persistentvolumes") => typed(&object).map(Subject::Volume),
-        ("v1", "pods") => typed(&object).map(Subject::Pod),
-        ("v1", "nodes") => typed(&object).map(Subject::Node),
-        ("storage.k8s.io/v1", "volumeattachments") => typed(&object).map(Subject::Attachment),
+        ("v1", "persistentvolumeclaims") => typed(object).map(Subject::Claim),
+        ("v1", "persistentvolumes") => typed(object).map(Subject::Volume),
+        ("v1", "pods") => typed(object).map(Subject::Pod),
+        ("v1", "nodes") => typed(object).map(Subject::Node),
+        ("storage.k8s.io/v1", "volumeattachments") => typed(object).map(Subject::Attachment),
         (version, resource) => {
             // A server may omit `kind` and `apiVersion` in an object.
-            let mut object = object;
+            let mut object = object.clone();
             if let Some(fields) = object.as_object_mut() {
                 fields.insert("kind".to_owned(), question.kind.as_str().into());
                 fields.insert("apiVersion".to_owned(), version.into());

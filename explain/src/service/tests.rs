@@ -10,36 +10,14 @@ use tokio_util::sync::CancellationToken;
 use super::super::model::Code;
 use super::*;
 
-#[test]
-fn names_are_escaped_to_one_path_segment() {
-    let path = |namespace: Option<&str>, name: &str| {
-        let question = Question {
-            api_version: "v1".to_owned(),
-            resource: "pods".to_owned(),
-            kind: "Pod".to_owned(),
-            namespace: namespace.map(str::to_owned),
-            name: name.to_owned(),
-        };
-        question.path()
-    };
-    for (case, namespace, name, wanted) in [
-        ("1 plain", Some("ns"), "a-b.c", "/api/v1/namespaces/ns/pods/a-b.c"),
-        ("2 of the cluster", None, "a", "/api/v1/pods/a"),
-        ("3 a query and a fragment", None, "a?watch=1#b", "/api/v1/pods/a%3Fwatch%3D1%23b"),
-        ("4 a blank", None, "a b", "/api/v1/pods/a%20b"),
-        ("5 another path", Some("ns/secrets/x?"), "a", "/api/v1/namespaces/ns%2Fsecrets%2Fx%3F/pods/a"),
-    ] {
-        assert_eq!(path(namespace, name), wanted, "{case}");
-    }
-}
-
-fn question(name: &str) -> Question {
+fn question(name: &str, object: Value) -> Question {
     Question {
         api_version: "v1".to_owned(),
         resource: "pods".to_owned(),
         kind: "Pod".to_owned(),
         namespace: Some("ns".to_owned()),
         name: name.to_owned(),
+        object,
     }
 }
 
@@ -55,12 +33,12 @@ async fn only_some_claims_of_a_pod_are_explained() {
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}),
         );
     }
-    api.seed(json!({"kind": "Pod", "metadata": {"namespace": "ns", "name": "p"},
-        "spec": {"containers": [], "volumes": volumes}}));
+    let pod = json!({"kind": "Pod", "metadata": {"namespace": "ns", "name": "p"},
+        "spec": {"containers": [], "volumes": volumes}});
     let shutdown = CancellationToken::new();
     let service = Service::default();
     service.look_at(api.client(), Informers::new(api.client(), shutdown.clone()), Settings::default());
-    let why = service.explain(&question("p")).await.unwrap();
+    let why = service.explain(&question("p", pod)).await.unwrap();
     let codes = |code: Code| why.causes.iter().filter(|cause| cause.code == code).count();
     assert_eq!((codes(Code::ClaimNotBound), codes(Code::ClaimsLeftOut)), (CLAIMS, 1));
     let lists = api.requests().iter().filter(|request| request.contains("involvedObject")).count();

@@ -55,6 +55,8 @@ pub(super) fn cases() -> Vec<Case> {
         with(with(bound_claim(), named), spec)
     };
     let ready = json!({"readyToUse": true, "restoreSize": "5Gi", "boundVolumeSnapshotContentName": "sc"});
+    let without_account = "create Pod web-1 in StatefulSet web failed error: pods \"web-1\" is forbidden: error looking \
+                           up service account ns/robot: serviceaccount \"robot\" not found";
     let set = |ready: u64| {
         json!({"kind": "StatefulSet", "apiVersion": "apps/v1", "metadata": {"namespace": "ns", "name": "web"},
             "spec": {"replicas": 2}, "status": {"readyReplicas": ready}})
@@ -228,12 +230,33 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         case(
+            "the service account of pods is missing",
+            vec![set(1), event(("StatefulSet", "web"), "FailedCreate", without_account)],
+            ("statefulsets", "ns/web"),
+            Code::ServiceAccountMissing,
+            Severity::Attention,
+            &["service account robot of namespace ns does not exist", r#""name":"robot""#, "kubectl create"],
+        ),
+        case(
+            "a deployment reports the refusal in a condition",
+            vec![with(
+                set(1),
+                json!({"kind": "Deployment", "status": {"conditions": [
+                    {"type": "ReplicaFailure", "status": "True", "message": without_account},
+                ]}}),
+            )],
+            ("deployments", "ns/web"),
+            Code::ServiceAccountMissing,
+            Severity::Attention,
+            &["service account robot of namespace ns does not exist"],
+        ),
+        case(
             "something else is refused",
-            vec![set(1), event(("StatefulSet", "web"), "FailedCreate", "no such service account")],
+            vec![set(1), event(("StatefulSet", "web"), "FailedCreate", "a webhook denied the request")],
             ("statefulsets", "ns/web"),
             Code::CreationFailed,
             Severity::Attention,
-            &["no such service account"],
+            &["a webhook denied the request"],
         ),
         case(
             "a volume pins its pod to a node that is cordoned",

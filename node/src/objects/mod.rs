@@ -1,9 +1,9 @@
-//! Reads and watches the objects that pods refer to: claims, volumes, attachments, and others that plugins need.
+//! Reads and watches the objects that pods refer to: claims, volumes, and others that plugins need.
 //! Objects are read from the server when they are needed and watched while they are in use; no module here caches
 //! the whole cluster.
 //!
 //! * [`Objects`]: reads one object.
-//! * [`claims::Claims`]: reports changes of claims in use, from one watch of all claims.
+//! * [`claims::Claims`]: reports changes of claims in use, from one watch of all claims or by reading them.
 //! * [`object_watch::ObjectWatches`]: watches single objects of any kind, each for as long as it has users.
 
 pub mod claims;

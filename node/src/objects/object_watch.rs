@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource};
 use orlop_client::api::Api;
 use orlop_client::api::Object;
@@ -105,14 +105,6 @@ where
         K: Resource<Scope = NamespaceResourceScope>,
     {
         Self::of(move |namespace| Api::namespaced(client.clone(), namespace), shutdown)
-    }
-
-    /// Watches a cluster-scoped kind; its namespaces are empty strings. All watches end with `shutdown`.
-    pub fn cluster(client: Client, shutdown: CancellationToken) -> Self
-    where
-        K: Resource<Scope = ClusterResourceScope>,
-    {
-        Self::of(move |_| Api::all(client.clone()), shutdown)
     }
 
     fn of(api: impl Fn(&str) -> Api<K> + Send + Sync + 'static, shutdown: CancellationToken) -> Self {

@@ -17,14 +17,14 @@ pub(super) struct AttachError {
     pub(super) exhausted: bool,
 }
 
-/// A watched VolumeAttachment.
+/// A VolumeAttachment that is read periodically.
 pub(super) struct AttachmentWatch {
     pub(super) trouble: Option<AttachError>,
     _end: DropGuard,
 }
 
 impl AttachmentWatch {
-    /// Starts without an error. Dropping it drops `end`, which stops the watch.
+    /// Starts without an error. Dropping it drops `end`, which stops the reads.
     pub(super) fn new(end: DropGuard) -> Self {
         Self { trouble: None, _end: end }
     }

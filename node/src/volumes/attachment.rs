@@ -1,14 +1,21 @@
-//! Watches the VolumeAttachment of a volume that waits for its attachment. Only the Node reports that a volume is
-//! attached; the VolumeAttachment provides the error, for events and for pods that can never start on this node.
+//! Reads the VolumeAttachment of a volume that waits for its attachment, periodically: the Node authorizer permits no
+//! watch of it. Only the Node reports that a volume is attached; the VolumeAttachment provides the error, for events and
+//! for pods that can never start on this node.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use orlop_client::api::Api;
 
 use super::attach_error::{AttachError, AttachmentWatch, name_of, trouble_of};
 use super::manager::Manager;
-use crate::objects::object_watch::Observed;
+
+/// The time between two reads.
+const PERIOD: Duration = Duration::from_secs(2);
 
 impl Manager {
-    /// Starts the watch of the VolumeAttachment of a volume, if it has one.
+    /// Starts to read the VolumeAttachment of a volume, if it has one.
     pub(super) fn watch_attachment(self: &Arc<Self>, unique: &Arc<str>) -> Option<AttachmentWatch> {
         let name = name_of(unique, &self.host.config.name)?;
         let token = self.shutdown.child_token();
@@ -16,16 +23,14 @@ impl Manager {
         let (this, unique) = (Arc::clone(self), Arc::clone(unique));
         self.spawn(async move {
             let follow = async {
-                let mut following = this.attachments.follow("", &name);
+                let api: Api<VolumeAttachment> = Api::all(this.host.client.clone());
                 loop {
-                    let trouble = match following.get() {
-                        Observed::There(attachment) => trouble_of(&attachment),
-                        Observed::Unknown | Observed::Absent => None,
-                    };
-                    this.attachment_seen(&unique, trouble);
-                    if !following.changed().await {
-                        return;
+                    match api.get_opt(&name).await {
+                        Ok(found) => this.attachment_seen(&unique, found.as_ref().and_then(trouble_of)),
+                        // The node may not read an attachment that does not exist yet.
+                        Err(error) => tracing::debug!(attachment = name, %error, "cannot read an attachment"),
                     }
+                    tokio::time::sleep(PERIOD).await;
                 }
             };
             tokio::select! {

@@ -9,7 +9,6 @@ use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use k8s_openapi::api::storage::v1::VolumeAttachment;
 use orlop_client::queue::WorkQueue;
 use orlop_client::worker::panic_text;
 use tokio::sync::watch;
@@ -26,7 +25,6 @@ use super::volumes_in_use::VolumesInUse;
 use crate::host::Host;
 use crate::objects::Objects;
 use crate::objects::claims::Claims;
-use crate::objects::object_watch::ObjectWatches;
 use crate::plugin::Plugins;
 
 /// A key of the work queue.
@@ -56,7 +54,6 @@ pub(super) struct Manager {
     pub(super) ownership: Arc<dyn VolumeOwnership>,
     pub(super) objects: Objects,
     pub(super) claims: Claims,
-    pub(super) attachments: ObjectWatches<VolumeAttachment>,
     state: Mutex<ManagerState>,
     pub(super) queue: WorkQueue<Key>,
     pub(super) in_use: watch::Sender<BTreeSet<String>>,
@@ -73,7 +70,6 @@ impl Manager {
         shutdown: CancellationToken,
     ) -> Self {
         let objects = Objects::new(host.client.clone());
-        let attachments = ObjectWatches::cluster(host.client.clone(), shutdown.clone());
         let mut state = ManagerState { actual: found.actual, old: found.pods, ..ManagerState::default() };
         state.listing = VolumesInUse::begin(state.needed());
         let in_use = watch::Sender::new(state.listing.published());
@@ -83,7 +79,6 @@ impl Manager {
             ownership,
             objects,
             claims: Claims::default(),
-            attachments,
             state: Mutex::new(state),
             queue: WorkQueue::default(),
             in_use,

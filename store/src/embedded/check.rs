@@ -8,6 +8,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::files::create_private_dir;
 use super::frame::StoreId;
 use super::guard::{deadline, guarded};
 use super::high_water::{self, HighWaterFile, HighWaterMark};
@@ -360,7 +361,7 @@ fn error_chain(error: &OpenError) -> String {
 }
 
 fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
+    create_private_dir(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let to = to.join(entry.file_name());

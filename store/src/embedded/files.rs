@@ -6,7 +6,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// A directory tree.
@@ -61,13 +61,18 @@ pub trait File: Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
+/// Creates a directory, and missing ones above it, that only its owner can enter.
+pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 /// The file system of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
 impl Files for Disk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
+        create_private_dir(path)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {

@@ -8,8 +8,11 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use super::files::create_private_dir;
 
 /// Small segments keep the file small: sled frees only whole ones.
 const SEGMENT: usize = 1 << 20;
@@ -59,8 +62,9 @@ fn segment_of(dir: &Path) -> io::Result<Option<usize>> {
 
 /// Writes the segment size of a copy before the copy is created.
 fn note(dir: &Path) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
-    let mut file = fs::File::create(dir.join(NOTE))?;
+    create_private_dir(dir)?;
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(dir.join(NOTE))?;
     io::Write::write_all(&mut file, format!("{SEGMENT}\n").as_bytes())?;
     file.sync_all()?;
     fs::File::open(dir)?.sync_all()

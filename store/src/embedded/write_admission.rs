@@ -6,6 +6,7 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -310,7 +311,8 @@ impl WriteAdmission {
 
 /// Creates a file with allocated blocks.
 fn make(path: &Path, bytes: u64) -> io::Result<()> {
-    let file = std::fs::File::create(path)?;
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
     let reserved = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
     match reserved {
         Ok(()) => {}

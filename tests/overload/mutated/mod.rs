@@ -115,6 +115,8 @@ async fn every_kind_has_a_sample(http: &Http) {
             .flatten()
             .filter_map(|version| version["groupVersion"].as_str())
     });
+    // Mutated policies and webhooks may reject the requests of others, as they should.
+    let versions = versions.filter(|version| !version.starts_with("admissionregistration.k8s.io/"));
     let places = versions.map(|version| (version.to_owned(), format!("/apis/{version}")));
     for (version, place) in std::iter::once(("v1".to_owned(), "/api/v1".to_owned())).chain(places) {
         let list = http.get(&place).await.expect(200);

@@ -39,6 +39,9 @@ fn definition(plural: &str, kind: &str) -> Value {
 pub(super) fn samples() -> Vec<Sample> {
     let mut all = storage();
     all.extend(workloads());
+    all.extend(jobs());
+    all.extend(devices());
+    all.extend(networking());
     all.extend(cluster());
     all
 }
@@ -146,6 +149,52 @@ fn workloads() -> Vec<Sample> {
     ]
 }
 
+fn jobs() -> Vec<Sample> {
+    let mut pod = template();
+    let always = pod.clone();
+    pod["spec"]["restartPolicy"] = "Never".into();
+    let job = json!({"completions": 3, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 4, "template": pod,
+        "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2]}}]}});
+    vec![
+        sample!("/api/v1/namespaces/default/podtemplates", "v1", "PodTemplate", {"metadata": {}, "template": always}),
+        sample!("/apis/batch/v1/namespaces/default/jobs", "batch/v1", "Job", {"metadata": {}, "spec": job}),
+        sample!("/apis/batch/v1/namespaces/default/cronjobs", "batch/v1", "CronJob", {"metadata": {}, "spec": {
+            "schedule": "*/5 * * * *", "timeZone": "Etc/UTC", "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": job}}}),
+        sample!("/apis/node.k8s.io/v1/runtimeclasses", "node.k8s.io/v1", "RuntimeClass", {"metadata": {}, "handler": "h",
+            "overhead": {"podFixed": {"cpu": "10m"}}, "scheduling": {"nodeSelector": {"zone": "a"}}}),
+    ]
+}
+
+fn devices() -> Vec<Sample> {
+    let selectors = json!([{"cel": {"expression": "device.driver == 'd.example.com'"}}]);
+    let claim = json!({"devices": {"requests": [{"name": "r", "exactly": {
+        "deviceClassName": "m0", "allocationMode": "ExactCount", "count": 1, "selectors": selectors}}]}});
+    vec![
+        sample!("/apis/resource.k8s.io/v1/deviceclasses", "resource.k8s.io/v1", "DeviceClass",
+            {"metadata": {}, "spec": {"selectors": selectors}}),
+        sample!("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", "resource.k8s.io/v1", "ResourceClaim",
+            {"metadata": {}, "spec": claim}),
+        sample!("/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates", "resource.k8s.io/v1",
+            "ResourceClaimTemplate", {"metadata": {}, "spec": {"spec": claim}}),
+        sample!("/apis/resource.k8s.io/v1/resourceslices", "resource.k8s.io/v1", "ResourceSlice", {"metadata": {}, "spec": {
+            "driver": "d.example.com", "nodeName": "virtual-1", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "d", "attributes": {"a": {"int": 1}}, "capacity": {"memory": {"value": "1Gi"}}}]}}),
+    ]
+}
+
+fn networking() -> Vec<Sample> {
+    let backend = json!({"service": {"name": "m0", "port": {"number": 80}}});
+    vec![
+        sample!("/apis/networking.k8s.io/v1/ingressclasses", "networking.k8s.io/v1", "IngressClass",
+            {"metadata": {}, "spec": {"controller": "example.com/ingress"}}),
+        sample!("/apis/networking.k8s.io/v1/namespaces/default/ingresses", "networking.k8s.io/v1", "Ingress", {"metadata": {}, "spec": {
+            "rules": [{"host": "a.example.com", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}]}}),
+        sample!("/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", "networking.k8s.io/v1", "NetworkPolicy",
+            {"metadata": {}, "spec": {"podSelector": {"matchLabels": {"app": "m"}}, "policyTypes": ["Ingress"], "ingress": [
+                {"ports": [{"port": 80, "protocol": "TCP"}], "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]}}),
+    ]
+}
+
 fn cluster() -> Vec<Sample> {
     vec![
         sample!("/api/v1/namespaces", "v1", "Namespace", {"metadata": {}, "spec": {"finalizers": ["kubernetes"]}}),
@@ -165,6 +214,9 @@ fn cluster() -> Vec<Sample> {
         sample!("/apis/events.k8s.io/v1/namespaces/default/events", "events.k8s.io/v1", "Event", {"metadata": {}, "reason": "R", "note": "n",
             "type": "Normal", "action": "A", "reportingController": "a/b", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z",
             "regarding": {"kind": "Pod", "namespace": "default", "name": "m0"}}),
+        sample!("/apis/certificates.k8s.io/v1/certificatesigningrequests", "certificates.k8s.io/v1", "CertificateSigningRequest",
+            {"metadata": {}, "spec": {"signerName": "example.com/signer", "usages": ["client auth"], "expirationSeconds": 3600, "request":
+            "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISU1Id0NBUUF3SFRFTk1Bc0dBMVVFQ2d3RVpHVjJjekVNTUFvR0ExVUVBd3dEWVc1dU1Db3dCUVlESzJWdwpBeUVBMHE3cFJmUFI2Nzc3TzJ5TlBOdWZNWWlhZjYvZ3VvaW1KMXMzcFo0RGY3K2dMREFxQmdrcWhraUc5dzBCCkNRNHhIVEFiTUJrR0ExVWRFUVFTTUJDQ0RtNHhMbVY0WVcxd2JHVXViM0puTUFVR0F5dGxjQU5CQUw4UXhqUHoKTEV5bWtWZ0tDZVVUbnZ0Sk8zdlRJaExPaVBiU0lCam5UeVhUdkZtamF3Vk50WUpIelp4VXZyTkZLcDBDV3o4cAo5eWUyQzA4aG9jODcvd2s9Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo="}}),
         sample!("/apis/coordination.k8s.io/v1/namespaces/default/leases", "coordination.k8s.io/v1", "Lease",
             {"metadata": {}, "spec": {"holderIdentity": "h", "leaseDurationSeconds": 10, "leaseTransitions": 1}}),
         // Its own names, so that it limits nothing that the samples request.

@@ -9,6 +9,7 @@ mod match_resources;
 mod mutating_policy;
 mod policy_binding;
 mod policy_parts;
+mod policy_spec;
 mod validating_policy;
 mod webhook_client;
 mod webhook_configuration;

@@ -6,14 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::fields::{GROUP, REINVOCATION_POLICIES, is_set, list, set_default, text};
-use super::match_resources::{
-    default_match_resources, require_objects, require_rules, validate_failure_policy,
-    validate_match_resources,
-};
-use super::policy_parts::{
-    param_kind_cell, validate_expression, validate_match_conditions, validate_param_kind, validate_variables,
-};
+use super::fields::{GROUP, REINVOCATION_POLICIES, is_set, list, text};
+use super::policy_parts::{param_kind_cell, validate_expression};
+use super::policy_spec::{default_policy, validate_policy};
 use crate::kind::{Column, Generation, Kind, KindRef, Names, Policy, Scope};
 use crate::object::Object;
 use crate::registry::expressions::{
@@ -69,37 +64,17 @@ impl Kind for MutatingAdmissionPolicy {
     }
 
     fn defaults(&self, object: &mut Object) {
-        let Some(spec) = object.0.get_mut("spec").filter(|spec| spec.is_object()) else { return };
-        set_default(spec, "failurePolicy", "Fail");
-        if let Some(constraints) = spec.get_mut("matchConstraints") {
-            default_match_resources(constraints);
-        }
+        default_policy(object);
     }
 
     fn validate(&self, object: &Object, errors: &mut FieldErrors) {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
         let path = Path::new("spec");
-        validate_failure_policy(spec, &path, errors);
-        validate_param_kind(spec, &path, errors);
-        let place = path.child("matchConstraints");
-        match spec.get("matchConstraints").filter(|constraints| !constraints.is_null()) {
-            None => errors.required(&place, ""),
-            Some(constraints) => {
-                validate_match_resources(constraints, &place, errors);
-                require_rules(constraints, &place, errors);
-                require_objects(constraints, &place, errors);
-            }
-        }
-        let has_params = is_set(spec, "paramKind");
-        validate_match_conditions(spec, self.compiler, has_params, &path, errors);
-        let scope = ExpressionScope { has_params, has_authorizer: true, has_patch_types: false };
-        let mut session = self.compiler.session(!list(spec, "variables").is_empty());
-        validate_variables(spec, session.as_mut(), scope, &path, errors);
+        let (session, scope) = validate_policy(spec, self.compiler, true, &path, errors);
         let mutations = list(spec, "mutations");
         if mutations.is_empty() {
             errors.required(&path.child("mutations"), "mutations must contain at least one item");
         }
-        let scope = ExpressionScope { has_patch_types: true, ..scope };
         for (at, mutation) in mutations.iter().enumerate() {
             let path = path.child("mutations").index(at);
             validate_mutation(mutation, session.as_ref(), scope, &path, errors);

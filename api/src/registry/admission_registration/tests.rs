@@ -15,6 +15,10 @@ impl CompilesExpressions for Fake {
     fn session(&self, _has_variables: bool) -> Box<dyn ExpressionSession> {
         Box::new(Fake)
     }
+
+    fn check_device_selector(&self, _text: &str) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 impl ExpressionSession for Fake {

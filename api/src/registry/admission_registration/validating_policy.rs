@@ -7,13 +7,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::fields::{GROUP, is_set, list, set_default, text};
-use super::match_resources::{
-    default_match_resources, require_rules, validate_failure_policy, validate_match_resources,
-};
-use super::policy_parts::{
-    param_kind_cell, validate_expression, validate_match_conditions, validate_param_kind, validate_variables,
-};
+use super::fields::{GROUP, list, text};
+use super::policy_parts::{param_kind_cell, validate_expression};
+use super::policy_spec::{default_policy, validate_policy};
 use crate::kind::{Column, Generation, Kind, KindRef, Names, Policy, Scope, StatusSubresource};
 use crate::object::Object;
 use crate::registry::expressions::{
@@ -73,11 +69,7 @@ impl Kind for ValidatingAdmissionPolicy {
     }
 
     fn defaults(&self, object: &mut Object) {
-        let Some(spec) = object.0.get_mut("spec").filter(|spec| spec.is_object()) else { return };
-        set_default(spec, "failurePolicy", "Fail");
-        if let Some(constraints) = spec.get_mut("matchConstraints") {
-            default_match_resources(constraints);
-        }
+        default_policy(object);
     }
 
     fn prepare_create(&self, object: &mut Object, _now: Timestamp) {
@@ -87,21 +79,7 @@ impl Kind for ValidatingAdmissionPolicy {
     fn validate(&self, object: &Object, errors: &mut FieldErrors) {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
         let path = Path::new("spec");
-        validate_failure_policy(spec, &path, errors);
-        validate_param_kind(spec, &path, errors);
-        let place = path.child("matchConstraints");
-        match spec.get("matchConstraints").filter(|constraints| !constraints.is_null()) {
-            None => errors.required(&place, ""),
-            Some(constraints) => {
-                validate_match_resources(constraints, &place, errors);
-                require_rules(constraints, &place, errors);
-            }
-        }
-        let has_params = is_set(spec, "paramKind");
-        validate_match_conditions(spec, self.compiler, has_params, &path, errors);
-        let scope = ExpressionScope { has_params, has_authorizer: true, has_patch_types: false };
-        let mut session = self.compiler.session(!list(spec, "variables").is_empty());
-        validate_variables(spec, session.as_mut(), scope, &path, errors);
+        let (session, scope) = validate_policy(spec, self.compiler, false, &path, errors);
         let (validations, annotations) = (list(spec, "validations"), list(spec, "auditAnnotations"));
         if validations.is_empty() && annotations.is_empty() {
             errors.required(&path.child("validations"), NEITHER);

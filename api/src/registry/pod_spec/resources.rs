@@ -54,7 +54,7 @@ const COUNTED: [&str; 9] = [
 ];
 
 /// The resources of a container.
-pub(super) fn validate(
+pub(in crate::registry) fn validate(
     requirements: &api::ResourceRequirements,
     claims: &BTreeSet<&str>,
     path: &Path,
@@ -265,7 +265,7 @@ pub(in crate::registry) fn may_overcommit(name: &str) -> bool {
 }
 
 /// Whether the resource is an extended one, such as `example.com/gpu`.
-fn is_extended(name: &str) -> bool {
+pub(in crate::registry) fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && names::qualified_name(&format!("requests.{name}")).is_empty()

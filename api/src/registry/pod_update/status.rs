@@ -67,6 +67,28 @@ pub(in crate::registry) fn validate_status(pod: &Object, old_pod: &Object, error
     }
     addresses(pod, "podIPs", errors);
     host_addresses(pod, errors);
+    claim_statuses(&status, &spec, &path.child("resourceClaimStatuses"), errors);
+}
+
+/// The claims that were created for the pod: each belongs to one of the pod's claims, and has a valid name.
+fn claim_statuses(status: &api::PodStatus, spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
+    let known: BTreeSet<&str> =
+        spec.resource_claims.iter().flatten().map(|claim| claim.name.as_str()).collect();
+    let mut seen = BTreeSet::new();
+    for (i, claim) in status.resource_claim_statuses.iter().flatten().enumerate() {
+        // As in upstream, an invalid name of the claim has this path, too.
+        let path = path.index(i).child("name");
+        let name = claim.name.as_str();
+        if !known.contains(name) {
+            errors.invalid(&path, name, "must match the name of an entry in `spec.resourceClaims`");
+        }
+        if !seen.insert(name) {
+            errors.duplicate(&path, name);
+        }
+        if let Some(created) = &claim.resource_claim_name {
+            checks::subdomain(errors, &path, created);
+        }
+    }
 }
 
 /// Types of conditions are qualified names. Upstream validates them as if in the metadata.

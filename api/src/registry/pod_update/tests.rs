@@ -4,6 +4,7 @@ use super::*;
 use crate::kind::Kind;
 
 const FORBIDDEN: &str = "FieldValueForbidden";
+const DUPLICATE: &str = "FieldValueDuplicate";
 const INVALID: &str = "FieldValueInvalid";
 
 fn pod(changes: Value) -> Object {
@@ -292,6 +293,27 @@ fn status_updates_are_validated() {
             "",
             json!({"qosClass": "BestEffort", "hostIP": "1.1.1.1", "hostIPs": [{"ip": "2.2.2.2"}]}),
             vec![(INVALID, "status.hostIPs[0].ip", "Invalid value: \"2.2.2.2\": must be equal to `hostIP`")],
+        ),
+        (
+            "claims for devices",
+            "Always",
+            "",
+            json!({"qosClass": "BestEffort", "resourceClaimStatuses": [
+                {"name": "r"}, {"name": "r", "resourceClaimName": "p-r-x"},
+            ]}),
+            vec![
+                (
+                    INVALID,
+                    "status.resourceClaimStatuses[0].name",
+                    "Invalid value: \"r\": must match the name of an entry in `spec.resourceClaims`",
+                ),
+                (
+                    INVALID,
+                    "status.resourceClaimStatuses[1].name",
+                    "Invalid value: \"r\": must match the name of an entry in `spec.resourceClaims`",
+                ),
+                (DUPLICATE, "status.resourceClaimStatuses[1].name", "Duplicate value: \"r\""),
+            ],
         ),
         (
             "generation",

@@ -2,6 +2,7 @@
 //!
 //! Upstream: pkg/apis/rbac/validation. Each function validates one part at its path.
 
+use orlop_apimachinery::labels::Selector;
 use orlop_apimachinery::names;
 use serde_json::Value;
 
@@ -67,7 +68,12 @@ pub(super) fn aggregation(role: &Object, errors: &mut FieldErrors) {
     }
     for (i, selector) in selectors.iter().enumerate() {
         if let Some(selector) = super::volume_rules::typed(selector) {
-            validate_label_selector(&selector, &path.index(i), errors);
+            let path = path.index(i);
+            validate_label_selector(&selector, &path, errors);
+            // Upstream shows the result of the failed conversion.
+            if Selector::from_label_selector(&selector).is_err() {
+                errors.invalid(&path, Value::Null, "invalid label selector.");
+            }
         }
     }
 }

@@ -98,11 +98,18 @@ fn aggregation_rules_are_validated() {
         (
             "4 a bad selector",
             json!({"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Is"}]}]}),
-            &[(
-                INVALID,
-                "aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator",
-                "Invalid value: \"Is\": not a valid selector operator",
-            )],
+            &[
+                (
+                    INVALID,
+                    "aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator",
+                    "Invalid value: \"Is\": not a valid selector operator",
+                ),
+                (
+                    INVALID,
+                    "aggregationRule.clusterRoleSelectors[0]",
+                    "Invalid value: null: invalid label selector.",
+                ),
+            ],
         ),
     ];
     for (case, rule, want) in cases {

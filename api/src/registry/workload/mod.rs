@@ -7,6 +7,7 @@
 pub(super) mod percent;
 pub(super) mod table;
 pub(super) mod template;
+pub(super) mod template_format;
 #[cfg(test)]
 mod tests;
 

@@ -1,11 +1,13 @@
 //! A request, as policies and webhooks see it.
 
+use std::borrow::Cow;
+
 use orlop_api::object::Object;
 use orlop_auth::UserInfo;
 use serde_json::{Map, Value, json};
 
 use crate::admission::request::Operation;
-use crate::registry::Names;
+use crate::registry::{self, Kind, Names};
 
 /// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +80,8 @@ pub(crate) struct Attributes<'a> {
     pub(crate) name: &'a str,
     /// The kind of the object: that of the resource or of the subresource.
     pub(crate) kind: GroupVersionKind,
-    /// Other versions of the same custom kind, whose objects differ only in `apiVersion`.
+    /// Other forms of the same objects: the versions of a custom kind, whose objects differ only in `apiVersion`, and the other group of
+    /// Events.
     pub(crate) equivalents: Vec<GroupVersionKind>,
     pub(crate) user: &'a UserInfo,
     pub(crate) dry_run: bool,
@@ -92,8 +95,42 @@ impl Attributes<'_> {
         self.names.group.is_empty() && self.names.plural == "namespaces"
     }
 
-    /// The object in the form of a version, with its kind.
+    /// The kind with the objects of another group; `None` if a kind is of the group of the request.
+    fn other_group(&self, kind: &GroupVersionKind) -> Option<(&'static dyn Kind, &'static dyn Kind)> {
+        if kind.group == self.kind.group {
+            return None;
+        }
+        let of = |group: &str, version: &str| registry::by_resource(group, version, self.names.plural);
+        of(self.names.group, self.names.version).zip(of(&kind.group, &kind.version))
+    }
+
+    /// Decodes a document in the form of a matched kind to an object of the kind of the request.
+    ///
+    /// # Errors
+    /// Those of `decode`.
+    pub(crate) fn decode_shown<E>(
+        &self,
+        own: &dyn Kind,
+        matched: &GroupVersionKind,
+        decode: impl FnOnce(&dyn Kind) -> Result<Object, E>,
+    ) -> Result<Object, E> {
+        match self.other_group(matched) {
+            None => decode(own),
+            Some((own, other)) => decode(other).map(|object| own.to_shown(other.to_stored(object))),
+        }
+    }
+
+    /// The object in the form of a matched kind, without its kind.
+    pub(crate) fn converted<'o>(&self, object: &'o Object, matched: &GroupVersionKind) -> Cow<'o, Object> {
+        match self.other_group(matched) {
+            None => Cow::Borrowed(object),
+            Some((own, other)) => Cow::Owned(other.to_shown(own.to_stored(object.clone()))),
+        }
+    }
+
+    /// The object in the form of a matched kind, with its kind.
     pub(crate) fn shown(&self, object: &Object, kind: &GroupVersionKind) -> Value {
+        let object = self.converted(object, kind);
         let mut map = Map::with_capacity(object.0.len() + 2);
         map.insert("kind".to_owned(), kind.kind.clone().into());
         map.insert("apiVersion".to_owned(), kind.api_version().into());
@@ -105,7 +142,7 @@ impl Attributes<'_> {
 
     /// The `request` of expressions, and of reviews without the uid and the objects.
     pub(crate) fn request(&self, matched: &GroupVersionKind) -> Value {
-        let resource = |version: &str| json!({"group": self.names.group, "version": version, "resource": self.names.plural});
+        let resource = |group: &str, version: &str| json!({"group": group, "version": version, "resource": self.names.plural});
         let mut user = json!({"username": self.user.username, "groups": self.user.groups});
         if !self.user.uid.is_empty() {
             user["uid"] = self.user.uid.clone().into();
@@ -113,10 +150,12 @@ impl Attributes<'_> {
         if !self.user.extra.is_empty() {
             user["extra"] = json!(self.user.extra);
         }
-        let version = if self.subresource.is_empty() { matched.version.as_str() } else { self.names.version };
+        let own = (self.names.group, self.names.version);
+        let (group, version) =
+            if self.subresource.is_empty() { (&*matched.group, &*matched.version) } else { own };
         let mut request = json!({
-            "kind": matched.json(), "resource": resource(version), "requestKind": self.kind.json(),
-            "requestResource": resource(self.names.version), "operation": self.operation.text(), "userInfo": user,
+            "kind": matched.json(), "resource": resource(group, version), "requestKind": self.kind.json(),
+            "requestResource": resource(own.0, own.1), "operation": self.operation.text(), "userInfo": user,
             "dryRun": self.dry_run, "options": self.options,
         });
         for (name, value) in [

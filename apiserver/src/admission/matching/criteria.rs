@@ -38,7 +38,7 @@ impl Rule {
         }
     }
 
-    fn matches(&self, request: &Attributes<'_>, version: &str) -> bool {
+    fn matches(&self, request: &Attributes<'_>, group: &str, version: &str) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
         let is_cluster_wide = request.is_namespace() || request.namespace.is_empty();
         let in_scope = match self.scope.as_str() {
@@ -55,7 +55,7 @@ impl Rule {
         in_scope
             && names_resource
             && has(&self.operations, request.operation.text())
-            && has(&self.groups, request.names.group)
+            && has(&self.groups, group)
             && has(&self.versions, version)
             && (self.names.is_empty() || self.names.iter().any(|name| name == request.name))
     }
@@ -74,7 +74,7 @@ pub(crate) struct Criteria {
     objects: Result<Selector, String>,
     rules: Vec<Rule>,
     excluded: Vec<Rule>,
-    /// Whether other versions of a resource match, too.
+    /// Whether other versions and groups of a resource match, too.
     is_equivalent: bool,
     /// Whether an absence of rules matches every request.
     matches_without_rules: bool,
@@ -165,13 +165,15 @@ impl Criteria {
     }
 
     fn kind_of(&self, rules: &[Rule], request: &Attributes<'_>) -> Matched {
-        if rules.iter().any(|rule| rule.matches(request, request.names.version)) {
+        let own = request.names;
+        if rules.iter().any(|rule| rule.matches(request, own.group, own.version)) {
             return Some(request.kind.clone());
         }
         let equivalents = request.equivalents.iter().filter(|_| self.is_equivalent);
         let equivalents: Vec<_> = equivalents.collect();
         rules.iter().find_map(|rule| {
-            equivalents.iter().find(|kind| rule.matches(request, &kind.version)).map(|kind| (*kind).clone())
+            let matching = equivalents.iter().find(|kind| rule.matches(request, &kind.group, &kind.version));
+            matching.map(|kind| (*kind).clone())
         })
     }
 

@@ -103,3 +103,49 @@ fn rules_and_selectors_decide() {
             .is_none()
     );
 }
+
+#[test]
+fn equivalent_rules_match_events_of_both_groups() {
+    let user = UserInfo::admin();
+    let core = registry::by_resource("", "v1", "events").expect("events").names();
+    let view = registry::by_resource("events.k8s.io", "v1", "events").expect("events").names();
+    let attributes = |own: &'static Names, other: &Names| Attributes {
+        operation: AdmissionOperation::Create,
+        names: own,
+        subresource: "",
+        namespace: "n",
+        name: "x",
+        kind: GroupVersionKind::of(own),
+        equivalents: vec![GroupVersionKind::of(other)],
+        user: &user,
+        dry_run: false,
+        options: Value::Null,
+    };
+    let rule = |group: &str, policy: &str| {
+        let rule = json!({"operations": ["*"], "apiGroups": [group], "apiVersions": ["v1"], "resources": ["events"]});
+        Criteria::of_webhook(&json!({"rules": [rule], "matchPolicy": policy}))
+    };
+    let shown = json!({"metadata": {"name": "x"}, "note": "hello"});
+    let stored = json!({"metadata": {"name": "x"}, "message": "hello"});
+    for (own, other, object, group, field) in
+        [(view, core, shown, "", "message"), (core, view, stored, "events.k8s.io", "note")]
+    {
+        let request = attributes(own, other);
+        let object = Object::from_value(object);
+        let matched = |policy| rule(group, policy).matches(&request, Some(&object), None, &Namespaces);
+        assert_eq!(matched("Exact").expect("no error"), None);
+        let kind = matched("Equivalent").expect("no error").expect("it matches");
+        assert_eq!(kind, GroupVersionKind::of(other));
+        let document = request.shown(&object, &kind);
+        assert_eq!(
+            (&document["apiVersion"], &document[field]),
+            (&json!(other.api_version()), &json!("hello"))
+        );
+        assert_eq!(request.request(&kind)["resource"]["group"], group);
+        assert_eq!(request.request(&kind)["requestResource"]["group"], own.group);
+        let decode = |_: &dyn registry::Kind| Ok::<_, ()>(request.converted(&object, &kind).into_owned());
+        let back = request.decode_shown(registry::KINDS[0], &kind, decode).expect("decoded");
+        let own_field = if field == "message" { "note" } else { "message" };
+        assert_eq!(back.str_at(&[own_field]), "hello");
+    }
+}

@@ -1,6 +1,7 @@
 //! `NodeRestriction`: restricts node agents to their own Node, and to the pods on it and the objects of these pods (upstream:
 //! plugin/pkg/admission/noderestriction).
 
+mod certificate;
 mod claim;
 mod node;
 mod pod;
@@ -45,6 +46,7 @@ fn restrict(request: &Request<'_>, node: &str, lookup: &dyn Lookup) -> Result<()
         ("", "nodes") => node::restrict(request, node),
         ("", "persistentvolumeclaims") => claim::restrict(request, node),
         ("", "serviceaccounts") => token::restrict(request, node, lookup),
+        ("certificates.k8s.io", "certificatesigningrequests") => certificate::restrict(request, node),
         ("coordination.k8s.io", "leases") => {
             if request.namespace != LEASES {
                 let why = format!("can only access leases in the {LEASES:?} system namespace");

@@ -234,8 +234,12 @@ impl Run<'_> {
                     values.apply_configuration(variables, expression, &mut budget.rules)
                 });
                 let Value::Object(config) = made.map_err(Failure::Policy)? else { return Ok(object.clone()) };
-                merge_configuration(self.kind, object, &config)
-                    .map_err(|why| Failure::Policy(format!("error applying patch: {why}")))
+                let kind = &invocation.kind;
+                let shown = self.request.converted(object, kind);
+                let merged = self
+                    .request
+                    .decode_shown(self.kind, kind, |form| merge_configuration(form, &shown, &config));
+                merged.map_err(|why| Failure::Policy(format!("error applying patch: {why}")))
             }
             Mutation::JsonPatch(Ok(expression)) => {
                 let made = self.with_values(invocation, param, object, self.namespace.as_ref(), |values| {
@@ -245,7 +249,11 @@ impl Run<'_> {
                 let document = self.request.shown(object, &invocation.kind);
                 match patched(document, patch).map_err(Failure::Policy)? {
                     None => Ok(object.clone()),
-                    Some(document) => decoded(self.kind, document).map_err(Failure::Api),
+                    Some(document) => {
+                        let decode = |form: &dyn Kind| decoded(form, document);
+                        let changed = self.request.decode_shown(self.kind, &invocation.kind, decode);
+                        changed.map_err(Failure::Api)
+                    }
                 }
             }
         }

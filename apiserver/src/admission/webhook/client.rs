@@ -1,7 +1,7 @@
 //! Sends reviews to webhooks. The time, the bytes of an answer and the number of calls at the same time are bounded, and a slow
 //! webhook does not make the calls of others fail.
 
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,16 +9,15 @@ use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use serde_json::Value;
-use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use crate::admission::outcome::{MAX_TEXT, cut};
+use crate::https;
 use crate::limits::compute::leave_place;
 
 /// Maximum number of calls of all webhooks at the same time: bounds the memory for answers.
@@ -27,9 +26,6 @@ const CONCURRENT: usize = 128;
 const CONCURRENT_OF_ONE: usize = 16;
 /// Maximum size of an answer, bytes.
 const LONGEST_ANSWER: usize = 3 << 20;
-/// The certificates of the system, for webhooks without their own.
-const SYSTEM_CERTIFICATES: [&str; 2] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
 /// The address of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +82,7 @@ impl Connector {
     }
 
     fn tls(&self) -> Result<Arc<ClientConfig>, String> {
-        self.tls.get_or_init(|| config(&self.ca_bundle)).clone()
+        self.tls.get_or_init(|| https::client_config(&self.ca_bundle)).clone()
     }
 }
 
@@ -163,10 +159,10 @@ async fn send(
     document: &Value,
 ) -> Result<(StatusCode, Bytes), String> {
     let seconds = connector.seconds;
-    let stream = connect(&target.host, target.port).await?;
+    let stream = https::connect(&target.host, target.port).await?;
     let name = ServerName::try_from(target.server_name.clone()).map_err(|error| error.to_string())?;
     let tls = TlsConnector::from(connector.tls()?);
-    let stream = tls.connect(name, stream).await.map_err(|error| tls_error(&error))?;
+    let stream = tls.connect(name, stream).await.map_err(|error| https::handshake_error(&error))?;
     let words = |error: hyper::Error| error.to_string();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
     // The task ends with the answer, because the sender is dropped.
@@ -189,52 +185,6 @@ async fn send(
     let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
     let body = body.map_err(|error| error.to_string())?;
     Ok((status, body.to_bytes()))
-}
-
-/// Connects, with the errors of Go.
-async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
-    use std::io::ErrorKind;
-    let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    TcpStream::connect((host, port)).await.map_err(|error| match error.kind() {
-        ErrorKind::ConnectionRefused => format!("dial tcp {shown}: connect: connection refused"),
-        ErrorKind::HostUnreachable => format!("dial tcp {shown}: connect: no route to host"),
-        ErrorKind::NetworkUnreachable => format!("dial tcp {shown}: connect: network is unreachable"),
-        ErrorKind::TimedOut => format!("dial tcp {shown}: i/o timeout"),
-        _ if host.parse::<std::net::IpAddr>().is_err() => format!("dial tcp: lookup {host}: no such host"),
-        _ => format!("dial tcp {shown}: {error}"),
-    })
-}
-
-fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
-    /// Read at the first use.
-    static SYSTEM: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
-        let found = SYSTEM_CERTIFICATES.iter().find_map(|path| std::fs::read(path).ok());
-        Arc::new(roots(&found.unwrap_or_default()))
-    });
-    let roots = if ca_bundle.is_empty() { SYSTEM.clone() } else { Arc::new(roots(ca_bundle)) };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
-}
-
-fn roots(pem: &[u8]) -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(pem).filter_map(Result::ok));
-    roots
-}
-
-/// The error of a handshake, in Go's words where clients know them.
-fn tls_error(error: &std::io::Error) -> String {
-    let shown = error.to_string();
-    if shown.contains("UnknownIssuer") {
-        let why = "x509: certificate signed by unknown authority";
-        return format!("tls: failed to verify certificate: {why}");
-    }
-    format!("tls: {shown}")
 }
 
 /// The error for an answer without success, as client-go describes it.

@@ -188,58 +188,70 @@ pub(crate) async fn validate(
     first
 }
 
-/// Calls the mutating webhooks that match a request, one after the other, and applies their patches.
-///
-/// # Errors
-/// The first rejection.
-#[allow(clippy::too_many_arguments)]
-pub(crate) async fn mutate(
-    webhooks: &WebhookIndex,
-    client: &WebhookClient,
-    request: &Attributes<'_>,
-    kind: &dyn Kind,
-    object: &mut Option<Object>,
-    old: Option<&Object>,
-    cluster: &(dyn Resolves + Sync),
-    state: &mut Reinvocation,
-    findings: &mut Findings,
-) -> Result<(), ApiError> {
-    state.webhooks.begin(state.is_second, object.as_ref());
-    let round = u8::from(state.is_second);
-    for (at, webhook) in webhooks.mutating().enumerate() {
-        let Some(matched) = matched(webhook, request, object.as_ref(), old, cluster)? else { continue };
-        let key = format!("{}/{}", webhook.configuration, webhook.name);
-        if !state.webhooks.runs(state.is_second, &key) {
-            continue;
+/// The mutating webhooks, for one request.
+pub(crate) struct MutatingWebhooks<'a> {
+    /// The webhooks.
+    pub(crate) webhooks: &'a WebhookIndex,
+    /// Calls them.
+    pub(crate) client: &'a WebhookClient,
+    /// The request, without its objects.
+    pub(crate) request: &'a Attributes<'a>,
+    /// The kind of the objects.
+    pub(crate) kind: &'a dyn Kind,
+    /// The cluster around them.
+    pub(crate) cluster: &'a (dyn Resolves + Sync),
+}
+
+impl MutatingWebhooks<'_> {
+    /// Calls the webhooks that match, one after the other, and applies their patches.
+    ///
+    /// # Errors
+    /// The first rejection.
+    pub(crate) async fn run(
+        &self,
+        object: &mut Option<Object>,
+        old: Option<&Object>,
+        state: &mut Reinvocation,
+        findings: &mut Findings,
+    ) -> Result<(), ApiError> {
+        state.webhooks.begin(state.is_second, object.as_ref());
+        let round = u8::from(state.is_second);
+        for (at, webhook) in self.webhooks.mutating().enumerate() {
+            let Some(matched) = matched(webhook, self.request, object.as_ref(), old, self.cluster)? else {
+                continue;
+            };
+            let key = format!("{}/{}", webhook.configuration, webhook.name);
+            if !state.webhooks.runs(state.is_second, &key) {
+                continue;
+            }
+            let answer = match call(webhook, self.request, &matched, object.as_ref(), old, self.cluster) {
+                Ok(call) => call.send(self.client, true).await,
+                Err(failure) => Err(failure),
+            };
+            let changed = answer.and_then(|answer| {
+                accept(webhook, &answer, findings)?;
+                patch(webhook, self.request, self.kind, &matched, object.as_ref(), answer.patch)
+            });
+            let place = format!("mutation.webhook.admission.k8s.io/round_{round}_index_{at}");
+            let is_changed = matches!(&changed, Ok(Some(changed)) if object.as_ref() != Some(changed));
+            let annotation = json!({"configuration": webhook.configuration, "webhook": webhook.name, "mutated": is_changed});
+            findings.annotate(place.clone(), annotation.to_string());
+            if is_changed {
+                state.webhooks.require_all();
+                state.is_needed = true;
+            }
+            if webhook.reinvokes {
+                state.webhooks.add(key);
+            }
+            match changed {
+                Ok(Some(changed)) => *object = Some(changed),
+                Ok(None) => {}
+                Err(failure) => settle(webhook, failure, format!("failed-open.{place}"), findings)?,
+            }
         }
-        let answer = match call(webhook, request, &matched, object.as_ref(), old, cluster) {
-            Ok(call) => call.send(client, true).await,
-            Err(failure) => Err(failure),
-        };
-        let changed = answer.and_then(|answer| {
-            accept(webhook, &answer, findings)?;
-            patch(webhook, request, kind, &matched, object.as_ref(), answer.patch)
-        });
-        let place = format!("mutation.webhook.admission.k8s.io/round_{round}_index_{at}");
-        let is_changed = matches!(&changed, Ok(Some(changed)) if object.as_ref() != Some(changed));
-        let annotation =
-            json!({"configuration": webhook.configuration, "webhook": webhook.name, "mutated": is_changed});
-        findings.annotate(place.clone(), annotation.to_string());
-        if is_changed {
-            state.webhooks.require_all();
-            state.is_needed = true;
-        }
-        if webhook.reinvokes {
-            state.webhooks.add(key);
-        }
-        match changed {
-            Ok(Some(changed)) => *object = Some(changed),
-            Ok(None) => {}
-            Err(failure) => settle(webhook, failure, format!("failed-open.{place}"), findings)?,
-        }
+        state.webhooks.end(object.as_ref());
+        Ok(())
     }
-    state.webhooks.end(object.as_ref());
-    Ok(())
 }
 
 /// The object after the patch of a webhook.
@@ -270,23 +282,24 @@ fn patch(
             return Err(Failure::Api(ApiError::internal(why)));
         }
     };
-    let mut changed = decoded(kind, document).map_err(Failure::Api)?;
+    let changed = request.decode_shown(kind, matched, |form| decoded(form, document));
+    let mut changed = changed.map_err(Failure::Api)?;
     kind.defaults(&mut changed);
     Ok(Some(changed))
 }
 
-/// The name of the first webhook that matches a request and would have to be called.
+/// The name of the first of some webhooks that matches a request and would have to be called.
 ///
 /// # Errors
 /// Those of the match conditions.
-pub(crate) fn matching_fail_closed(
-    webhooks: &WebhookIndex,
+pub(crate) fn matching_fail_closed<'w>(
+    webhooks: impl Iterator<Item = &'w Arc<Webhook>>,
     request: &Attributes<'_>,
     object: Option<&Object>,
     old: Option<&Object>,
     cluster: &dyn Resolves,
 ) -> Result<Option<String>, ApiError> {
-    for webhook in webhooks.mutating().chain(webhooks.validating()) {
+    for webhook in webhooks {
         if webhook.fails && matched(webhook, request, object, old, cluster)?.is_some() {
             return Ok(Some(webhook.name.clone()));
         }

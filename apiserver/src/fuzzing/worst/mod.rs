@@ -1,6 +1,7 @@
 //! Inputs that cost as much as their length allows: seeds that code with a quadratic loop, or with copies of a long key,
 //! does not process within the bounds of `cost`.
 
+mod credentials;
 mod patches;
 mod texts;
 
@@ -28,6 +29,9 @@ pub(super) fn inputs(target: &str, length: usize) -> Vec<Vec<u8>> {
         "query" => bytes(size.targets()),
         "accept" => bytes(size.accepts()),
         "json_path" => bytes(size.json_paths()),
+        "bearer_token" => bytes(size.bearer_tokens()),
+        "issuer_document" => bytes(size.issuer_documents()),
+        "certificate" => bytes(size.certificates()),
         "requests" => bytes(size.requests()),
         _ => Vec::new(),
     }

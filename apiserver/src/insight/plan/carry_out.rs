@@ -73,7 +73,10 @@ pub(super) fn prepare(
             StepAction::Delete => "delete",
         };
         let (namespace, name) = (on.target.namespace.as_deref().unwrap_or_default(), &on.target.name);
-        authorization::may(server, user, verb, on.target.kind.names(), namespace, name)?;
+        // The plan shows the objects.
+        for verb in [verb, "get"] {
+            authorization::may_blocking(server, user, verb, on.target.kind.names(), namespace, name)?;
+        }
         let object = match step.action {
             StepAction::Update => on.update(&mut writes)?,
             StepAction::Create => on.create(&mut writes, &mut guards)?,
@@ -168,7 +171,7 @@ impl On<'_> {
         write::track(&request, MANAGER, Some(old), &mut object);
         write::admit_without_calls(&request, Operation::Update, &mut object, Some(old))?;
         write::settle_update(&request, Part::Main, &mut object, old);
-        write::validate_changed(kind, Part::Main, &object, old)?;
+        write::validate_changed(kind, Part::Main, &object, old, &request)?;
         write::admit_validated_without_calls(&request, Operation::Update, &mut object, Some(old))?;
         self.with_status(object)
     }
@@ -188,7 +191,7 @@ impl On<'_> {
         write::track(&request, MANAGER, Some(&main), &mut object);
         write::admit_without_calls(&request, Operation::Update, &mut object, Some(&main))?;
         write::settle_update(&request, Part::Status, &mut object, &main);
-        write::validate_changed(kind, Part::Status, &object, &main)?;
+        write::validate_changed(kind, Part::Status, &object, &main, &request)?;
         write::admit_validated_without_calls(&request, Operation::Update, &mut object, Some(&main))?;
         Ok(object)
     }
@@ -213,7 +216,7 @@ impl On<'_> {
         object.set(&["metadata", "creationTimestamp"], show_time(now));
         write::first_generation(kind, &mut object);
         kind.prepare_create(&mut object, now);
-        write::validate_new(kind, &object)?;
+        write::validate_new(kind, &object, Some(&request))?;
         write::admit_validated_without_calls(&request, Operation::Create, &mut object, None)?;
         // For volumes and claims the phase is part of the binding; other kinds compute their status again.
         let names = kind.names();
@@ -273,17 +276,17 @@ impl On<'_> {
     }
 }
 
-/// Checks whether admission allows deleting an object.
+/// Checks whether admission allows a user to delete an object.
 ///
 /// # Errors
 /// The error that a delete request would return.
 pub(super) fn admit_deletion(
     server: &Arc<Inner>,
+    user: &UserInfo,
     target: &ObjectTarget,
     object: &Object,
 ) -> Result<(), ApiError> {
-    // Admission of deletes ignores the user.
-    write::admit_delete_without_calls(&request(server, &UserInfo::admin(), target, ""), object)
+    write::admit_delete_without_calls(&request(server, user, target, ""), object)
 }
 
 /// The request that a client would have sent.
@@ -354,7 +357,7 @@ fn event(
     object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
     object.set(&["metadata", "creationTimestamp"], show_time(server.now()));
     events.prepare_create(&mut object, server.now());
-    write::validate_new(events, &object).map_err(|error| conflict(target, &error.message))?;
+    write::validate_new(events, &object, None).map_err(|error| conflict(target, &error.message))?;
     let key = dispatch::key(events, &namespace, object.name());
     let (value, view) = stored::encode(events, &events.to_stored(object));
     Ok(Write { key: Key::from(key), expect: Expect::Absent, op: Op::Put { value, view } })

@@ -33,6 +33,7 @@ use self::cluster_view::{ClusterView, Read, object_of};
 use self::model::{Plan, PlanOptions, PlanRefusal, conflict};
 use self::past::Version;
 use self::stoppable::Stop;
+use crate::authorization;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::insight::ObjectTarget;
@@ -46,6 +47,32 @@ use orlop_auth::UserInfo;
 
 /// The verbs, as the last segment of a path.
 pub(super) const VERBS: [&str; 6] = ["reclaim", "recover", "transfer", "release", "unblock", "undelete"];
+
+/// The user of a plan.
+#[derive(Clone, Copy)]
+pub(crate) struct PlanUser<'a> {
+    /// The user.
+    pub(crate) user: &'a UserInfo,
+    /// Whether the user may list the kinds of which a refusal mentions objects.
+    pub(crate) with_related: bool,
+}
+
+impl PlanUser<'_> {
+    /// The error for a refused verb. Its message mentions other objects only if the user may read them.
+    fn refuse(self, refusal: PlanRefusal, target: &ObjectTarget) -> ApiError {
+        let refusal = match refusal {
+            PlanRefusal::State(_) if !self.with_related => PlanRefusal::State(format!(
+                "the state of this object or of another one does not allow it; {DETAILS_NEED}"
+            )),
+            other => other,
+        };
+        refusal.error(target)
+    }
+}
+
+/// Which rights a user needs for the details of a plan.
+const DETAILS_NEED: &str = "details need the right to list pods, persistentvolumeclaims, events and resourcequotas, and \
+                            persistentvolumes, nodes and the kinds of storage.k8s.io";
 
 /// How often a plan is made again after a concurrent write to an object that it depends on.
 const ATTEMPTS: usize = 16;
@@ -70,7 +97,7 @@ struct PlanContext {
 /// seen, 410 if the past is no longer known, and the errors of ordinary writes.
 pub(crate) async fn perform(
     server: &Arc<Inner>,
-    user: &UserInfo,
+    by: PlanUser<'_>,
     target: &ObjectTarget,
     verb: &str,
     options: Value,
@@ -86,11 +113,11 @@ pub(crate) async fn perform(
         let snapshot = server.store.head();
         let known = Arc::new(know(server, target, verb, &options, &snapshot).await?);
         let made = make_apart(&snapshot, target, verb, &options, &known).await?;
-        let (plan, read) = made.map_err(|refusal| refusal.error(target))?;
+        let (plan, read) = made.map_err(|refusal| by.refuse(refusal, target))?;
         if let Some(seen) = seen.map(Revision).filter(|seen| *seen != snapshot.revision()) {
             still_as_seen(server, target, verb, &options, &known, (&plan, &read), seen).await?;
         }
-        let ready = carry_out::prepare(server, user, target, &snapshot, &plan, &read)?;
+        let ready = carry_out::prepare(server, by.user, target, &snapshot, &plan, &read)?;
         let Ready { guards, writes, shown } = ready;
         if dry_run {
             return Ok(shown);
@@ -111,31 +138,71 @@ pub(crate) async fn perform(
     Err(conflict(target, "what the plan rests on changes all the time; send the request again"))
 }
 
-/// The plan of a deletion, which is never committed.
+/// The plan of a deletion, which is never committed. It lists only the objects that the user may read.
 ///
 /// # Errors
 /// 404, and failed reads.
-pub(crate) async fn impact(server: &Arc<Inner>, target: &ObjectTarget) -> Result<Value, ApiError> {
-    let (server, target) = (server.clone(), target.clone());
-    // A namespace may have many objects.
-    stoppable::run(move |stop| impact_now(&server, &target, stop)).await?
+pub(crate) async fn impact(
+    server: &Arc<Inner>,
+    user: &UserInfo,
+    target: &ObjectTarget,
+    with_related: bool,
+) -> Result<Value, ApiError> {
+    let made = {
+        let (server, user, target) = (server.clone(), user.clone(), target.clone());
+        // A namespace may have many objects.
+        stoppable::run(move |stop| impact_now(&server, &user, &target, stop)).await?
+    };
+    let (plan, revision) = made?;
+    let plan = if with_related { plan } else { readable(server, user, target, plan).await };
+    Ok(carry_out::shown(&plan, revision, &[]))
 }
 
-fn impact_now(server: &Arc<Inner>, target: &ObjectTarget, stop: Stop) -> Result<Value, ApiError> {
+fn impact_now(
+    server: &Arc<Inner>,
+    user: &UserInfo,
+    target: &ObjectTarget,
+    stop: Stop,
+) -> Result<(Plan, Revision), ApiError> {
     let snapshot = server.store.head();
+    let revision = snapshot.revision();
     if let Some(object) = object_of(&snapshot, target)
-        && let Err(error) = carry_out::admit_deletion(server, target, &object)
+        && let Err(error) = carry_out::admit_deletion(server, user, target, &object)
     {
         if error.code != 403 {
             return Err(error);
         }
-        return Ok(carry_out::shown(&impact::refused(target, &error.message), snapshot.revision(), &[]));
+        return Ok((impact::refused(target, &error.message), revision));
     }
     let mut custom = kinds(&server.kinds.now());
     custom.retain(|kind| kind.is_custom());
     let view = ClusterView::new(&snapshot).until(stop);
     let plan = impact::plan(&view, target, &custom).map_err(|refusal| refusal.error(target))?;
-    Ok(carry_out::shown(&plan, snapshot.revision(), &[]))
+    Ok((plan, revision))
+}
+
+/// The part of a plan that a user may read. Texts can mention any object, so they are replaced.
+async fn readable(server: &Inner, user: &UserInfo, target: &ObjectTarget, plan: Plan) -> Plan {
+    let all = plan.steps.len();
+    let mut steps = Vec::new();
+    for mut step in plan.steps {
+        let place = step.target();
+        let namespace = place.namespace.as_deref().unwrap_or_default();
+        let right = authorization::right("get", place.kind.names(), namespace, &place.name);
+        if server.authorizer.decide(user, &right).await.allowed {
+            step.message.clear();
+            steps.push(step);
+        }
+    }
+    let names = target.kind.names();
+    let summary = match all - steps.len() {
+        0 => format!("{} {} goes, with the listed objects", names.singular, target.name),
+        hidden => format!(
+            "{} {} goes, with the listed objects and {hidden} that you cannot read",
+            names.singular, target.name
+        ),
+    };
+    Plan { summary, warnings: vec![DETAILS_NEED.to_owned()], steps, ..plan }
 }
 
 /// Checks that the revision at which the user saw the plan leads to the same plan. Differences that do not change

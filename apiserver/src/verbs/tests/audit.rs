@@ -13,7 +13,6 @@ use super::rig::Rig;
 use crate::audit::config::{
     AuditConfig, BatchConfig, Delivery, DeliveryMode, LogConfig, LogFormat, LogTarget, Rotation,
 };
-use crate::authentication::Auth;
 use crate::authorization::AuthorizationMode;
 use crate::server::Config;
 
@@ -209,7 +208,7 @@ async fn failed_authentication_is_recorded_without_a_user() {
     std::io::Write::write_all(&mut file, b"abc,ann,u1\n").unwrap();
     let tokens = orlop_auth::token_file::TokenFile::load(file.path()).unwrap();
     let audited = AuditedRig::new(policy(json!([{"level": "Metadata"}])), |config| {
-        config.auth = Auth::new(Some(std::sync::Arc::new(tokens)), false);
+        config.auth.tokens = Some(std::sync::Arc::new(tokens));
     })
     .await;
     let router = audited.rig.server.protect(audited.rig.server.router());

@@ -176,8 +176,8 @@ async fn collection_delete_respects_selector_and_limit() {
     rig.delete(&format!("{CONFIG_MAPS}?labelSelector=half%3D%3D%3D1"), Value::Null).await.expect(400);
     assert_eq!(rig.get(CONFIG_MAPS).await.names().len(), 6, "a bad selector deletes nothing");
     let wrong = json!({"preconditions": {"uid": "u"}});
-    rig.delete(CONFIG_MAPS, wrong).await.expect(200);
-    assert_eq!(rig.get(CONFIG_MAPS).await.names().len(), 6, "conflicts of single objects are passed over");
+    rig.delete(CONFIG_MAPS, wrong).await.expect(409);
+    assert_eq!(rig.get(CONFIG_MAPS).await.names().len(), 6, "conflicts are reported, as upstream");
     let odd = rig.delete(&format!("{CONFIG_MAPS}?labelSelector=half%3D1"), Value::Null).await.expect(200);
     assert_eq!(odd.names(), ["c1", "c3", "c5"]);
     let page = rig.delete(&format!("{CONFIG_MAPS}?limit=2"), Value::Null).await.expect(200);

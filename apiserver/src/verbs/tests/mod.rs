@@ -2,11 +2,14 @@
 //! time has to pass.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod admitted_reviews;
 mod audit;
+mod authentication;
 mod custom;
 mod deletes;
 mod insight;
 mod insight_replay;
+mod insight_rights;
 mod insight_streams;
 mod lists;
 mod logs;

@@ -192,7 +192,7 @@ async fn anonymous_user_sees_public_paths() {
 async fn anonymous_user_is_rejected_where_roles_do_not_decide_alone() {
     let rig = Rig::with(|config| {
         config.authorization = vec![AuthorizationMode::AlwaysAllow, AuthorizationMode::Rbac];
-        config.auth.client_certificates = true;
+        config.auth.client_authorities = Some(std::sync::Arc::default());
     })
     .await;
     for (target, code) in [("/livez", 200), ("/api", 401), ("/orlop/snapshot", 401), (CONFIG_MAPS, 401)] {
@@ -215,6 +215,8 @@ async fn safe_verbs_need_the_rights_of_their_writes() {
         json!([{"apiGroups": ["orlop.dev"], "resources": ["configmaps/undelete"], "verbs": ["create"]}]),
     )
     .await;
+    grant(&rig, "g", "ann", json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]))
+        .await;
     let undelete = "/apis/orlop.dev/v1/namespaces/default/configmaps/a/undelete";
     let refused = by(&rig, "ann", "POST", undelete, json!({})).await.expect(403).json();
     assert!(

@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use crate::registry::{Kind, Scope};
 
+/// A request with an Ed25519 key, in PEM and base64.
+pub(super) const CERTIFICATE_REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISU1Id0NBUUF3SFRFTk1Bc0dBMVVFQ2d3RVpHVjJjekVNTUFvR0ExVUVBd3dEWVc1dU1Db3dCUVlESzJWdwpBeUVBMHE3cFJmUFI2Nzc3TzJ5TlBOdWZNWWlhZjYvZ3VvaW1KMXMzcFo0RGY3K2dMREFxQmdrcWhraUc5dzBCCkNRNHhIVEFiTUJrR0ExVWRFUVFTTUJDQ0RtNHhMbVY0WVcxd2JHVXViM0puTUFVR0F5dGxjQU5CQUw4UXhqUHoKTEV5bWtWZ0tDZVVUbnZ0Sk8zdlRJaExPaVBiU0lCam5UeVhUdkZtamF3Vk50WUpIelp4VXZyTkZLcDBDV3o4cAo5eWUyQzA4aG9jODcvd2s9Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";
+
 /// The collection path of a kind, in the namespace `default` if the kind is namespaced.
 pub(super) fn collection(kind: &dyn Kind) -> String {
     let names = kind.names();
@@ -29,6 +32,10 @@ fn members(group: &str, plural: &str) -> Value {
         "metadata": {"labels": {"app": "a"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     });
+    let job = json!({
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+    });
+    let devices = json!({"requests": [{"name": "r", "exactly": {"deviceClassName": "a.example"}}]});
     let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
     match (group, plural) {
         (
@@ -65,6 +72,21 @@ fn members(group: &str, plural: &str) -> Value {
         ("apps", "statefulsets") => {
             json!({"spec": {"selector": selector, "template": template, "serviceName": "s"}})
         }
+        ("", "podtemplates") => json!({"template": template}),
+        ("batch", "jobs") => json!({"spec": job}),
+        ("batch", "cronjobs") => json!({"spec": {"schedule": "@hourly", "jobTemplate": {"spec": job}}}),
+        ("networking.k8s.io", "ingresses") => {
+            json!({"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}})
+        }
+        ("networking.k8s.io", "ingressclasses") => json!({"spec": {"controller": "a.example/c"}}),
+        ("networking.k8s.io", "networkpolicies") => json!({"spec": {"podSelector": selector}}),
+        ("node.k8s.io", "runtimeclasses") => json!({"handler": "h"}),
+        ("resource.k8s.io", "deviceclasses") => json!({"spec": {}}),
+        ("resource.k8s.io", "resourceclaims") => json!({"spec": {"devices": devices}}),
+        ("resource.k8s.io", "resourceclaimtemplates") => json!({"spec": {"spec": {"devices": devices}}}),
+        ("resource.k8s.io", "resourceslices") => json!({"spec": {
+            "driver": "a.example", "nodeName": "n", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        }}),
         ("apps", "controllerrevisions") => json!({"data": {"spec": {}}, "revision": 1}),
         ("storage.k8s.io", "storageclasses") => json!({"provisioner": "a.example"}),
         ("storage.k8s.io", "csidrivers" | "csinodes") => json!({"spec": {}}),
@@ -96,6 +118,9 @@ fn members(group: &str, plural: &str) -> Value {
             "admissionregistration.k8s.io",
             "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
         ) => json!({"webhooks": []}),
+        ("certificates.k8s.io", "certificatesigningrequests") => json!({"spec": {
+            "request": CERTIFICATE_REQUEST, "signerName": "example.com/signer", "usages": ["client auth"],
+        }}),
         ("coordination.k8s.io", "leases") => json!({"spec": {}}),
         ("scheduling.k8s.io", "priorityclasses") => json!({"value": 5}),
         ("policy", "poddisruptionbudgets") => json!({"spec": {"minAvailable": 1, "selector": selector}}),

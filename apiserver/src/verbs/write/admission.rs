@@ -11,6 +11,7 @@ use orlop_api::status::ApiError;
 
 use super::attributes::{attributes, is_dry_run, is_scale, shown};
 use super::cluster::ClusterHead;
+use super::default_account;
 use crate::admission::configured::{
     MUTATING_POLICY, MUTATING_WEBHOOK, VALIDATING_POLICY, VALIDATING_WEBHOOK,
 };
@@ -44,6 +45,9 @@ pub(crate) async fn admit(
     old: Option<&Object>,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
+    if operation == Operation::Create {
+        default_account::wait(request, object).await;
+    }
     let mut admission = Admission::of(request, operation.into(), is_dry_run(request));
     admission.mutate_in_process(operation, object, old)?;
     if admission.calls_mutating() {
@@ -119,23 +123,7 @@ pub(crate) async fn admit_delete(
     let mut admission = Admission::of(request, AdmissionOperation::Delete, dry_run);
     admission.delete_in_process(old)?;
     if admission.calls_mutating() {
-        let attributes = attributes(request, admission.operation, None, Some(old), dry_run);
-        let (server, cluster) = (&request.server, &admission.cluster);
-        let (state, findings) = (&mut admission.state, &mut admission.findings);
-        let client = &server.webhook_client;
-        let kind = request.kind();
-        webhook::mutate(
-            &admission.webhooks,
-            client,
-            &attributes,
-            kind,
-            &mut None,
-            Some(old),
-            cluster,
-            state,
-            findings,
-        )
-        .await?;
+        admission.run_mutating(&mut None, None, Some(old)).await?;
     }
     admission.validate_policies(None, Some(old))?;
     admission.call_validating(None, Some(old)).await?;
@@ -267,30 +255,33 @@ impl<'a> Admission<'a> {
     }
 
     async fn call_mutating(&mut self, object: &mut Object, old: Option<&Object>) -> Result<(), ApiError> {
-        let request = self.request;
-        if is_scale(request) {
+        if is_scale(self.request) {
             return Ok(());
         }
-        let name_source = object.clone();
-        let attributes = attributes(request, self.operation, Some(&name_source), old, self.dry_run);
+        let before = object.clone();
         let mut changed = Some(std::mem::take(object));
-        let client = &request.server.webhook_client;
-        let (state, findings) = (&mut self.state, &mut self.findings);
-        let kind = request.kind();
-        let result = webhook::mutate(
-            &self.webhooks,
-            client,
-            &attributes,
-            kind,
-            &mut changed,
-            old,
-            &self.cluster,
-            state,
-            findings,
-        )
-        .await;
+        let result = self.run_mutating(&mut changed, Some(&before), old).await;
         *object = changed.unwrap_or_default();
         result
+    }
+
+    /// Runs the mutating webhooks. `before` is the object before them, which names the request.
+    async fn run_mutating(
+        &mut self,
+        object: &mut Option<Object>,
+        before: Option<&Object>,
+        old: Option<&Object>,
+    ) -> Result<(), ApiError> {
+        let request = self.request;
+        let attributes = attributes(request, self.operation, before, old, self.dry_run);
+        let webhooks = webhook::MutatingWebhooks {
+            webhooks: &self.webhooks,
+            client: &request.server.webhook_client,
+            request: &attributes,
+            kind: request.kind(),
+            cluster: &self.cluster,
+        };
+        webhooks.run(object, old, &mut self.state, &mut self.findings).await
     }
 
     /// Runs the plugins and the validating policies.
@@ -344,7 +335,11 @@ impl<'a> Admission<'a> {
     fn refuse_calls(&self, object: Option<&Object>, old: Option<&Object>) -> Result<(), ApiError> {
         let request = self.request;
         let attributes = attributes(request, self.operation, object, old, self.dry_run);
-        let needed = webhook::matching_fail_closed(&self.webhooks, &attributes, object, old, &self.cluster)?;
+        let chain = &request.server.admission;
+        let mutating = self.webhooks.mutating().filter(|_| chain.has(MUTATING_WEBHOOK));
+        let validating = self.webhooks.validating().filter(|_| chain.has(VALIDATING_WEBHOOK));
+        let webhooks = mutating.chain(validating);
+        let needed = webhook::matching_fail_closed(webhooks, &attributes, object, old, &self.cluster)?;
         match needed {
             None => Ok(()),
             Some(webhook) => {

@@ -65,11 +65,15 @@ pub(super) fn attributes<'a>(
     }
 }
 
-/// The other served versions of a custom kind.
+/// The other served versions of a custom kind, and the other kind of the same stored objects.
 fn equivalents(request: &Request) -> Vec<GroupVersionKind> {
     let kind = request.kind();
     if !kind.is_custom() {
-        return Vec::new();
+        let is_other = |other: &registry::Names| other.group != kind.names().group;
+        let same = registry::KINDS.iter().filter(|one| {
+            one.is_stored() && one.storage_prefix() == kind.storage_prefix() && is_other(one.names())
+        });
+        return same.map(|one| GroupVersionKind::of(one.names())).collect();
     }
     let served = request.server.kinds.now();
     let is_other = |version: &registry::Names| version.version != kind.names().version;

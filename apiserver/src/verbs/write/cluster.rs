@@ -66,7 +66,7 @@ impl ClusterState for ClusterHead<'_> {
     }
 
     fn decide(&self, user: &UserInfo, right: &RequestInfo) -> AccessAnswer {
-        let decision = self.server.authorizer.decide(user, right);
+        let decision = self.server.authorizer.decide_blocking(user, right);
         AccessAnswer { allowed: decision.allowed, reason: decision.reason }
     }
 }

@@ -4,6 +4,8 @@
 mod admission;
 mod attributes;
 mod cluster;
+mod context;
+mod default_account;
 pub(crate) mod error;
 mod store;
 
@@ -12,7 +14,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::dispatch::key_names;
-use crate::registry::{Generation, Kind, Scope, StatusSubresource};
+use crate::registry::{Generation, Kind, Scope, StatusSubresource, WriteContext};
 use crate::verbs::request::Request;
 use orlop_api::object::{Object, show_time};
 use orlop_api::status::{ApiError, Details};
@@ -103,10 +105,18 @@ pub(crate) fn first_generation(kind: &dyn Kind, object: &mut Object) {
     }
 }
 
-/// Validates a new object: metadata first, then the kind's rules.
-pub(crate) fn validate_new(kind: &dyn Kind, object: &Object) -> Result<(), ApiError> {
+/// Validates a new object: metadata first, then the kind's rules. An object that the server itself creates has no
+/// context.
+pub(crate) fn validate_new(
+    kind: &dyn Kind,
+    object: &Object,
+    context: Option<&dyn WriteContext>,
+) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     let namespaced = kind.scope() == Scope::Namespaced;
+    if let Some(context) = context {
+        kind.validate_in_context(object, None, context, &mut errors);
+    }
     validate_meta(object, kind.policy().names, namespaced, &mut errors);
     kind.validate(object, &mut errors);
     kind.validate_create(object, &mut errors);
@@ -169,7 +179,7 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
     match part {
         Part::Main => kind.prepare_update(object, old, request.now()),
         Part::Status => kind.prepare_status(object, old, request.now()),
-        Part::Named(_) => {}
+        Part::Named(subresource) => kind.prepare_part(subresource, object, old, request.now()),
     }
     let counted = match kind.policy().generation {
         Generation::Unmanaged => false,
@@ -219,9 +229,13 @@ pub(crate) fn validate_changed(
     part: Part,
     object: &Object,
     old: &Object,
+    context: &dyn WriteContext,
 ) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     let namespaced = kind.scope() == Scope::Namespaced;
+    if part == Part::Status {
+        kind.validate_in_context(object, Some(old), context, &mut errors);
+    }
     validate_meta_update(object, old, kind.policy().names, namespaced, &mut errors);
     match part {
         Part::Main => {

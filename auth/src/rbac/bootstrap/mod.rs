@@ -1,10 +1,11 @@
 //! The RBAC objects that the API server creates at startup and repairs at every later start: the bootstrap policy of
-//! Kubernetes 1.36 with the default feature gates.
+//! Kubernetes 1.36 with the default feature gates, and the roles of orlop's own controllers (`orlop_roles`).
 //!
 //! Upstream: `plugin/pkg/auth/authorizer/rbac/bootstrappolicy` of kubernetes/kubernetes.
 //!
 //! * [`cluster_roles()`], [`cluster_role_bindings()`]: the cluster-scoped objects.
 //! * [`roles()`], [`role_bindings()`]: the objects in `kube-system` and `kube-public`.
+//! * [`joining`]: the objects that let nodes join.
 //! * [`reconcile()`]: the object to write, given the stored object and the bootstrap object.
 //!
 //! The lists of a rule are sorted, as upstream's rule builder sorts them. The order of rules and objects is upstream's.
@@ -13,13 +14,16 @@ mod aggregated_roles;
 mod bindings;
 mod cluster_roles;
 mod controller_roles;
+pub mod joining;
 mod namespaced;
+mod orlop_roles;
 mod reconcile;
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Value, json};
 
+pub use orlop_roles::ORLOP_CONTROLLER;
 pub use reconcile::{must_recreate, reconcile};
 
 /// The label of every bootstrap object, with the value [`LABEL_VALUE`]. Upstream: `Label` in `policy.go`.
@@ -181,31 +185,49 @@ fn cluster_role(name: &str, list: &[Rule]) -> Value {
 }
 
 /// The bootstrap ClusterRoles, without `apiVersion` and `kind`. Upstream: `ClusterRoles` in `policy.go`, then
-/// `ControllerRoles` in `controller_policy.go`.
+/// `ControllerRoles` in `controller_policy.go`. orlop's own follow.
 pub fn cluster_roles() -> Vec<Value> {
     let mut all = cluster_roles::all();
     all.extend(
         controller_roles::ROLES.iter().map(|role| cluster_role(&controller_name(role.name), role.rules)),
     );
+    all.extend(orlop_roles::cluster_roles());
     all
 }
 
 /// The bootstrap ClusterRoleBindings, without `apiVersion` and `kind`. Upstream: `ClusterRoleBindings` in `policy.go`,
-/// then `ControllerRoleBindings` in `controller_policy.go`.
+/// then `ControllerRoleBindings` in `controller_policy.go`. orlop's own follow.
 pub fn cluster_role_bindings() -> Vec<Value> {
-    bindings::all()
+    let mut all = bindings::all();
+    all.extend(orlop_roles::cluster_role_bindings());
+    all
 }
 
-/// The bootstrap Roles, in `kube-system` and `kube-public`, without `apiVersion` and `kind`. Upstream: `NamespaceRoles`
+/// The bootstrap Roles, in `kube-system`, `kube-public` and `kube-node-lease`, without `apiVersion` and `kind`. Upstream: `NamespaceRoles`
 /// in `namespace_policy.go`.
 pub fn roles() -> Vec<Value> {
-    namespaced::roles()
+    let mut all = namespaced::roles();
+    all.extend(orlop_roles::roles());
+    all
 }
 
-/// The bootstrap RoleBindings, in `kube-system` and `kube-public`, without `apiVersion` and `kind`. Upstream:
+/// The bootstrap RoleBindings, in `kube-system`, `kube-public` and `kube-node-lease`, without `apiVersion` and `kind`. Upstream:
 /// `NamespaceRoleBindings` in `namespace_policy.go`.
 pub fn role_bindings() -> Vec<Value> {
-    namespaced::bindings()
+    let mut all = namespaced::bindings();
+    all.extend(orlop_roles::role_bindings());
+    all
+}
+
+/// The accounts of upstream's controllers whose only roles are in `kube-system` and `kube-public`.
+const BOOTSTRAP_SIGNER: &str = "bootstrap-signer";
+const TOKEN_CLEANER: &str = "token-cleaner";
+
+/// The names of the controllers' service accounts, in `kube-system`.
+pub fn controller_accounts() -> impl Iterator<Item = &'static str> {
+    let in_namespaces = [BOOTSTRAP_SIGNER, TOKEN_CLEANER];
+    let of_upstream = controller_roles::ROLES.iter().map(|role| role.name).chain(in_namespaces);
+    of_upstream.chain(orlop_roles::own_accounts())
 }
 
 /// The rules of nodes, for the Node authorizer. Upstream: `NodeRules` in `policy.go`.

@@ -5,8 +5,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    COORDINATION, CORE, EVENTS, KUBE_PUBLIC, KUBE_SYSTEM, READ, Role, Rule, Subject, UPDATE, metadata, named,
-    role_ref, rule, rules, subjects,
+    BOOTSTRAP_SIGNER, COORDINATION, CORE, EVENTS, KUBE_PUBLIC, KUBE_SYSTEM, READ, Role, Rule, Subject,
+    TOKEN_CLEANER, UPDATE, metadata, named, role_ref, rule, rules, subjects,
 };
 
 /// The roles in `kube-system`.
@@ -75,7 +75,7 @@ const SYSTEM_BINDINGS: &[Binding] = &[
     Binding {
         name: "system:controller:bootstrap-signer",
         role: "system:controller:bootstrap-signer",
-        subjects: &[Subject::Account("bootstrap-signer")],
+        subjects: &[Subject::Account(BOOTSTRAP_SIGNER)],
     },
     Binding {
         name: "system:controller:cloud-provider",
@@ -85,7 +85,7 @@ const SYSTEM_BINDINGS: &[Binding] = &[
     Binding {
         name: "system:controller:token-cleaner",
         role: "system:controller:token-cleaner",
-        subjects: &[Subject::Account("token-cleaner")],
+        subjects: &[Subject::Account(TOKEN_CLEANER)],
     },
 ];
 
@@ -93,7 +93,7 @@ const SYSTEM_BINDINGS: &[Binding] = &[
 const PUBLIC_BINDINGS: &[Binding] = &[Binding {
     name: "system:controller:bootstrap-signer",
     role: "system:controller:bootstrap-signer",
-    subjects: &[Subject::Account("bootstrap-signer")],
+    subjects: &[Subject::Account(BOOTSTRAP_SIGNER)],
 }];
 
 /// All roles.

@@ -52,6 +52,11 @@ impl Writer<'_> {
         });
         static DEPLOYMENT: LazyLock<Set> =
             LazyLock::new(|| Set::of_fields(&[&["spec"], &["metadata", "labels"]]));
+        // Upstream: GetResetFields in pkg/registry/certificates/certificates/strategy.go.
+        static CERTIFICATE: LazyLock<Set> =
+            LazyLock::new(|| Set::of_fields(&[&["spec"], &["status", "conditions"]]));
+        static APPROVAL: LazyLock<Set> =
+            LazyLock::new(|| Set::of_fields(&[&["spec"], &["status", "certificate"]]));
         static CUSTOM_STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["spec"]]));
         let names = self.kind.names();
         match (self.kind.policy().status, self.subresource, names.plural) {
@@ -61,6 +66,8 @@ impl Writer<'_> {
             (StatusSubresource::StatusOnly, "status", _) => &ALL_BUT_STATUS,
             (StatusSubresource::WithMetadata, "status", "pods") => &POD,
             (StatusSubresource::WithMetadata, "status", "deployments") => &DEPLOYMENT,
+            (StatusSubresource::WithMetadata, "status", "certificatesigningrequests") => &CERTIFICATE,
+            (StatusSubresource::WithMetadata, "approval", "certificatesigningrequests") => &APPROVAL,
             (StatusSubresource::WithMetadata, "status", _) => &SPEC,
             (StatusSubresource::WithMetadata | StatusSubresource::StatusOnly, _, _) => &STATUS,
         }

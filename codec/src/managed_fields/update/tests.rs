@@ -43,6 +43,27 @@ fn create_owns_all_fields_except_server_metadata() {
 }
 
 #[test]
+fn approval_owns_conditions_and_the_signer_owns_the_certificate() {
+    let requests = kind("certificates.k8s.io", "certificatesigningrequests");
+    let request = json!({"metadata": {"name": "a"}, "spec": {"signerName": "a.b/c", "usages": ["any"]}});
+    let live = created(requests, request.clone());
+    for (subresource, want) in [("approval", "f:conditions"), ("status", "f:certificate")] {
+        let mut changed = request.clone();
+        changed["spec"]["usages"] = json!(["signing"]);
+        changed["status"] =
+            json!({"conditions": [{"type": "Approved", "status": "True"}], "certificate": "eA=="});
+        let mut changed = object(requests, changed);
+        changed.set(&["metadata", "managedFields"], json!(list(&live)));
+        let writer = Writer { subresource, ..writer(requests, "m", LATER) };
+        track(&writer, Some(&live), &mut changed);
+        let found = entries(&changed).into_iter().find(|(owner, _)| owner.starts_with("m ")).unwrap();
+        assert_eq!(found.0, format!("m Update/{subresource}@{LATER}"));
+        assert_eq!(found.1.as_object().unwrap().keys().collect::<Vec<_>>(), ["f:status"], "{subresource}");
+        assert_eq!(found.1["f:status"].as_object().unwrap().keys().collect::<Vec<_>>(), [want]);
+    }
+}
+
+#[test]
 fn update_owns_only_changed_fields() {
     let maps = kind("", "configmaps");
     let live = created(maps, json!({"metadata": {"name": "a"}, "data": {"k": "v", "z": "1"}}));

@@ -325,9 +325,18 @@ impl RevisionKeeper {
             if has_owners(&claim, &owners) {
                 continue;
             }
-            let patch = json!({"metadata": {"uid": claim.metadata.uid,
-                "resourceVersion": claim.metadata.resource_version, "ownerReferences": owners}});
-            self.patch(claim.as_ref(), &patch, "change the owners of").await?;
+            // A replacement, conditional on the cached version: the role has no patch on claims.
+            let mut changed = PersistentVolumeClaim::clone(&claim);
+            changed.metadata.owner_references = Some(owners);
+            let api: Api<PersistentVolumeClaim> = self.api(set);
+            match api.replace(&claim.name_any(), &PostParams::default(), &changed).await {
+                Ok(_) => {}
+                Err(error) if is_not_found(&error) => {}
+                Err(cause) => {
+                    let object = named(claim.as_ref());
+                    return Err(WorkloadError::Api { what: "change the owners of", object, cause });
+                }
+            }
         }
         Ok(())
     }

@@ -4,10 +4,13 @@
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, StructExpr};
 
-use super::declared::{self, NAMESPACE, REQUEST, VARIABLES};
+use super::declared::{self, DEVICE, NAMESPACE, REQUEST, REVIEW, VARIABLES};
 use super::functions::{Functions, Overload, functions};
 use super::ty::Ty;
 use super::unify::{Substitutions, most_general};
+
+/// The functions for semantic versions, which only device selectors have.
+const OF_VERSIONS: [&str; 5] = ["semver", "isSemver", "major", "minor", "patch"];
 
 /// The variables of an expression.
 #[derive(Clone, Debug, Default)]
@@ -16,13 +19,23 @@ pub(crate) struct Declarations {
     pub(crate) has_authorizer: bool,
     /// Whether the expression can make the objects of mutations.
     pub(crate) has_patch_types: bool,
+    /// Whether `request` is an access review; then there is no other variable.
+    pub(crate) is_review: bool,
     /// The fields of `variables`; `None` if there is no such variable.
     pub(crate) variables: Option<Vec<(String, Ty)>>,
+    /// Whether the expression selects devices: its only variable is `device`.
+    pub(crate) is_device_selector: bool,
 }
 
 impl Declarations {
     fn ident(&self, name: &str) -> Option<Ty> {
+        if self.is_device_selector {
+            let of_type = || type_named(name).map(|ty| Ty::Type(Some(ty.into())));
+            return if name == "device" { Some(Ty::object(DEVICE)) } else { of_type() };
+        }
         match name {
+            "request" if self.is_review => Some(Ty::object(REVIEW)),
+            "object" | "oldObject" | "namespaceObject" if self.is_review => None,
             "object" | "oldObject" => Some(Ty::Dyn),
             "params" => self.has_params.then_some(Ty::Dyn),
             "request" => Some(Ty::object(REQUEST)),
@@ -234,8 +247,11 @@ impl<'e> Check<'e> {
         if matches!(name, "_&&_" | "_||_") {
             return self.logical(&call.args, &args);
         }
+        let functions = self.functions.clone();
+        let is_declared = self.declarations.is_device_selector || !OF_VERSIONS.contains(&name);
+        let known = functions.get(name).filter(|_| is_declared);
         let Some(target) = &call.target else {
-            return match self.functions.clone().get(name) {
+            return match known {
                 Some(overloads) => self.resolve(id, name, overloads, None, args),
                 None => self.undeclared(id, name),
             };
@@ -251,7 +267,7 @@ impl<'e> Check<'e> {
             }
         }
         let target = self.expr(target);
-        match self.functions.clone().get(name) {
+        match known {
             Some(overloads) => self.resolve(id, name, overloads, Some(target), args),
             None => self.undeclared(id, name),
         }

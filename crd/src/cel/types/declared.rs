@@ -1,12 +1,14 @@
 //! The types with fields that expressions of admission use.
 //!
 //! Upstream: apiserver `pkg/admission/plugin/cel/compile.go` (`BuildRequestType`, `BuildNamespaceType`),
-//! `pkg/cel/mutation`.
+//! `pkg/cel/mutation`, `pkg/authorization/cel/compile.go`; dynamic-resource-allocation `cel/compile.go`.
 
 use super::ty::Ty;
 
 /// The type of `request`.
 pub(super) const REQUEST: &str = "kubernetes.AdmissionRequest";
+/// The type of `request` in the expressions of an authorization webhook.
+pub(super) const REVIEW: &str = "kubernetes.SubjectAccessReviewSpec";
 /// The type of `namespaceObject`.
 pub(super) const NAMESPACE: &str = "kubernetes.Namespace";
 /// The type of `variables`.
@@ -15,13 +17,15 @@ pub(super) const VARIABLES: &str = "kubernetes.variables";
 pub(super) const AUTHORIZER: &str = "kubernetes.authorization.Authorizer";
 /// The type of `authorizer.requestResource`.
 pub(super) const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
+/// The type of `device`.
+pub(super) const DEVICE: &str = "kubernetes.DRADevice";
 /// The type of an operation of a JSON patch.
 pub(crate) const JSON_PATCH: &str = "JSONPatch";
 /// The type of an apply configuration.
 pub(crate) const OBJECT: &str = "Object";
 
 /// The fields of the types, with their types in the notation of `functions.txt`.
-const TYPES: [(&str, &[(&str, &str)]); 10] = [
+const TYPES: [(&str, &[(&str, &str)]); 16] = [
     (
         REQUEST,
         &[
@@ -91,6 +95,49 @@ const TYPES: [(&str, &[(&str, &str)]); 10] = [
             ("lastTransitionTime", "timestamp"),
             ("message", "string"),
             ("reason", "string"),
+        ],
+    ),
+    (
+        REVIEW,
+        &[
+            ("resourceAttributes", "kubernetes.ResourceAttributes"),
+            ("nonResourceAttributes", "kubernetes.NonResourceAttributes"),
+            ("user", "string"),
+            ("groups", "list<string>"),
+            ("extra", "map<string|list<string>>"),
+            ("uid", "string"),
+        ],
+    ),
+    (
+        "kubernetes.ResourceAttributes",
+        &[
+            ("namespace", "string"),
+            ("verb", "string"),
+            ("group", "string"),
+            ("version", "string"),
+            ("resource", "string"),
+            ("subresource", "string"),
+            ("name", "string"),
+            ("fieldSelector", "kubernetes.SelectorAttributes"),
+            ("labelSelector", "kubernetes.SelectorAttributes"),
+        ],
+    ),
+    ("kubernetes.NonResourceAttributes", &[("path", "string"), ("verb", "string")]),
+    (
+        "kubernetes.SelectorAttributes",
+        &[("rawSelector", "string"), ("requirements", "list<kubernetes.SelectorRequirement>")],
+    ),
+    (
+        "kubernetes.SelectorRequirement",
+        &[("key", "string"), ("operator", "string"), ("values", "list<string>")],
+    ),
+    (
+        DEVICE,
+        &[
+            ("driver", "string"),
+            ("attributes", "map<string|map<string|dyn>>"),
+            ("capacity", "map<string|map<string|kubernetes.Quantity>>"),
+            ("allowMultipleAllocations", "bool"),
         ],
     ),
     (JSON_PATCH, &[("op", "string"), ("path", "string"), ("from", "string"), ("value", "dyn")]),

@@ -15,7 +15,9 @@ fn expressions_have_types() {
         has_params: true,
         has_authorizer: true,
         has_patch_types: true,
+        is_review: false,
         variables: Some(vec![("n".to_owned(), Ty::Int), ("names".to_owned(), Ty::list(Ty::Text))]),
+        is_device_selector: false,
     };
     for (text, want) in [
         ("object.metadata.name", Ok("dyn")),

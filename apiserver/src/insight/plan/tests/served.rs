@@ -9,7 +9,7 @@ use orlop_store::{Kv, Revision};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::insight::plan::{carry_out, make, perform};
+use crate::insight::plan::{PlanUser, carry_out, make, perform};
 use crate::server::{Config, Server};
 use crate::state::Inner;
 use orlop_api::status::ApiError;
@@ -78,7 +78,12 @@ impl Rig {
         dry: bool,
     ) -> Result<Value, ApiError> {
         let user = orlop_auth::UserInfo::new("jane", Vec::new());
-        perform(&self.inner, &user, target, verb, options, dry).await
+        let by = PlanUser { user: &user, with_related: true };
+        perform(&self.inner, by, target, verb, options, dry).await
+    }
+
+    async fn impact(&self, target: &ObjectTarget) -> Result<Value, ApiError> {
+        super::super::impact(&self.inner, &orlop_auth::UserInfo::admin(), target, true).await
     }
 
     pub(super) fn head(&self) -> Revision {
@@ -319,20 +324,20 @@ async fn reclaimed_volume_becomes_available() {
 async fn impact_reports_lost_data_and_protected_namespaces() {
     let rig = Rig::new().await;
     let (_, volume) = rig.bound().await;
-    let kept = super::super::impact(&rig.inner, &the_claim()).await.unwrap();
+    let kept = rig.impact(&the_claim()).await.unwrap();
     assert_eq!(kept["steps"].as_array().unwrap().len(), 2, "{kept}");
     let deletes = merged(volume, &json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}));
     rig.send("PUT", &format!("{VOLUMES}/v"), &deletes).await;
     let before = rig.head();
     for name in ["default", "kube-system", "kube-public"] {
-        let refused = super::super::impact(&rig.inner, &target("namespaces", "", name)).await.unwrap();
+        let refused = rig.impact(&target("namespaces", "", name)).await.unwrap();
         assert_eq!(refused["steps"], json!([]), "{refused}");
         let summary = refused["summary"].as_str().unwrap();
         assert!(summary.starts_with(&format!("namespace {name} stays")), "{summary}");
         assert!(summary.ends_with("this namespace may not be deleted"), "{summary}");
     }
     for aim in [the_claim(), target("namespaces", "", "a")] {
-        let lost = super::super::impact(&rig.inner, &aim).await.unwrap();
+        let lost = rig.impact(&aim).await.unwrap();
         assert!(lost["summary"].as_str().unwrap().contains("the data of v is deleted"), "{lost}");
     }
     assert_eq!(rig.head(), before);

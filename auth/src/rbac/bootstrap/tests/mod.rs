@@ -1,5 +1,6 @@
 //! The tables are consistent, and single rules are those of Kubernetes 1.36.
 
+mod least_rights;
 mod repair;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{
-    AGGREGATE_TO, AUTO_UPDATE, LABEL, LABEL_VALUE, cluster_role_bindings, cluster_roles, reconcile,
-    role_bindings, roles,
+    AGGREGATE_TO, AUTO_UPDATE, LABEL, LABEL_VALUE, ORLOP_CONTROLLER, cluster_role_bindings, cluster_roles,
+    reconcile, role_bindings, roles,
 };
 
 /// The namespace, if any, and the name of an object.
@@ -56,7 +57,9 @@ fn every_object_exists_once() {
             "{kind} {name} exists twice"
         );
     }
-    let want = [("ClusterRole", 69), ("ClusterRoleBinding", 50), ("Role", 7), ("RoleBinding", 7)];
+    // Upstream's, and orlop's own.
+    let want =
+        [("ClusterRole", 69 + 11), ("ClusterRoleBinding", 50 + 13), ("Role", 7 + 2), ("RoleBinding", 7 + 2)];
     assert_eq!(counts, BTreeMap::from(want));
 }
 
@@ -67,6 +70,9 @@ fn every_object_has_the_label_and_the_annotation() {
         assert_eq!(object["metadata"]["labels"][LABEL], LABEL_VALUE, "{kind} {name}");
         assert_eq!(object["metadata"]["annotations"], json!({ AUTO_UPDATE: "true" }), "{kind} {name}");
         let wanted: &[Option<&str>] = match kind {
+            "Role" | "RoleBinding" if name.starts_with(ORLOP_CONTROLLER) => {
+                &[Some("kube-system"), Some("kube-node-lease")]
+            }
             "Role" | "RoleBinding" => &[Some("kube-system"), Some("kube-public")],
             _ => &[None],
         };

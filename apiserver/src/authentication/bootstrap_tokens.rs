@@ -1,0 +1,30 @@
+//! Bootstrap tokens in the Secrets of the store.
+
+use std::sync::Arc;
+
+use orlop_auth::UserInfo;
+use orlop_auth::bootstrap_token::{BootstrapToken, NAMESPACE};
+use orlop_store::Kv;
+
+use crate::clock::Clock;
+use crate::projection::Projection;
+use crate::service_account::find;
+
+/// The Secrets, and the time at which they are valid.
+pub(super) struct BootstrapTokens {
+    store: Arc<dyn Kv<Projection>>,
+    clock: Clock,
+}
+
+impl BootstrapTokens {
+    pub(super) fn new(store: Arc<dyn Kv<Projection>>, clock: Clock) -> Self {
+        BootstrapTokens { store, clock }
+    }
+
+    /// The user of a token; `None` for other tokens and for invalid ones. A deleted or changed Secret counts immediately.
+    pub(super) fn user_of(&self, token: &str) -> Option<UserInfo> {
+        let token = BootstrapToken::parse(token)?;
+        let secret = find(&self.store.head(), "secrets", NAMESPACE, &token.secret_name())?;
+        token.user(&secret, (self.clock)())
+    }
+}

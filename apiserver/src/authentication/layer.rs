@@ -1,0 +1,81 @@
+//! The middleware that authenticates requests.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use orlop_api::status::ApiError;
+use orlop_auth::UserInfo;
+
+use super::anonymous::AnonymousAccess;
+use super::bearer::{EXTRA_BLANK, has_extra_blank};
+use super::chain::Authenticators;
+use crate::audit::id::{self, AUDIT_ID};
+use crate::audit::layer::authentication_failed;
+use crate::encode::answer;
+use crate::encode::negotiate::error_media;
+
+impl Authenticators {
+    /// The router behind this authentication.
+    pub(crate) fn protect(self: Arc<Self>, router: Router) -> Router {
+        router.layer(middleware::from_fn_with_state(self, authenticate))
+    }
+}
+
+async fn authenticate(
+    State(authenticators): State<Arc<Authenticators>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    // The header is removed before the request is handled.
+    let has_extra_blank =
+        authenticators.anonymous == AnonymousAccess::AllPaths && has_extra_blank(request.headers());
+    match authenticators.user_of(&mut request).await {
+        Ok(user) => {
+            request.extensions_mut().insert(user);
+            let mut response = next.run(request).await;
+            if has_extra_blank {
+                answer::add_warnings(response.headers_mut(), &[EXTRA_BLANK.to_owned()]);
+            }
+            response
+        }
+        Err(error) => {
+            if let Some(id) = id::of(request.headers()) {
+                request.headers_mut().insert(AUDIT_ID, id);
+            }
+            let audited =
+                authenticators.audit.as_ref().map(|audit| authentication_failed(audit, &request, &error));
+            if let Some(pending) = audited {
+                pending.accepted().await;
+            }
+            refusal(&error, request.headers())
+        }
+    }
+}
+
+/// Marks a request of this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InThisProcess;
+
+/// The router for callers in this process: they are this user without authentication, and the limits of requests do not
+/// apply to them. Authorization and admission do.
+pub fn in_process(router: Router, user: UserInfo) -> Router {
+    router.layer(axum::Extension(user)).layer(axum::Extension(InThisProcess))
+}
+
+/// The response to a rejected request.
+fn refusal(error: &ApiError, headers: &HeaderMap) -> Response {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let mut response = answer::error(error, error_media(accept), false);
+    let put = response.headers_mut();
+    put.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    put.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(id) = headers.get(&AUDIT_ID) {
+        put.insert(AUDIT_ID, id.clone());
+    }
+    response
+}

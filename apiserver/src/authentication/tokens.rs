@@ -1,0 +1,116 @@
+//! The authenticators of bearer tokens: the first that accepts a token names its user.
+//!
+//! Upstream: apiserver `pkg/authentication/token/union`, `pkg/authentication/authenticator/audagnostic.go`.
+
+use std::sync::Arc;
+
+use orlop_auth::UserInfo;
+use orlop_auth::limits::{self, MAX_TOKEN_BYTES};
+use orlop_auth::token_file::TokenFile;
+
+use super::bootstrap_tokens::BootstrapTokens;
+use super::oidc::Issuer;
+use super::webhook::Webhook;
+use crate::service_account::Accounts;
+
+/// Upstream's text for a token that no authenticator knows.
+const INVALID: &str = "invalid bearer token";
+
+/// The user of a valid token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TokenUser {
+    pub(crate) user: UserInfo,
+    /// For which of the requested audiences the token is valid.
+    pub(crate) audiences: Vec<String>,
+    /// The text for the audit log if the validity of the token was extended.
+    pub(crate) stale: Option<String>,
+}
+
+/// The configured authenticators, in upstream's order.
+#[derive(Default)]
+pub(super) struct TokenAuthenticators {
+    pub(super) file: Option<Arc<TokenFile>>,
+    pub(super) accounts: Option<Arc<Accounts>>,
+    pub(super) bootstrap: Option<BootstrapTokens>,
+    pub(super) oidc: Option<Arc<Issuer>>,
+    pub(super) webhook: Option<Webhook>,
+    /// The audiences of this server.
+    pub(super) audiences: Vec<String>,
+}
+
+impl TokenAuthenticators {
+    /// The user of a token. `wanted` are the requested audiences; empty means those of this server.
+    ///
+    /// # Errors
+    /// The texts for a review, if no authenticator accepts the token.
+    pub(super) async fn user_of(&self, token: &str, wanted: &[String]) -> Result<TokenUser, String> {
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(INVALID.to_owned());
+        }
+        let wanted = if wanted.is_empty() { &self.audiences } else { wanted };
+        let mut errors = Vec::new();
+        let found = match self.local(token, wanted, &mut errors) {
+            Some(found) => Some(found),
+            None => self.remote(token, wanted, &mut errors).await,
+        };
+        let Some(found) = found else { return Err(refusal(&errors)) };
+        limits::check(&found.user).map_err(|error| refusal(&[error.to_string()]))?;
+        Ok(found)
+    }
+
+    /// The authenticators that need only this process.
+    fn local(&self, token: &str, wanted: &[String], errors: &mut Vec<String>) -> Option<TokenUser> {
+        let of_file = self.file.as_ref().and_then(|file| file.user_of(token.as_bytes()));
+        if let Some(found) = of_file.and_then(|user| self.for_this_server(user, wanted)) {
+            return Some(found);
+        }
+        match self.accounts.as_ref().and_then(|accounts| accounts.user_of(token, wanted)) {
+            Some(Ok(found)) => {
+                return Some(TokenUser { user: found.user, audiences: found.audiences, stale: found.stale });
+            }
+            Some(Err(error)) => errors.push(error.to_string()),
+            None => {}
+        }
+        let user = self.bootstrap.as_ref().and_then(|tokens| tokens.user_of(token))?;
+        self.for_this_server(user, wanted)
+    }
+
+    /// The authenticators that may ask another server.
+    async fn remote(&self, token: &str, wanted: &[String], errors: &mut Vec<String>) -> Option<TokenUser> {
+        if let Some(issuer) = &self.oidc {
+            match issuer.user_of(token).await {
+                Ok(Some(user)) => {
+                    if let Some(found) = self.for_this_server(user, wanted) {
+                        return Some(found);
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+        match self.webhook.as_ref()?.user_of(token, wanted, &self.audiences).await {
+            Ok(Some((user, audiences))) => Some(TokenUser { user, audiences, stale: None }),
+            Ok(None) => None,
+            Err(error) => {
+                errors.push(error);
+                None
+            }
+        }
+    }
+
+    /// A user whose token names no audience: it is for this server.
+    fn for_this_server(&self, user: UserInfo, wanted: &[String]) -> Option<TokenUser> {
+        let audiences: Vec<String> =
+            self.audiences.iter().filter(|own| wanted.contains(own)).cloned().collect();
+        let is_for_it = !audiences.is_empty();
+        is_for_it.then_some(TokenUser { user, audiences, stale: None })
+    }
+}
+
+/// The texts of a refusal, as upstream lists them.
+fn refusal(errors: &[String]) -> String {
+    match errors {
+        [] => INVALID.to_owned(),
+        errors => format!("[{INVALID}, {}]", errors.join(", ")),
+    }
+}

@@ -1,0 +1,170 @@
+//! Flags of authentication, with upstream's names and defaults.
+//!
+//! Upstream: `pkg/kubeapiserver/options/authentication.go`, apiserver `pkg/server/options/authentication.go`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use orlop_apiserver::authentication::config::Algorithm;
+use orlop_apiserver::server::DEFAULT_ISSUER;
+
+use super::values;
+
+/// Authentication.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Authentication")]
+pub(crate) struct AuthenticationArgs {
+    /// Certificate authorities for client certificates (PEM): the CN of a certificate is the user, its O are the
+    /// groups
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_ca_file: Option<PathBuf>,
+    /// CSV file of bearer tokens: token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_auth_file: Option<PathBuf>,
+    /// Whether requests without credentials are requests of system:anonymous [default: true, but without RBAC only for /healthz,
+    /// /livez, /readyz and /version]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = values::boolean)]
+    pub(crate) anonymous_auth: Option<bool>,
+    /// Accept the tokens of Secrets of the type bootstrap.kubernetes.io/token in the namespace kube-system [default: true if the
+    /// server creates its own certificates, else false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = values::boolean)]
+    pub(crate) enable_bootstrap_token_auth: Option<bool>,
+    /// Identifiers of this server: a token must be for one of these audiences [default: --service-account-issuer]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) api_audiences: Vec<String>,
+    #[command(flatten)]
+    pub(crate) service_accounts: ServiceAccountArgs,
+    #[command(flatten)]
+    pub(crate) oidc: OidcArgs,
+    #[command(flatten)]
+    pub(crate) webhook: TokenWebhookArgs,
+    #[command(flatten)]
+    pub(crate) front_proxy: FrontProxyArgs,
+}
+
+/// Service account tokens.
+#[derive(Debug, Args)]
+pub(crate) struct ServiceAccountArgs {
+    /// Issuer of service account tokens
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ISSUER)]
+    pub(crate) service_account_issuer: String,
+    /// File with public or private keys that verify service account tokens (PEM); repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) service_account_key_file: Vec<PathBuf>,
+    /// File with the private key that signs service account tokens (PEM); it verifies them too [default: a key in the store]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) service_account_signing_key_file: Option<PathBuf>,
+    /// Maximum validity of service account tokens, at least 1h0m0s; 0s is unlimited
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
+    pub(crate) service_account_max_token_expiration: Duration,
+    /// Issue tokens of pods with a validity of a year instead of 3607 seconds, and record their use after 3607 seconds in the audit
+    /// log
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = values::boolean)]
+    pub(crate) service_account_extend_token_expiration: bool,
+}
+
+/// An OpenID Connect issuer.
+#[derive(Debug, Args)]
+pub(crate) struct OidcArgs {
+    /// URL of an OpenID Connect issuer, whose ID tokens the server accepts; the scheme is https
+    #[arg(long, value_name = "URL")]
+    pub(crate) oidc_issuer_url: Option<String>,
+    /// Audience of the ID tokens
+    #[arg(long, value_name = "ID")]
+    pub(crate) oidc_client_id: Option<String>,
+    /// Certificate authorities of the issuer (PEM) [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) oidc_ca_file: Option<PathBuf>,
+    /// Claim with the user name
+    #[arg(long, value_name = "CLAIM", default_value = "sub")]
+    pub(crate) oidc_username_claim: String,
+    /// Prefix of user names; - is none [default: the URL of the issuer and #, but none for the claim email]
+    #[arg(long, value_name = "PREFIX", allow_hyphen_values = true)]
+    pub(crate) oidc_username_prefix: Option<String>,
+    /// Claim with the groups, a text or a list of texts
+    #[arg(long, value_name = "CLAIM")]
+    pub(crate) oidc_groups_claim: Option<String>,
+    /// Prefix of groups
+    #[arg(
+        long,
+        value_name = "PREFIX",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) oidc_groups_prefix: String,
+    /// Claim that a token must have, and its value; repeatable
+    #[arg(long, value_name = "CLAIM=VALUE", value_parser = claim)]
+    pub(crate) oidc_required_claim: Vec<(String, String)>,
+    /// Accepted signature algorithms: RS256, RS384, RS512, ES256, ES384, PS256, PS384, PS512
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "RS256")]
+    pub(crate) oidc_signing_algs: Vec<Algorithm>,
+}
+
+/// A webhook that reviews tokens.
+#[derive(Debug, Args)]
+pub(crate) struct TokenWebhookArgs {
+    /// Kubeconfig of a webhook that reviews bearer tokens
+    #[arg(long, value_name = "FILE")]
+    pub(crate) authentication_token_webhook_config_file: Option<PathBuf>,
+    /// How long the server reuses the results of the webhook
+    #[arg(long, value_name = "DURATION", default_value = "2m0s", value_parser = values::duration)]
+    pub(crate) authentication_token_webhook_cache_ttl: Duration,
+    /// API version of the reviews
+    #[arg(long, value_enum, default_value = "v1beta1")]
+    pub(crate) authentication_token_webhook_version: ReviewVersionArg,
+}
+
+/// The version of the API group in which a webhook receives reviews.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReviewVersionArg {
+    /// v1
+    V1,
+    /// v1beta1
+    V1beta1,
+}
+
+/// A front proxy that authenticates users.
+#[derive(Debug, Args)]
+pub(crate) struct FrontProxyArgs {
+    /// Certificate authorities of front proxies (PEM), whose request headers name the user
+    #[arg(long, value_name = "FILE")]
+    pub(crate) requestheader_client_ca_file: Option<PathBuf>,
+    /// Common names of the certificates of front proxies [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) requestheader_allowed_names: Vec<String>,
+    /// Headers with the user name, such as X-Remote-User
+    #[arg(long, value_name = "HEADERS", value_delimiter = ',', value_parser = header)]
+    pub(crate) requestheader_username_headers: Vec<String>,
+    /// Headers with the UID, such as X-Remote-Uid
+    #[arg(long, value_name = "HEADERS", value_delimiter = ',', value_parser = header)]
+    pub(crate) requestheader_uid_headers: Vec<String>,
+    /// Headers with groups, such as X-Remote-Group
+    #[arg(long, value_name = "HEADERS", value_delimiter = ',', value_parser = header)]
+    pub(crate) requestheader_group_headers: Vec<String>,
+    /// Prefixes of headers with extra attributes, such as X-Remote-Extra-
+    #[arg(long, value_name = "PREFIXES", value_delimiter = ',', value_parser = header)]
+    pub(crate) requestheader_extra_headers_prefix: Vec<String>,
+}
+
+/// Parses the name of a header.
+fn header(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if text.is_empty() || !text.bytes().all(is_letter) {
+        return Err(format!("`{text}` is not the name of a header, such as X-Remote-User"));
+    }
+    Ok(text.to_owned())
+}
+
+/// Parses a claim and its value.
+fn claim(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((claim, value)) if !claim.is_empty() => Ok((claim.to_owned(), value.to_owned())),
+        Some(_) | None => Err(format!("`{text}` is not a CLAIM=VALUE")),
+    }
+}

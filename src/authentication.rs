@@ -1,0 +1,212 @@
+//! Reads the files of authentication, and connects it to its webhook.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use orlop_apiserver::authentication::AuthConfig;
+use orlop_apiserver::authentication::oidc::OidcSettings;
+use orlop_apiserver::authentication::webhook::{MAX_ANSWER, ReviewPost, ReviewPostError, WebhookSettings};
+use orlop_apiserver::service_account::ServiceAccountConfig;
+use orlop_auth::service_account::key_file::{self, KeyFileError};
+use orlop_auth::token_file::{TokenFile, TokenFileError};
+use orlop_cli::config::{ListenConfig, OidcOptions, ServiceAccountOptions, TokenWebhookOptions};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use crate::webhook::{PostFailure, WebhookClient, WebhookError};
+
+/// Maximum size of a file of keys or authorities, bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Why authentication cannot be configured. No message contains a part of a file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AuthenticationError {
+    #[error("--token-auth-file")]
+    Tokens(#[from] TokenFileError),
+    #[error(transparent)]
+    Webhook(#[from] WebhookError),
+    #[error("{flag} {}: it cannot be read: {error}", path.display())]
+    Read { flag: &'static str, path: PathBuf, error: std::io::Error },
+    #[error("{flag} {}: {error}", path.display())]
+    Key { flag: &'static str, path: PathBuf, error: KeyFileError },
+    #[error("--oidc-ca-file {}: {problem}", path.display())]
+    Authorities { path: PathBuf, problem: String },
+}
+
+/// Authentication, with the content of its files. The authorities of client certificates are empty until the listener reads them.
+pub(crate) async fn read(listen: &ListenConfig) -> Result<AuthConfig, AuthenticationError> {
+    let options = &listen.authentication;
+    let tokens = options.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
+    let has_certificates = listen.has_own_authority() || options.has_client_authorities();
+    let webhook = match &options.webhook {
+        Some(webhook) => Some(token_webhook(webhook).await?),
+        None => None,
+    };
+    Ok(AuthConfig {
+        tokens: tokens.map(Arc::new),
+        client_authorities: has_certificates.then(Arc::default),
+        front_proxy: options.front_proxy.as_ref().map(|proxy| proxy.config.clone()),
+        bootstrap_tokens: listen.accepts_bootstrap_tokens(),
+        oidc: options.oidc.as_ref().map(oidc).transpose()?,
+        webhook,
+        anonymous: options.anonymous,
+        is_required: listen.authenticates(),
+        local_user: (!listen.insecure_loopback).then(|| rustix::process::geteuid().as_raw()),
+    })
+}
+
+/// Service account tokens, with the keys of files.
+pub(crate) fn service_accounts(
+    options: &ServiceAccountOptions,
+) -> Result<ServiceAccountConfig, AuthenticationError> {
+    let mut verifying_keys = Vec::new();
+    for path in &options.key_files {
+        let flag = "--service-account-key-file";
+        let keys = key_file::public_keys(&text(flag, path)?);
+        verifying_keys.extend(keys.map_err(|error| AuthenticationError::Key {
+            flag,
+            path: path.clone(),
+            error,
+        })?);
+    }
+    let signing_key = match &options.signing_key_file {
+        Some(path) => {
+            let flag = "--service-account-signing-key-file";
+            let key = key_file::signing_key(&text(flag, path)?);
+            let key = key.map_err(|error| AuthenticationError::Key { flag, path: path.clone(), error })?;
+            Some(Arc::new(key))
+        }
+        None => None,
+    };
+    Ok(ServiceAccountConfig {
+        issuer: options.issuer.clone(),
+        audiences: options.audiences.clone(),
+        signing_key,
+        verifying_keys,
+        max_expiration: options.max_expiration,
+        extend_expiration: options.extend_expiration,
+    })
+}
+
+fn oidc(options: &OidcOptions) -> Result<OidcSettings, AuthenticationError> {
+    let mut ca_bundle = Vec::new();
+    if let Some(path) = &options.ca_file {
+        let wrong = |problem: String| AuthenticationError::Authorities { path: path.clone(), problem };
+        ca_bundle = text("--oidc-ca-file", path)?.into_bytes();
+        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&ca_bundle).collect();
+        // Without one, the authorities of the system would be used.
+        if read.map_err(|error| wrong(error.to_string()))?.is_empty() {
+            return Err(wrong("it contains no certificate".to_owned()));
+        }
+    }
+    Ok(OidcSettings { config: options.config.clone(), ca_bundle })
+}
+
+async fn token_webhook(options: &TokenWebhookOptions) -> Result<WebhookSettings, AuthenticationError> {
+    let flag = "--authentication-token-webhook-config-file";
+    let client = WebhookClient::connect(flag, &options.config_file).await?;
+    let post: ReviewPost = Arc::new(move |document| {
+        let sent = client.clone().post(document, MAX_ANSWER);
+        async {
+            let failed = |failure: PostFailure| ReviewPostError {
+                message: failure.message,
+                is_temporary: failure.is_temporary,
+            };
+            sent.await.map_err(failed)
+        }
+        .boxed()
+    });
+    Ok(WebhookSettings { post, version: options.version, cache_ttl: options.cache_ttl })
+}
+
+fn text(flag: &'static str, path: &Path) -> Result<String, AuthenticationError> {
+    let failed = |error| AuthenticationError::Read { flag, path: path.to_owned(), error };
+    if std::fs::metadata(path).map_err(failed)?.len() > MAX_FILE {
+        return Err(failed(std::io::Error::other("it is larger than 1 MiB")));
+    }
+    std::fs::read_to_string(path).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use orlop_cli::config::{self, Config, Role};
+
+    use super::*;
+
+    fn listen(flags: &[&str]) -> ListenConfig {
+        let args = ["orlop", "apiserver"].iter().chain(flags).map(std::ffi::OsString::from);
+        let Ok(Config::Run(run)) = config::load(args, |_| None) else { panic!("{flags:?}") };
+        let Role::Apiserver(server) = run.role else { panic!("{flags:?}") };
+        server.listen
+    }
+
+    /// The error of a server with this flag and a file with this text.
+    async fn error(flag: &str, text: &[u8]) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let issuer = ["--oidc-issuer-url=https://i", "--oidc-client-id=c"];
+        let given = format!("{flag}={}", file.path().display());
+        let listen = listen(&[issuer[0], issuer[1], given.as_str()]);
+        let found = read(&listen).await.map(|_| ());
+        let found =
+            found.and_then(|()| service_accounts(&listen.authentication.service_accounts).map(|_| ()));
+        let Err(error) = found else { return String::new() };
+        let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
+        let text = format!("{error}{}", source.unwrap_or_default());
+        assert!(text.contains(flag), "{flag}: {text}");
+        text
+    }
+
+    #[tokio::test]
+    async fn damaged_files_are_reported_without_their_content() {
+        let key = "--service-account-signing-key-file";
+        let large = vec![b'#'; 1 + MAX_FILE as usize];
+        for (case, flag, text, part) in [
+            ("1 no token", "--token-auth-file", &b""[..], "no token"),
+            ("2 a short line", "--token-auth-file", b"hush,ann", "line 1"),
+            ("3 not UTF-8", "--token-auth-file", b"hush\xff,ann,u", "cannot be read"),
+            ("4 no key", key, b"hush", "contains no key"),
+            (
+                "5 a damaged key",
+                key,
+                b"-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----\n",
+                "cannot be used",
+            ),
+            ("6 no end", key, b"-----BEGIN PRIVATE KEY-----\nhush", "damaged"),
+            ("7 no public key", "--service-account-key-file", b"hush", "contains no key"),
+            (
+                "8 a damaged public key",
+                "--service-account-key-file",
+                b"-----BEGIN PUBLIC KEY-----\nhush\n-----END PUBLIC KEY-----\n",
+                "damaged",
+            ),
+            ("9 too large", key, &large, "larger than"),
+            ("10 no authority", "--oidc-ca-file", b"hush", "no certificate"),
+            (
+                "11 a damaged authority",
+                "--oidc-ca-file",
+                b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
+                "",
+            ),
+            ("12 no kubeconfig", "--authentication-token-webhook-config-file", b"hush", ""),
+        ] {
+            let error = error(flag, text).await;
+            assert!(!error.is_empty() && error.contains(part), "{case}: {error}");
+            assert!(!error.contains("hush"), "{case}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn flags_configure_authentication() {
+        let plain = read(&listen(&[])).await.unwrap();
+        assert!(!plain.is_required && plain.client_authorities.is_none() && !plain.bootstrap_tokens);
+        let own = read(&listen(&["--listen=0.0.0.0:0"])).await.unwrap();
+        assert!(own.is_required && own.client_authorities.is_some() && own.bootstrap_tokens);
+        let off = ["--listen=0.0.0.0:0", "--enable-bootstrap-token-auth=false", "--anonymous-auth=false"];
+        let off = read(&listen(&off)).await.unwrap();
+        assert_eq!((off.bootstrap_tokens, off.anonymous), (false, Some(false)));
+    }
+}
