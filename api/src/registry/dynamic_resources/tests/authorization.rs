@@ -31,7 +31,7 @@ impl WriteContext for Context {
     }
 }
 
-const NOBODY: Context = Context { is_admin_namespace: false, granted: &[], node: None };
+const UNPRIVILEGED: Context = Context { is_admin_namespace: false, granted: &[], node: None };
 
 /// A case, the status before and after, the context, and the path and message of the error.
 type Case<'a> = (&'a str, &'a Value, &'a Value, &'a Context, Option<(&'a str, &'a str)>);
@@ -42,13 +42,13 @@ fn admin_access_needs_the_label_of_the_namespace() {
                containing namespace";
     let admin = claim(request(json!({"exactly": {"adminAccess": true}})));
     let plain = claim(request(json!({"exactly": {"adminAccess": false}})));
-    let labeled = Context { is_admin_namespace: true, ..NOBODY };
-    let found = causes(|errors| CLAIM.validate_in_context(&admin, None, &NOBODY, errors));
+    let labeled = Context { is_admin_namespace: true, ..UNPRIVILEGED };
+    let found = causes(|errors| CLAIM.validate_in_context(&admin, None, &UNPRIVILEGED, errors));
     assert_eq!(found, [(FORBIDDEN, "spec.devices.requests[0].adminAccess", why)]);
     assert!(causes(|errors| CLAIM.validate_in_context(&admin, None, &labeled, errors)).is_empty());
-    assert!(causes(|errors| CLAIM.validate_in_context(&plain, None, &NOBODY, errors)).is_empty());
+    assert!(causes(|errors| CLAIM.validate_in_context(&plain, None, &UNPRIVILEGED, errors)).is_empty());
     let template = object(json!({"spec": {"spec": admin.at(&["spec"]).unwrap()}}));
-    let found = causes(|errors| TEMPLATE.validate_in_context(&template, None, &NOBODY, errors));
+    let found = causes(|errors| TEMPLATE.validate_in_context(&template, None, &UNPRIVILEGED, errors));
     assert_eq!(found, [(FORBIDDEN, "spec.devices.requests[0].adminAccess", why)]);
 }
 
@@ -64,10 +64,10 @@ fn parts_of_the_status_need_rights_of_their_own() {
     let bound = json!({"allocation": allocation});
     let reported =
         json!({"allocation": allocation, "devices": [{"driver": "d", "pool": "p", "device": "x"}]});
-    let scheduler = Context { granted: &["update binding /"], ..NOBODY };
-    let local = Context { granted: &["associated-node:update driver n/d"], node: Some("n1"), ..NOBODY };
+    let scheduler = Context { granted: &["update binding /"], ..UNPRIVILEGED };
+    let local = Context { granted: &["associated-node:update driver n/d"], node: Some("n1"), ..UNPRIVILEGED };
     let elsewhere = Context { node: Some("n2"), ..local };
-    let global = Context { granted: &["arbitrary-node:update driver n/d"], ..NOBODY };
+    let global = Context { granted: &["arbitrary-node:update driver n/d"], ..UNPRIVILEGED };
     let no_binding = "Forbidden: changing status.allocation or status.reservedFor requires \
                       resource=\"resourceclaims/binding\", verb=\"update\" permission: no update binding /";
     let no_driver = "Forbidden: changing status.devices requires resource=\"resourceclaims/driver\", \
@@ -78,7 +78,7 @@ fn parts_of_the_status_need_rights_of_their_own() {
         claim
     };
     let cases: [Case<'_>; 9] = [
-        ("nothing changes", &bound, &bound, &NOBODY, None),
+        ("nothing changes", &bound, &bound, &UNPRIVILEGED, None),
         ("a scheduler allocates", &empty, &bound, &scheduler, None),
         ("another user allocates", &empty, &bound, &global, Some(("status", no_binding))),
         ("another user deallocates", &bound, &empty, &local, Some(("status", no_binding))),
