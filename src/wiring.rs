@@ -12,6 +12,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use orlop_apiserver::authentication::in_process;
 use orlop_apiserver::insight::replay::{HeldClock, ReplayError, replay};
+use orlop_apiserver::service_account::key_file::key_file;
 use orlop_apiserver::{Config, Projection, Server, ServerError};
 use orlop_auth::UserInfo;
 use orlop_cli::args::{LoopArgs, StoreArgs, StoreBackend};
@@ -138,6 +139,7 @@ pub(crate) async fn serve(
         let settings = Config {
             auth,
             audit: audit::config(&config.audit, audit_files, data_dir.as_deref()),
+            service_account_key_file: data_dir.as_deref().map(key_file),
             tls: listen.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
             explainer: explainer.explains(),

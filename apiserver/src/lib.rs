@@ -31,11 +31,12 @@ mod projection;
 pub mod registry;
 mod routes;
 pub mod server;
-mod service_account;
+pub mod service_account;
 pub mod services;
 mod state;
 mod verbs;
 
 pub use projection::Projection;
+pub use routes::OMITTED_FROM_SNAPSHOTS;
 pub use server::{Config, Server, ServerError};
 pub use state::MoreMetrics;

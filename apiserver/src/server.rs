@@ -92,7 +92,8 @@ impl Server {
         let limits = Limits::new(&config.limits, metrics.registry(), kinds.clone())
             .map_err(|error| ServerError::Config(error.to_string()))?;
         let issuer = config.service_account_issuer.clone();
-        let accounts = Accounts::new(store.clone(), issuer, config.clock.clone())
+        let key_file = config.service_account_key_file.clone();
+        let accounts = Accounts::new(store.clone(), key_file, issuer, config.clock.clone())
             .await
             .map_err(|error| ServerError::SigningKey(error.to_string()))?;
         let accounts = Arc::new(accounts);

@@ -1,6 +1,7 @@
 //! State shared by all requests: the configuration, the store, and the data that the server caches in memory.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -60,6 +61,9 @@ pub struct Config {
     pub advertised: Option<SocketAddr>,
     /// The issuer of service account tokens, and their default audience.
     pub service_account_issuer: String,
+    /// The file with the keys of service account tokens ([`crate::service_account::key_file`]). Without it, the keys exist only in
+    /// memory, and tokens become invalid when the process ends.
+    pub service_account_key_file: Option<PathBuf>,
     /// Whether clients reach this server over TLS.
     pub tls: bool,
     /// Limits of concurrent requests, watches and connections.
@@ -91,6 +95,7 @@ impl Default for Config {
             services: Ranges::default(),
             advertised: None,
             service_account_issuer: DEFAULT_ISSUER.to_owned(),
+            service_account_key_file: None,
             tls: false,
             limits: LimitsConfig::default(),
             explainer: Explains::default(),

@@ -9,12 +9,14 @@
 //! * [`request_info`]: the verb and the target of a request. [`rbac`]: what roles and bindings permit. [`node`]: what node agents
 //!   may do. [`authorize`]: decisions of a server without roles.
 //! * [`authority`]: certificates that the server signs itself.
+//! * [`file_version`]: detects changed files.
 //! * [`audit`]: which requests are recorded in the audit log, and the form of the records.
 
 pub mod audit;
 pub mod authority;
 pub mod authorize;
 pub mod certificate;
+pub mod file_version;
 pub mod guard;
 pub mod impersonation;
 pub mod kubelet_token;

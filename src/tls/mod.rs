@@ -14,7 +14,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 pub(crate) use acceptor::Acceptor;
-pub(crate) use keeper::{FileVersion, TlsKeeper, TlsOrigin};
+pub(crate) use keeper::{TlsKeeper, TlsOrigin};
 
 /// Why TLS cannot be configured.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Public key of the service account tokens, and its discovery document (upstream:
+//! Public keys of the service account tokens, and its discovery document (upstream:
 //! `/.well-known/openid-configuration` and `/openid/v1/jwks`). Clients verify tokens with them.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::state::Inner;
 
 /// Path of the discovery document.
 pub(super) const CONFIGURATION: &str = "/.well-known/openid-configuration";
-/// Path of the public key.
+/// Path of the public keys.
 pub(super) const KEYS: &str = "/openid/v1/jwks";
 const FRESH: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
@@ -38,7 +38,7 @@ async fn configuration(State(server): State<Arc<Inner>>, headers: HeaderMap) -> 
 }
 
 async fn keys(State(server): State<Arc<Inner>>) -> Response {
-    document_answer("application/jwk-set+json", &json!({ "keys": [server.accounts.public_key()] }))
+    document_answer("application/jwk-set+json", &json!({ "keys": server.accounts.jwks() }))
 }
 
 fn document_answer(content_type: &'static str, document: &Value) -> Response {

@@ -1,10 +1,12 @@
 //! Service account tokens: issued by `serviceaccounts/NAME/token`, verified by authentication and by reviews.
 //!
-//! [`key`] loads the signing key. This module does what needs the store: it checks that the account and the objects a token
-//! is bound to still exist.
+//! [`key_file`] stores the keys, `signing_keys` provides them to a running server. This module does what needs the store: it checks
+//! that the account and the objects a token is bound to still exist.
 
-mod key;
+pub mod key_file;
+mod signing_keys;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -16,11 +18,12 @@ use crate::dispatch;
 use crate::encode::stored;
 use crate::projection::Projection;
 use crate::registry::by_resource;
-pub(crate) use key::KeyError;
 use orlop_api::object::Object;
 use orlop_auth::UserInfo;
 use orlop_auth::service_account::claims::{self, Claims, ObjectRef, Subject, TokenError};
-use orlop_auth::service_account::key::SigningKey;
+use orlop_auth::service_account::key::PublicKey;
+pub(crate) use signing_keys::KeyError;
+use signing_keys::SigningKeys;
 
 /// Seconds for which tokens of terminating objects stay valid, because a shutdown may need them.
 const AFTERLIFE: i64 = 60;
@@ -28,7 +31,7 @@ const EXTRA: &str = "authentication.kubernetes.io/";
 
 /// Issues and verifies tokens.
 pub(crate) struct Accounts {
-    key: SigningKey,
+    keys: SigningKeys,
     issuer: String,
     store: Arc<dyn Kv<Projection>>,
     clock: Clock,
@@ -41,13 +44,15 @@ impl std::fmt::Debug for Accounts {
 }
 
 impl Accounts {
-    /// The accounts of a store. `issuer` is the name of this server in tokens.
+    /// The accounts of a store. `key_file` contains the keys; without it, they exist only in memory. `issuer` is the name of this
+    /// server in tokens.
     pub(crate) async fn new(
         store: Arc<dyn Kv<Projection>>,
+        key_file: Option<PathBuf>,
         issuer: String,
         clock: Clock,
     ) -> Result<Self, KeyError> {
-        Ok(Accounts { key: key::load(&store).await?, issuer, store, clock })
+        Ok(Accounts { keys: SigningKeys::load(&store, key_file).await?, issuer, store, clock })
     }
 
     /// The issuer in tokens, and their default audience.
@@ -55,9 +60,20 @@ impl Accounts {
         &self.issuer
     }
 
-    /// The public half of the key.
-    pub(crate) fn public_key(&self) -> Value {
-        self.key.public()
+    /// The public halves of the accepted keys, as JSON Web Keys.
+    pub(crate) fn jwks(&self) -> Vec<Value> {
+        self.keys.current().jwks((self.clock)())
+    }
+
+    /// The accepted keys.
+    pub(crate) fn accepted_keys(&self) -> Vec<PublicKey> {
+        self.keys.current().accepted((self.clock)()).cloned().collect()
+    }
+
+    /// Whether all these keys are still accepted.
+    pub(crate) fn accepts_all(&self, keys: &[PublicKey]) -> bool {
+        let (current, now) = (self.keys.current(), (self.clock)());
+        keys.iter().all(|key| current.accepted(now).any(|accepted| accepted == key))
     }
 
     /// Issues a token that is valid from now on for so many seconds; none if the system returns no random numbers.
@@ -74,7 +90,7 @@ impl Accounts {
             nbf: now,
             sub: account,
         };
-        claims::sign(&self.key, &claims)
+        claims::sign(self.keys.current().signing(), &claims)
     }
 
     /// The user of a token and its audiences among the requested ones (none requested: this server); none if this is no service
@@ -101,10 +117,10 @@ impl Accounts {
     }
 
     fn believe(&self, token: &str, audiences: &[String]) -> Result<(UserInfo, Vec<String>), TokenError> {
-        let claims = claims::verify(&self.key, token)?;
+        let (keys, now) = (self.keys.current(), (self.clock)());
+        let claims = claims::verify(token, |message, signature| keys.verify(message, signature, now))?;
         let own = [self.issuer.clone()];
         let wanted = if audiences.is_empty() { &own[..] } else { audiences };
-        let now = (self.clock)();
         let audiences = claims::check(&claims, now.as_second(), wanted)?;
         let subject = &claims.kubernetes;
         let head = self.store.head();

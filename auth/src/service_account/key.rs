@@ -18,6 +18,8 @@ const DER_HEAD: [u8; 26] = [
 ];
 /// Bytes of each coordinate of the point.
 const COORDINATE: usize = 32;
+/// The first byte of an uncompressed point.
+const UNCOMPRESSED: u8 = 4;
 
 /// The operating system returned no random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +30,52 @@ pub struct NoRandom;
 pub struct SigningKey {
     pair: EcdsaKeyPair,
     random: SystemRandom,
+    public: PublicKey,
+}
+
+/// The public half of a key, which verifies signatures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey {
+    /// The uncompressed point: the byte 4, and two coordinates (SEC 1).
+    point: Vec<u8>,
     id: String,
+}
+
+impl PublicKey {
+    /// Reads an uncompressed point. `None` if the bytes have another form.
+    pub fn from_point(point: &[u8]) -> Option<Self> {
+        if point.len() != 1 + 2 * COORDINATE || point.first() != Some(&UNCOMPRESSED) {
+            return None;
+        }
+        let mut digest = Sha256::new();
+        digest.update(DER_HEAD);
+        digest.update(point);
+        Some(PublicKey { point: point.to_vec(), id: URL_SAFE_NO_PAD.encode(digest.finalize()) })
+    }
+
+    /// The uncompressed point.
+    pub fn point(&self) -> &[u8] {
+        &self.point
+    }
+
+    /// The id of the key: the digest of its DER form.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether the key has signed the message.
+    pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, &self.point).verify(message, signature).is_ok()
+    }
+
+    /// The key as a JSON Web Key (RFC 7517).
+    pub fn jwk(&self) -> Value {
+        let (x, y) = self.point[1..].split_at(COORDINATE);
+        json!({
+            "use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": "ES256",
+            "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
+        })
+    }
 }
 
 impl SigningKey {
@@ -36,38 +83,18 @@ impl SigningKey {
     pub fn from_pkcs8(pkcs8: &[u8]) -> Option<Self> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random).ok()?;
-        let mut digest = Sha256::new();
-        digest.update(DER_HEAD);
-        digest.update(pair.public_key().as_ref());
-        let id = URL_SAFE_NO_PAD.encode(digest.finalize());
-        Some(SigningKey { pair, random, id })
+        let public = PublicKey::from_point(pair.public_key().as_ref())?;
+        Some(SigningKey { pair, random, public })
     }
 
-    /// The id of the key: the digest of its public half.
-    pub fn id(&self) -> &str {
-        &self.id
+    /// The public half.
+    pub fn public(&self) -> &PublicKey {
+        &self.public
     }
 
     /// Signs a message; none if the system returns no random numbers.
     pub fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
         self.pair.sign(&self.random, message).ok().map(|signature| signature.as_ref().to_vec())
-    }
-
-    /// Whether this key has signed the message.
-    pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
-        let public = self.pair.public_key().as_ref();
-        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, public).verify(message, signature).is_ok()
-    }
-
-    /// The public half as a JSON Web Key (RFC 7517).
-    pub fn public(&self) -> Value {
-        // A byte that says how the point is written, and two coordinates.
-        let point = self.pair.public_key().as_ref().get(1..).unwrap_or_default();
-        let (x, y) = point.split_at(COORDINATE.min(point.len()));
-        json!({
-            "use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": "ES256",
-            "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
-        })
     }
 }
 
@@ -96,19 +123,30 @@ mod tests {
         let first = SigningKey::from_pkcs8(&pkcs8).unwrap();
         let signature = first.sign(b"message").unwrap();
         let again = SigningKey::from_pkcs8(&pkcs8).unwrap();
-        assert_eq!(again.id(), first.id());
-        assert!(again.verify(b"message", &signature));
-        assert!(!again.verify(b"massage", &signature) && !again.verify(b"message", &signature[1..]));
+        assert_eq!(again.public(), first.public());
+        let public = again.public();
+        assert!(public.verify(b"message", &signature));
+        assert!(!public.verify(b"massage", &signature) && !public.verify(b"message", &signature[1..]));
         let other = key();
-        assert!(!other.verify(b"message", &signature) && other.id() != first.id());
+        assert!(!other.public().verify(b"message", &signature) && other.public().id() != public.id());
     }
 
     #[test]
     fn public_half_has_both_coordinates_and_no_secret() {
-        let public = key().public();
+        let public = key().public().jwk();
         for name in ["x", "y"] {
             assert_eq!(URL_SAFE_NO_PAD.decode(public[name].as_str().unwrap()).unwrap().len(), COORDINATE);
         }
         assert_eq!(public.get("d"), None, "nothing of the private half");
+    }
+
+    #[test]
+    fn public_key_is_read_from_an_uncompressed_point_only() {
+        let key = key();
+        let point = key.public().point();
+        assert_eq!(PublicKey::from_point(point).as_ref(), Some(key.public()));
+        for wrong in [&[][..], &point[1..], &[&[2], &point[1..]].concat(), &[point, &[0]].concat()] {
+            assert_eq!(PublicKey::from_point(wrong), None);
+        }
     }
 }

@@ -1,4 +1,6 @@
-//! Service account tokens: [`key`] signs them, [`claims`] encodes and verifies their content.
+//! Service account tokens: a [`key`] signs them, a [`key_set`] is the signing key with the former keys that are still accepted, and
+//! [`claims`] encodes and verifies the content of tokens.
 
 pub mod claims;
 pub mod key;
+pub mod key_set;

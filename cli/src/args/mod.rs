@@ -23,7 +23,9 @@ pub use self::process::{LogFormat, ProcessArgs};
 pub(crate) use self::remote::RemoteArgs;
 pub use self::server::{ApiArgs, AuthorizationModeArg, StoreArgs, StoreBackend};
 pub(crate) use self::server::{ListenArgs, SnapshotArgs};
-pub(crate) use self::storage::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
+pub(crate) use self::storage::{
+    KeysCommand, Output, RestoreArgs, RotateArgs, SaveArgs, SnapshotCommand, StoreCommand,
+};
 pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};
 
 mod audit;
@@ -118,6 +120,9 @@ pub(crate) enum Command {
     /// Check or compact the directory of a stopped store
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Manage the keys of service account tokens
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Compare the volumes of CSI drivers with the API
     #[command(subcommand)]
     Volumes(VolumesCommand),

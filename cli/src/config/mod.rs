@@ -35,9 +35,9 @@ pub use self::nodes::Nodes;
 pub use self::remote::host_of;
 use self::remote::remote;
 use crate::args::{
-    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, Cli, Command, GcArgs, LabArgs, ListenArgs, LoopArgs,
-    NodeCommand, Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs,
-    StoreCommand, VolumesCommand,
+    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, Cli, Command, GcArgs, KeysCommand, LabArgs, ListenArgs,
+    LoopArgs, NodeCommand, Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs, SnapshotCommand,
+    StoreArgs, StoreCommand, VolumesCommand,
 };
 use crate::drain::Drain;
 use crate::gc::Gc;
@@ -69,6 +69,8 @@ pub(crate) enum Task {
     Snapshot(SnapshotTask),
     /// Check or compact a store that is not running.
     Store(StoreCommand),
+    /// Replace the key of service account tokens.
+    Keys(KeysCommand),
     /// Compare the volumes of drivers with the API.
     Volumes(Audit),
     /// Empty a node.
@@ -245,6 +247,7 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
         })
         .into()),
         Command::Store(command) => Ok(Task::Store(command).into()),
+        Command::Keys(command) => Ok(Task::Keys(command).into()),
         Command::Why(args) => asked(insight::why(*args, caller)),
         Command::Impact(args) => asked(insight::impact(*args, caller)),
         Command::History(args) => asked(insight::history(*args, caller)),
