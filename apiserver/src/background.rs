@@ -1,4 +1,4 @@
-//! Background tasks: creating the system namespaces and priority classes, expiring Events, and following the pods of nodes.
+//! Background tasks: creating the system namespaces and priority classes, expiring Events, following the pods of nodes, and measuring memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,6 +144,12 @@ async fn expire(
 /// Keeps the relations between nodes and objects up to date until shutdown.
 pub(crate) async fn keep_authorizer_current(server: Arc<Inner>) {
     let _ = server.closing.run_until_cancelled(server.authorizer.keep_current()).await;
+}
+
+/// Counts the memory of old states until shutdown.
+pub(crate) async fn measure_old_states(server: Arc<Inner>) {
+    let measuring = server.limits.old_states.keep_measuring(&*server.store);
+    let _ = server.closing.run_until_cancelled(measuring).await;
 }
 
 #[cfg(test)]

@@ -148,6 +148,7 @@ impl Server {
         tasks.spawn(background::keep_system_objects(inner.clone()));
         tasks.spawn(background::expire_events(inner.clone()));
         tasks.spawn(background::keep_authorizer_current(inner.clone()));
+        tasks.spawn(background::measure_old_states(inner.clone()));
         tasks.close();
         Ok(Server { inner, tasks })
     }

@@ -10,14 +10,28 @@ use crate::Key;
 /// possible.
 const SLACK: u64 = 256;
 
-/// The size of the current records, readable from other threads.
-#[derive(Debug, Default)]
-pub(crate) struct DataBytes(AtomicU64);
+/// The bytes of the keys and values of records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DataBytes {
+    /// Of all current records.
+    pub current: u64,
+    /// Of all records that were replaced or deleted since the store was opened. Snapshots may still hold them.
+    pub replaced: u64,
+}
 
-impl DataBytes {
-    /// The bytes of keys and values.
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+/// [`DataBytes`], readable from other threads.
+#[derive(Debug, Default)]
+pub(crate) struct PublishedDataBytes {
+    current: AtomicU64,
+    replaced: AtomicU64,
+}
+
+impl PublishedDataBytes {
+    pub(crate) fn get(&self) -> DataBytes {
+        DataBytes {
+            current: self.current.load(Ordering::Relaxed),
+            replaced: self.replaced.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -40,7 +54,7 @@ pub(crate) struct DataSize {
     limit: u64,
     shed_first: Vec<String>,
     alarm: Alarm,
-    published: Arc<DataBytes>,
+    published: Arc<PublishedDataBytes>,
 }
 
 /// The last alarm that was logged.
@@ -62,7 +76,7 @@ impl DataSize {
         size
     }
 
-    pub(crate) fn published(&self) -> Arc<DataBytes> {
+    pub(crate) fn published(&self) -> Arc<PublishedDataBytes> {
         self.published.clone()
     }
 
@@ -88,6 +102,7 @@ impl DataSize {
         if needed > limit && after > before + slack {
             return Err(DataLimitReached { needed, limit });
         }
+        self.published.replaced.fetch_add(before, Ordering::Relaxed);
         self.set(needed);
         Ok(())
     }
@@ -95,7 +110,7 @@ impl DataSize {
     /// Corrects the size after commits were taken back.
     pub(crate) fn set(&mut self, bytes: u64) {
         self.bytes = bytes;
-        self.published.0.store(bytes, Ordering::Relaxed);
+        self.published.current.store(bytes, Ordering::Relaxed);
         let alarm = match bytes {
             _ if bytes > self.sheds_at() => Alarm::Sheds,
             _ if bytes > self.limit / 5 * 4 => Alarm::High,
@@ -145,7 +160,8 @@ mod tests {
         ] {
             assert_eq!((size.admit(&writes).is_ok(), size.bytes()), (wanted, bytes), "{name}");
         }
-        assert_eq!(size.published().get(), 10_300);
+        let replaced = 10 + 10 + 100 + 6_000 + 4 * key_size as u64;
+        assert_eq!(size.published().get(), DataBytes { current: 10_300, replaced });
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::data_size::DataBytes;
 pub use crate::future::BoxFuture;
 use crate::watch::Watcher;
 use crate::{
@@ -100,6 +101,9 @@ pub trait Kv<V: View>: Send + Sync {
 
     /// The bytes that the store uses on disk; 0 when it has no disk.
     fn size_on_disk(&self) -> u64;
+
+    /// The size of the records in memory. Inexpensive.
+    fn data(&self) -> DataBytes;
 
     /// The disk usage of the store, and the free space of its disk.
     fn usage(&self) -> Usage {

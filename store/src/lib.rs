@@ -48,6 +48,7 @@ pub mod watch;
 mod write;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use data_size::DataBytes;
 pub use embedded::accepted_loss::accept_loss;
 pub use embedded::check::{CheckOptions, CheckOutcome, FileState, Line, Report, check};
 pub use embedded::loss_record::AcceptedLoss;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::clock::{Clock, SystemClock};
 use crate::commit::check_sizes;
-use crate::data_size::{DataLimitReached, DataSize};
+use crate::data_size::{DataBytes, DataLimitReached, DataSize};
 use crate::embedded::{Retention, RetentionMarks};
 use crate::future::BoxFuture;
 use crate::guard;
@@ -238,6 +238,10 @@ impl<V: View> Kv<V> for Memory<V> {
 
     fn size_on_disk(&self) -> u64 {
         0
+    }
+
+    fn data(&self) -> DataBytes {
+        self.shared.lock().data.published().get()
     }
 
     fn usage(&self) -> Usage {

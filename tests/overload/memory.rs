@@ -67,6 +67,71 @@ async fn unread_streams_of_changes_stay_within_the_limit() {
     leave_unread(|from| format!("/apis/orlop.dev/v1/stream?resource=configmaps&from={from}")).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_lists_of_large_objects_stay_within_the_limit() {
+    const LISTS: u64 = 300;
+    let mut plane = limited().await;
+    let http = plane.http();
+    super::fill(&http, 4).await;
+    let before = plane.server().resident_bytes();
+    let mut silent = Vec::new();
+    for _ in 0..LISTS {
+        let mut client = Raw::narrow(&plane).await;
+        client.get(CONFIG_MAPS).await;
+        silent.push(client);
+    }
+    wait::until("most of them are closed", async || match figure(&http, "orlop_open_connections").await? {
+        open if open < LISTS / 2 => Ok(()),
+        open => Err(format!("{open} are open")),
+    })
+    .await;
+    let more = plane.server().resident_bytes().saturating_sub(before);
+    assert!(more < LIMIT + BESIDE, "{} MiB more", more / MIB);
+    http.create(CONFIG_MAPS, &json!({"metadata": {"name": "other"}})).await;
+}
+
+/// Opens a response with 48 large objects in each of eight rounds, does not read it, and replaces the objects.
+async fn replace_what_slow_responses_hold(path: &str) {
+    const OBJECTS: usize = 48;
+    let mut plane = limited().await;
+    let http = plane.http();
+    super::fill(&http, OBJECTS).await;
+    let before = plane.server().resident_bytes();
+    let mut silent = Vec::new();
+    for round in 0..8 {
+        let mut client = Raw::narrow(&plane).await;
+        client.get(path).await;
+        client.until_contains("large-0").await;
+        silent.push(client);
+        for number in 0..OBJECTS {
+            let name = format!("large-{number}");
+            let object =
+                json!({"metadata": {"name": name}, "data": {"x": format!("{round}{}", "x".repeat(1 << 20))}});
+            http.put(&format!("{CONFIG_MAPS}/{name}"), &object).await.expect(200);
+        }
+    }
+    wait::until("the slowest clients are closed", async || {
+        match figure(&http, "orlop_slow_responses_closed_total").await? {
+            0 => Err("none is".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    let more = plane.server().resident_bytes().saturating_sub(before);
+    assert!(more < LIMIT + BESIDE, "{} MiB more", more / MIB);
+    assert!(figure(&http, "orlop_client_memory_bytes").await.unwrap() <= LIMIT);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_that_are_replaced_under_slow_lists_stay_within_the_limit() {
+    replace_what_slow_responses_hold(CONFIG_MAPS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_that_are_replaced_under_slow_watches_stay_within_the_limit() {
+    replace_what_slow_responses_hold(&format!("{CONFIG_MAPS}?watch=1")).await;
+}
+
 /// Replacements of one object cost an exact list one old version, however many there are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exact_lists_at_old_revisions_stay_within_the_limit() {

@@ -20,6 +20,7 @@ use crate::encode::negotiate::{Media, RequestedEncoding, Transform};
 use crate::encode::table::{IncludeObject, Table};
 use crate::encode::{COMPRESS_ABOVE, HeldMemory, LongBody, answer, protobuf, shape, stored};
 use crate::exchange::out_of_memory;
+use crate::limits::old_states::OldState;
 use crate::projection::Projection;
 use crate::registry::KindRef;
 use orlop_api::query::Query;
@@ -30,6 +31,8 @@ pub(crate) struct Listed {
     pub(crate) records: Vec<Arc<Record<Projection>>>,
     /// The state that the records belong to. It holds the memory of old records.
     pub(crate) snapshot: Snapshot<Projection>,
+    /// Counts the memory of old records, if the list is sent in pieces.
+    pub(crate) old_state: Option<OldState>,
     pub(crate) continue_token: Option<String>,
     pub(crate) remaining: Option<u64>,
 }
@@ -45,6 +48,11 @@ impl Listed {
             metadata.insert("remainingItemCount".to_owned(), remaining.into());
         }
         metadata
+    }
+
+    /// Whether the list is so long that it is sent in pieces, if it is JSON.
+    pub(crate) fn is_sent_in_pieces(&self) -> bool {
+        self.size() > PIECE
     }
 
     /// The approximate length of the list as text, bytes.
@@ -136,7 +144,7 @@ impl List {
         }
         let size = self.listed.size();
         let mut head = self.head();
-        if size <= PIECE {
+        if !self.listed.is_sent_in_pieces() {
             let all = self.fill(&mut head, 0, usize::MAX);
             debug_assert!(all > records.len(), "the list is closed");
             return answer::json_bytes(200, wanted, head);

@@ -25,6 +25,7 @@ use super::lines::{self, Type};
 use super::past::{expired, moment_of, places, read_error};
 use crate::encode::LongBody;
 use crate::limits::connection::Connection;
+use crate::limits::old_states::OldState;
 use crate::limits::unread::UnreadResponse;
 use crate::projection::Projection;
 use crate::state::Inner;
@@ -147,6 +148,7 @@ pub(super) async fn start(
         for (number, place) in places.iter().enumerate() {
             records.list.extend(picture.range(place.prefix, None).map(|record| (number, record.clone())));
         }
+        records.old_state = server.limits.old_states.hold(connection.as_ref(), store.data());
         records.snapshot = Some(picture);
     } else if bounds.at < store.oldest() {
         return Err(expired(format_args!("what came after revision {}", bounds.at), store.oldest()));
@@ -169,6 +171,7 @@ struct InitialState {
     list: Vec<(usize, Arc<Record<Projection>>)>,
     /// The reserved memory of a state at an old revision.
     snapshot: Option<Snapshot<Projection>>,
+    old_state: Option<OldState>,
 }
 
 /// The state of a stream.

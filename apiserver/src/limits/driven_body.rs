@@ -10,12 +10,12 @@ use bytes::Bytes;
 use http_body::Frame;
 use http_body_util::BodyExt as _;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Pieces that are computed before the client has read the earlier ones.
 const AHEAD: usize = 2;
-/// After a piece of more bytes, the client reads it before the next one is computed: it contains a large object.
+/// After a piece of more bytes, the connection sends it before the next one is computed: it contains a large object.
 const LARGE: usize = 128 << 10;
 
 /// What the task sends.
@@ -28,6 +28,10 @@ enum Piece {
 /// The client's end of a body that a task computes.
 struct DrivenBody {
     pieces: mpsc::Receiver<Piece>,
+    /// The number of the frame that the connection asks for. It asks for the next one when it has sent the last one, except for
+    /// what fits into its buffer.
+    asked: watch::Sender<u64>,
+    received: u64,
     ended: bool,
     /// The task ends with the response.
     _task: AbortOnDropHandle<()>,
@@ -36,13 +40,16 @@ struct DrivenBody {
 /// Moves the computation of a body to a runtime.
 pub(super) fn drive(runtime: &Handle, mut body: Body) -> Body {
     let (sender, pieces) = mpsc::channel(AHEAD);
+    let (asked, mut asks) = watch::channel(0);
     let task = runtime.spawn(async move {
+        let mut sent = 0;
         while let Some(frame) = body.frame().await {
             let length = frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
             if sender.send(Piece::Frame(frame)).await.is_err() {
                 return;
             }
-            if length > LARGE && sender.reserve_many(AHEAD).await.is_err() {
+            sent += 1;
+            if length > LARGE && asks.wait_for(|asked| *asked > sent).await.is_err() {
                 return;
             }
             // A piece may take as long as a large object takes to decode.
@@ -51,7 +58,7 @@ pub(super) fn drive(runtime: &Handle, mut body: Body) -> Body {
         // An error means that the client has gone.
         let _ = sender.send(Piece::End).await;
     });
-    Body::new(DrivenBody { pieces, ended: false, _task: AbortOnDropHandle::new(task) })
+    Body::new(DrivenBody { pieces, asked, received: 0, ended: false, _task: AbortOnDropHandle::new(task) })
 }
 
 impl http_body::Body for DrivenBody {
@@ -65,8 +72,13 @@ impl http_body::Body for DrivenBody {
         if self.ended {
             return Poll::Ready(None);
         }
+        let next = self.received + 1;
+        self.asked.send_if_modified(|asked| std::mem::replace(asked, next) != next);
         self.pieces.poll_recv(context).map(|piece| match piece {
-            Some(Piece::Frame(frame)) => Some(frame),
+            Some(Piece::Frame(frame)) => {
+                self.received = next;
+                Some(frame)
+            }
             Some(Piece::End) => {
                 self.ended = true;
                 None
@@ -104,12 +116,12 @@ mod tests {
         });
         let mut body = drive(&Handle::current(), Body::from_stream(pieces));
         for read in 0..4 {
+            body.frame().await.unwrap().unwrap();
             // Longer than the task needs to compute all pieces on this thread.
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
             assert_eq!(computed.load(std::sync::atomic::Ordering::SeqCst), read + 1);
-            body.frame().await.unwrap().unwrap();
         }
         assert!(body.frame().await.is_none());
     }

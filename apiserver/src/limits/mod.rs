@@ -2,7 +2,7 @@
 //!
 //! [`fair_queue`] decides which request is served, waits or is rejected; [`inflight`] does the waiting;
 //! [`client`] classifies a request and identifies its client; [`permit_body`] holds a permit until the response
-//! has been sent; [`compute`] runs expensive requests on threads of their own, and
+//! has been sent; [`old_states`] bounds the replaced objects that slow responses hold; [`compute`] runs expensive requests on threads of their own, and
 //! [`driven_body`] computes long responses there; [`connection`] is the state of a connection, and [`tracked`] records requests in progress
 //! there.
 
@@ -12,6 +12,7 @@ pub mod connection;
 mod driven_body;
 mod fair_queue;
 mod inflight;
+pub(crate) mod old_states;
 mod permit_body;
 pub mod tracked;
 pub(crate) mod unread;
@@ -31,10 +32,11 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registr
 
 use crate::encode::{HeldMemory, answer};
 use client::Sort;
-use connection::Connections;
+use connection::{Connection, Connections};
 use fair_queue::Bounds;
 pub(crate) use fair_queue::Client;
 use inflight::{Inflight, LimitRefusal, Permit};
+use old_states::OldStates;
 use orlop_store::MemoryBudget;
 use unread::UnreadData;
 
@@ -88,6 +90,8 @@ pub(crate) struct Limits {
     pub(crate) memory: Arc<MemoryBudget>,
     /// The data that watches have not sent yet.
     pub(crate) unread: Arc<UnreadData>,
+    /// The old states that responses in progress hold.
+    pub(crate) old_states: Arc<OldStates>,
     /// Whether a request is a watch depends on the kinds that are served.
     kinds: Arc<Kinds>,
     metrics: LimitMetrics,
@@ -119,6 +123,7 @@ impl Limits {
             connections: Connections::new(config.connections),
             memory: config.memory.clone(),
             unread: UnreadData::new(config.memory.clone()),
+            old_states: OldStates::new(config.memory.clone()),
             metrics: LimitMetrics::new(registry)?,
         }))
     }
@@ -140,6 +145,7 @@ impl Limits {
         self.metrics.memory.set(size(self.memory.used()));
         set_counter(&self.metrics.memory_rejected, self.memory.refused());
         set_counter(&self.metrics.unread_closed, self.unread.closed());
+        set_counter(&self.metrics.slow_closed, self.old_states.closed());
         let (open, refused) = self.connections.count();
         self.metrics.connections.set(i64::try_from(open).unwrap_or(i64::MAX));
         set_counter(&self.metrics.refused_connections, refused);
@@ -197,6 +203,7 @@ pub(crate) async fn admit(State(limits): State<Arc<Limits>>, mut request: Reques
             return response;
         }
     };
+    let connection = request.extensions().get::<Connection>().cloned();
     let mut response = next.run(request).await;
     let memory = response.extensions_mut().remove::<HeldMemory>();
     if response.body().is_end_stream() {
@@ -206,7 +213,7 @@ pub(crate) async fn admit(State(limits): State<Arc<Limits>>, mut request: Reques
         return permit_body::hold(response, (permit, memory), None);
     }
     let Some(size) = response.body().size_hint().exact() else {
-        let response = permit_body::hold_seat(response, permit, limits.memory.clone());
+        let response = permit_body::hold_seat(response, permit, limits.memory.clone(), connection);
         // A compressed response: the text that is being compressed stays in memory.
         return match memory {
             Some(memory) => permit_body::hold(response, memory, None),
@@ -263,6 +270,7 @@ struct LimitMetrics {
     memory_limit: IntGauge,
     memory_rejected: ReportedCounter,
     unread_closed: ReportedCounter,
+    slow_closed: ReportedCounter,
 }
 
 impl LimitMetrics {
@@ -304,6 +312,11 @@ impl LimitMetrics {
                 registry,
                 "orlop_unread_watches_closed_total",
                 "Connections closed because a watch was not read while the memory limit was reached.",
+            )?,
+            slow_closed: ReportedCounter::new(
+                registry,
+                "orlop_slow_responses_closed_total",
+                "Connections closed because a response held replaced objects while the memory limit was reached.",
             )?,
         };
         registry.register(Box::new(metrics.inflight.clone()))?;

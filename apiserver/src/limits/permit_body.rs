@@ -51,25 +51,49 @@ pub(super) fn hold<T: Send + Unpin + 'static>(
         })
     });
     let slices = clock.is_some();
-    response.map(|inner| Body::new(PermitBody { inner, rest: Bytes::new(), what: Some(what), clock, slices }))
+    response.map(|inner| {
+        Body::new(PermitBody { inner, rest: Bytes::new(), what: Some(what), clock, slices, longest: None })
+    })
 }
 
 /// Holds a permit until the connection has accepted the whole response, or until the client has read nothing for
 /// [`SEAT_PATIENCE`]: a client that does not read needs memory, not a permit. The memory is reserved then; if there is none,
-/// the permit stays.
-pub(super) fn hold_seat(response: Response, permit: Permit, memory: Arc<MemoryBudget>) -> Response {
+/// the permit stays, or `connection` is closed if the response contains large objects.
+pub(super) fn hold_seat(
+    response: Response,
+    permit: Permit,
+    memory: Arc<MemoryBudget>,
+    connection: Option<Connection>,
+) -> Response {
     let charge = Arc::new(Mutex::new(Charge::Permit(permit)));
     let returned = Arc::downgrade(&charge);
+    let longest = Arc::new(AtomicU64::new(0));
+    let seen = longest.clone();
     let clock = Ticking::start(SEAT_PATIENCE, move || {
-        if let (Some(charge), Ok(memory)) = (returned.upgrade(), memory.reserve(STALLED_STREAM)) {
-            // Dropped outside of the lock, because the next request gets the permit.
-            let permit = std::mem::replace(&mut *charge.lock(), Charge::Memory(memory));
-            drop(permit);
+        let Some(charge) = returned.upgrade() else { return };
+        // One in the buffer of the connection, and one that is computed.
+        let pieces = 2 * seen.load(Ordering::Relaxed);
+        match memory.reserve(STALLED_STREAM.max(pieces)) {
+            Ok(memory) => {
+                // Dropped outside of the lock, because the next request gets the permit.
+                let permit = std::mem::replace(&mut *charge.lock(), Charge::Memory(memory));
+                drop(permit);
+            }
+            Err(_) if pieces <= STALLED_STREAM => {}
+            Err(error) => {
+                if let Some(connection) = connection {
+                    tracing::info!(
+                        peer = %connection.peer(), %error,
+                        "a list of large objects is not read and the memory limit is reached; its connection is closed"
+                    );
+                    connection.stall();
+                }
+            }
         }
     });
     response.map(|inner| {
-        let rest = Bytes::new();
-        Body::new(PermitBody { inner, rest, what: Some(charge), clock: Some(clock), slices: false })
+        let (rest, longest) = (Bytes::new(), Some(longest));
+        Body::new(PermitBody { inner, rest, what: Some(charge), clock: Some(clock), slices: false, longest })
     })
 }
 
@@ -81,7 +105,7 @@ enum Charge {
 
 /// How long a client may read nothing before its response loses its permit.
 const SEAT_PATIENCE: Duration = Duration::from_secs(1);
-/// The memory of a stream that its client does not read, bytes: the pieces that are computed ahead, and those in the buffers of
+/// The least memory of a stream that its client does not read, bytes: the pieces that are computed ahead, and those in the buffers of
 /// the connection.
 const STALLED_STREAM: u64 = 256 << 10;
 
@@ -93,6 +117,8 @@ struct PermitBody<T> {
     clock: Option<Ticking>,
     /// Frames are split into slices.
     slices: bool,
+    /// The length of the longest frame so far, bytes.
+    longest: Option<Arc<AtomicU64>>,
 }
 
 impl<T: Unpin + Send + 'static> http_body::Body for PermitBody<T> {
@@ -109,6 +135,9 @@ impl<T: Unpin + Send + 'static> http_body::Body for PermitBody<T> {
         } else {
             Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.rest)))))
         };
+        if let (Some(longest), Poll::Ready(Some(Ok(frame)))) = (&this.longest, &polled) {
+            longest.fetch_max(frame.data_ref().map_or(0, Bytes::len) as u64, Ordering::Relaxed);
+        }
         if let Poll::Ready(None | Some(Err(_))) = polled {
             this.what = None;
             this.clock = None;

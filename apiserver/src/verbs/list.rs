@@ -42,7 +42,12 @@ pub(crate) async fn select(request: &Request) -> Result<Listed, ApiError> {
     let limit = usize::try_from(query.int("limit")?.unwrap_or(0)).unwrap_or(0);
     let prefix = request.resource.prefix();
     let page = page(request, &prefix, limit).await?;
-    Ok(collect(&page, &prefix, &filter))
+    let mut listed = collect(&page, &prefix, &filter);
+    if listed.is_sent_in_pieces() {
+        let server = &request.server;
+        listed.old_state = server.limits.old_states.hold(request.connection.as_ref(), server.store.data());
+    }
+    Ok(listed)
 }
 
 /// Numeric parameters must be valid even where a list or watch does not use them.
@@ -141,6 +146,7 @@ fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
     let mut listed = Listed {
         records: Vec::new(),
         snapshot: page.snapshot.clone(),
+        old_state: None,
         continue_token: None,
         remaining: None,
     };

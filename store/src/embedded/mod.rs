@@ -78,7 +78,7 @@ use self::slot::Slot;
 use self::upkeep::{Progress, Upkeep};
 use self::write_admission::WriteAdmission;
 use crate::commit::{self, AppendError, Durable, Head, Published, Queue, Shortage};
-use crate::data_size::{DataBytes, DataSize, WriteSize};
+use crate::data_size::{DataBytes, DataSize, PublishedDataBytes, WriteSize};
 use crate::future::BoxFuture;
 use crate::watch::Hub;
 use crate::{
@@ -103,7 +103,7 @@ pub struct Embedded<V: View> {
     write_admission: Arc<WriteAdmission>,
     progress: watch::Receiver<Progress>,
     clock: Arc<dyn Clock>,
-    data_bytes: Arc<DataBytes>,
+    data_bytes: Arc<PublishedDataBytes>,
     max_data: u64,
 }
 
@@ -340,8 +340,12 @@ impl<V: View> Kv<V> for Embedded<V> {
         space::allocated(&self.dir)
     }
 
+    fn data(&self) -> DataBytes {
+        self.data_bytes.get()
+    }
+
     fn usage(&self) -> Usage {
-        Usage { data: self.data_bytes.get(), max_data: self.max_data, ..self.write_admission.usage() }
+        Usage { data: self.data().current, max_data: self.max_data, ..self.write_admission.usage() }
     }
 
     fn id(&self) -> [u8; 16] {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use orlop_store::kv::BoxFuture;
 use orlop_store::memory::Memory;
 use orlop_store::{
-    CommitError, Committed, Event, Guard, Key, Kv, ReadError, Revision, Snapshot, WatchError, Watcher, Write,
+    CommitError, Committed, DataBytes, Event, Guard, Key, Kv, ReadError, Revision, Snapshot, WatchError,
+    Watcher, Write,
 };
 
 use crate::projection::Projection;
@@ -22,6 +23,10 @@ impl Kv<Projection> for Racy {
             tokio::task::yield_now().await;
             self.0.commit_if(guards, writes).await
         })
+    }
+
+    fn data(&self) -> DataBytes {
+        self.0.data()
     }
 
     fn head(&self) -> Snapshot<Projection> {

@@ -134,7 +134,9 @@ async fn start(request: &Request) -> Result<Start, ApiError> {
         return Ok(Start::Failed(error));
     }
     let snapshot = request.head();
-    Ok(Start::Initial { snapshot })
+    let old_state =
+        request.server.limits.old_states.hold(request.connection.as_ref(), request.server.store.data());
+    Ok(Start::Initial { snapshot, old_state })
 }
 
 /// The error of a stream whose revision is no longer available.

@@ -16,6 +16,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::event::{Type, Writer, seen};
 use super::too_old;
+use crate::limits::old_states::OldState;
 use crate::limits::unread::UnreadResponse;
 use crate::projection::Projection;
 use crate::verbs::filter::Filter;
@@ -24,7 +25,7 @@ use orlop_api::status::ApiError;
 /// Where a stream starts.
 pub(super) enum Start {
     /// With the state at a revision.
-    Initial { snapshot: Snapshot<Projection> },
+    Initial { snapshot: Snapshot<Projection>, old_state: Option<OldState> },
     /// With the changes after a revision.
     After(Revision),
     /// With an error, which is the only event.
@@ -53,7 +54,7 @@ pub(super) struct Live {
 /// The state of a stream.
 enum WatchState {
     /// Sends the objects from this key on (all if `None`), then the bookmark, then continues with `Following`.
-    Initial { snapshot: Snapshot<Projection>, from: Option<String> },
+    Initial { snapshot: Snapshot<Projection>, old_state: Option<OldState>, from: Option<String> },
     /// Nothing has been sent yet; opens the watcher.
     Opening { after: Revision },
     /// Waits for events.
@@ -126,7 +127,7 @@ pub(super) fn stream(
     let now = Instant::now();
     let end = now + live.timeout;
     let state = match start {
-        Start::Initial { snapshot } => WatchState::Initial { snapshot, from: None },
+        Start::Initial { snapshot, old_state } => WatchState::Initial { snapshot, old_state, from: None },
         Start::After(after) => WatchState::Opening { after },
         Start::Failed(error) => WatchState::Failing(error),
     };
@@ -159,8 +160,8 @@ impl Running {
             let state = std::mem::replace(&mut self.state, WatchState::Ended);
             self.state = match state {
                 WatchState::Initial { .. } if self.live.closing.is_cancelled() => WatchState::Ended,
-                WatchState::Initial { snapshot, from } => {
-                    let state = self.initial(&mut out, snapshot, from);
+                WatchState::Initial { snapshot, old_state, from } => {
+                    let state = self.initial(&mut out, snapshot, old_state, from);
                     if out.is_empty() {
                         tokio::task::yield_now().await;
                     }
@@ -200,6 +201,7 @@ impl Running {
         &mut self,
         out: &mut Vec<u8>,
         snapshot: Snapshot<Projection>,
+        old_state: Option<OldState>,
         from: Option<String>,
     ) -> WatchState {
         let mut visited = 0;
@@ -217,7 +219,7 @@ impl Running {
             }
         }
         if next.is_some() {
-            return WatchState::Initial { snapshot, from: next };
+            return WatchState::Initial { snapshot, old_state, from: next };
         }
         if self.live.bookmarks {
             self.writer.bookmark(out, snapshot.revision(), true);
