@@ -15,7 +15,7 @@ use orlop_api::status::ApiError;
 
 /// Maximum size of a request body, bytes.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
-/// Maximum number of bytes that are read from a body that is too large and discarded, so that the client receives
+/// Maximum number of bytes that are read from a rejected body and discarded, so that the client receives
 /// the response.
 const DISCARD_LIMIT: u64 = 16 * 1024 * 1024;
 /// Maximum duration of a write, as upstream.
@@ -80,7 +80,13 @@ pub(crate) async fn read(
         return Err(too_large());
     }
     let most = hint.upper().unwrap_or(u64::MAX).min(BODY_LIMIT as u64);
-    let mut reserved = memory.reserve(most).map_err(out_of_memory)?;
+    let mut reserved = match memory.reserve(most) {
+        Ok(reserved) => reserved,
+        Err(error) => {
+            discard(body).await;
+            return Err(out_of_memory(error));
+        }
+    };
     match Limited::new(&mut body, BODY_LIMIT).collect().await {
         Ok(body) => {
             let body = body.to_bytes();
@@ -96,7 +102,7 @@ pub(crate) async fn read(
     }
 }
 
-/// Reads and discards the rest of a body that is too large, up to a limit. A client that writes does not read,
+/// Reads and discards the rest of a body that is rejected, up to a limit. A client that writes does not read,
 /// and would report a broken connection instead of the response.
 async fn discard(mut body: axum::body::Body) {
     let mut left = DISCARD_LIMIT;

@@ -13,6 +13,8 @@ pub struct MemoryBudget {
     limit: u64,
     used: AtomicU64,
     refused: AtomicU64,
+    /// The budget that this one is a part of.
+    whole: Option<Arc<MemoryBudget>>,
 }
 
 /// A reservation does not fit into the budget.
@@ -38,7 +40,17 @@ impl MemoryBudget {
     /// A budget of this many bytes; 0 means no limit.
     pub fn new(limit: u64) -> Arc<Self> {
         let limit = if limit == 0 { u64::MAX } else { limit };
-        Arc::new(MemoryBudget { limit, used: AtomicU64::new(0), refused: AtomicU64::new(0) })
+        Self::with(limit, None)
+    }
+
+    /// Half of a budget: its reservations are reservations of the whole budget, whose other half stays free for others.
+    pub fn half_of(whole: &Arc<Self>) -> Arc<Self> {
+        let limit = if whole.limit == u64::MAX { u64::MAX } else { whole.limit / 2 };
+        Self::with(limit, Some(whole.clone()))
+    }
+
+    fn with(limit: u64, whole: Option<Arc<Self>>) -> Arc<Self> {
+        Arc::new(MemoryBudget { limit, used: AtomicU64::new(0), refused: AtomicU64::new(0), whole })
     }
 
     /// The limit in bytes; `None` if there is none.
@@ -54,6 +66,26 @@ impl MemoryBudget {
     /// The number of refused reservations so far.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Counts more bytes of a reservation that then has `needed` bytes.
+    fn take(&self, more: u64, needed: u64) -> Result<(), OutOfMemory> {
+        let fits = |used: u64| used.checked_add(more).filter(|used| *used <= self.limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map_err(|used| {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            OutOfMemory { needed, free: self.limit.saturating_sub(used), limit: self.limit }
+        })?;
+        let Some(whole) = &self.whole else { return Ok(()) };
+        whole.take(more, needed).inspect_err(|_| {
+            self.used.fetch_sub(more, Ordering::Relaxed);
+        })
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(whole) = &self.whole {
+            whole.give_back(bytes);
+        }
     }
 
     /// Reserves memory until the result is dropped.
@@ -93,16 +125,9 @@ impl ReservedMemory {
     /// # Errors
     /// As for [`grow`](Self::grow).
     pub fn resize(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
-        let budget = &self.budget;
-        if let Some(less) = self.bytes.checked_sub(bytes) {
-            budget.used.fetch_sub(less, Ordering::Relaxed);
-        } else {
-            let more = bytes - self.bytes;
-            let fits = |used: u64| used.checked_add(more).filter(|used| *used <= budget.limit);
-            budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map_err(|used| {
-                budget.refused.fetch_add(1, Ordering::Relaxed);
-                OutOfMemory { needed: bytes, free: budget.limit.saturating_sub(used), limit: budget.limit }
-            })?;
+        match self.bytes.checked_sub(bytes) {
+            Some(less) => self.budget.give_back(less),
+            None => self.budget.take(bytes - self.bytes, bytes)?,
         }
         self.bytes = bytes;
         Ok(())
@@ -111,7 +136,7 @@ impl ReservedMemory {
 
 impl Drop for ReservedMemory {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.give_back(self.bytes);
     }
 }
 
@@ -136,6 +161,22 @@ mod tests {
         assert!(one.resize(101).unwrap_err().is_permanent());
         drop(one);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn half_of_a_budget_stays_free_for_others() {
+        let whole = MemoryBudget::new(100);
+        let part = MemoryBudget::half_of(&whole);
+        let mut one = part.reserve(45).unwrap();
+        assert_eq!((part.reserve(6).unwrap_err().limit, whole.used()), (50, 45));
+        let other = whole.reserve(53).unwrap();
+        assert_eq!((one.grow(3).unwrap_err().limit, part.used(), whole.used()), (100, 45, 98));
+        one.grow(2).unwrap();
+        one.resize(10).unwrap();
+        assert_eq!((part.used(), whole.used()), (10, 63));
+        drop((one, other));
+        assert_eq!((part.used(), whole.used()), (0, 0));
+        assert_eq!(MemoryBudget::half_of(&MemoryBudget::new(0)).limit(), None);
     }
 
     #[test]

@@ -105,8 +105,7 @@ async fn replace_what_slow_responses_hold(path: &str) {
         silent.push(client);
         for number in 0..OBJECTS {
             let name = format!("large-{number}");
-            let object =
-                json!({"metadata": {"name": name}, "data": {"x": format!("{round}{}", "x".repeat(1 << 20))}});
+            let object = json!({"metadata": {"name": name}, "data": {"x": format!("{round}{}", "x".repeat(1_000_000))}});
             http.put(&format!("{CONFIG_MAPS}/{name}"), &object).await.expect(200);
         }
     }

@@ -88,6 +88,8 @@ pub(crate) struct Limits {
     own_writes: Arc<Inflight>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) memory: Arc<MemoryBudget>,
+    /// The part of it for data that clients read slowly.
+    slow: Arc<MemoryBudget>,
     /// The data that watches have not sent yet.
     pub(crate) unread: Arc<UnreadData>,
     /// The old states that responses in progress hold.
@@ -113,6 +115,8 @@ impl Limits {
             let permits = if permits == 0 { usize::MAX } else { permits };
             Inflight::new(Bounds { permits, per_client: 0, waiting: 0 }, Duration::ZERO)
         };
+        // Clients that read slowly leave memory for the requests of others.
+        let slow = MemoryBudget::half_of(&config.memory);
         Ok(Arc::new(Limits {
             kinds,
             reads: queued(config.requests),
@@ -122,8 +126,9 @@ impl Limits {
             own_writes: plain(0),
             connections: Connections::new(config.connections),
             memory: config.memory.clone(),
-            unread: UnreadData::new(config.memory.clone()),
-            old_states: OldStates::new(config.memory.clone()),
+            unread: UnreadData::new(slow.clone()),
+            old_states: OldStates::new(slow.clone()),
+            slow,
             metrics: LimitMetrics::new(registry)?,
         }))
     }
@@ -143,7 +148,7 @@ impl Limits {
         let size = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         self.metrics.memory_limit.set(self.memory.limit().map_or(0, size));
         self.metrics.memory.set(size(self.memory.used()));
-        set_counter(&self.metrics.memory_rejected, self.memory.refused());
+        set_counter(&self.metrics.memory_rejected, self.memory.refused() + self.slow.refused());
         set_counter(&self.metrics.unread_closed, self.unread.closed());
         set_counter(&self.metrics.slow_closed, self.old_states.closed());
         let (open, refused) = self.connections.count();
@@ -213,7 +218,7 @@ pub(crate) async fn admit(State(limits): State<Arc<Limits>>, mut request: Reques
         return permit_body::hold(response, (permit, memory), None);
     }
     let Some(size) = response.body().size_hint().exact() else {
-        let response = permit_body::hold_seat(response, permit, limits.memory.clone(), connection);
+        let response = permit_body::hold_seat(response, permit, limits.slow.clone(), connection);
         // A compressed response: the text that is being compressed stays in memory.
         return match memory {
             Some(memory) => permit_body::hold(response, memory, None),

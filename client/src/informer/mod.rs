@@ -166,12 +166,18 @@ impl<K: Object> Informer<K> {
 
     /// The objects with this value in the index `name`, ordered by key. Empty if the index does not exist.
     pub fn by_index(&self, name: &str, value: &str) -> Vec<Arc<K>> {
+        self.each_by_index(name, value).collect()
+    }
+
+    /// As [`by_index`](Self::by_index), but decodes each object when it is its turn. Decoded objects take many times the memory of
+    /// packed ones: a caller that needs many objects one after the other does not hold them all.
+    pub fn each_by_index(&self, name: &str, value: &str) -> impl Iterator<Item = Arc<K>> + use<K> {
         let found: Vec<PackedObject<K>> = {
             let store = self.read();
             let keys = store.keys(name, value);
             keys.filter_map(|key| store.objects.get(key)).map(|slot| slot.kept.clone()).collect()
         };
-        found.iter().map(PackedObject::get).collect()
+        found.into_iter().map(|kept| kept.get())
     }
 
     /// The keys of the objects with this value in the index `name` that begin with `prefix`, in order. Decodes nothing.

@@ -126,7 +126,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
                 if change.gone_uid().is_none() {
                     return;
                 }
-                for pod in pods.by_index(pods::INDEX_CLAIM, change.key()) {
+                for pod in pods.each_by_index(pods::INDEX_CLAIM, change.key()) {
                     if has_ephemeral(&pod) {
                         queue.add(key_of(pod.as_ref()));
                     }

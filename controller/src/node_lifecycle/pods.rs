@@ -28,11 +28,11 @@ pub fn are_orphaned(node: &Node) -> bool {
 /// A pod could not be written; the next sync of the node retries it.
 pub(super) async fn mark_not_ready(this: &Lifecycle, node: &str) -> Result<(), NodeError> {
     let mut failed = None;
-    for pod in this.pods.by_index(INDEX_NODE, node).iter().filter(|pod| is_ready(pod)) {
+    for pod in this.pods.each_by_index(INDEX_NODE, node).filter(|pod| is_ready(pod)) {
         let key = key_of(pod.as_ref());
         let (namespace, name) = split_key(&key);
         let api: Api<Pod> = Api::namespaced(this.client.clone(), namespace);
-        let patch = unready(pod, this.clock.now());
+        let patch = unready(&pod, this.clock.now());
         match api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(_) => this.events.event(pod.as_ref(), EventType::Warning, "NodeNotReady", "Node is not ready"),
             Err(error) if is_not_found(&error) => {}

@@ -198,7 +198,7 @@ impl Protection {
         claim: &PersistentVolumeClaim,
         live: &mut Option<Users>,
     ) -> Result<bool, ProtectionError> {
-        if self.pods.by_index(pods::INDEX_CLAIM, key).iter().any(|pod| uses(pod, claim)) {
+        if self.pods.each_by_index(pods::INDEX_CLAIM, key).any(|pod| uses(&pod, claim)) {
             return Ok(true);
         }
         let users = match live {

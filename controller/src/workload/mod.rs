@@ -14,6 +14,7 @@ pub mod expectations;
 pub mod hash;
 pub mod owned;
 pub mod ready;
+pub mod replica;
 pub mod replicas;
 pub mod stateful_set;
 pub mod template;

@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::ReplicationController;
+use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::Resource;
 use kube::core::ObjectMeta;
 use orlop_apimachinery::labels::Selector;
 
+use super::replica::replica;
 use orlop_client::api::Object;
 use orlop_client::informer::{Change, Informer};
 
@@ -144,6 +145,18 @@ pub fn candidates<K: Object>(
     found
 }
 
+/// As [`candidates`], for the pods of an owner that may have any number of them: with what [`replica`] keeps of each pod.
+pub fn candidate_pods(
+    pods: &Informer<Pod>,
+    namespace: &str,
+    uid: &str,
+    selector: &LabelSelector,
+) -> Vec<Arc<Pod>> {
+    let owned = pods.each_by_index(INDEX_CONTROLLER, uid);
+    let orphans = pods.each_by_index(INDEX_CONTROLLER, &orphans_of(namespace, selector));
+    owned.chain(orphans).map(|pod| Arc::new(replica(&pod))).collect()
+}
+
 /// The key of the controller that an object references, if the cached object with that name has the same UID.
 pub fn owner_key<O: Namespaced>(owners: &Informer<O>, meta: &ObjectMeta) -> Option<Arc<str>> {
     let reference = controller_of(meta).filter(|reference| reference.kind == O::kind(&()))?;
@@ -178,7 +191,6 @@ pub fn wooers<K: Resource, O: Adopter>(object: &K, owners: &Informer<O>) -> Vec<
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use k8s_openapi::api::core::v1::Pod;
     use serde_json::{Value, json};
 
     use super::*;

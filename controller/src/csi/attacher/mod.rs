@@ -165,13 +165,13 @@ impl Waking {
             self.queues.of(driver.name());
             self.add_indexed(OPEN_BY_DRIVER, driver.name());
         }
-        for volume in self.attacher.volumes.by_index(HELD, "") {
+        for volume in self.attacher.volumes.each_by_index(HELD, "") {
             self.volumes.add(volume.metadata.name.clone().unwrap_or_default());
         }
     }
 
     fn add_indexed(&self, index: &str, value: &str) {
-        for attachment in self.attacher.attachments.by_index(index, value) {
+        for attachment in self.attacher.attachments.each_by_index(index, value) {
             self.add(&attachment.spec.attacher, attachment.metadata.name.as_deref().unwrap_or_default());
         }
     }

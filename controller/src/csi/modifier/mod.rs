@@ -94,7 +94,7 @@ async fn serve(
         let (queue, claims) = (queue.clone(), modifier.claims.clone());
         move |change: &Change<VolumeAttributesClass>| {
             if change.is_new() || change.replaced() {
-                for claim in claims.by_index(INDEX_CLASS, change.key()) {
+                for claim in claims.each_by_index(INDEX_CLASS, change.key()) {
                     queue.add(orlop_client::informer::key_of(claim.as_ref()));
                 }
             }

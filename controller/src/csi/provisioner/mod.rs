@@ -323,7 +323,7 @@ impl Provisioner {
             return;
         }
         // Its clones may have waited for this change.
-        for waiting in self.claims.by_index(CLONES, change.key()) {
+        for waiting in self.claims.each_by_index(CLONES, change.key()) {
             self.attempts.hurry(waiting.metadata.uid.as_deref().unwrap_or_default());
             self.claim_queue.add(orlop_client::informer::key_of(waiting.as_ref()));
         }
@@ -346,7 +346,7 @@ impl Provisioner {
     /// A driver appeared or changed its capabilities: everything that may wait for it is queued.
     fn drivers_changed(&self) {
         for driver in self.drivers.all() {
-            for claim in self.claims.by_index(OPEN_BY_DRIVER, driver.name()) {
+            for claim in self.claims.each_by_index(OPEN_BY_DRIVER, driver.name()) {
                 self.attempts.hurry(claim.metadata.uid.as_deref().unwrap_or_default());
                 self.claim_queue.add(orlop_client::informer::key_of(claim.as_ref()));
             }

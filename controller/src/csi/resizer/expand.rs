@@ -149,7 +149,7 @@ impl Resizer {
     }
 
     fn is_used(&self, key: &str) -> bool {
-        self.pods.by_index(pods::INDEX_CLAIM, key).iter().any(|pod| !pods::is_finished(pod))
+        self.pods.each_by_index(pods::INDEX_CLAIM, key).any(|pod| !pods::is_finished(&pod))
     }
 
     async fn ask(&self, volume: &PersistentVolume, size: &Quantity) -> Result<Expanded, AskError> {

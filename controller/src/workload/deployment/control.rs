@@ -124,7 +124,7 @@ impl Deployer {
         let new = find_new(&deployment, &sets).await;
         let plan = {
             let has_pods =
-                |uid: &str| self.pods.by_index(INDEX_CONTROLLER, uid).iter().any(|pod| !is_finished(pod));
+                |uid: &str| self.pods.each_by_index(INDEX_CONTROLLER, uid).any(|pod| !is_finished(&pod));
             plan(&DeploymentInput { deployment: &deployment, sets: &sets, new, has_pods: &has_pods, now })
         };
         self.act(&deployment, &sets, &plan).await?;

@@ -19,10 +19,11 @@ use crate::workload::batch::{at_once, slow_start};
 use crate::workload::error::WorkloadError;
 use crate::workload::expectations::Expectations;
 use crate::workload::owned::{
-    INDEX_CONTROLLER, candidates, controller_of, controller_reference, former_owners, index_by_controller,
-    index_owners, owner_key, selector_of, wooers,
+    INDEX_CONTROLLER, candidate_pods, controller_of, controller_reference, former_owners,
+    index_by_controller, index_owners, owner_key, selector_of, wooers,
 };
 use crate::workload::ready::{is_active, is_leaving, next_available};
+use crate::workload::replica::replica;
 use crate::workload::template::pod_from;
 use orlop_apimachinery::clock::Clock;
 use orlop_client::client::{is_conflict, is_not_found};
@@ -137,7 +138,7 @@ impl<K: Replicated> Manager<K> {
         let Some(spec) = &set.spec else { return Ok(()) };
         let Some(selector) = selector_of(&spec.selector) else { return Ok(()) };
         let (namespace, uid) = (split_key(&key).0, object.meta().uid.as_deref().unwrap_or_default());
-        let found = candidates(&self.pods, namespace, uid, &spec.selector);
+        let found = candidate_pods(&self.pods, namespace, uid, &spec.selector);
         let controls = |pod: &&Arc<Pod>| controller_of(&pod.metadata).is_some_and(|owner| owner.uid == uid);
         let leaving = found.iter().filter(controls).filter(|pod| is_leaving(pod)).count();
         let alive = found.into_iter().filter(|pod| is_active(pod)).collect();
@@ -185,7 +186,8 @@ impl<K: Replicated> Manager<K> {
         let Some(owner) = controller_of(&set.metadata) else { return Vec::new() };
         let siblings = self.sets.by_index(INDEX_CONTROLLER, &owner.uid);
         let uids = siblings.iter().filter_map(|set| set.meta().uid.clone());
-        uids.flat_map(|uid| self.pods.by_index(INDEX_CONTROLLER, &uid)).collect()
+        let pods = uids.flat_map(|uid| self.pods.each_by_index(INDEX_CONTROLLER, &uid));
+        pods.map(|pod| Arc::new(replica(&pod))).collect()
     }
 
     /// If the process stops halfway, the pods created so far are in the cache after a restart, and the next sync

@@ -9,11 +9,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::workload::ready::{is_active, is_ready, ready_since};
+use crate::workload::replica::ANN_DELETION_COST;
 use orlop_client::meta::annotation;
 use orlop_client::pods::{node_name, phase};
-
-/// Annotation of a pod: the cost of its deletion, as a number. Pods with the lowest cost are deleted first.
-pub const ANN_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// The first `count` pods to delete. `related` are the pods of this set and its sibling ReplicaSets: a pod that
 /// shares its node with many of them ranks first.
@@ -113,6 +111,7 @@ mod tests {
 
     use super::*;
     use crate::testing::merge_into;
+    use crate::workload::replica::replica;
 
     fn pod(name: &str, change: Value) -> Arc<Pod> {
         let mut pod = json!({"metadata": {"namespace": "ns", "name": name, "uid": name,
@@ -184,6 +183,24 @@ mod tests {
         let (a, b) = (pod("a", json!({})), pod("b", json!({})));
         assert!(Rank::of(&a, 1, now) > Rank::of(&b, 2, now), "on a crowded node");
         assert_eq!(Rank::of(&a, 1, now), Rank::of(&a, 1, now));
+    }
+
+    #[test]
+    fn rank_of_a_replica_is_that_of_its_pod() {
+        let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+        let container = |name: &str, restarts: i32| json!({"name": name, "image": "i", "imageID": "", "ready": true, "restartCount": restarts});
+        let pod = pod(
+            "p",
+            json!({"metadata": {"annotations": {ANN_DELETION_COST: "-5"}},
+            "spec": {"initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}]},
+            "status": {"containerStatuses": [container("c", 3), container("d", 0)],
+                "initContainerStatuses": [container("i", 9), container("s", 2)]}}),
+        );
+        let part = replica(&pod);
+        assert_eq!(Rank::of(&part, 4, now), Rank::of(&pod, 4, now));
+        assert_eq!(restarts(&part), (3, 2));
+        assert_eq!((is_active(&part), ready_since(&part)), (is_active(&pod), ready_since(&pod)));
+        assert_eq!((&part.metadata.uid, &part.metadata.name), (&pod.metadata.uid, &pod.metadata.name));
     }
 
     /// Pods that became ready in two following seconds, with different restarts: compared in pairs, some of them form circles.

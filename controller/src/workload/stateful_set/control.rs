@@ -23,8 +23,8 @@ use crate::workload::adopt::{claim as claim_objects, named};
 use crate::workload::batch::{at_once, slow_start};
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
-    INDEX_NAMESPACE, Namespaced, candidates, former_owners, index_by_controller, index_owners, owner_key,
-    selector_of, wooers,
+    INDEX_NAMESPACE, Namespaced, candidate_pods, candidates, former_owners, index_by_controller,
+    index_owners, owner_key, selector_of, wooers,
 };
 use crate::workload::ready::next_available;
 use orlop_apimachinery::clock::Clock;
@@ -140,7 +140,7 @@ impl RevisionKeeper {
         let history = claim_objects(&self.client, set.as_ref(), &selector, found, |_| true).await?;
         let mut history: Vec<ControllerRevision> = history.into_iter().map(Arc::unwrap_or_clone).collect();
         sort(&mut history);
-        let found = candidates(&self.pods, namespace, uid, &spec.selector);
+        let found = candidate_pods(&self.pods, namespace, uid, &spec.selector);
         let pods =
             claim_objects(&self.client, set.as_ref(), &selector, found, |pod| is_member(&set, pod)).await?;
 

@@ -297,7 +297,7 @@ fn is_default(class: &VolumeSnapshotClass) -> bool {
 }
 
 fn wake(queue: &WorkQueue<Key>, snapshots: &Informer<VolumeSnapshot>, index: &str, value: &str) {
-    for snapshot in snapshots.by_index(index, value) {
+    for snapshot in snapshots.each_by_index(index, value) {
         queue.add(Key::Snapshot(key_of(snapshot.as_ref())));
     }
 }

@@ -87,7 +87,7 @@ async fn serve(
     let _classes = snapshotter.classes.add_handler({
         let (queue, contents) = (queue.clone(), snapshotter.contents.clone());
         move |change: &Change<VolumeSnapshotClass>| {
-            for content in contents.by_index(INDEX_CLASS, change.key()) {
+            for content in contents.each_by_index(INDEX_CLASS, change.key()) {
                 if content.spec.driver == name {
                     queue.add(content.metadata.name.clone().unwrap_or_default());
                 }
