@@ -1,7 +1,7 @@
 //! `orlop`: the storage half of Kubernetes in one binary.
 //!
 //! Only the root package depends on every crate. `wiring` builds the processes from the crates and `shutdown`
-//! handles signals. `listen`, `tls`, `authority`, `data_dir`, `notify` and `snapshots` are parts of a server
+//! handles signals. `listen`, `tls`, `authority`, `data_dir`, `encryption`, `notify` and `snapshots` are parts of a server
 //! process, `nodes` runs node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
 //! server's `why` endpoint to the explanation engine.
 
@@ -9,6 +9,7 @@ mod audit;
 mod authority;
 mod background;
 mod data_dir;
+mod encryption;
 mod explain;
 mod lab;
 mod listen;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use orlop_apiserver::authentication::in_process;
+use orlop_apiserver::insight::redact::former_version;
 use orlop_apiserver::insight::replay::{HeldClock, ReplayError, replay};
 use orlop_apiserver::service_account::key_file::key_file;
 use orlop_apiserver::{Config, Projection, Server, ServerError};
@@ -23,10 +24,11 @@ use orlop_client::failing::Failing;
 use orlop_client::informers::Informers;
 use orlop_controller::manager::{self, ManagerError};
 use orlop_csi_hostpath as hostpath;
+use orlop_encryption::{Encryption, EncryptionError};
 use orlop_node::config::NodeConfig;
 use orlop_store::embedded::{Embedded, Options as StoreOptions, Retention};
 use orlop_store::memory::{Memory, MemoryOptions};
-use orlop_store::{Clock, Kv, MemoryBudget, OpenError, Revision};
+use orlop_store::{Clock, Kv, MemoryBudget, OpenError, Redact, Revision, Sensitive};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +37,7 @@ use crate::audit::{self, AuditError};
 use crate::authority::{self, AuthorityError};
 use crate::background::Background;
 use crate::data_dir::{self, DataDirError};
+use crate::encryption;
 use crate::explain::Explainer;
 use crate::listen::{self, ListenError, Listener, files};
 use crate::machine_memory;
@@ -74,6 +77,8 @@ pub(crate) enum RunError {
     Node(#[from] NodeError),
     #[error("the store cannot be opened")]
     Store(#[source] OpenError),
+    #[error(transparent)]
+    Encryption(#[from] EncryptionError),
     #[error("nothing is served of the file of --from")]
     Replay(#[from] ReplayError),
     /// A panic; its message is in the log already.
@@ -123,7 +128,11 @@ pub(crate) async fn serve(
     let background = Background::start().map_err(RunError::Threads)?;
     let machine = machine_memory::bytes();
     let memory = MemoryBudget::new(config.api.memory_limit.or(machine.map(|bytes| bytes / 4)).unwrap_or(0));
-    let (store, place) = open(&config.store, &memory).await?;
+    let encryption = Arc::new(match &config.encryption.encryption_provider_config {
+        Some(path) => Encryption::load(path)?,
+        None => Encryption::none(),
+    });
+    let (store, place) = open(&config.store, encryption.clone(), &memory).await?;
     let explainer = Explainer::default();
     let failing = Failing::default();
     let more_metrics = failing.clone();
@@ -182,6 +191,12 @@ pub(crate) async fn serve(
                 task.await;
                 Ok::<(), RunError>(())
             });
+        }
+
+        let end_reload = CancellationToken::new();
+        let _reload_ends = end_reload.clone().drop_guard();
+        if config.encryption.encryption_provider_config_automatic_reload {
+            tokio::spawn(encryption::keep_current(encryption, end_reload));
         }
 
         let end_nodes = CancellationToken::new();
@@ -298,9 +313,13 @@ async fn drive(options: hostpath::Options, stop: CancellationToken) -> Result<()
 }
 
 /// Opens the store. Returns it with a description of its location.
-async fn open(args: &StoreArgs, memory: &Arc<MemoryBudget>) -> Result<(Store, String), RunError> {
+async fn open(
+    args: &StoreArgs,
+    encryption: Arc<Encryption>,
+    memory: &Arc<MemoryBudget>,
+) -> Result<(Store, String), RunError> {
     let clock = Arc::new(HeldClock::default());
-    let opened = open_with(args, clock.clone(), memory.clone()).await?;
+    let opened = open_with(args, clock.clone(), encryption, memory.clone()).await?;
     if let Some(file) = &args.from {
         let done = fill(args, &*opened.0, &clock, file).await;
         if done.is_err() {
@@ -347,6 +366,7 @@ async fn fill(
 async fn open_with(
     args: &StoreArgs,
     clock: Arc<dyn Clock>,
+    encryption: Arc<Encryption>,
     memory: Arc<MemoryBudget>,
 ) -> Result<(Store, String), RunError> {
     let half = || machine_memory::bytes().map_or(0, |bytes| bytes / 2);
@@ -358,7 +378,8 @@ async fn open_with(
     };
     match args.store_backend {
         StoreBackend::Memory => {
-            let options = MemoryOptions { clock, retention, max_data, ..MemoryOptions::default() };
+            let sensitive = sensitive(args.store_retention_secrets);
+            let options = MemoryOptions { clock, retention, sensitive, max_data, ..MemoryOptions::default() };
             Ok((Arc::new(Memory::with(options)), "in memory (lost when this process ends)".to_owned()))
         }
         StoreBackend::Embedded => {
@@ -366,10 +387,12 @@ async fn open_with(
             let place = format!("in {}", dir.display());
             let options = StoreOptions {
                 retention,
+                sensitive: sensitive(args.store_retention_secrets),
                 max_data,
                 memory,
                 min_free_bytes: args.store_min_free_bytes,
                 clock,
+                transformer: Some(encryption),
                 // Events describe the past; the desired state is more important.
                 shed_first: vec!["/registry/events/".to_owned()],
                 ..StoreOptions::default()
@@ -380,6 +403,14 @@ async fn open_with(
             Ok((Arc::new(store), place))
         }
     }
+}
+
+/// The retention of Secrets, and of the signing keys that earlier versions kept in the store.
+fn sensitive(age: Duration) -> Sensitive {
+    let prefixes = ["/registry/secrets/", "/registry/orlop.serviceaccountkeys/"].map(str::to_owned).into();
+    let default = Sensitive::default();
+    let redact = Redact(Arc::new(former_version));
+    Sensitive { prefixes, age: age.max(default.age), redact, ..default }
 }
 
 /// An optional background task.

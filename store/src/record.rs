@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Key, Revision};
+use crate::{Key, Revision, Stored};
 
 /// The decoded parts of a value that readers need: computed once per write, by the writer, and once per record
 /// when a store is opened.
@@ -24,6 +24,8 @@ pub struct Record<V> {
     pub key: Key,
     /// The bytes of the value.
     pub value: Bytes,
+    /// The form of the value on disk.
+    pub stored: Stored,
     /// The decoded parts of the value.
     pub view: V,
     /// The revision that created the key (after it was last absent).

@@ -179,7 +179,8 @@ fn still_there(
 /// An object of the core group.
 pub(crate) fn find(head: &Snapshot<Projection>, plural: &str, namespace: &str, name: &str) -> Option<Object> {
     let kind = by_resource("", "v1", plural)?;
-    head.get(&dispatch::key(kind, namespace, name)).map(|record| stored::decode(record))
+    let found = head.get(&dispatch::key(kind, namespace, name));
+    found.filter(|record| record.is_whole()).map(|record| stored::decode(record))
 }
 
 fn user(claims: &Claims) -> UserInfo {

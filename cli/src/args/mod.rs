@@ -21,7 +21,7 @@ pub(crate) use self::node::{
 };
 pub use self::process::{LogFormat, ProcessArgs};
 pub(crate) use self::remote::RemoteArgs;
-pub use self::server::{ApiArgs, AuthorizationModeArg, StoreArgs, StoreBackend};
+pub use self::server::{ApiArgs, AuthorizationModeArg, EncryptionArgs, StoreArgs, StoreBackend};
 pub(crate) use self::server::{ListenArgs, SnapshotArgs};
 pub(crate) use self::storage::{
     KeysCommand, Output, RestoreArgs, RotateArgs, SaveArgs, SnapshotCommand, StoreCommand,
@@ -154,6 +154,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
+    pub(crate) encryption: EncryptionArgs,
+    #[command(flatten)]
     pub(crate) snapshots: SnapshotArgs,
     #[command(flatten)]
     pub(crate) api: ApiArgs,
@@ -174,6 +176,8 @@ pub(crate) struct ApiserverArgs {
     pub(crate) listen: ListenArgs,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) encryption: EncryptionArgs,
     #[command(flatten)]
     pub(crate) snapshots: SnapshotArgs,
     #[command(flatten)]

@@ -77,6 +77,16 @@ pub(crate) enum StoreCommand {
         #[arg(long)]
         accept_loss: bool,
     },
+    /// Erase the former versions of an object from all files of a stopped store; its current version stays
+    ///
+    /// The object may be deleted. For Secrets, a running server does this automatically (--store-retention-secrets).
+    Purge {
+        /// The object, such as secrets/default/token, storageclasses.storage.k8s.io/fast or widgets.example.com/default/w
+        object: String,
+        /// Directory of a stopped store
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+    },
     /// Shrink the directory: remove data that is no longer needed, and rewrite the rest without gaps
     Compact {
         /// Directory of a stopped store

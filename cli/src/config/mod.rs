@@ -35,9 +35,9 @@ pub use self::nodes::Nodes;
 pub use self::remote::host_of;
 use self::remote::remote;
 use crate::args::{
-    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, Cli, Command, GcArgs, KeysCommand, LabArgs, ListenArgs,
-    LoopArgs, NodeCommand, Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs, SnapshotCommand,
-    StoreArgs, StoreCommand, VolumesCommand,
+    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, Cli, Command, EncryptionArgs, GcArgs, KeysCommand, LabArgs,
+    ListenArgs, LoopArgs, NodeCommand, Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs,
+    SnapshotCommand, StoreArgs, StoreCommand, VolumesCommand,
 };
 use crate::drain::Drain;
 use crate::gc::Gc;
@@ -137,6 +137,8 @@ pub struct ServerConfig {
     pub listen: ListenConfig,
     /// The store of the objects.
     pub store: StoreArgs,
+    /// Encryption at rest.
+    pub encryption: EncryptionArgs,
     /// Periodic snapshots.
     pub snapshots: Option<Schedule>,
     /// The API.
@@ -262,12 +264,14 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
         Command::Volumes(VolumesCommand::Audit(args)) => audit(args, caller),
         Command::Serve(args) => {
             let data_dir = args.store.data_dir.clone();
-            let server = server(args.listen, args.store, args.snapshots, args.api, args.audit)?;
+            let server =
+                server(args.listen, args.store, args.encryption, args.snapshots, args.api, args.audit)?;
             let nodes = nodes::served(args.nodes, &args.loops, data_dir.as_deref())?;
             run(args.process, Role::Serve(Box::new(server), loops(args.loops)?, nodes))
         }
         Command::Apiserver(args) => {
-            let server = server(args.listen, args.store, args.snapshots, args.api, args.audit)?;
+            let server =
+                server(args.listen, args.store, args.encryption, args.snapshots, args.api, args.audit)?;
             run(args.process, Role::Apiserver(Box::new(server)))
         }
         Command::CsiHostpath(args) => {
@@ -360,6 +364,7 @@ fn schedule(args: SnapshotArgs) -> Result<Option<Schedule>, ConfigError> {
 fn server(
     listen: ListenArgs,
     store: StoreArgs,
+    encryption: EncryptionArgs,
     snapshots: SnapshotArgs,
     api: ApiArgs,
     audit: AuditLogArgs,
@@ -380,7 +385,7 @@ fn server(
     }
     let listen = ListenConfig::new(listen).map_err(|error| ConfigError::Wrong(error.to_string()))?;
     let audit = AuditOptions::new(audit, listen.authenticates());
-    Ok(ServerConfig { listen, store, snapshots: schedule(snapshots)?, api, audit })
+    Ok(ServerConfig { listen, store, encryption, snapshots: schedule(snapshots)?, api, audit })
 }
 
 fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {

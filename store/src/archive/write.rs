@@ -40,7 +40,7 @@ pub fn write<V>(
             record.mod_revision,
             record.time_ms,
             record.key.as_str(),
-            &record.value,
+            record.stored_bytes(),
         )?;
     }
     encoder.finish()?;

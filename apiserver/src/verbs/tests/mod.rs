@@ -5,6 +5,7 @@
 mod audit;
 mod custom;
 mod deletes;
+mod former;
 mod insight;
 mod insight_replay;
 mod insight_streams;
@@ -23,6 +24,7 @@ mod selectors;
 mod services;
 mod serving;
 mod tokens;
+mod unreadable;
 mod walk;
 mod watches;
 mod writers;
