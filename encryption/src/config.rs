@@ -5,8 +5,6 @@
 use orlop_codec::decode::read_yaml;
 use serde_json::{Map, Value};
 
-use crate::validate::validate;
-
 /// The providers of some resources.
 pub(crate) struct ResourceConfiguration {
     pub(crate) resources: Vec<String>,
@@ -30,12 +28,12 @@ pub(crate) struct KeyConfiguration {
     pub(crate) secret: String,
 }
 
-/// A validated configuration.
+/// The configuration.
 pub(crate) struct EncryptionConfiguration {
     pub(crate) resources: Vec<ResourceConfiguration>,
 }
 
-/// Reads and validates the text of a file. The error is for the operator.
+/// Reads the text of a file. The error is for the operator.
 pub(crate) fn parse(text: &[u8]) -> Result<EncryptionConfiguration, String> {
     if text.is_empty() {
         return Err("the file is empty".to_owned());
@@ -56,9 +54,7 @@ pub(crate) fn parse(text: &[u8]) -> Result<EncryptionConfiguration, String> {
     for (nth, one) in list(document.get("resources"), "resources")?.iter().enumerate() {
         resources.push(resource(one, &format!("resources[{nth}]"))?);
     }
-    let configuration = EncryptionConfiguration { resources };
-    validate(&configuration)?;
-    Ok(configuration)
+    Ok(EncryptionConfiguration { resources })
 }
 
 fn resource(value: &Value, path: &str) -> Result<ResourceConfiguration, String> {

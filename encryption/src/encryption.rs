@@ -10,6 +10,7 @@ use orlop_store::{Decoded, Key, TransformError, Transformer};
 use crate::chain::Read;
 use crate::config;
 use crate::rules::Rules;
+use crate::validate::validate;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +80,10 @@ impl Encryption {
 
 fn read(path: &Path) -> Result<Rules, EncryptionError> {
     let text = std::fs::read(path).map_err(|error| EncryptionError::Read { path: path.to_owned(), error })?;
-    let rules = config::parse(&text).and_then(|configuration| Rules::new(&configuration));
+    let rules = config::parse(&text).and_then(|configuration| {
+        validate(&configuration)?;
+        Rules::new(&configuration)
+    });
     rules.map_err(|problem| EncryptionError::Invalid { path: path.to_owned(), problem })
 }
 

@@ -3,7 +3,7 @@
 //! The format of the file and of the stored values is upstream's (`apiserver.config.k8s.io/v1`), so that the same file works with an
 //! etcd that kube-apiserver uses.
 //!
-//! * [`config`] reads and validates the file.
+//! * [`config`] reads the file, `validate` checks it.
 //! * `provider` has one file for each algorithm. `chain` selects a provider by the prefix of a stored value.
 //! * `rules` assigns the providers to resources. [`resource`] finds the resource of a key.
 //! * [`Encryption`] combines these to a [`Transformer`](orlop_store::Transformer), and reads a changed file again.

@@ -167,6 +167,7 @@ fn validate_keys(keys: &[KeyConfiguration], path: &Path, sizes: &[usize], errors
 
 #[cfg(test)]
 mod tests {
+    use super::validate;
     use crate::config::parse;
 
     const MARKER: &str = "bWFya2VyLW9mLWEtc2VjcmV0";
@@ -174,7 +175,7 @@ mod tests {
     fn checked(resources: &str, providers: &str) -> Result<(), String> {
         let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n";
         let text = format!("{head}resources: [{{resources: {resources}, providers: {providers}}}]");
-        parse(text.as_bytes()).map(drop)
+        parse(text.as_bytes()).and_then(|configuration| validate(&configuration))
     }
 
     #[test]

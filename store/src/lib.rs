@@ -43,6 +43,7 @@ mod moment;
 pub mod record;
 pub mod revision;
 pub mod snapshot;
+pub mod stored;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transform;
@@ -66,6 +67,7 @@ pub use moment::revision_at;
 pub use record::{Event, Record, View};
 pub use revision::Revision;
 pub use snapshot::Snapshot;
-pub use transform::{Decoded, Stored, TransformError, Transformer};
+pub use stored::{Stored, TransformError};
+pub use transform::{Decoded, Transformer};
 pub use watch::{RingLimits, Watcher};
 pub use write::{Committed, Expect, Op, Write};

@@ -1,23 +1,11 @@
 //! Transforms values between memory and disk, for encryption at rest: records in memory contain the values, and every file contains
 //! their stored form.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::embedded::Sensitive;
-use crate::{Key, Record, Revision, View};
-
-/// Why a value could not be transformed. Never contains the value or a key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TransformError(pub Arc<str>);
-
-impl From<&str> for TransformError {
-    fn from(why: &str) -> Self {
-        TransformError(why.into())
-    }
-}
+use crate::{Key, Record, Revision, Stored, TransformError, View};
 
 /// A value that was read from its stored form.
 #[derive(Debug)]
@@ -41,56 +29,6 @@ pub trait Transformer: Send + Sync {
     /// # Errors
     /// The stored form cannot be read.
     fn decode(&self, key: &Key, stored: &Bytes) -> Result<Decoded, TransformError>;
-}
-
-/// The stored form of a record's value.
-#[derive(Clone, Debug, Default)]
-pub enum Stored {
-    /// The value itself.
-    #[default]
-    Plain,
-    /// Other bytes.
-    Transformed(Bytes),
-    /// Bytes that cannot be transformed to a value. The record's value is empty.
-    Unreadable {
-        /// The bytes, which stay as they are until the record is replaced or deleted.
-        bytes: Bytes,
-        /// The reason.
-        why: TransformError,
-    },
-    /// A former version of a sensitive record, which is not retained: the value is what remains of it, or empty.
-    Erased,
-}
-
-/// The reason for a value that is erased.
-static ERASED: LazyLock<TransformError> =
-    LazyLock::new(|| "former versions of this object are not retained".into());
-
-impl<V> Record<V> {
-    /// The bytes of the value on disk.
-    pub fn stored_bytes(&self) -> &Bytes {
-        match &self.stored {
-            Stored::Plain | Stored::Erased => &self.value,
-            Stored::Transformed(bytes) | Stored::Unreadable { bytes, .. } => bytes,
-        }
-    }
-
-    /// Whether the value is the one that was written.
-    pub fn is_whole(&self) -> bool {
-        match &self.stored {
-            Stored::Plain | Stored::Transformed(_) => true,
-            Stored::Unreadable { .. } | Stored::Erased => false,
-        }
-    }
-
-    /// Why there is no value, if that is so.
-    pub fn unreadable(&self) -> Option<&TransformError> {
-        match &self.stored {
-            Stored::Plain | Stored::Transformed(_) => None,
-            Stored::Unreadable { why, .. } => Some(why),
-            Stored::Erased => self.value.is_empty().then_some(&*ERASED),
-        }
-    }
 }
 
 /// The transformer of a store, if it has one.
@@ -131,25 +69,8 @@ impl Transform {
         Record { view: V::of(&key, &value), key, value, stored, create_revision, mod_revision, time_ms }
     }
 
-    /// The stored form of what remains of a former version, from its own stored form.
-    pub(crate) fn redacted(&self, sensitive: &Sensitive, key: &Key, stored: &Bytes) -> Bytes {
-        let (value, form) = self.value(key, stored.clone());
-        if let Stored::Unreadable { .. } = form {
-            return Bytes::new();
-        }
-        let left = sensitive.redacted(key, &value);
-        if left.is_empty() {
-            return left;
-        }
-        match self.stored(key, &left) {
-            Ok(Stored::Transformed(stored)) => stored,
-            Ok(Stored::Plain | Stored::Unreadable { .. } | Stored::Erased) => left,
-            // It must not be stored in another form than its value would be.
-            Err(_) => Bytes::new(),
-        }
-    }
-
-    fn value(&self, key: &Key, stored: Bytes) -> (Bytes, Stored) {
+    /// The value of a stored form, and the form.
+    pub(crate) fn value(&self, key: &Key, stored: Bytes) -> (Bytes, Stored) {
         let Some(transformer) = &self.0 else { return (stored, Stored::Plain) };
         match transformer.decode(key, &stored) {
             Ok(Decoded { value: None, .. }) => (stored, Stored::Plain),

@@ -11,9 +11,10 @@
 //! An older file is removed only when the newer ones contain all current records durably, so a power failure after any step loses
 //! nothing. The next open finds in `meta/erased` how far the erasure was, and repeats it.
 
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
+use super::erasure::Erasure;
 use super::rebuild::ASIDE;
 use super::shrink::Shrink;
 use super::sled::ServedError;
@@ -26,34 +27,6 @@ use crate::{OpenError, Revision, View};
 const AGAIN: Duration = Duration::from_secs(30);
 /// The suffix of snapshots that were found damaged.
 const BROKEN_SNAPSHOT: &str = ".snap-broken";
-
-/// The step of an erasure. `through`: it erases what is former at this revision.
-pub(super) enum Erasure {
-    /// None is running.
-    Idle,
-    /// The journal starts a new segment.
-    Rotating { through: Revision, answer: Receiver<Result<Revision, String>> },
-    /// A snapshot at `from` or later is needed.
-    Snapshot { through: Revision, from: Revision, is_begun: bool },
-    /// The older files can be removed when the served copy contains everything up to `from` durably.
-    Removing { through: Revision, from: Revision },
-    /// The served copy is being replaced.
-    Copying { through: Revision, is_begun: bool },
-}
-
-impl Erasure {
-    /// The revision through which everything is erased when the running replacement of the served copy ends.
-    pub(super) fn ends_with_copy(&self) -> Option<Revision> {
-        match self {
-            Erasure::Copying { through, is_begun: true } => Some(*through),
-            Erasure::Idle
-            | Erasure::Rotating { .. }
-            | Erasure::Snapshot { .. }
-            | Erasure::Removing { .. }
-            | Erasure::Copying { is_begun: false, .. } => None,
-        }
-    }
-}
 
 impl<V: View> Upkeep<V> {
     /// Hides the former versions that are old enough.

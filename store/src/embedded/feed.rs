@@ -188,7 +188,7 @@ impl Feeder {
         row: LogRow,
     ) -> Result<usize, ServedError> {
         let Some(value) = row.value.clone().filter(|_| !row.is_erased) else { return Ok(0) };
-        let left = transform.redacted(&self.erasure.sensitive, &row.key, &value);
+        let left = self.erasure.sensitive.redacted_form(transform, &row.key, &value);
         let removed = self.remove_log(changes, row.revision)?;
         for (name, chunk) in row.erased(left).encode(self.store) {
             changes.insert(&name, chunk);

@@ -13,7 +13,7 @@
 //! | [`check`](mod@check) | a read-only check of a directory |
 //! | `high_water`, [`accepted_loss`], [`loss_record`] | detecting a lost end of the journal; accepting the loss |
 //! | `retention`, `space` | how much history is retained; disk usage |
-//! | `sensitive`, `former`, `erase` | former versions of sensitive records: which ones are hidden, and their erasure from all files |
+//! | `sensitive`, `former`, `erase`, `erasure` | former versions of sensitive records: which ones are hidden, and their erasure from all files |
 //! | `disk_space`, `write_admission` | free disk space, and which writes it permits |
 //! | `offline` | operations on a directory that is not open |
 //! | `shrink`, `replacement`, `slot`, `reopen` | replacing the served copy while it is in use |
@@ -29,6 +29,7 @@ mod preallocate;
 mod backlog;
 mod disk_space;
 mod erase;
+mod erasure;
 mod feed;
 mod former;
 mod frame;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::transform::Transform;
 use crate::{Key, Record, Revision, Stored, View};
 
 /// The retention of sensitive records.
@@ -89,6 +90,24 @@ impl Sensitive {
             mod_revision: *mod_revision,
             time_ms: *time_ms,
         })
+    }
+
+    /// The stored form of what remains of a former version, from its own stored form.
+    pub(crate) fn redacted_form(&self, transform: &Transform, key: &Key, stored: &Bytes) -> Bytes {
+        let (value, form) = transform.value(key, stored.clone());
+        if let Stored::Unreadable { .. } = form {
+            return Bytes::new();
+        }
+        let left = self.redacted(key, &value);
+        if left.is_empty() {
+            return left;
+        }
+        match transform.stored(key, &left) {
+            Ok(Stored::Transformed(stored)) => stored,
+            Ok(Stored::Plain | Stored::Unreadable { .. } | Stored::Erased) => left,
+            // It must not be stored in another form than its value would be.
+            Err(_) => Bytes::new(),
+        }
     }
 
     /// `age` in milliseconds.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::disk_space::is_no_space;
-use super::erase::Erasure;
+use super::erasure::Erasure;
 use super::feed::Feeder;
 use super::lock::Lock;
 use super::read::Past;
