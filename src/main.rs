@@ -1,8 +1,8 @@
 //! `orlop`: the storage half of Kubernetes in one binary.
 //!
 //! Only the root package depends on every crate. `wiring` builds the processes from the crates and `shutdown`
-//! handles signals. `listen`, `tls`, `pki`, `authority`, `signing`, `data_dir`, `notify` and `snapshots` are parts of a server
-//! process, `components` are the users of its parts, `agent` and `nodes` run node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
+//! handles signals. `listen`, `tls`, `pki`, `authority`, `signing`, `data_dir`, `encryption`, `notify` and `snapshots` are parts of a
+//! server process, `components` are the users of its parts, `agent` and `nodes` run node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
 //! server's `why` endpoint to the explanation engine.
 
 mod agent;
@@ -13,6 +13,7 @@ mod authorization;
 mod background;
 mod components;
 mod data_dir;
+mod encryption;
 mod explain;
 mod lab;
 mod listen;

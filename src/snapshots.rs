@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use orlop_apiserver::{Projection, Server};
+use orlop_apiserver::{OMITTED_FROM_SNAPSHOTS, Projection, Server};
 use orlop_cli::config::Schedule;
 use orlop_cli::error::chain;
 use orlop_store::archive::{self, ArchiveError};
@@ -119,7 +119,9 @@ fn once(
     }
     let name = name_of(now, picture.revision());
     let path = schedule.dir.join(&name);
-    archive::save(&path, |out| archive::write(out, store.id(), now.as_millisecond(), &picture))?;
+    archive::save(&path, |out| {
+        archive::write(out, store.id(), now.as_millisecond(), &picture, &OMITTED_FROM_SNAPSHOTS)
+    })?;
     found.retain(|known| known.name != name);
     let many = (found.len() + 1).saturating_sub(schedule.keep);
     for old in &found[..many] {

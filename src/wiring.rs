@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use orlop_apiserver::insight::redact::former_version;
 use orlop_apiserver::insight::replay::{HeldClock, ReplayError, replay};
 use orlop_apiserver::peer_certificates::ClientAuthorities;
+use orlop_apiserver::service_account::key_file::key_file;
 use orlop_apiserver::{Config, Projection, Server, ServerError};
 use orlop_cli::args::{LoopArgs, StoreArgs, StoreBackend};
 use orlop_cli::config::settings;
@@ -24,10 +26,11 @@ use orlop_client::names::controller;
 use orlop_controller::certificates::authority::{SigningAuthority, SigningAuthorityError};
 use orlop_controller::manager::{self, ManagerError};
 use orlop_csi_hostpath as hostpath;
+use orlop_encryption::{Encryption, EncryptionError};
 use orlop_node::config::NodeConfig;
 use orlop_store::embedded::{Embedded, Options as StoreOptions, Retention};
 use orlop_store::memory::{Memory, MemoryOptions};
-use orlop_store::{Clock, Kv, MemoryBudget, OpenError, Revision};
+use orlop_store::{Clock, Kv, MemoryBudget, OpenError, Redact, Revision, Sensitive};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +44,7 @@ use crate::authorization::{self, AuthorizationError};
 use crate::background::Background;
 use crate::components::LocalClients;
 use crate::data_dir::{self, DataDirError};
+use crate::encryption;
 use crate::explain::Explainer;
 use crate::listen::{self, ListenError, Listener, files};
 use crate::machine_memory;
@@ -89,6 +93,8 @@ pub(crate) enum RunError {
     Agent(#[from] AgentProcessError),
     #[error("the store cannot be opened")]
     Store(#[source] OpenError),
+    #[error(transparent)]
+    Encryption(#[from] EncryptionError),
     #[error("nothing is served of the file of --from")]
     Replay(#[from] ReplayError),
     /// A panic; its message is in the log already.
@@ -149,7 +155,11 @@ pub(crate) async fn serve(
     let background = Background::start().map_err(RunError::Threads)?;
     let machine = machine_memory::bytes();
     let memory = MemoryBudget::new(config.api.memory_limit.or(machine.map(|bytes| bytes / 4)).unwrap_or(0));
-    let (store, place) = open(&config.store, &memory).await?;
+    let encryption = Arc::new(match &config.encryption.encryption_provider_config {
+        Some(path) => Encryption::load(path)?,
+        None => Encryption::none(),
+    });
+    let (store, place) = open(&config.store, encryption.clone(), &memory).await?;
     let explainer = Explainer::default();
     let failing = Failing::default();
     let more_metrics = failing.clone();
@@ -173,6 +183,7 @@ pub(crate) async fn serve(
             authorization: authorization.modes,
             authorization_webhooks: authorization.webhooks,
             audit: audit::config(&config.audit, audit_files, data_dir.as_deref()),
+            service_account_key_file: data_dir.as_deref().map(key_file),
             tls: listen.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
             cluster_info: signing::cluster_info(&rules, &reachable, listen.has_tls()),
@@ -218,6 +229,12 @@ pub(crate) async fn serve(
                 task.await;
                 Ok::<(), RunError>(())
             });
+        }
+
+        let end_reload = CancellationToken::new();
+        let _reload_ends = end_reload.clone().drop_guard();
+        if config.encryption.encryption_provider_config_automatic_reload {
+            tokio::spawn(encryption::keep_current(encryption, end_reload));
         }
 
         let end_nodes = CancellationToken::new();
@@ -332,9 +349,13 @@ async fn drive(options: hostpath::Options, stop: CancellationToken) -> Result<()
 }
 
 /// Opens the store. Returns it with a description of its location.
-async fn open(args: &StoreArgs, memory: &Arc<MemoryBudget>) -> Result<(Store, String), RunError> {
+async fn open(
+    args: &StoreArgs,
+    encryption: Arc<Encryption>,
+    memory: &Arc<MemoryBudget>,
+) -> Result<(Store, String), RunError> {
     let clock = Arc::new(HeldClock::default());
-    let opened = open_with(args, clock.clone(), memory.clone()).await?;
+    let opened = open_with(args, clock.clone(), encryption, memory.clone()).await?;
     if let Some(file) = &args.from {
         let done = fill(args, &*opened.0, &clock, file).await;
         if done.is_err() {
@@ -381,6 +402,7 @@ async fn fill(
 async fn open_with(
     args: &StoreArgs,
     clock: Arc<dyn Clock>,
+    encryption: Arc<Encryption>,
     memory: Arc<MemoryBudget>,
 ) -> Result<(Store, String), RunError> {
     let half = || machine_memory::bytes().map_or(0, |bytes| bytes / 2);
@@ -392,7 +414,8 @@ async fn open_with(
     };
     match args.store_backend {
         StoreBackend::Memory => {
-            let options = MemoryOptions { clock, retention, max_data, ..MemoryOptions::default() };
+            let sensitive = sensitive(args.store_retention_secrets);
+            let options = MemoryOptions { clock, retention, sensitive, max_data, ..MemoryOptions::default() };
             Ok((Arc::new(Memory::with(options)), "in memory (lost when this process ends)".to_owned()))
         }
         StoreBackend::Embedded => {
@@ -400,10 +423,12 @@ async fn open_with(
             let place = format!("in {}", dir.display());
             let options = StoreOptions {
                 retention,
+                sensitive: sensitive(args.store_retention_secrets),
                 max_data,
                 memory,
                 min_free_bytes: args.store_min_free_bytes,
                 clock,
+                transformer: Some(encryption),
                 // Events describe the past; the desired state is more important.
                 shed_first: vec!["/registry/events/".to_owned()],
                 ..StoreOptions::default()
@@ -414,6 +439,14 @@ async fn open_with(
             Ok((Arc::new(store), place))
         }
     }
+}
+
+/// The retention of Secrets, and of the signing keys that earlier versions kept in the store.
+fn sensitive(age: Duration) -> Sensitive {
+    let prefixes = ["/registry/secrets/", "/registry/orlop.serviceaccountkeys/"].map(str::to_owned).into();
+    let default = Sensitive::default();
+    let redact = Redact(Arc::new(former_version));
+    Sensitive { prefixes, age: age.max(default.age), redact, ..default }
 }
 
 /// An optional background task.

@@ -43,5 +43,6 @@ mod verbs;
 pub mod webhook_client;
 
 pub use projection::Projection;
+pub use routes::OMITTED_FROM_SNAPSHOTS;
 pub use server::{Config, Server, ServerError};
 pub use state::{ClusterInfo, MoreMetrics};

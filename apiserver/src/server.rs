@@ -93,7 +93,8 @@ impl Server {
         let kinds = Arc::new(Kinds::listing(config.lists_own_group));
         let limits = Limits::new(&config.limits, metrics.registry(), kinds.clone())
             .map_err(|error| ServerError::Config(error.to_string()))?;
-        let accounts = Accounts::new(store.clone(), &config.service_accounts, config.clock.clone())
+        let (key_file, accounts) = (config.service_account_key_file.clone(), &config.service_accounts);
+        let accounts = Accounts::new(store.clone(), key_file, accounts, config.clock.clone())
             .await
             .map_err(|error| ServerError::SigningKey(error.to_string()))?;
         let accounts = Arc::new(accounts);

@@ -1,6 +1,7 @@
 //! State shared by all requests: the configuration, the store, and the data that the server caches in memory.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -67,6 +68,9 @@ pub struct Config {
     pub cluster_info: Option<ClusterInfo>,
     /// Service account tokens.
     pub service_accounts: ServiceAccountConfig,
+    /// The file with the keys of service account tokens ([`crate::service_account::key_file`]). Without it, the keys exist only in
+    /// memory, and tokens become invalid when the process ends.
+    pub service_account_key_file: Option<PathBuf>,
     /// Whether clients reach this server over TLS.
     pub tls: bool,
     /// Limits of concurrent requests, watches and connections.
@@ -110,6 +114,7 @@ impl Default for Config {
             advertised: None,
             cluster_info: None,
             service_accounts: ServiceAccountConfig::default(),
+            service_account_key_file: None,
             tls: false,
             limits: LimitsConfig::default(),
             explainer: Explains::default(),

@@ -10,6 +10,7 @@
 //! * [`request_info`]: the verb and the target of a request. [`rbac`]: what roles and bindings permit. [`node`]: what node agents
 //!   may do. [`authorize`]: decisions of a server without roles.
 //! * [`selection`]: what the selectors of a request require. [`access_review`]: the question of an authorization webhook.
+//! * [`file_version`]: detects changed files.
 //! * [`audit`]: which requests are recorded in the audit log, and the form of the records.
 
 pub mod access_review;
@@ -19,6 +20,7 @@ pub mod bootstrap_token;
 pub mod certificate;
 mod constant_time;
 mod der;
+pub mod file_version;
 pub mod front_proxy;
 pub mod guard;
 pub mod impersonation;

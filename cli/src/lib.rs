@@ -1,7 +1,7 @@
 //! The command line of `orlop`: flags, configuration and commands.
 //!
 //! Reading order: [`args`] declares the flags, [`config`] merges flags, variables and the file into one typed
-//! configuration, [`tool`] runs the short-lived commands: `snapshot`, `store`, `volumes`, `drain`, `gc`,
+//! configuration, [`tool`] runs the short-lived commands: `snapshot`, `store`, `keys`, `volumes`, `drain`, `gc`,
 //! `token`, `kubeconfig`, and those that explain, rewind and repair (`insight`). The root package starts servers, controllers and nodes.
 
 pub mod args;
@@ -10,6 +10,7 @@ mod drain;
 pub mod error;
 mod gc;
 mod insight;
+mod keys;
 mod kubeconfig;
 pub mod logging;
 mod snapshot;

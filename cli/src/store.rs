@@ -1,11 +1,14 @@
-//! `orlop store`: checks and compacts the directory of a store that is not running.
+//! `orlop store`: checks and compacts the directory of a store that is not running, and erases former versions of objects from it.
 
 use std::error::Error;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_store::embedded::{Options, compact};
-use orlop_store::{AcceptedLoss, CheckOptions, CheckOutcome, accept_loss};
+use orlop_apiserver::insight::redact::former_version;
+use orlop_apiserver::registry;
+use orlop_store::embedded::{Options, compact, purge};
+use orlop_store::{AcceptedLoss, CheckOptions, CheckOutcome, Key, Redact, Sensitive, accept_loss};
 
 use crate::args::StoreCommand;
 
@@ -44,6 +47,16 @@ pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
             println!("{report}");
             Err("the check has found something; see above".into())
         }
+        StoreCommand::Purge { object, data_dir } => {
+            let key = key_of(&object)?;
+            let sensitive = Sensitive { redact: Redact(Arc::new(former_version)), ..Sensitive::default() };
+            let options = Options { lock_wait: Duration::ZERO, sensitive, ..Options::default() };
+            let erased = purge(&data_dir, &key, &options)?;
+            Ok(format!(
+                "{}: {erased} former versions of {object} were in the log; they are erased from all files\n",
+                data_dir.display()
+            ))
+        }
         StoreCommand::Compact { data_dir } => {
             let options = Options { lock_wait: Duration::ZERO, ..Options::default() };
             let done = compact(&data_dir, &options)?;
@@ -54,6 +67,55 @@ pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
                 done.after,
                 done.revision
             ))
+        }
+    }
+}
+
+/// The key of an object such as `secrets/default/a`.
+fn key_of(object: &str) -> Result<Key, String> {
+    let wrong = || {
+        format!(
+            "{object} is no object; give RESOURCE/NAMESPACE/NAME, or RESOURCE/NAME if it has no namespace"
+        )
+    };
+    let (resource, place) = object.split_once('/').ok_or_else(wrong)?;
+    let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+    let parts: Vec<&str> = place.split('/').collect();
+    if plural.is_empty() || parts.len() > 2 || parts.iter().any(|part| part.is_empty()) {
+        return Err(wrong());
+    }
+    let is_kind = |kind: &&&dyn registry::Kind| kind.names().plural == plural && kind.names().group == group;
+    let kind = registry::KINDS.iter().find(is_kind);
+    match kind {
+        Some(kind) if (kind.scope() == registry::Scope::Namespaced) != (parts.len() == 2) => Err(wrong()),
+        Some(kind) => Ok(Key::from(format!("{}{place}", kind.storage_prefix()))),
+        None if group.is_empty() => Err(format!(
+            "there is no resource {resource}; give it with its group, such as widgets.example.com"
+        )),
+        // Custom resources.
+        None => Ok(Key::from(format!("/registry/{group}/{plural}/{place}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_names_its_key() {
+        for (object, want) in [
+            ("secrets/default/a", Some("/registry/secrets/default/a")),
+            ("storageclasses.storage.k8s.io/fast", Some("/registry/storageclasses/fast")),
+            ("widgets.example.com/default/w", Some("/registry/example.com/widgets/default/w")),
+            ("secrets/a", None),
+            ("nodes/default/a", None),
+            ("secrets", None),
+            ("secrets/default/", None),
+            ("secrets/default/a/b", None),
+            ("/default/a", None),
+            ("widgets/default/w", None),
+        ] {
+            assert_eq!(key_of(object).ok().map(|key| key.to_string()).as_deref(), want, "{object}");
         }
     }
 }

@@ -9,7 +9,7 @@ use clap::CommandFactory as _;
 use crate::args::Cli;
 use crate::config::{Task, Tool};
 use crate::error::chain;
-use crate::{drain, gc, insight, kubeconfig, logging, snapshot, store, token, volumes};
+use crate::{drain, gc, insight, keys, kubeconfig, logging, snapshot, store, token, volumes};
 
 /// Exit code: the command failed.
 const FAILED: u8 = 1;
@@ -32,6 +32,7 @@ pub fn run(tool: Tool) -> ExitCode {
         }
         Task::Snapshot(task) => print(|| snapshot::run(task)),
         Task::Store(command) => print(|| store::run(command)),
+        Task::Keys(command) => print(|| keys::run(command)),
         Task::Volumes(audit) => volumes::run(&audit),
         Task::Drain(drain) => drain::run(drain),
         Task::Uncordon { node, server } => drain::uncordon(node, server),

@@ -21,11 +21,12 @@ use hyper_util::rt::TokioTimer;
 use jiff::Timestamp;
 use orlop_apiserver::limits::connection::Connections;
 use orlop_apiserver::peer_certificates::ClientAuthorities;
+use orlop_auth::file_version::FileVersion;
 use orlop_auth::token_file::{TokenFile, TokenFileError};
 use orlop_cli::config::{ListenConfig, TlsSource};
 use tokio::time::MissedTickBehavior;
 
-use crate::tls::{self, ClientAuthorityFiles, FileVersion, TlsError, TlsKeeper, TlsOrigin};
+use crate::tls::{self, ClientAuthorityFiles, TlsError, TlsKeeper, TlsOrigin};
 use accept::Bounded;
 use guard::Times;
 

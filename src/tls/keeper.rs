@@ -1,13 +1,13 @@
 //! Keeps the TLS configuration of a running server current: it reads changed files again, and renews the server's own certificate
 //! before it ends. New connections use the new configuration.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use axum_server::tls_rustls::RustlsConfig;
 use jiff::Timestamp;
 use orlop_apiserver::peer_certificates::ClientAuthorities;
+use orlop_auth::file_version::FileVersion;
 use orlop_cli::config::TlsFiles;
 use orlop_pki::authority::{Authority, is_due};
 use rustls::ServerConfig;
@@ -45,25 +45,6 @@ struct Made {
     files: Vec<Option<FileVersion>>,
     names: Vec<String>,
     signed: Option<Timestamp>,
-}
-
-/// Identifies the content of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileVersion {
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl FileVersion {
-    /// `None` if the file cannot be read.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
-        let found = std::fs::metadata(path).ok()?;
-        let modified = (found.mtime(), found.mtime_nsec());
-        let changed = (found.ctime(), found.ctime_nsec());
-        Some(FileVersion { inode: found.ino(), bytes: found.len(), modified, changed })
-    }
 }
 
 impl TlsKeeper {

@@ -17,7 +17,7 @@ use rustls::{DistinguishedName, ServerConfig};
 
 pub(crate) use acceptor::Acceptor;
 pub(crate) use clients::ClientAuthorityFiles;
-pub(crate) use keeper::{FileVersion, TlsKeeper, TlsOrigin};
+pub(crate) use keeper::{TlsKeeper, TlsOrigin};
 use verifier::KeyOwnership;
 
 /// Why TLS cannot be configured.

@@ -9,6 +9,7 @@
 //! has been reopened and has read what is on disk.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -16,10 +17,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::data_size::{DataLimitReached, DataSize, WriteSize};
 use crate::snapshot::Index;
+use crate::transform::Transform;
 use crate::watch::Hub;
 use crate::{
-    Clock, CommitError, Committed, Event, Expect, Guard, Key, Op, Record, Revision, Snapshot, View, Write,
-    guard,
+    Clock, CommitError, Committed, Event, Expect, Guard, Key, Op, Record, Revision, Snapshot, Stored, View,
+    Write, guard,
 };
 
 /// The maximum number of requests in a group.
@@ -57,6 +59,9 @@ pub(crate) trait Durable<V>: Send + 'static {
 
     /// Receives a durable group before it is published.
     fn durable(&mut self, events: &[Arc<Event<V>>]);
+
+    /// Starts a new segment of the log. Returns the newest revision in the other segments.
+    fn rotate(&mut self) -> Result<Revision, AppendError>;
 }
 
 /// Why a group was not made durable.
@@ -111,23 +116,46 @@ impl<V> Published<V> {
 
 type Answer<V> = Result<Committed<V>, CommitError<V>>;
 
+/// How writes are prepared.
+pub(crate) struct WriteOptions {
+    /// The maximum size of a value in bytes.
+    pub(crate) max_value: usize,
+    pub(crate) transform: Transform,
+}
+
 struct Request<V> {
     guards: Vec<Guard>,
     writes: Vec<Write<V>>,
+    /// The stored form of each write's value.
+    stored: Vec<Stored>,
     bytes: usize,
     answer: oneshot::Sender<Answer<V>>,
 }
 
 enum Message<V> {
     Commit(Request<V>),
+    /// Start a new segment of the log.
+    Rotate(SyncSender<Result<Revision, String>>),
     Close,
+}
+
+/// Asks the committer for a new segment of the log. Does not keep the committer alive.
+pub(crate) struct Rotator<V>(mpsc::WeakSender<Message<V>>);
+
+impl<V> Rotator<V> {
+    /// The receiver gets the newest revision in the other segments. `None` while the committer is busy or has ended.
+    pub(crate) fn rotate(&self) -> Option<Receiver<Result<Revision, String>>> {
+        let (sender, receiver) = sync_channel(1);
+        self.0.upgrade()?.try_send(Message::Rotate(sender)).ok()?;
+        Some(receiver)
+    }
 }
 
 /// The queue of requests to the committer.
 pub(crate) struct Queue<V> {
     sender: mpsc::Sender<Message<V>>,
     published: Arc<Published<V>>,
-    max_value: usize,
+    options: WriteOptions,
 }
 
 impl<V: View> Queue<V> {
@@ -138,11 +166,13 @@ impl<V: View> Queue<V> {
         guards: Vec<Guard>,
         writes: Vec<Write<V>>,
     ) -> impl Future<Output = Answer<V>> + use<V> {
-        let early = match (check_sizes(&writes, self.max_value), self.published.poisoned()) {
-            (_, Some(why)) => Some(CommitError::Poisoned(why.to_owned())),
-            (Err(error), None) => Some(error),
-            (Ok(_), None) if self.sender.is_closed() => Some(CommitError::Closed),
-            (Ok(_), None) => None,
+        let prepared = check_sizes(&writes, self.options.max_value)
+            .and_then(|()| stored_forms(&writes, &self.options.transform));
+        let (early, stored) = match (prepared, self.published.poisoned()) {
+            (_, Some(why)) => (Some(CommitError::Poisoned(why.to_owned())), Vec::new()),
+            (Err(error), None) => (Some(error), Vec::new()),
+            (Ok(_), None) if self.sender.is_closed() => (Some(CommitError::Closed), Vec::new()),
+            (Ok(stored), None) => (None, stored),
         };
         let bytes = writes.iter().map(size).sum::<usize>() + guards.iter().map(Guard::size).sum::<usize>();
         let empty = writes.is_empty() && guards.is_empty();
@@ -152,7 +182,7 @@ impl<V: View> Queue<V> {
         let waiting = if early.is_some() || empty {
             None
         } else {
-            match sender.try_send(Message::Commit(Request { guards, writes, bytes, answer })) {
+            match sender.try_send(Message::Commit(Request { guards, writes, stored, bytes, answer })) {
                 Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => None,
                 Err(mpsc::error::TrySendError::Full(message)) => Some(message),
             }
@@ -177,6 +207,11 @@ impl<V: View> Queue<V> {
         }
     }
 
+    /// A handle to start new segments of the log.
+    pub(crate) fn rotator(&self) -> Rotator<V> {
+        Rotator(self.sender.downgrade())
+    }
+
     /// Asks the committer to end after all requests queued so far.
     pub(crate) async fn close(&self) {
         // A committer that has already ended needs no message.
@@ -191,13 +226,13 @@ pub(crate) fn start<V: View>(
     durable: impl Durable<V>,
     clock: Arc<dyn Clock>,
     last_time_ms: i64,
-    max_value: usize,
+    options: WriteOptions,
     data: DataSize,
 ) -> std::io::Result<Queue<V>> {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let index = published.current().index.clone();
     let next = published.current().revision.next();
-    let queue = Queue { sender, published: published.clone(), max_value };
+    let queue = Queue { sender, published: published.clone(), options };
     let guard = PoisonOnPanic(published.clone());
     let committer = Committer { published, durable, clock, last_time_ms, index, next, data };
     std::thread::Builder::new().name("store-commit".into()).spawn(move || {
@@ -235,7 +270,13 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
         let mut group = Vec::with_capacity(GROUP_REQUESTS);
         let mut open = true;
         while open {
-            open = take_group(&mut receiver, &mut group);
+            let next = take_group(&mut receiver, &mut group);
+            open = !matches!(next, Next::End);
+            if let Next::Rotate(answer) = next {
+                self.carry_out(&mut group);
+                self.rotate(&answer);
+                continue;
+            }
             if self.published.poisoned().is_none() {
                 match self.durable.wait_for_space() {
                     Ok(None) => {}
@@ -257,6 +298,22 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
         }
     }
 
+    /// Starts a new segment of the log.
+    fn rotate(&mut self, answer: &SyncSender<Result<Revision, String>>) {
+        let rotated = match self.published.poisoned() {
+            Some(why) => Err(why.to_owned()),
+            None => self.durable.rotate().map_err(|error| match error {
+                AppendError::NoSpace(_) => "the disk has too little free space".to_owned(),
+                AppendError::Unknown(why) => {
+                    self.published.poison(why.clone());
+                    why
+                }
+            }),
+        };
+        // The receiver may have ended.
+        let _ = answer.try_send(rotated);
+    }
+
     /// Checks, writes, publishes and answers one group, and clears it.
     fn carry_out(&mut self, group: &mut Vec<Request<V>>) {
         let time_ms = self.clock.now_ms().max(self.last_time_ms);
@@ -268,7 +325,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
                 let _ = request.answer.send(Err(CommitError::Poisoned(why.to_owned())));
                 continue;
             }
-            let result = self.apply(&request.guards, request.writes, time_ms);
+            let result = self.apply(&request.guards, request.writes, request.stored, time_ms);
             if let Ok(committed) = &result {
                 events.extend(committed.events.iter().cloned());
             }
@@ -319,7 +376,13 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
     }
 
     /// Applies one commit to the index, or leaves the index unchanged.
-    fn apply(&mut self, guards: &[Guard], writes: Vec<Write<V>>, time_ms: i64) -> Answer<V> {
+    fn apply(
+        &mut self,
+        guards: &[Guard],
+        writes: Vec<Write<V>>,
+        stored: Vec<Stored>,
+        time_ms: i64,
+    ) -> Answer<V> {
         guard::check(guards, &self.index)?;
         self.check(&writes)?;
         let effects: Vec<_> = writes
@@ -337,7 +400,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
         let too_large = |DataLimitReached { needed, limit }| CommitError::DataLimit { needed, limit };
         self.data.admit(&effects).map_err(too_large)?;
         let mut events = Vec::with_capacity(writes.len());
-        for Write { key, expect: _, op } in writes {
+        for (Write { key, expect: _, op }, stored) in writes.into_iter().zip(stored) {
             let revision = self.next;
             self.next = revision.next();
             let (record, prev) = match op {
@@ -345,8 +408,15 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
                     let prev = self.index.get(&key).cloned();
                     let create_revision = prev.as_ref().map_or(revision, |prev| prev.create_revision);
                     let mod_revision = revision;
-                    let record =
-                        Record { key: key.clone(), value, view, create_revision, mod_revision, time_ms };
+                    let record = Record {
+                        key: key.clone(),
+                        value,
+                        stored,
+                        view,
+                        create_revision,
+                        mod_revision,
+                        time_ms,
+                    };
                     let record = Arc::new(record);
                     self.index.insert(key.clone(), record.clone());
                     (Some(record), prev)
@@ -388,9 +458,23 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
     }
 }
 
-/// Waits for requests and takes all queued ones, within bounds. Returns false when the queue is closed.
-fn take_group<V>(receiver: &mut mpsc::Receiver<Message<V>>, group: &mut Vec<Request<V>>) -> bool {
-    let Some(Message::Commit(first)) = receiver.blocking_recv() else { return false };
+/// What follows a group.
+enum Next {
+    /// Another group.
+    Group,
+    /// A new segment of the log.
+    Rotate(SyncSender<Result<Revision, String>>),
+    /// Nothing: the queue is closed.
+    End,
+}
+
+/// Waits for requests and takes all queued ones, within bounds.
+fn take_group<V>(receiver: &mut mpsc::Receiver<Message<V>>, group: &mut Vec<Request<V>>) -> Next {
+    let first = match receiver.blocking_recv() {
+        Some(Message::Commit(first)) => first,
+        Some(Message::Rotate(answer)) => return Next::Rotate(answer),
+        Some(Message::Close) | None => return Next::End,
+    };
     let mut bytes = first.bytes;
     group.push(first);
     while group.len() < GROUP_REQUESTS && bytes < GROUP_BYTES {
@@ -399,11 +483,12 @@ fn take_group<V>(receiver: &mut mpsc::Receiver<Message<V>>, group: &mut Vec<Requ
                 bytes += request.bytes;
                 group.push(request);
             }
-            Ok(Message::Close) | Err(mpsc::error::TryRecvError::Disconnected) => return false,
-            Err(mpsc::error::TryRecvError::Empty) => return true,
+            Ok(Message::Rotate(answer)) => return Next::Rotate(answer),
+            Ok(Message::Close) | Err(mpsc::error::TryRecvError::Disconnected) => return Next::End,
+            Err(mpsc::error::TryRecvError::Empty) => return Next::Group,
         }
     }
-    true
+    Next::Group
 }
 
 fn answer_all<V>(answers: Vec<(oneshot::Sender<Answer<V>>, Answer<V>)>) {
@@ -424,6 +509,17 @@ fn size<V>(write: &Write<V>) -> usize {
         Op::Delete => 0,
     };
     write.key.as_str().len() + value
+}
+
+/// The stored forms of the values of writes.
+fn stored_forms<V>(writes: &[Write<V>], transform: &Transform) -> Result<Vec<Stored>, CommitError<V>> {
+    let stored = |write: &Write<V>| match &write.op {
+        Op::Put { value, .. } => transform
+            .stored(&write.key, value)
+            .map_err(|why| CommitError::Transform { key: write.key.clone(), why }),
+        Op::Delete => Ok(Stored::Plain),
+    };
+    writes.iter().map(stored).collect()
 }
 
 /// Whether keys and values are within the limits.

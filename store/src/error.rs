@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{Key, OutOfMemory, Record, Revision};
+use crate::{Key, OutOfMemory, Record, Revision, TransformError};
 
 /// A commit failed.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +47,14 @@ pub enum CommitError<V> {
         needed: u64,
         /// The limit in bytes.
         limit: u64,
+    },
+    /// A value cannot be transformed to its stored form, for example encrypted; nothing was written.
+    #[error("the value of {key} cannot be stored: {why}")]
+    Transform {
+        /// The key.
+        key: Key,
+        /// The reason.
+        why: TransformError,
     },
     /// The outcome is unknown, and the store accepts no writes until it is reopened.
     #[error("the store has stopped taking writes: {0}")]

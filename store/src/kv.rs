@@ -115,6 +115,11 @@ pub trait Kv<V: View>: Send + Sync {
         [0; 16]
     }
 
+    /// Whether a write would store the value of a record in another form, for example encrypted with another key.
+    fn is_stale(&self, _record: &Record<V>) -> bool {
+        false
+    }
+
     /// Ends the watches, drains the committer, and writes everything to disk. Idempotent.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

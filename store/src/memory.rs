@@ -10,14 +10,15 @@ use std::sync::Arc;
 use crate::clock::{Clock, SystemClock};
 use crate::commit::check_sizes;
 use crate::data_size::{DataBytes, DataLimitReached, DataSize};
-use crate::embedded::{Retention, RetentionMarks};
+use crate::embedded::{Retention, RetentionMarks, Sensitive};
 use crate::future::BoxFuture;
 use crate::guard;
+use crate::memory_former::MemoryFormer;
 use crate::snapshot::Index;
 use crate::watch::{BATCH, Hub, Log, Page, RingLimits};
 use crate::{
-    CommitError, Committed, Event, Expect, Guard, Key, Kv, Op, ReadError, Record, Revision, Snapshot, Usage,
-    View, WatchError, Watcher, Write,
+    CommitError, Committed, Event, Expect, Guard, Key, Kv, Op, ReadError, Record, Revision, Snapshot, Stored,
+    Usage, View, WatchError, Watcher, Write,
 };
 
 /// Options of a memory store.
@@ -33,6 +34,8 @@ pub struct MemoryOptions {
     pub clock: Arc<dyn Clock>,
     /// How much history is retained.
     pub retention: Retention,
+    /// The retention of sensitive records, such as Secrets.
+    pub sensitive: Sensitive,
 }
 
 impl Default for MemoryOptions {
@@ -43,6 +46,7 @@ impl Default for MemoryOptions {
             rings: RingLimits::default(),
             clock: Arc::new(SystemClock::default()),
             retention: Retention::default(),
+            sensitive: Sensitive::default(),
         }
     }
 }
@@ -61,6 +65,7 @@ struct MemoryState<V> {
     /// Every event after `oldest`, preceded by those of the records that were current then.
     events: Vec<Arc<Event<V>>>,
     marks: RetentionMarks,
+    former: MemoryFormer,
     head: Revision,
     oldest: Revision,
     time_ms: i64,
@@ -80,6 +85,7 @@ impl<V: View> Memory<V> {
             records: Index::new(),
             events: Vec::new(),
             marks: RetentionMarks::default(),
+            former: MemoryFormer::new(options.sensitive.clone()),
             head: Revision::ZERO,
             oldest: Revision::ZERO,
             time_ms: i64::MIN,
@@ -93,8 +99,19 @@ impl<V: View> Memory<V> {
         }
     }
 
+    /// The state, without the former versions that are old enough to be removed.
+    fn state(&self) -> MutexGuard<'_, MemoryState<V>> {
+        let mut guard = self.shared.lock();
+        let state = &mut *guard;
+        let now_ms = self.options.clock.now_ms().max(state.time_ms);
+        if let Some(floor) = state.former.remove(now_ms, &state.records, &mut state.events) {
+            self.hub.forget(floor, |topic| state.former.sensitive().touches(topic));
+        }
+        guard
+    }
+
     fn commit_now(&self, guards: &[Guard], writes: Vec<Write<V>>) -> Result<Committed<V>, CommitError<V>> {
-        let mut state = self.shared.lock();
+        let mut state = self.state();
         if state.closed {
             return Err(CommitError::Closed);
         }
@@ -125,6 +142,7 @@ impl<V: View> Memory<V> {
                     Some(Arc::new(Record {
                         key,
                         value,
+                        stored: Stored::Plain,
                         view,
                         create_revision,
                         mod_revision: revision,
@@ -151,6 +169,7 @@ impl<V: View> Memory<V> {
         for event in &events {
             state.marks.push(event.revision, time_ms, event.size());
         }
+        state.former.push(&events);
         state.retain(self.options.retention);
         // Still under the lock: events are published in revision order.
         let touched = self.hub.publish(&events);
@@ -185,11 +204,13 @@ impl<V: View> Kv<V> for Memory<V> {
         revision: Revision,
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<Snapshot<V>, ReadError>> {
-        let result = self.shared.lock().at(revision, prefix);
+        let state = self.state();
+        let result = state.former.check(prefix, revision).and_then(|()| state.at(revision, prefix));
         Box::pin(async move { result })
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watcher<V>, WatchError> {
+        drop(self.state());
         Watcher::start(&self.hub, self.shared.clone(), prefix, after)
     }
 
@@ -199,14 +220,14 @@ impl<V: View> Kv<V> for Memory<V> {
         before: Revision,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Arc<Event<V>>>, ReadError>> {
-        let state = self.shared.lock();
+        let state = self.state();
         let earlier = state.events.iter().rev().filter(|event| event.revision < before);
         let events = earlier.filter(|event| event.key == *key).take(limit).cloned().collect();
         Box::pin(async move { Ok(events) })
     }
 
     fn events(&self, after: Revision, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Event<V>>>, ReadError>> {
-        let result = self.shared.lock().events_after(after, limit.min(BATCH));
+        let result = self.state().events_after(after, limit.min(BATCH));
         Box::pin(async move { result })
     }
 
@@ -273,6 +294,8 @@ impl<V: View> Log<V> for Shared<V> {
         let oldest = state.oldest;
         let result = if after < oldest {
             Err(ReadError::Expired { wanted: after, oldest })
+        } else if let Err(error) = state.former.check(prefix, after) {
+            Err(error)
         } else {
             let later = state.events.iter().filter(|event| event.revision > after && event.revision <= upto);
             let matching = later.filter(|event| event.key.as_str().starts_with(prefix));
@@ -400,6 +423,34 @@ mod tests {
             expect = Expect::Revision(store.commit(vec![write]).await.unwrap().revision());
         }
         store
+    }
+
+    #[tokio::test]
+    async fn former_versions_of_sensitive_records_are_removed() {
+        let clock = Arc::new(crate::ManualClock::new(0));
+        let sensitive = Sensitive { prefixes: vec!["/r/p/".to_owned()], ..Sensitive::default() };
+        let store =
+            Memory::with(MemoryOptions { clock: clock.clone(), sensitive, ..MemoryOptions::default() });
+        let write = |key: &str, expect, op| vec![Write { key: Key::from(key), expect, op }];
+        let op = |value: &'static str| Op::Put { value: value.into(), view: () };
+        store.commit(write("/r/p/a", Expect::Absent, op("one"))).await.unwrap();
+        store.commit(write("/r/q/a", Expect::Absent, op("other"))).await.unwrap();
+        store.commit(write("/r/p/a", Expect::Revision(Revision(1)), op("two"))).await.unwrap();
+        store.commit(write("/r/p/b", Expect::Absent, op("current"))).await.unwrap();
+        assert_eq!(store.at(Revision(1), "/r/p/").await.unwrap().get("/r/p/a").unwrap().value, "one");
+        clock.set(60_000);
+        assert!(matches!(
+            store.at(Revision(1), "/r/p/").await,
+            Err(ReadError::Expired { oldest: Revision(3), .. })
+        ));
+        let late = store.watch("/r/p/", Revision(1)).unwrap().next().await;
+        assert!(matches!(late, Err(WatchError::Expired { .. })));
+        let state = store.at(Revision(2), "").await.unwrap();
+        assert!(state.get("/r/p/a").unwrap().value.is_empty());
+        let values: Vec<_> = store.events(Revision::ZERO, 9).await.unwrap();
+        let values: Vec<_> =
+            values.iter().map(|event| event.record.as_ref().unwrap().value.clone()).collect();
+        assert_eq!(values, ["", "other", "two", "current"]);
     }
 
     #[tokio::test]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Key, Revision};
+use crate::stored::ERASED;
+use crate::{Key, Revision, Stored, TransformError};
 
 /// The decoded parts of a value that readers need: computed once per write, by the writer, and once per record
 /// when a store is opened.
@@ -24,6 +25,8 @@ pub struct Record<V> {
     pub key: Key,
     /// The bytes of the value.
     pub value: Bytes,
+    /// The form of the value on disk.
+    pub stored: Stored,
     /// The decoded parts of the value.
     pub view: V,
     /// The revision that created the key (after it was last absent).
@@ -32,6 +35,33 @@ pub struct Record<V> {
     pub mod_revision: Revision,
     /// When it was written, milliseconds since the epoch by the store's clock.
     pub time_ms: i64,
+}
+
+impl<V> Record<V> {
+    /// The bytes of the value on disk.
+    pub fn stored_bytes(&self) -> &Bytes {
+        match &self.stored {
+            Stored::Plain | Stored::Erased => &self.value,
+            Stored::Transformed(bytes) | Stored::Unreadable { bytes, .. } => bytes,
+        }
+    }
+
+    /// Whether the value is the one that was written.
+    pub fn is_whole(&self) -> bool {
+        match &self.stored {
+            Stored::Plain | Stored::Transformed(_) => true,
+            Stored::Unreadable { .. } | Stored::Erased => false,
+        }
+    }
+
+    /// Why there is no value, if that is so.
+    pub fn unreadable(&self) -> Option<&TransformError> {
+        match &self.stored {
+            Stored::Plain | Stored::Transformed(_) => None,
+            Stored::Unreadable { why, .. } => Some(why),
+            Stored::Erased => self.value.is_empty().then_some(&*ERASED),
+        }
+    }
 }
 
 /// One write, as it appears in watches and histories.

@@ -1,13 +1,23 @@
 //! Encodes and decodes records of the store with `orlop-codec`.
+//!
+//! The value of a record may be unreadable, for example if its key is not in the encryption configuration, or a former version that
+//! is not retained. A request for such an object fails ([`readable`]). Readers of the past get what remains: at least an object that has
+//! only a name, and an annotation with the reason.
 
 use bytes::Bytes;
 use orlop_codec::encode::envelope;
 use orlop_codec::encode::stored::{self, StoredObject};
-use orlop_store::{Record, Revision};
+use orlop_store::{Record, Revision, Stored};
 
+use crate::encode::shape;
 use crate::projection::Projection;
 use crate::registry::Kind;
 use orlop_api::object::Object;
+use orlop_api::status::ApiError;
+use orlop_apimachinery::quoted;
+
+/// The annotation of an object that stands for an unreadable value.
+const UNREADABLE: &str = "orlop.dev/unreadable";
 
 /// Returns the stored object of a record at a revision (its own, or that of the deletion).
 pub(crate) fn at(record: &Record<Projection>, revision: Revision) -> StoredObject<'_> {
@@ -31,14 +41,47 @@ pub(crate) fn encode_new(kind: &dyn Kind, object: &Object) -> (Bytes, Projection
     (value, Projection(projection))
 }
 
+/// Checks that the value of a record can be read. The error is upstream's for a value that cannot be decrypted.
+pub(crate) fn readable(record: &Record<Projection>) -> Result<(), ApiError> {
+    match &record.stored {
+        Stored::Plain | Stored::Transformed(_) => Ok(()),
+        Stored::Unreadable { why, .. } => {
+            Err(ApiError::internal(format!("unable to transform key {}: {why}", quoted(record.key.as_str()))))
+        }
+        // In the state at an old revision.
+        Stored::Erased => Err(ApiError::expired(
+            "the state at this resourceVersion contains a former version of an object that is not retained",
+        )),
+    }
+}
+
 /// Decodes the object of a record in its stored form, with its resourceVersion.
 pub(crate) fn decode(record: &Record<Projection>) -> Object {
-    stored::decode(current(record))
+    match record.unreadable() {
+        None => stored::decode(current(record)),
+        Some(why) => unreadable(record, record.mod_revision, &why.to_string()),
+    }
 }
 
 /// Decodes the object of a record in the form that a kind shows.
 pub(crate) fn decode_as(kind: &dyn Kind, record: &Record<Projection>) -> Object {
-    stored::decode_as(kind, current(record))
+    kind.to_shown(decode(record))
+}
+
+/// An object that stands for an unreadable value.
+fn unreadable(record: &Record<Projection>, revision: Revision, why: &str) -> Object {
+    let place = record.key.as_str().strip_prefix(record.key.topic()).unwrap_or_default();
+    let mut object = Object::default();
+    match place.split_once('/') {
+        Some((namespace, name)) => {
+            object.set(&["metadata", "name"], name);
+            object.set(&["metadata", "namespace"], namespace);
+        }
+        None => object.set(&["metadata", "name"], place),
+    }
+    object.set(&["metadata", "resourceVersion"], revision.to_string());
+    object.set(&["metadata", "annotations", UNREADABLE], why);
+    object
 }
 
 /// Appends a record as a single object, with kind and apiVersion, at a revision.
@@ -48,6 +91,12 @@ pub(crate) fn write_object(
     record: &Record<Projection>,
     revision: Revision,
 ) {
+    if let Some(why) = record.unreadable() {
+        let value = shape::with_kind(kind, unreadable(record, revision, &why.to_string()));
+        // Writing JSON into memory cannot fail.
+        let _ = serde_json::to_writer(&mut *out, &value);
+        return;
+    }
     envelope::write_object(out, kind, at(record, revision));
 }
 

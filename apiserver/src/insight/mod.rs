@@ -27,7 +27,7 @@ mod lines;
 pub(crate) mod live;
 pub(crate) mod past;
 pub(crate) mod plan;
-mod redact;
+pub mod redact;
 pub mod replay;
 mod revisions;
 mod rights;

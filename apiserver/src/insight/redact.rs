@@ -1,10 +1,16 @@
 //! Removes the values of secrets, but not their keys, from all output of this group.
 
+use bytes::Bytes;
+use orlop_store::Key;
 use serde_json::{Map, Value};
 
 use super::changes::Change;
-use crate::registry::Kind;
+use crate::encode::stored;
+use crate::registry::{Kind, by_storage_prefix};
+use orlop_api::object::Object;
 
+/// The topic of the Secrets in the store.
+const SECRETS: &str = "/registry/secrets/";
 /// The annotation in which kubectl stores the applied object, including the values.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -23,6 +29,21 @@ pub(super) fn object(value: &mut Value) {
     if let Some(annotations) = value.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         blank_annotation(annotations);
     }
+}
+
+/// What remains of the stored value of a former version: a Secret keeps its metadata and the names of its values, any other object
+/// its metadata without annotations. `None` if the value is no object of a built-in kind.
+pub fn former_version(key: &Key, value: &Bytes) -> Option<Bytes> {
+    let mut stored: Value = serde_json::from_slice(value).ok()?;
+    if key.topic() == SECRETS {
+        object(&mut stored);
+    } else {
+        stored.as_object_mut()?.retain(|name, _| name == "metadata");
+        stored.get_mut("metadata")?.as_object_mut()?.remove("annotations");
+    }
+    stored.get("metadata")?.get("uid")?;
+    let kind = by_storage_prefix(key.topic())?;
+    Some(stored::encode(kind, &Object::from_value(stored)).0)
 }
 
 fn blank_all(data: &mut Map<String, Value>) {
@@ -78,6 +99,33 @@ mod tests {
             "data": {"k": ""}, "stringData": {"l": ""}, "type": "Opaque",
         });
         assert_eq!(value, want);
+    }
+
+    #[test]
+    fn former_versions_keep_their_identity_only() {
+        let value = |text: &str| Bytes::from(text.to_owned());
+        for (key, stored, want) in [
+            (
+                "/registry/secrets/n/a",
+                r#"{"metadata":{"name":"a","uid":"u","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"HIDE","x":"y"}},"data":{"k":"HIDE"},"type":"Opaque"}"#,
+                Some(
+                    r#"{"metadata":{"name":"a","uid":"u","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"","x":"y"}},"data":{"k":""},"type":"Opaque"}"#,
+                ),
+            ),
+            (
+                "/registry/configmaps/n/a",
+                r#"{"metadata":{"name":"a","uid":"u","annotations":{"x":"HIDE"}},"data":{"k":"HIDE"}}"#,
+                Some(r#"{"metadata":{"name":"a","uid":"u"}}"#),
+            ),
+            ("/registry/orlop.serviceaccountkeys/current", r#"{"pkcs8":"HIDE"}"#, None),
+            ("/registry/secrets/n/a", "k8s:enc:HIDE", None),
+            ("/registry/secrets/n/a", r#"["HIDE"]"#, None),
+        ] {
+            let left = former_version(&Key::from(key), &value(stored));
+            let parsed = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap_or_default();
+            let (left, want) = (left.as_deref().map(parsed), want.map(|want| parsed(want.as_bytes())));
+            assert_eq!(left, want, "{key}");
+        }
     }
 
     #[test]

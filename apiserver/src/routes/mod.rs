@@ -9,6 +9,8 @@ mod snapshot;
 mod tagged;
 pub(crate) mod version;
 
+pub use snapshot::OMITTED_FROM_SNAPSHOTS;
+
 use std::sync::Arc;
 
 use axum::Router;

@@ -1,5 +1,8 @@
 //! Snapshot endpoint `/orlop/snapshot`: all objects of one revision in one file, streamed from an immutable
 //! snapshot, so that no writer waits. The file format is that of `orlop_store::archive`.
+//!
+//! Snapshots contain no credentials of the cluster itself: the keys of service account tokens are not in the store, and bootstrap
+//! tokens are omitted.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -15,6 +18,11 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::encode::answer;
 use crate::state::Inner;
 use orlop_api::status::ApiError;
+
+/// The prefixes of the keys that no snapshot contains, and that a restore omits: bootstrap tokens, and the signing keys that earlier
+/// versions kept in the store.
+pub const OMITTED_FROM_SNAPSHOTS: [&str; 2] =
+    ["/registry/orlop.serviceaccountkeys/", "/registry/secrets/kube-system/bootstrap-token-"];
 
 /// Maximum number of concurrent snapshots: each holds a thread and a snapshot of all objects.
 const AT_ONCE: usize = 2;
@@ -36,8 +44,8 @@ pub(super) async fn snapshot(State(server): State<Arc<Inner>>, headers: HeaderMa
     tokio::task::spawn_blocking(move || {
         let _place = place;
         let mut out = BufWriter::with_capacity(PART, Parts(sender.clone()));
-        let written =
-            archive::write(&mut out, server.store.id(), time_ms, &picture).and_then(|_| out.flush());
+        let written = archive::write(&mut out, server.store.id(), time_ms, &picture, &OMITTED_FROM_SNAPSHOTS)
+            .and_then(|_| out.flush());
         if let Err(error) = written {
             tracing::debug!(%error, "a snapshot was not taken to its end");
             // The client notices the broken stream, unless it has disconnected itself.
@@ -79,6 +87,42 @@ mod tests {
 
     use super::*;
     use crate::{Config, Projection, Server};
+
+    async fn post(server: &Server, path: &str, body: &serde_json::Value) {
+        let request = Request::post(path).header("content-type", "application/json");
+        let request = request.body(Body::from(body.to_string())).unwrap();
+        assert_eq!(server.router().oneshot(request).await.unwrap().status(), 201, "{path}");
+    }
+
+    #[tokio::test]
+    async fn snapshot_contains_no_credentials_of_the_cluster() {
+        let (dir, store) = (tempfile::tempdir().unwrap(), Arc::new(Memory::<Projection>::new()));
+        let key_file = crate::service_account::key_file::key_file(dir.path());
+        let config = Config { service_account_key_file: Some(key_file.clone()), ..Config::default() };
+        let server = Server::start(store.clone(), config).await.unwrap();
+        for name in ["bootstrap-token-abcdef", "other"] {
+            let body = serde_json::json!({"metadata": {"name": name}, "data": {"k": "bWFya2Vy"}});
+            post(&server, "/api/v1/namespaces/kube-system/secrets", &body).await;
+        }
+        let request = Request::get("/orlop/snapshot").body(Body::empty()).unwrap();
+        let response = server.router().oneshot(request).await.unwrap();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let file = dir.path().join("file");
+        std::fs::write(&file, &bytes).unwrap();
+        assert_eq!(archive::check(&file).unwrap().topics.get("/registry/secrets/"), Some(&1));
+        let (restored, options) = (dir.path().join("restored"), orlop_store::Options::default());
+        archive::restore(&file, &restored, 0, &[], &options).unwrap();
+        let restored = orlop_store::Embedded::<()>::open(restored, options).unwrap();
+        let head = restored.head();
+        let contains = |what: &str| {
+            let text = |record: &orlop_store::Record<()>| String::from_utf8_lossy(&record.value).into_owned();
+            head.range("", None)
+                .any(|record| record.key.as_str().contains(what) || text(record).contains(what))
+        };
+        assert!(contains("/registry/secrets/kube-system/other") && !contains("bootstrap-token"));
+        let keys: serde_json::Value = serde_json::from_slice(&std::fs::read(&key_file).unwrap()).unwrap();
+        assert!(!contains(keys["signing"]["pkcs8"].as_str().unwrap()) && !contains("pkcs8"));
+    }
 
     #[tokio::test]
     async fn snapshot_is_a_complete_archive() {

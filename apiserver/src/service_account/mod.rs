@@ -1,11 +1,15 @@
 //! Service account tokens: issued by `serviceaccounts/NAME/token`, verified by authentication and by reviews.
 //!
-//! [`key`] loads the signing key of the store, and [`lifetime`] decides how long tokens are valid. This module does what needs the
-//! store: it checks that the account and the objects a token is bound to still exist.
+//! [`key_file`] stores the keys, `signing_keys` reads them again when they change, and `keys` combines them with those of the
+//! configuration. [`lifetime`] decides how long tokens are valid. This module does what needs the store: it checks that the account
+//! and the objects a token is bound to still exist.
 
-mod key;
+pub mod key_file;
+mod keys;
 mod lifetime;
+mod signing_keys;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +21,7 @@ use crate::dispatch;
 use crate::encode::stored;
 use crate::projection::Projection;
 use crate::registry::by_resource;
-pub(crate) use key::KeyError;
+use keys::AccountKeys;
 pub(crate) use lifetime::Lifetime;
 use lifetime::LifetimeLimits;
 use orlop_api::object::Object;
@@ -25,7 +29,7 @@ use orlop_auth::UserInfo;
 use orlop_auth::jwt::public_key::PublicKey;
 use orlop_auth::service_account::claims::{self, Claims, ObjectRef, Subject, TokenError};
 use orlop_auth::service_account::key::SigningKey;
-use orlop_auth::service_account::key_ring::KeyRing;
+pub(crate) use signing_keys::KeyError;
 
 /// Seconds for which tokens of terminating objects stay valid, because a shutdown may need them.
 const AFTERLIFE: i64 = 60;
@@ -41,7 +45,7 @@ pub struct ServiceAccountConfig {
     pub issuer: String,
     /// The audiences of this server, and of tokens that are requested without one; empty means the issuer.
     pub audiences: Vec<String>,
-    /// The key that signs tokens; `None` means the key in the store.
+    /// The key that signs tokens; `None` means the key of [`key_file`].
     pub signing_key: Option<Arc<SigningKey>>,
     /// Further keys that verify tokens.
     pub verifying_keys: Vec<PublicKey>,
@@ -66,7 +70,7 @@ impl Default for ServiceAccountConfig {
 
 /// Issues and verifies tokens.
 pub(crate) struct Accounts {
-    keys: KeyRing,
+    keys: AccountKeys,
     issuer: String,
     audiences: Vec<String>,
     limits: LifetimeLimits,
@@ -98,16 +102,15 @@ pub(crate) struct AccountUser {
 }
 
 impl Accounts {
-    /// The accounts of a store.
+    /// The accounts of a store. `key_file` contains the keys, unless the configuration has a signing key; without both, the key
+    /// exists only in memory.
     pub(crate) async fn new(
         store: Arc<dyn Kv<Projection>>,
+        key_file: Option<PathBuf>,
         config: &ServiceAccountConfig,
         clock: Clock,
     ) -> Result<Self, KeyError> {
-        let signing = match &config.signing_key {
-            Some(key) => key.clone(),
-            None => Arc::new(key::load(&store).await?),
-        };
+        let keys = AccountKeys::load(&store, key_file, config).await?;
         let issuer = config.issuer.clone();
         let audiences = match config.audiences.is_empty() {
             true => vec![issuer.clone()],
@@ -115,7 +118,6 @@ impl Accounts {
         };
         let max = config.max_expiration.map(|max| i64::try_from(max.as_secs()).unwrap_or(i64::MAX));
         let limits = LifetimeLimits { max, extends: config.extend_expiration };
-        let keys = KeyRing::new(signing, config.verifying_keys.iter().cloned());
         Ok(Accounts { keys, issuer, audiences, limits, store, clock })
     }
 
@@ -129,9 +131,15 @@ impl Accounts {
         &self.audiences
     }
 
+    /// Whether all these keys still verify tokens.
+    pub(crate) fn accepts_all(&self, keys: &[PublicKey]) -> bool {
+        let accepted = self.public_keys();
+        keys.iter().all(|key| accepted.contains(key))
+    }
+
     /// The keys that verify tokens; the signing one is the first.
-    pub(crate) fn public_keys(&self) -> &[PublicKey] {
-        self.keys.verifying()
+    pub(crate) fn public_keys(&self) -> Vec<PublicKey> {
+        self.keys.accepted((self.clock)())
     }
 
     /// How long a token is valid for which a client requests these seconds and audiences.
@@ -193,9 +201,9 @@ impl Accounts {
     }
 
     fn verify(&self, token: &str, audiences: &[String]) -> Result<AccountUser, TokenError> {
-        let claims = self.keys.verify(token)?;
-        let wanted = if audiences.is_empty() { &self.audiences } else { audiences };
         let now = (self.clock)();
+        let claims = self.keys.verify(token, now)?;
+        let wanted = if audiences.is_empty() { &self.audiences } else { audiences };
         let audiences = claims::check(&claims, now.as_second(), wanted)?;
         let subject = &claims.kubernetes;
         let head = self.store.head();
@@ -257,7 +265,8 @@ fn still_there(
 /// An object of the core group.
 pub(crate) fn find(head: &Snapshot<Projection>, plural: &str, namespace: &str, name: &str) -> Option<Object> {
     let kind = by_resource("", "v1", plural)?;
-    head.get(&dispatch::key(kind, namespace, name)).map(|record| stored::decode(record))
+    let found = head.get(&dispatch::key(kind, namespace, name));
+    found.filter(|record| record.is_whole()).map(|record| stored::decode(record))
 }
 
 fn user(claims: &Claims) -> UserInfo {

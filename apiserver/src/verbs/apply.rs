@@ -55,8 +55,7 @@ async fn once(
     warnings: &mut Vec<String>,
 ) -> Result<(u16, Written), StoreError> {
     let kind = request.kind();
-    let key = request.resource.key(&request.resource.name);
-    let record = request.head().get(&key).cloned();
+    let record = request.found(&request.head(), &request.resource.name)?;
     let live = record.as_ref().map(|record| stored::decode_as(kind, record));
     let now = show_time(request.now());
     let writer = write::writer(request, &options.field_manager, &now);

@@ -50,8 +50,9 @@ pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
     write::admit_subresource(request, operation, kind, &binding, options.dry_run, &mut warnings).await?;
     for _ in 0..attempts(request, &name) {
         let key = request.resource.key(&name);
-        let record =
-            request.head().get(&key).cloned().ok_or_else(|| ApiError::not_found(request.names(), &name))?;
+        let record = request
+            .found(&request.head(), &name)?
+            .ok_or_else(|| ApiError::not_found(request.names(), &name))?;
         let old = stored::decode(&record);
         if !binding.uid().is_empty() && binding.uid() != old.uid() {
             return Err(write::uid_conflict(request.kind(), &key, binding.uid(), old.uid()));

@@ -213,7 +213,7 @@ fn split<'a>(id: &'a str, what: &str) -> Result<(&'a str, &'a str, &'a str), Api
 }
 
 fn pod(request: &Request, name: &str) -> Result<Object, ApiError> {
-    let record = request.head().get(&request.resource.key(name)).cloned();
+    let record = request.found(&request.head(), name)?;
     let record = record.ok_or_else(|| ApiError::not_found(request.names(), name))?;
     Ok(stored::decode_as(request.kind(), &record))
 }

@@ -73,9 +73,7 @@ pub(crate) async fn delete_named(
     loop {
         attempts -= 1;
         let record = request
-            .head()
-            .get(&request.resource.key(name))
-            .cloned()
+            .found(&request.head(), name)?
             .ok_or_else(|| ApiError::not_found(request.names(), name))?;
         let old = stored::decode_as(request.kind(), &record);
         write::admit_delete(request, &old, options.dry_run, warnings).await?;

@@ -98,6 +98,10 @@ impl Filter {
 
     /// Whether the filter matches a record.
     pub(crate) fn matches(&self, record: &Record<Projection>) -> bool {
+        // Its labels and fields are unknown, so that every list that might contain it fails.
+        if !record.is_whole() {
+            return true;
+        }
         if let Some(labels) = &self.labels
             && !labels.matches(record.view.labels())
         {

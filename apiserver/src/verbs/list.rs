@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::encode::list::{self, Listed};
 use crate::encode::negotiate::Endpoint;
+use crate::encode::stored;
 use crate::projection::Projection;
 use crate::verbs::filter::Filter;
 use crate::verbs::request::Request;
@@ -42,7 +43,7 @@ pub(crate) async fn select(request: &Request) -> Result<Listed, ApiError> {
     let limit = usize::try_from(query.int("limit")?.unwrap_or(0)).unwrap_or(0);
     let prefix = request.resource.prefix();
     let page = page(request, &prefix, limit).await?;
-    let mut listed = collect(&page, &prefix, &filter);
+    let mut listed = collect(&page, &prefix, &filter)?;
     if listed.is_sent_in_pieces() {
         let server = &request.server;
         listed.old_state = server.limits.old_states.hold(request.connection.as_ref(), server.store.data());
@@ -142,7 +143,7 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
 /// A page ends after this many bytes, whatever its limit: clients hold pages as a whole.
 const PAGE_BYTES: usize = 16 << 20;
 
-fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
+fn collect(page: &Page, prefix: &str, filter: &Filter) -> Result<Listed, ApiError> {
     let mut listed = Listed {
         records: Vec::new(),
         snapshot: page.snapshot.clone(),
@@ -153,6 +154,7 @@ fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
     let mut selected = filter.select(&page.snapshot, prefix, page.from.as_deref());
     let mut bytes = 0;
     while let Some(record) = selected.next() {
+        stored::readable(record)?;
         listed.records.push(record.clone());
         bytes += record.value.len();
         if page.limit == 0 || listed.records.len() < page.limit && bytes < PAGE_BYTES {
@@ -170,7 +172,7 @@ fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
         }
         break;
     }
-    listed
+    Ok(listed)
 }
 
 /// The start of the next page of a list: opaque to clients, in upstream's format.

@@ -97,7 +97,23 @@ impl Request {
         snapshot: &Snapshot<Projection>,
     ) -> Result<Arc<Record<Projection>>, ApiError> {
         let name = &self.resource.name;
-        snapshot.get(&self.resource.key(name)).cloned().ok_or_else(|| ApiError::not_found(self.names(), name))
+        self.found(snapshot, name)?.ok_or_else(|| ApiError::not_found(self.names(), name))
+    }
+
+    /// The record of an object in the collection, if it exists.
+    ///
+    /// # Errors
+    /// The record is unreadable.
+    pub(crate) fn found(
+        &self,
+        snapshot: &Snapshot<Projection>,
+        name: &str,
+    ) -> Result<Option<Arc<Record<Projection>>>, ApiError> {
+        let found = snapshot.get(&self.resource.key(name)).cloned();
+        if let Some(record) = &found {
+            stored::readable(record)?;
+        }
+        Ok(found)
     }
 
     /// Records the identity of the object in the body in the audit log.
@@ -150,7 +166,10 @@ impl admission::Lookup for HeadLookup<'_> {
     }
 
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {
-        self.head.get(&dispatch::key(kind, namespace, name)).map(|record| stored::decode_as(kind, record))
+        let found = self.head.get(&dispatch::key(kind, namespace, name));
+        // Without its object, admission rejects what depends on it.
+        let found = found.filter(|record| record.is_whole());
+        found.map(|record| stored::decode_as(kind, record))
     }
 
     fn list<'a>(

@@ -41,7 +41,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
     loop {
         attempts -= 1;
         let key = request.resource.key(&request.resource.name);
-        let Some(record) = request.head().get(&key).cloned() else {
+        let Some(record) = request.found(&request.head(), &request.resource.name)? else {
             if !object.uid().is_empty() {
                 return Err(write::uid_conflict(kind, &key, object.uid(), ""));
             }

@@ -120,6 +120,11 @@ impl PublicKey {
         }
     }
 
+    /// The key as certificates contain it (SubjectPublicKeyInfo, RFC 5280).
+    pub fn spki(&self) -> Vec<u8> {
+        spki(&self.material)
+    }
+
     /// A JSON Web Key (RFC 7517). Its id is that of the document, and may be empty.
     ///
     /// # Errors
@@ -269,7 +274,7 @@ mod tests {
         for key in keys {
             let key = key.expect("a key");
             assert_eq!(PublicKey::from_jwk(&key.jwk()), Ok(key.clone()));
-            let bytes = spki(&key.material);
+            let bytes = key.spki();
             assert_eq!(PublicKey::from_spki(&bytes), Ok(key));
             for length in 0..bytes.len() {
                 assert!(PublicKey::from_spki(&bytes[..length]).is_err(), "{length}");

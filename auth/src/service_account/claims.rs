@@ -123,7 +123,7 @@ pub fn calls_itself(token: &str, issuer: &str) -> bool {
 ///
 /// # Errors
 /// None of the keys has signed it.
-pub fn verify(keys: &[PublicKey], token: &str) -> Result<Claims, TokenError> {
+pub fn verify<'k>(keys: impl IntoIterator<Item = &'k PublicKey>, token: &str) -> Result<Claims, TokenError> {
     let token = UnverifiedToken::parse(token).ok_or(TokenError::Forged)?;
     let has_signed = |key: &PublicKey| {
         // The token must not choose the algorithm.
@@ -132,7 +132,7 @@ pub fn verify(keys: &[PublicKey], token: &str) -> Result<Claims, TokenError> {
             && token.algorithm == algorithm.name()
             && key.verify(algorithm, token.message.as_bytes(), &token.signature)
     };
-    if !keys.iter().any(has_signed) {
+    if !keys.into_iter().any(has_signed) {
         return Err(TokenError::Forged);
     }
     token.claims().ok_or(TokenError::Forged)

@@ -1,7 +1,7 @@
-//! Service account tokens: [`key`] signs them, [`claims`] encodes and verifies their content, [`key_ring`] combines one signing key
-//! with several verifying ones, and [`key_file`] reads keys.
+//! Service account tokens: a [`key`] signs them, a [`key_set`] is the signing key with the former keys that are still accepted,
+//! [`claims`] encodes and verifies the content of tokens, and [`key_file`] reads the keys of other programs.
 
 pub mod claims;
 pub mod key;
 pub mod key_file;
-pub mod key_ring;
+pub mod key_set;

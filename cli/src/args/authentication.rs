@@ -54,7 +54,7 @@ pub(crate) struct ServiceAccountArgs {
     /// File with public or private keys that verify service account tokens (PEM); repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) service_account_key_file: Vec<PathBuf>,
-    /// File with the private key that signs service account tokens (PEM); it verifies them too [default: a key in the store]
+    /// File with the private key that signs service account tokens (PEM); it verifies them too [default: a key in the data directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) service_account_signing_key_file: Option<PathBuf>,
     /// Maximum validity of service account tokens, at least 1h0m0s; 0s is unlimited

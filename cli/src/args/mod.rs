@@ -28,9 +28,11 @@ pub(crate) use self::node::{
 };
 pub use self::process::{LogFormat, ProcessArgs};
 pub(crate) use self::remote::RemoteArgs;
-pub use self::server::{ApiArgs, StoreArgs, StoreBackend};
+pub use self::server::{ApiArgs, EncryptionArgs, StoreArgs, StoreBackend};
 pub(crate) use self::server::{ListenArgs, SnapshotArgs};
-pub(crate) use self::storage::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
+pub(crate) use self::storage::{
+    KeysCommand, Output, RestoreArgs, RotateArgs, SaveArgs, SnapshotCommand, StoreCommand,
+};
 pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};
 
 mod audit;
@@ -134,6 +136,9 @@ pub(crate) enum Command {
     /// Check or compact the directory of a stopped store
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Manage the keys of service account tokens
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Compare the volumes of CSI drivers with the API
     #[command(subcommand)]
     Volumes(VolumesCommand),
@@ -167,6 +172,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
+    pub(crate) encryption: EncryptionArgs,
+    #[command(flatten)]
     pub(crate) snapshots: SnapshotArgs,
     #[command(flatten)]
     pub(crate) authorization: AuthorizationArgs,
@@ -191,6 +198,8 @@ pub(crate) struct ApiserverArgs {
     pub(crate) authentication: AuthenticationArgs,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) encryption: EncryptionArgs,
     #[command(flatten)]
     pub(crate) snapshots: SnapshotArgs,
     #[command(flatten)]

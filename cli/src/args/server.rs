@@ -94,6 +94,11 @@ pub struct StoreArgs {
     /// Size above which old versions are removed, whatever their age and number
     #[arg(long, value_name = "BYTES", default_value = "256Mi", value_parser = values::byte_limit)]
     pub store_retention_bytes: u64,
+    /// How long former versions of Secrets stay readable after they are replaced or deleted. 0s keeps only the current version:
+    /// watches and lists in progress can read former versions for one minute. The server then erases them from all files, within
+    /// a quarter of an hour
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
+    pub store_retention_secrets: Duration,
     /// Maximum size of all objects, such as 512Mi: beyond it, the server accepts only deletes, and updates that do not grow
     /// the store. The server rejects Events beyond 15/16 of this size. 0 is unlimited [default: half of the machine's or
     /// the control group's memory, because all objects are in memory]
@@ -104,6 +109,20 @@ pub struct StoreArgs {
     /// most an eighth of the disk]
     #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
     pub store_min_free_bytes: Option<u64>,
+}
+
+/// Encryption at rest.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Encryption")]
+pub struct EncryptionArgs {
+    /// File with the providers that encrypt objects on the disk (EncryptionConfiguration of apiserver.config.k8s.io/v1). Without
+    /// it, the server encrypts nothing and cannot read encrypted objects
+    #[arg(long, value_name = "FILE")]
+    pub encryption_provider_config: Option<PathBuf>,
+    /// Read the file of --encryption-provider-config again when it changes
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, requires = "encryption_provider_config")]
+    pub encryption_provider_config_automatic_reload: bool,
 }
 
 /// Scheduled snapshots.

@@ -1,10 +1,12 @@
-//! Flags of `orlop snapshot` and `orlop store`.
+//! Flags of `orlop snapshot`, `orlop store` and `orlop keys`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::remote::RemoteArgs;
+use super::values;
 
 /// `orlop snapshot`.
 #[derive(Debug, Subcommand)]
@@ -75,10 +77,40 @@ pub(crate) enum StoreCommand {
         #[arg(long)]
         accept_loss: bool,
     },
+    /// Erase the former versions of an object from all files of a stopped store; its current version stays
+    ///
+    /// The object may be deleted. For Secrets, a running server does this automatically (--store-retention-secrets).
+    Purge {
+        /// The object, such as secrets/default/token, storageclasses.storage.k8s.io/fast or widgets.example.com/default/w
+        object: String,
+        /// Directory of a stopped store
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+    },
     /// Shrink the directory: remove data that is no longer needed, and rewrite the rest without gaps
     Compact {
         /// Directory of a stopped store
         #[arg(long, value_name = "DIR")]
         data_dir: PathBuf,
     },
+}
+
+/// `orlop keys`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Replace the key that signs service account tokens; existing tokens become invalid
+    ///
+    /// A running server uses the new key within a second. Pods get new tokens when their node agents next renew them.
+    Rotate(RotateArgs),
+}
+
+/// `orlop keys rotate`.
+#[derive(Debug, Args)]
+pub(crate) struct RotateArgs {
+    /// Data directory of a running or stopped server
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: PathBuf,
+    /// How long tokens of the previous key stay valid; 0s ends them now
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
+    pub(crate) keep_old: Duration,
 }

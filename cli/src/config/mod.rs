@@ -43,9 +43,10 @@ pub use self::nodes::Nodes;
 use self::remote::remote;
 pub use self::remote::{host_of, url_of};
 use crate::args::{
-    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, AuthenticationArgs, AuthorizationArgs, Cli, Command, GcArgs,
-    KubeconfigCommand, LabArgs, ListenArgs, LoopArgs, NodeCommand, Output, ProcessArgs, RestoreArgs,
-    SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs, StoreCommand, VolumesCommand,
+    AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, AuthenticationArgs, AuthorizationArgs, Cli, Command,
+    EncryptionArgs, GcArgs, KeysCommand, KubeconfigCommand, LabArgs, ListenArgs, LoopArgs, NodeCommand,
+    Output, ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs, StoreCommand,
+    VolumesCommand,
 };
 use crate::drain::Drain;
 use crate::gc::Gc;
@@ -79,6 +80,8 @@ pub(crate) enum Task {
     Snapshot(SnapshotTask),
     /// Check or compact a store that is not running.
     Store(StoreCommand),
+    /// Replace the key of service account tokens.
+    Keys(KeysCommand),
     /// Compare the volumes of drivers with the API.
     Volumes(Audit),
     /// Empty a node.
@@ -151,6 +154,8 @@ pub struct ServerConfig {
     pub listen: ListenConfig,
     /// The store of the objects.
     pub store: StoreArgs,
+    /// Encryption at rest.
+    pub encryption: EncryptionArgs,
     /// Periodic snapshots.
     pub snapshots: Option<Schedule>,
     /// How requests are authorized.
@@ -263,6 +268,7 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
         })
         .into()),
         Command::Store(command) => Ok(Task::Store(command).into()),
+        Command::Keys(command) => Ok(Task::Keys(command).into()),
         Command::Why(args) => asked(insight::why(*args, caller)),
         Command::Impact(args) => asked(insight::impact(*args, caller)),
         Command::History(args) => asked(insight::history(*args, caller)),
@@ -282,15 +288,17 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
         Command::Serve(args) => {
             let data_dir = args.store.data_dir.clone();
             let listen = listener(args.listen, args.authentication)?;
+            let (store, encryption) = (args.store, args.encryption);
             let server =
-                server(listen, args.store, args.snapshots, args.authorization, args.api, args.audit)?;
+                server(listen, store, encryption, args.snapshots, args.authorization, args.api, args.audit)?;
             let nodes = nodes::served(args.nodes, &args.loops, data_dir.as_deref())?;
             run(args.process, Role::Serve(Box::new(server), loops(args.loops)?, nodes))
         }
         Command::Apiserver(args) => {
             let listen = listener(args.listen, args.authentication)?;
+            let (store, encryption) = (args.store, args.encryption);
             let server =
-                server(listen, args.store, args.snapshots, args.authorization, args.api, args.audit)?;
+                server(listen, store, encryption, args.snapshots, args.authorization, args.api, args.audit)?;
             run(args.process, Role::Apiserver(Box::new(server)))
         }
         Command::CsiHostpath(args) => {
@@ -407,6 +415,7 @@ fn listener(listen: ListenArgs, authentication: AuthenticationArgs) -> Result<Li
 fn server(
     listen: ListenConfig,
     store: StoreArgs,
+    encryption: EncryptionArgs,
     snapshots: SnapshotArgs,
     authorization: AuthorizationArgs,
     api: ApiArgs,
@@ -417,7 +426,7 @@ fn server(
     }
     let audit = AuditOptions::new(audit, listen.authenticates());
     let authorization = AuthorizationOptions::new(authorization, listen.is_loopback())?;
-    Ok(ServerConfig { listen, store, snapshots: schedule(snapshots)?, authorization, api, audit })
+    Ok(ServerConfig { listen, store, encryption, snapshots: schedule(snapshots)?, authorization, api, audit })
 }
 
 fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {

@@ -8,6 +8,8 @@ mod status;
 
 use std::error::Error;
 
+use orlop_apiserver::OMITTED_FROM_SNAPSHOTS;
+use orlop_apiserver::service_account::key_file::KEY_FILE;
 use orlop_store::archive::{self, Header};
 use orlop_store::embedded::Options;
 
@@ -35,12 +37,16 @@ pub(crate) fn run(task: SnapshotTask) -> Result<String, Box<dyn Error>> {
 
 fn restore(args: &RestoreArgs) -> Result<String, Box<dyn Error>> {
     let RestoreArgs { file, data_dir, bump_revision } = args;
-    let restored = archive::restore(file, data_dir, *bump_revision, &Options::default())?;
+    let restored =
+        archive::restore(file, data_dir, *bump_revision, &OMITTED_FROM_SNAPSHOTS, &Options::default())?;
     Ok(format!(
-        "restored {}, as a new store in {}: its resourceVersion is {}, and everything older is Expired\n",
+        "restored {}, as a new store in {}: its resourceVersion is {}, and everything older is Expired\n\
+         snapshots contain no signing keys: the server creates a new key, and existing service account tokens become invalid, \
+         unless you copy {} from the old data directory\n",
         describe(&restored.from),
         data_dir.display(),
-        restored.revision
+        restored.revision,
+        KEY_FILE,
     ))
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use kube::client::Body;
+use orlop_apiserver::OMITTED_FROM_SNAPSHOTS;
 use orlop_client::client::{self, Endpoint};
 use orlop_store::Kv;
 use orlop_store::archive::{self, ArchiveError, Header};
@@ -105,7 +106,8 @@ pub(super) fn take(file: &Path, data_dir: &Path) -> Result<Header, Box<dyn Error
     let store = Embedded::<()>::open(data_dir, options)?;
     let (id, picture) = (store.id(), store.head());
     let time_ms = jiff::Timestamp::now().as_millisecond();
-    let header = archive::save(file, |out| archive::write(out, id, time_ms, &picture))?;
+    let header =
+        archive::save(file, |out| archive::write(out, id, time_ms, &picture, &OMITTED_FROM_SNAPSHOTS))?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(store.close());
     Ok(header)
@@ -121,7 +123,7 @@ mod tests {
     fn archive_bytes(folder: &Path) -> Vec<u8> {
         let store = orlop_store::memory::Memory::<()>::new();
         let made = folder.join("made");
-        archive::save(&made, |out| archive::write(out, store.id(), 0, &store.head())).unwrap();
+        archive::save(&made, |out| archive::write(out, store.id(), 0, &store.head(), &[])).unwrap();
         std::fs::read(made).unwrap()
     }
 

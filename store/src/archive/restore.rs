@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::error::ArchiveError;
 use super::format::Header;
 use super::read::Reader;
+use super::write::starts_with_any;
 use crate::embedded::{Embedded, Options, make};
 use crate::kv::Kv;
 use crate::{OpenError, Revision};
@@ -27,15 +28,23 @@ pub struct Restored {
     pub store: [u8; 16],
     /// The head revision of the new store, which is also its oldest.
     pub revision: Revision,
+    /// The number of records that were omitted.
+    pub omitted: u64,
 }
 
 /// Restores a snapshot into a directory that is empty or does not exist. All revisions are moved up by
 /// `bump`, so that no revision goes backwards for a client of the old store and every revision from which
-/// such a client may want to continue is Expired.
+/// such a client may want to continue is Expired. Omits the records whose keys start with one of the prefixes in `omitted`.
 ///
 /// # Errors
 /// When the file is incomplete or the directory is not empty. Nothing is created then.
-pub fn restore(path: &Path, dir: &Path, bump: u64, options: &Options) -> Result<Restored, ArchiveError> {
+pub fn restore(
+    path: &Path,
+    dir: &Path,
+    bump: u64,
+    omitted: &[&str],
+    options: &Options,
+) -> Result<Restored, ArchiveError> {
     let io = |action| move |source| ArchiveError::Io { action, path: dir.to_owned(), source };
     let is_there = match fs::read_dir(dir).map(Iterator::count) {
         Ok(0) => true,
@@ -53,6 +62,7 @@ pub fn restore(path: &Path, dir: &Path, bump: u64, options: &Options) -> Result<
     let moved = |revision: Revision| revision.0.checked_add(bump).filter(|moved| *moved < i64::MAX as u64);
     let revision =
         moved(from.revision).map(Revision).ok_or(ArchiveError::Bump { revision: from.revision.0, bump })?;
+    let omitted = Omitted { prefixes: omitted, records: count(path, omitted)? };
     let new = beside(dir);
     match fs::remove_dir_all(&new) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -62,7 +72,7 @@ pub fn restore(path: &Path, dir: &Path, bump: u64, options: &Options) -> Result<
     }
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&new);
     made.map_err(io("create a directory beside"))?;
-    let store = match fill(reader, &new, bump, revision, options) {
+    let store = match fill(reader, &new, bump, revision, &omitted, options) {
         Ok(store) => store,
         Err(error) => {
             // The name of a leftover directory marks it as unfinished.
@@ -76,7 +86,27 @@ pub fn restore(path: &Path, dir: &Path, bump: u64, options: &Options) -> Result<
         return Err(io("give the restored store its name")(error));
     }
     fs::File::open(parent(dir)).and_then(|dir| dir.sync_all()).map_err(io("sync the directory of"))?;
-    Ok(Restored { from, store, revision })
+    Ok(Restored { from, store, revision, omitted: omitted.records })
+}
+
+/// The records of a snapshot that are not restored.
+struct Omitted<'a> {
+    prefixes: &'a [&'a str],
+    /// Their number.
+    records: u64,
+}
+
+/// The number of records below the prefixes. The new store's header contains the number of records, so that they have to be counted
+/// before the first one is written.
+fn count(path: &Path, prefixes: &[&str]) -> Result<u64, ArchiveError> {
+    let mut found = 0;
+    if !prefixes.is_empty() {
+        Reader::open(path)?.each(|record| {
+            found += u64::from(starts_with_any(record.key.as_str(), prefixes));
+            Ok(())
+        })?;
+    }
+    Ok(found)
 }
 
 fn fill(
@@ -84,13 +114,18 @@ fn fill(
     new: &Path,
     bump: u64,
     revision: Revision,
+    omitted: &Omitted<'_>,
     options: &Options,
 ) -> Result<[u8; 16], ArchiveError> {
     let Header { time_ms, records, .. } = reader.header;
+    let records = records - omitted.records;
     // Read errors bypass the encoder, which reports only errors of its sink.
     let mut wrong = None;
     let made = make(&options.files, new, revision, time_ms, records, |encoder| {
         let read = reader.each(|record| {
+            if starts_with_any(record.key.as_str(), omitted.prefixes) {
+                return Ok(());
+            }
             let moved = |revision: Revision| Revision(revision.0 + bump);
             let (create, revision) = (moved(record.create), moved(record.revision));
             encoder

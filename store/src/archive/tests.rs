@@ -35,7 +35,7 @@ fn plain(store: &dyn Kv<Sum>, bump: u64) -> Vec<(String, Vec<u8>, u64, u64)> {
 
 fn save_to(path: &Path, store: &dyn Kv<Sum>, time_ms: i64) -> Header {
     let head = store.head();
-    save(path, |out| write(out, store.id(), time_ms, &head)).unwrap()
+    save(path, |out| write(out, store.id(), time_ms, &head, &[])).unwrap()
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn restored_store_has_the_saved_records_and_a_new_history() {
 
     let new = dir.path().join("new");
     std::fs::create_dir(&new).unwrap();
-    let restored = restore(&file, &new, BUMP, &options()).unwrap();
+    let restored = restore(&file, &new, BUMP, &[], &options()).unwrap();
     assert_eq!((restored.from, restored.revision.0), (header, BUMP + 302));
     assert_ne!(restored.store, header.store, "it is another store");
     let again = Embedded::<Sum>::open(&new, options()).unwrap();
@@ -89,11 +89,32 @@ async fn restored_store_has_the_saved_records_and_a_new_history() {
     assert_eq!(again.head().revision(), next);
 
     for taken in [&new, &dir.path().join("old")] {
-        assert!(matches!(restore(&file, taken, BUMP, &options()), Err(ArchiveError::NotEmpty { .. })));
+        assert!(matches!(restore(&file, taken, BUMP, &[], &options()), Err(ArchiveError::NotEmpty { .. })));
     }
-    let far = restore(&file, &dir.path().join("far"), u64::MAX, &options());
+    let far = restore(&file, &dir.path().join("far"), u64::MAX, &[], &options());
     assert!(matches!(far, Err(ArchiveError::Bump { .. })));
     assert!(!dir.path().join("far").exists() && !dir.path().join("far.restoring").exists());
+}
+
+#[tokio::test]
+async fn omitted_records_are_in_neither_the_file_nor_the_restored_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let (all, part) = (dir.path().join("all.snapshot"), dir.path().join("part.snapshot"));
+    let store = Memory::<Sum>::new();
+    for key in ["/r/keys/a", "/r/pods/a", "/r/secrets/x/token-1", "/r/secrets/x/other"] {
+        put_one(&store, key, "x").await;
+    }
+    let omitted = ["/r/keys/", "/r/secrets/x/token-"];
+    save_to(&all, &store, 5);
+    save(&part, |out| write(out, store.id(), 5, &store.head(), &omitted)).unwrap();
+    assert_eq!(check(&part).unwrap().header.records, 2);
+    for (name, file, count) in [("all", &all, 2), ("part", &part, 0)] {
+        let new = dir.path().join(name);
+        assert_eq!(restore(file, &new, BUMP, &omitted, &options()).unwrap().omitted, count, "{name}");
+        let restored = Embedded::<Sum>::open(&new, options()).unwrap();
+        let keys: Vec<_> = restored.head().range("", None).map(|record| record.key.to_string()).collect();
+        assert_eq!(keys, ["/r/pods/a", "/r/secrets/x/other"], "{name}");
+    }
 }
 
 #[tokio::test]
@@ -108,7 +129,7 @@ async fn empty_and_in_memory_stores_can_be_saved() {
         save_to(&file, &memory, 5);
         assert_eq!(check(&file).unwrap().header.records, count, "{name}");
         let new = dir.path().join(name);
-        restore(&file, &new, 0, &options()).unwrap();
+        restore(&file, &new, 0, &[], &options()).unwrap();
         let store = Embedded::<Sum>::open(&new, options()).unwrap();
         assert_eq!(plain(&store, 0), plain(&memory, 0), "{name}");
         assert_eq!(put_one(&store, "/r/p/b", "x").await.0, count + 1, "{name}");
@@ -153,7 +174,7 @@ async fn snapshot_taken_during_writes_is_consistent() {
         };
         saving.await.unwrap();
         let new = dir.path().join(format!("new{round}"));
-        restore(&file, &new, BUMP, &options()).unwrap();
+        restore(&file, &new, BUMP, &[], &options()).unwrap();
         let restored = Embedded::<Sum>::open(&new, options()).unwrap();
         let values: BTreeMap<_, _> = plain(&restored, BUMP)
             .into_iter()
@@ -192,7 +213,7 @@ async fn damaged_files_are_refused_with_a_description() {
         let error = check(&path).expect_err(name).to_string();
         assert!(error.contains("it.snapshot"), "{name}: {error}");
         let new = dir.path().join("new");
-        assert!(restore(&path, &new, BUMP, &options()).is_err(), "{name}");
+        assert!(restore(&path, &new, BUMP, &[], &options()).is_err(), "{name}");
         assert!(!new.exists() && !dir.path().join("new.restoring").exists(), "{name}: nothing is left");
         error
     };

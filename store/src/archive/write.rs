@@ -14,25 +14,33 @@ use crate::embedded::snapshot::Encoder;
 /// zstd's own default. Higher levels take several times as long and save little.
 const LEVEL: i32 = 3;
 
-/// Writes all records of a snapshot to `out`, which is neither flushed nor synced.
+/// Writes the records of a snapshot to `out`, which is neither flushed nor synced. Omits the records whose keys start with one of the
+/// prefixes in `omitted`.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write<V>(out: impl Write, store: [u8; 16], time_ms: i64, picture: &Snapshot<V>) -> io::Result<Header> {
-    let records = picture.range("", None).count() as u64;
+pub fn write<V>(
+    out: impl Write,
+    store: [u8; 16],
+    time_ms: i64,
+    picture: &Snapshot<V>,
+    omitted: &[&str],
+) -> io::Result<Header> {
+    let included = || picture.range("", None).filter(|record| !starts_with_any(record.key.as_str(), omitted));
+    let records = included().count() as u64;
     let header = Header { store, revision: picture.revision(), time_ms, records };
     let mut out = Summed { out, bytes: 0, crc: 0 };
     out.out.write_all(&header.encode())?;
     let mut zip = zstd::stream::write::Encoder::new(&mut out, LEVEL)?;
     let mut sink = |bytes: &[u8]| zip.write_all(bytes);
     let mut encoder = Encoder::start(StoreId(store), header.revision, time_ms, records, &mut sink)?;
-    for record in picture.range("", None) {
+    for record in included() {
         encoder.record(
             record.create_revision,
             record.mod_revision,
             record.time_ms,
             record.key.as_str(),
-            &record.value,
+            record.stored_bytes(),
         )?;
     }
     encoder.finish()?;
@@ -40,6 +48,11 @@ pub fn write<V>(out: impl Write, store: [u8; 16], time_ms: i64, picture: &Snapsh
     let trailer = Trailer { body: out.bytes, crc: out.crc, records, revision: header.revision };
     out.out.write_all(&trailer.encode())?;
     Ok(header)
+}
+
+/// Whether a key starts with one of the prefixes.
+pub(super) fn starts_with_any(key: &str, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Writes a file atomically: a file with the final name is complete and on disk. Only its owner can read

@@ -16,6 +16,7 @@ use super::paths::{RESTORE, StorePaths};
 use super::recover::{Recovered, recover_with};
 use super::{Options, journal, scan, snapshot};
 use crate::snapshot::Index;
+use crate::transform::Transform;
 use crate::{OpenError, Revision};
 
 /// The number of revisions that are skipped: enough that none of the following revisions has been used, even
@@ -82,7 +83,9 @@ fn remaining(paths: &StorePaths<'_>, options: &Options, store: StoreId) -> Resul
     let scan = scan::scan(files, paths.root, &paths.journal, store, loss_record::read(paths, files, store)?)?;
     let snapshots = snapshot::list(files, &paths.snapshots).map_err(paths.io("list", &paths.snapshots))?;
     for revision in snapshots.into_iter().rev().filter(|revision| *revision > scan.last()) {
-        if let Ok(saved) = snapshot::read::<()>(files, &paths.snapshots, store, revision)? {
+        if let Ok(saved) =
+            snapshot::read::<()>(files, &paths.snapshots, store, revision, &Transform::default())?
+        {
             return Ok(RemainingState {
                 kept: revision,
                 time_ms: saved.time_ms,

@@ -221,5 +221,5 @@ pub(crate) fn size_of(key: &Key, value: Option<&[u8]>) -> usize {
 }
 
 pub(super) fn size<V>(event: &Event<V>) -> usize {
-    size_of(&event.key, event.record.as_ref().map(|record| &*record.value))
+    size_of(&event.key, event.record.as_ref().map(|record| &**record.stored_bytes()))
 }

@@ -16,9 +16,11 @@ use super::identity::{self, Identity};
 use super::paths::{RESTORE, StorePaths};
 use super::recover::{check_mark, check_segments, compacted_between};
 use super::scan::{self, Scan};
+use super::sensitive::Sensitive;
 use super::sled::{Served, ServedError};
 use super::verify::{self, Loaded};
 use super::{Options, dir_identity, lock, loss_record, sled_dir, snapshot};
+use crate::transform::Transform;
 use crate::{OpenError, Revision};
 
 /// Options of a check.
@@ -268,7 +270,8 @@ impl Check<'_> {
             let path = snapshot::path_of(&self.paths.snapshots, *revision);
             let name = self.name(&path);
             let files = &*self.options.options.files;
-            match snapshot::read::<()>(files, &self.paths.snapshots, store, *revision) {
+            match snapshot::read::<()>(files, &self.paths.snapshots, store, *revision, &Transform::default())
+            {
                 Ok(Ok(saved)) => {
                     self.fine(&name, format!("{} records at revision {revision}", saved.index.len()));
                     usable |= scan.is_some_and(|scan| revision.next() >= scan.first());
@@ -299,7 +302,8 @@ impl Check<'_> {
             let (dir, options) = (copy.clone(), self.options.options.clone());
             guarded("opening sled", deadline(self.paths.root, &options), move || {
                 let served = Served::open(&dir, options.lock_wait)?;
-                let loaded = verify::load::<()>(&served, store)?;
+                let loaded =
+                    verify::load::<()>(&served, store, &Transform::default(), &Sensitive::default())?;
                 let nothing = Copied { applied: Revision::ZERO, oldest: Revision::ZERO };
                 Ok(loaded.map_or(nothing, |Loaded { applied, oldest, .. }| Copied { applied, oldest }))
             })

@@ -10,8 +10,10 @@ use super::backlog::size;
 use super::frame::StoreId;
 use super::read;
 use super::retention::RetentionMarks;
-use super::rows::{self, CurrentRow};
+use super::rows::{self, CurrentRow, LogRow};
+use super::sensitive::{FormerMarks, Sensitive};
 use super::sled::{Changes, Served, ServedError};
+use crate::transform::Transform;
 use crate::{Event, Revision};
 
 /// The maximum number of rows that one batch removes.
@@ -27,9 +29,30 @@ pub(crate) struct Feeder {
     pub(crate) time_ms: i64,
     pub(crate) swept: Revision,
     pub(crate) marks: RetentionMarks,
+    pub(crate) erasure: ErasureMarks,
+}
+
+/// The progress of the erasure of former versions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ErasureMarks {
+    pub(crate) sensitive: Sensitive,
+    /// The events after `rows` that made versions former ones.
+    pub(crate) former: FormerMarks,
+    /// No row contains a version that was former at this revision.
+    pub(crate) rows: Revision,
+    /// No file contains a version that was former at this revision.
+    pub(crate) files: Revision,
+}
+
+impl ErasureMarks {
+    /// Nothing is former yet.
+    pub(crate) fn new(sensitive: &Sensitive) -> Self {
+        ErasureMarks { sensitive: sensitive.clone(), ..ErasureMarks::default() }
+    }
 }
 
 impl Feeder {
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
         served: Arc<Served>,
         store: StoreId,
@@ -37,8 +60,9 @@ impl Feeder {
         time_ms: i64,
         swept: Revision,
         marks: RetentionMarks,
+        erasure: ErasureMarks,
     ) -> Self {
-        Feeder { served: Some(served), store, applied, time_ms, swept, marks }
+        Feeder { served: Some(served), store, applied, time_ms, swept, marks, erasure }
     }
 
     /// The copy that it writes to.
@@ -85,7 +109,7 @@ impl Feeder {
             let record = event.record.as_ref();
             let named = record.or(event.prev.as_ref());
             let create = named.map_or(Revision::ZERO, |record| record.create_revision);
-            let value = record.map(|record| &*record.value);
+            let value = record.map(|record| &**record.stored_bytes());
             let chunks =
                 rows::encode_log(self.store, event.revision, event.time_ms, create, prior, key, value);
             for (key, chunk) in chunks {
@@ -106,6 +130,9 @@ impl Feeder {
         self.time_ms = last.time_ms;
         for event in events {
             self.marks.push(event.revision, event.time_ms, size(event));
+            if event.prev.is_some() && self.erasure.sensitive.contains(event.key.as_str()) {
+                self.erasure.former.push(event.revision, event.time_ms);
+            }
         }
         Ok(())
     }
@@ -120,6 +147,69 @@ impl Feeder {
     pub(crate) fn set_compacted(&self, changes: &mut Changes, oldest: Revision, swept: Revision) {
         let row = rows::encode_meta(self.store, rows::META_COMPACTED, oldest.0, swept.0);
         changes.insert(rows::META_COMPACTED, row);
+    }
+
+    /// Adds the progress of the erasure to a batch.
+    pub(crate) fn set_erased(&self, changes: &mut Changes) {
+        let ErasureMarks { rows, files, .. } = self.erasure;
+        if rows == Revision::ZERO && files == Revision::ZERO {
+            return;
+        }
+        changes.insert(rows::META_ERASED, rows::encode_meta(self.store, rows::META_ERASED, rows.0, files.0));
+    }
+
+    /// Erases the versions that the events up to a revision made former ones. Their bytes stay in sled's file until the copy is
+    /// replaced.
+    pub(crate) fn erase(&mut self, transform: &Transform, through: Revision) -> Result<(), ServedError> {
+        let mut changes = Changes::default();
+        let mut rows = 0;
+        let events: Vec<Revision> = self.erasure.former.through(through).collect();
+        for revision in events {
+            let Some(event) = read::log_row(self.served(), self.store, revision)? else { continue };
+            let Some(replaced) = event.replaced() else { continue };
+            let Some(row) = read::log_row(self.served(), self.store, replaced)? else { continue };
+            rows += self.erase_row(transform, &mut changes, row)?;
+            if rows >= SWEEP_ROWS {
+                rows = 0;
+                self.served().apply(std::mem::take(&mut changes))?;
+            }
+        }
+        self.erasure.rows = self.erasure.rows.max(through);
+        self.erasure.former.forget(through);
+        self.set_erased(&mut changes);
+        self.served().apply(changes)
+    }
+
+    /// Replaces the value of an event by what remains of it. Returns the number of rows; 0 if it has no value.
+    fn erase_row(
+        &self,
+        transform: &Transform,
+        changes: &mut Changes,
+        row: LogRow,
+    ) -> Result<usize, ServedError> {
+        let Some(value) = row.value.clone().filter(|_| !row.is_erased) else { return Ok(0) };
+        let left = self.erasure.sensitive.redacted_form(transform, &row.key, &value);
+        let removed = self.remove_log(changes, row.revision)?;
+        for (name, chunk) in row.erased(left).encode(self.store) {
+            changes.insert(&name, chunk);
+        }
+        Ok(removed)
+    }
+
+    /// Erases all former versions of one key, and returns their number.
+    pub(crate) fn erase_key(&mut self, key: &str) -> Result<usize, ServedError> {
+        let Some(current) = self.served().get(&rows::current_key(key))? else { return Ok(0) };
+        let newest = CurrentRow::decode(self.store, key, &current)?.revision;
+        let (mut at, mut erased, mut changes) = (newest, 0, Changes::default());
+        while let Some(row) = read::log_row(self.served(), self.store, at)? {
+            let (revision, prior) = (row.revision, row.prior);
+            if revision != newest {
+                erased += self.erase_row(&Transform::default(), &mut changes, row)?.min(1);
+            }
+            at = prior;
+        }
+        self.served().apply(changes)?;
+        Ok(erased)
     }
 
     /// Removes some of the versions that were replaced or deleted at or before `oldest`. Returns true when

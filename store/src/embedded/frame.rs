@@ -9,7 +9,7 @@ use bytes::{Buf, BufMut, Bytes};
 use crate::Revision;
 
 /// The format that this version writes, and the newest that it can read.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
 /// From this format on, a segment may end with preallocated zeros.
 pub(crate) const ZERO_TAILS: u32 = 2;
 /// The size of a segment header in bytes.

@@ -173,7 +173,7 @@ impl Journal {
             let named = record.or(event.prev.as_ref());
             let create = named.map_or(Revision::ZERO, |record| record.create_revision);
             let prev = event.prev.as_ref().map_or(Revision::ZERO, |prev| prev.mod_revision);
-            let value = record.map(|record| &*record.value);
+            let value = record.map(|record| &**record.stored_bytes());
             self.writer.entry(event.time_ms, create, prev, event.key.as_str(), value);
         }
         self.finish()
@@ -220,6 +220,17 @@ impl Journal {
         self.segments.appended.fetch_add(length, Ordering::Relaxed);
         self.look_ahead();
         Ok(())
+    }
+
+    /// Starts a new segment, so that all others can be removed once a snapshot covers them. Does nothing if the current segment has no
+    /// frame. Returns the newest revision in the other segments.
+    pub(crate) fn rotate(&mut self) -> Result<Revision, Refused> {
+        self.segments.ask_for_cut();
+        self.rotate_if_due()?;
+        if self.segments.awaits_cut() {
+            return Err(Refused::NoSpace("there is no space for a new journal segment".to_owned()));
+        }
+        Ok(Revision(self.next.0 - 1))
     }
 
     /// Switches to a new segment when the current one is full or must end here, or when the frame does not fit

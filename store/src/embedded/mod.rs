@@ -13,6 +13,7 @@
 //! | [`check`](mod@check) | a read-only check of a directory |
 //! | `high_water`, [`accepted_loss`], [`loss_record`] | detecting a lost end of the journal; accepting the loss |
 //! | `retention`, `space` | how much history is retained; disk usage |
+//! | `sensitive`, `former`, `erase`, `erasure` | former versions of sensitive records: which ones are hidden, and their erasure from all files |
 //! | `disk_space`, `write_admission` | free disk space, and which writes it permits |
 //! | `offline` | operations on a directory that is not open |
 //! | `shrink`, `replacement`, `slot`, `reopen` | replacing the served copy while it is in use |
@@ -27,7 +28,10 @@ mod preallocate;
 
 mod backlog;
 mod disk_space;
+mod erase;
+mod erasure;
 mod feed;
+mod former;
 mod frame;
 mod guard;
 mod high_water;
@@ -47,6 +51,7 @@ mod retention;
 mod rows;
 mod scan;
 mod segments;
+mod sensitive;
 mod shrink;
 mod sled;
 mod sled_dir;
@@ -69,6 +74,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
 use self::backlog::Backlog;
+use self::former::FormerVersions;
 use self::high_water::HighWater;
 use self::journal::{Journal, Refused};
 use self::lock::Lock;
@@ -77,22 +83,24 @@ use self::recover::{Recovered, recover};
 use self::slot::Slot;
 use self::upkeep::{Progress, Upkeep};
 use self::write_admission::WriteAdmission;
-use crate::commit::{self, AppendError, Durable, Head, Published, Queue, Shortage};
+use crate::commit::{self, AppendError, Durable, Head, Published, Queue, Shortage, WriteOptions};
 use crate::data_size::{DataBytes, DataSize, PublishedDataBytes, WriteSize};
 use crate::future::BoxFuture;
 use crate::watch::Hub;
 use crate::{
-    Clock, CommitError, Committed, Event, Guard, Key, Kv, OpenError, ReadError, Revision, Snapshot, Usage,
-    View, WatchError, Watcher, Write,
+    Clock, CommitError, Committed, Event, Guard, Key, Kv, OpenError, ReadError, Record, Revision, Snapshot,
+    Usage, View, WatchError, Watcher, Write,
 };
 
 pub use self::disk_space::{DiskSpace, FileSystem, Space};
 pub(crate) use self::frame::StoreId;
 pub(crate) use self::offline::make;
-pub use self::offline::{Compacted, compact};
+pub use self::offline::{Compacted, compact, purge};
 pub use self::options::Options;
 pub use self::retention::Retention;
 pub(crate) use self::retention::RetentionMarks;
+pub(crate) use self::sensitive::FormerMarks;
+pub use self::sensitive::{Redact, RedactFn, Sensitive};
 
 /// A durable store in a directory.
 pub struct Embedded<V: View> {
@@ -125,6 +133,10 @@ impl<V: View> Embedded<V> {
         tracing::info!(
             path = %dir.display(), %store, revision = %head, %oldest, records = index.len(), "the store is open"
         );
+        // Nothing that is hidden becomes readable by a restart.
+        let now_ms = options.clock.now_ms().max(time_ms);
+        let due = feeder.erasure.former.target(now_ms, options.sensitive.age_ms());
+        let floor = feeder.erasure.rows.max(due.unwrap_or_default());
         let hub = Arc::new(Hub::new(head, options.rings));
         let published = Arc::new(Published::new(Head { revision: head, index }, hub));
         let past = Arc::new(Past {
@@ -134,6 +146,8 @@ impl<V: View> Embedded<V> {
             store,
             oldest: AtomicU64::new(oldest.0),
             memory: options.memory.clone(),
+            transform: options.transform(),
+            former: FormerVersions::new(options.sensitive.clone(), floor),
             log_reads: Arc::new(Semaphore::new(LOG_READS)),
         });
         let (sender, progress) = watch::channel(Progress { swept: feeder.swept, ..Progress::default() });
@@ -151,8 +165,9 @@ impl<V: View> Embedded<V> {
         clock.continue_from(time_ms);
         let data: u64 = published.current().index.values().map(|record| record.size() as u64).sum();
         let data = DataSize::new(data, options.max_data, options.shed_first.clone());
+        let limits = WriteOptions { max_value: options.max_value, transform: options.transform() };
         let (max_data, data_bytes) = (options.max_data, data.published());
-        let queue = commit::start(published.clone(), pipe, clock.clone(), time_ms, options.max_value, data)
+        let queue = commit::start(published.clone(), pipe, clock.clone(), time_ms, limits, data)
             .map_err(io("start a thread for"))?;
         let upkeep = Upkeep {
             past: past.clone(),
@@ -165,6 +180,7 @@ impl<V: View> Embedded<V> {
             snapshots: recovered.snapshots,
             needs_snapshot: recovered.needs_snapshot,
             snapshot_from: recovered.snapshot_from,
+            rotator: queue.rotator(),
             progress: sender,
             lock,
         };
@@ -241,6 +257,16 @@ impl<V: View> Durable<V> for Pipe<V> {
 
     fn durable(&mut self, events: &[Arc<Event<V>>]) {
         self.past.backlog.push(events);
+    }
+
+    fn rotate(&mut self) -> Result<Revision, AppendError> {
+        let rotated = self.journal.rotate();
+        // The upkeep thread waits for the answer.
+        self.past.backlog.poke();
+        rotated.map_err(|refused| match refused {
+            Refused::NoSpace(_) => AppendError::NoSpace(self.write_admission.no_space()),
+            Refused::Unknown(why) => AppendError::Unknown(why),
+        })
     }
 }
 
@@ -350,6 +376,10 @@ impl<V: View> Kv<V> for Embedded<V> {
 
     fn id(&self) -> [u8; 16] {
         self.past.store.0
+    }
+
+    fn is_stale(&self, record: &Record<V>) -> bool {
+        self.past.transform.is_stale(record)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

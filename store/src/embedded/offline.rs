@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::erase;
 use super::feed::Feeder;
 use super::files::Files;
 use super::frame::StoreId;
@@ -14,7 +15,7 @@ use super::sled::ServedError;
 use super::snapshot::{self, Encoder};
 use super::write_admission::{self, WriteAdmission};
 use super::{Options, identity, space};
-use crate::{OpenError, Revision};
+use crate::{Key, OpenError, Revision};
 
 /// Creates the directory of a store whose first state is a snapshot of `count` records at a revision: the
 /// snapshot, an empty journal after it, and the identity. The served copy is built when the store is
@@ -108,6 +109,52 @@ pub fn compact(dir: &Path, options: &Options) -> Result<Compacted, OpenError> {
     let after = bytes();
     drop(lock);
     Ok(Compacted { before, after, revision: head })
+}
+
+/// Erases the former versions of one key from all files of a store that is not open. A current version stays. Returns the number of
+/// versions that were in the log.
+///
+/// # Errors
+/// As [`Embedded::open`](super::Embedded::open).
+pub fn purge(dir: &Path, key: &Key, options: &Options) -> Result<usize, OpenError> {
+    let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
+    let served = |error: ServedError| match error {
+        ServedError::System(source) => io("rewrite the served copy in")(source),
+        ServedError::Unusable(what) => OpenError::Damaged { path: dir.to_owned(), what },
+    };
+    if !dir.join("journal").try_exists().map_err(io("look into"))? {
+        let none = std::io::Error::other("give the directory that was --data-dir");
+        return Err(io("find a store in")(none));
+    }
+    let lock = Lock::take(dir, options.lock_wait)?;
+    WriteAdmission::new(dir, options).before_opening();
+    let recovered: Recovered<()> = recover(dir, options)?;
+    let Recovered { store, mut journal, mut feeder, head, index, oldest, snapshots, .. } = recovered;
+    if head == Revision::ZERO {
+        return Ok(0);
+    }
+    let erased = feeder.erase_key(key.as_str()).map_err(served)?;
+    feeder.sync().map_err(served)?;
+    // The order of the steps is that of `erase`: an older file is removed when the newer ones are complete.
+    journal.rotate().map_err(|refused| io("start a journal segment in")(refused.into()))?;
+    let snapshot_dir = dir.join("snapshot");
+    let time_ms = options.clock.now_ms();
+    snapshot::write(&*options.files, &snapshot_dir, store, head, time_ms, &index)
+        .map_err(io("write a snapshot in"))?;
+    erase::verify(options, &snapshot_dir, store, head)
+        .map_err(|what| OpenError::Damaged { path: snapshot_dir.clone(), what })?;
+    for old in snapshots.into_iter().filter(|revision| *revision != head) {
+        let old = snapshot::path_of(&snapshot_dir, old);
+        options.files.remove(&old).map_err(io("remove an old snapshot in"))?;
+    }
+    options.files.sync_dir(&snapshot_dir).map_err(io("sync"))?;
+    let segments = journal.segments();
+    segments.remove_through(&*options.files, head).map_err(io("remove old segments in"))?;
+    erase::remove_broken(options, dir, &snapshot_dir).map_err(io("remove damaged files in"))?;
+    renew(dir, options, &feeder, store, oldest).map_err(served)?;
+    drop((journal, feeder));
+    drop(lock);
+    Ok(erased)
 }
 
 fn renew(

@@ -6,14 +6,18 @@ use std::time::Duration;
 use super::disk_space::{DiskSpace, FileSystem};
 use super::files::{Disk, Files};
 use super::retention::Retention;
+use super::sensitive::Sensitive;
+use crate::transform::Transform;
 use crate::watch::RingLimits;
-use crate::{Clock, MemoryBudget, SystemClock};
+use crate::{Clock, MemoryBudget, SystemClock, Transformer};
 
 /// Options of a store.
 #[derive(Clone)]
 pub struct Options {
     /// How much history is retained.
     pub retention: Retention,
+    /// The retention of sensitive records, such as Secrets.
+    pub sensitive: Sensitive,
     /// The minimum interval between applications of the retention.
     pub retain_every: Duration,
     /// The maximum size of a value in bytes.
@@ -52,12 +56,22 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// The file system for journal and snapshots.
     pub files: Arc<dyn Files>,
+    /// Transforms values between memory and disk. Without it, records contain the stored form of their values.
+    pub transformer: Option<Arc<dyn Transformer>>,
+}
+
+impl Options {
+    /// The transformer.
+    pub(super) fn transform(&self) -> Transform {
+        Transform(self.transformer.clone())
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
             retention: Retention::default(),
+            sensitive: Sensitive::default(),
             retain_every: Duration::from_secs(1),
             max_value: 2 << 20,
             max_data: 0,
@@ -75,6 +89,7 @@ impl Default for Options {
             memory: MemoryBudget::new(0),
             clock: Arc::new(SystemClock::default()),
             files: Arc::new(Disk),
+            transformer: None,
         }
     }
 }

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::backlog::Backlog;
+use super::former::FormerVersions;
 use super::frame::StoreId;
 use super::rows::{self, CurrentRow, LogRow};
 use super::sled::{Served, ServedError};
 use super::slot::Slot;
 use crate::commit::{Head, Published};
 use crate::future::BoxFuture;
+use crate::transform::Transform;
 use crate::watch::{BATCH, BATCH_BYTES, Log, Page};
 use crate::{Event, Key, MemoryBudget, ReadError, Record, ReservedMemory, Revision, Snapshot, View};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,7 +57,11 @@ pub(crate) fn log(
 }
 
 /// One event of the served copy.
-fn log_row(served: &Served, store: StoreId, revision: Revision) -> Result<Option<LogRow>, ServedError> {
+pub(crate) fn log_row(
+    served: &Served,
+    store: StoreId,
+    revision: Revision,
+) -> Result<Option<LogRow>, ServedError> {
     log(served, store, revision, revision).next().transpose()
 }
 
@@ -67,6 +73,8 @@ pub(crate) struct Past<V> {
     pub(crate) store: StoreId,
     pub(crate) oldest: AtomicU64,
     pub(crate) memory: Arc<MemoryBudget>,
+    pub(crate) transform: Transform,
+    pub(crate) former: FormerVersions,
     /// One permit for each concurrent read of the log.
     pub(crate) log_reads: Arc<Semaphore>,
 }
@@ -94,10 +102,11 @@ impl<V: View> Past<V> {
         upto: Revision,
         limit: usize,
     ) -> Result<Page<V>, ReadError> {
-        self.check(after)?;
+        let check = || self.check(after).and_then(|()| self.former.check(prefix, after));
+        check()?;
         let page = self.try_page(prefix, after, upto, limit);
         // The events are complete only if no compaction ran meanwhile.
-        self.check(after)?;
+        check()?;
         page
     }
 
@@ -112,6 +121,8 @@ impl<V: View> Past<V> {
         if let Some(events) = self.backlog.since(after, upto, limit, matches) {
             let cut = events.last().filter(|_| events.len() == limit);
             let scanned = cut.map_or(upto, |last| last.revision);
+            let head = self.published.current();
+            let events = events.into_iter().map(|event| self.former.event(&head, event)).collect();
             return Ok(Page { events, scanned });
         }
         let served = self.served()?;
@@ -155,12 +166,12 @@ impl<V: View> Past<V> {
             Some(_) | None => self.replaced(served, head, &row)?,
         };
         let (revision, key, time_ms) = (row.revision, row.key.clone(), row.time_ms);
-        let record = record(head, row);
+        let record = self.record(head, row);
         match &record {
             Some(record) => records.insert(key.clone(), record.clone()),
             None => records.remove(&key),
         };
-        Ok(Arc::new(Event { revision, key, time_ms, record, prev }))
+        Ok(self.former.event(head, Arc::new(Event { revision, key, time_ms, record, prev })))
     }
 
     /// The state below a prefix at a revision: the head, overlaid with the changes since. Ends early when it is cancelled,
@@ -175,18 +186,19 @@ impl<V: View> Past<V> {
         if revision > head.revision {
             return Err(ReadError::Future { wanted: revision, head: head.revision });
         }
-        self.check(revision)?;
+        let check = || self.check(revision).and_then(|()| self.former.check(prefix, revision));
+        check()?;
         let mut overlay = Overlay { records: BTreeMap::new(), reserved: self.memory.reserve(0)? };
         if let Some(events) = self.published.hub.recent(prefix, revision, head.revision) {
             for event in events {
-                overlay.insert(&event.key, || Ok(event.prev.clone()))?;
+                overlay.insert(&event.key, || Ok(self.prev_of(&event)))?;
             }
         } else {
             let mut after = revision;
             while after < head.revision && !cancelled.load(Ordering::Relaxed) {
                 after = self.overlay(&mut overlay, prefix, after, &head)?;
                 // The events are complete only if no compaction ran meanwhile.
-                self.check(revision)?;
+                check()?;
             }
         }
         Ok(Snapshot::new(revision, head.index.clone(), overlay.records).with_reserved(overlay.reserved))
@@ -206,7 +218,7 @@ impl<V: View> Past<V> {
             let cut = events.last().filter(|_| events.len() == BATCH);
             let scanned = cut.map_or(head.revision, |last| last.revision);
             for event in events {
-                overlay.insert(&event.key, || Ok(event.prev.clone()))?;
+                overlay.insert(&event.key, || Ok(self.prev_of(&event)))?;
             }
             return Ok(scanned);
         }
@@ -220,10 +232,18 @@ impl<V: View> Past<V> {
             }
             scanned = row.revision;
             if matches(&row.key) {
-                overlay.insert(&row.key, || self.replaced(&served, head, &row))?;
+                overlay.insert(&row.key, || {
+                    let replaced = self.replaced(&served, head, &row)?;
+                    Ok(replaced.map(|record| self.former.replaced(row.revision, record)))
+                })?;
             }
         }
         if scanned == after { Err(missing(after.next())) } else { Ok(scanned) }
+    }
+
+    /// The record that an event replaced or deleted.
+    fn prev_of(&self, event: &Event<V>) -> Option<Arc<Record<V>>> {
+        event.prev.clone().map(|record| self.former.replaced(event.revision, record))
     }
 
     /// The record that an event of the served copy replaced or deleted.
@@ -236,7 +256,28 @@ impl<V: View> Past<V> {
         let Some(prior) = row.replaced() else { return Ok(None) };
         let found = log_row(served, self.store, prior).map_err(damaged)?;
         let found = found.ok_or_else(|| missing(prior))?;
-        record(head, found).ok_or_else(|| missing(prior)).map(Some)
+        self.record(head, found).ok_or_else(|| missing(prior)).map(Some)
+    }
+
+    /// The record of an event, from memory when it is still current.
+    fn record(&self, head: &Head<V>, row: LogRow) -> Option<Arc<Record<V>>> {
+        let value = row.value?;
+        if let Some(current) = head.index.get(&row.key)
+            && current.mod_revision == row.revision
+        {
+            return Some(current.clone());
+        }
+        if row.is_erased {
+            let (create, revision) = (row.create, row.revision);
+            return Some(Arc::new(self.transform.erased_record(
+                row.key,
+                value,
+                create,
+                revision,
+                row.time_ms,
+            )));
+        }
+        Some(Arc::new(self.transform.record(row.key, value, row.create, row.revision, row.time_ms)))
     }
 
     /// The events of all keys after a revision: at most `limit`, and never more than a batch.
@@ -320,7 +361,7 @@ impl<V: View> Past<V> {
         for event in recent.into_iter().rev().filter(|event| event.revision < before) {
             let more = event.revision > oldest;
             bytes += values(&event);
-            push_known(&mut events, event, oldest);
+            push_known(&mut events, self.former.event(&head, event), oldest);
             if !more || events.len() >= limit || bytes > HISTORY_BYTES {
                 events.truncate(limit);
                 return Ok(events);
@@ -346,7 +387,8 @@ impl<V: View> Past<V> {
                     self.event(&served, &head, &mut records, row)?
                 } else {
                     let (revision, key, time_ms) = (row.revision, row.key.clone(), row.time_ms);
-                    Arc::new(Event { revision, key, time_ms, record: record(&head, row), prev: None })
+                    let record = self.record(&head, row);
+                    self.former.event(&head, Arc::new(Event { revision, key, time_ms, record, prev: None }))
                 };
                 bytes += values(&event);
                 push_known(&mut events, event, oldest);
@@ -398,19 +440,6 @@ fn push_known<V>(events: &mut Vec<Arc<Event<V>>>, event: Arc<Event<V>>, oldest: 
         let (revision, key, time_ms) = (event.revision, event.key.clone(), event.time_ms);
         events.push(Arc::new(Event { revision, key, time_ms, record: Some(record.clone()), prev: None }));
     }
-}
-
-/// The record of an event, from memory when it is still current.
-fn record<V: View>(head: &Head<V>, row: LogRow) -> Option<Arc<Record<V>>> {
-    let value = row.value?;
-    if let Some(current) = head.index.get(&row.key)
-        && current.mod_revision == row.revision
-    {
-        return Some(current.clone());
-    }
-    let view = V::of(&row.key, &value);
-    let (create_revision, mod_revision) = (row.create, row.revision);
-    Some(Arc::new(Record { key: row.key, value, view, create_revision, mod_revision, time_ms: row.time_ms }))
 }
 
 fn missing(revision: Revision) -> ReadError {

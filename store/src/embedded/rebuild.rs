@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::backlog::BATCH_BYTES;
-use super::feed::Feeder;
+use super::feed::{ErasureMarks, Feeder};
 use super::frame::StoreId;
 use super::guard::{deadline, guarded};
 use super::paths::RESTORE;
@@ -19,7 +19,7 @@ use crate::snapshot::Index;
 use crate::{OpenError, Revision, View};
 
 /// The name prefix of an unusable served copy; the time follows.
-const ASIDE: &str = "sled.broken-";
+pub(super) const ASIDE: &str = "sled.broken-";
 
 impl Opening<'_> {
     /// Rebuilds the copy from the newest usable snapshot and the journal after it.
@@ -51,14 +51,16 @@ impl Opening<'_> {
         let (dir, store, patience) = (self.paths.sled.clone(), self.store, self.options.lock_wait);
         let deadline = deadline(self.paths.root, self.options);
         let (revision, time_ms) = (base.revision, base.time_ms);
+        let erasure = ErasureMarks::new(&self.options.sensitive);
         let (feeder, index) = guarded("building the served copy", deadline, move || {
             let served = Arc::new(Served::open(&dir, patience)?);
-            let feeder = Feeder::new(served, store, revision, time_ms, revision, RetentionMarks::default());
+            let feeder =
+                Feeder::new(served, store, revision, time_ms, revision, RetentionMarks::default(), erasure);
             restore(&feeder, store, &base)?;
             Ok((feeder, base.index))
         })
         .map_err(|error| self.paths.served(error))?;
-        let state = Replay { feeder, index, time_ms };
+        let state = Replay { feeder, index, time_ms, transform: self.options.transform() };
         match self.finish(state, revision, Vec::new()) {
             Ok(mut recovered) => {
                 self.forget_snapshots(&mut recovered, &bad)?;
@@ -96,7 +98,13 @@ impl Opening<'_> {
             } else if *revision > self.scan.last() {
                 return Err(self.lost(*revision, self.scan.last()));
             } else {
-                match snapshot::read(self.files(), &self.paths.snapshots, self.store, *revision)? {
+                match snapshot::read(
+                    self.files(),
+                    &self.paths.snapshots,
+                    self.store,
+                    *revision,
+                    &self.options.transform(),
+                )? {
                     Ok(saved) => return Ok(Some(saved)),
                     Err(why) => {
                         tracing::error!(why, "a snapshot cannot be used");
@@ -150,7 +158,7 @@ fn restore<V>(feeder: &Feeder, store: StoreId, saved: &Saved<V>) -> Result<(), S
     let mut changes = Changes::default();
     let mut bytes = 0;
     for record in saved.index.values() {
-        let (key, value) = (record.key.as_str(), &*record.value);
+        let (key, value) = (record.key.as_str(), &**record.stored_bytes());
         let (create, revision) = (record.create_revision, record.mod_revision);
         let zero = Revision::ZERO;
         let chunks = rows::encode_log(store, revision, record.time_ms, create, zero, key, Some(value));

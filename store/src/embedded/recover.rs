@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::backlog::BATCH_BYTES;
-use super::feed::Feeder;
+use super::feed::{ErasureMarks, Feeder};
 use super::files::Files;
 use super::frame::{Entry, StoreId};
 use super::guard::{deadline, guarded};
@@ -27,7 +27,8 @@ use super::snapshot;
 use super::verify::{self, Loaded};
 use super::{Options, dir_identity, loss_record, read, shrink, sled_dir};
 use crate::snapshot::Index;
-use crate::{Event, Key, OpenError, Record, Revision, View};
+use crate::transform::Transform;
+use crate::{Event, Key, OpenError, Revision, View};
 
 /// A recovered store.
 pub(crate) struct Recovered<V> {
@@ -151,10 +152,11 @@ impl Opening<'_> {
         }
         sled_dir::before_open(&self.paths.sled).map_err(recovery_error)?;
         let (dir, store, patience) = (self.paths.sled.clone(), self.store, self.options.lock_wait);
-        let deadline = deadline(self.paths.root, self.options);
+        let (deadline, transform) = (deadline(self.paths.root, self.options), self.options.transform());
+        let sensitive = self.options.sensitive.clone();
         let (served, loaded) = guarded("opening sled", deadline, move || {
             let served = Served::open(&dir, patience)?;
-            let loaded = verify::load::<V>(&served, store)?;
+            let loaded = verify::load::<V>(&served, store, &transform, &sensitive)?;
             Ok((Arc::new(served), loaded))
         })
         .map_err(recovery_error)?;
@@ -165,6 +167,7 @@ impl Opening<'_> {
             time_ms: i64::MIN,
             records: Vec::new(),
             marks: RetentionMarks::default(),
+            erasure: ErasureMarks::new(&self.options.sensitive),
         });
         if loaded.applied.next() < self.scan.first() {
             let (applied, first) = (loaded.applied, self.scan.first());
@@ -173,10 +176,22 @@ impl Opening<'_> {
             )));
         }
         let missing = self.lost_by_the_journal(&served, &loaded)?;
-        let feeder =
-            Feeder::new(served, self.store, loaded.applied, loaded.time_ms, loaded.swept, loaded.marks);
+        let feeder = Feeder::new(
+            served,
+            self.store,
+            loaded.applied,
+            loaded.time_ms,
+            loaded.swept,
+            loaded.marks,
+            loaded.erasure,
+        );
         let records = loaded.records.into_iter().map(|record| (record.key.clone(), record));
-        let state = Replay { feeder, index: records.collect(), time_ms: loaded.time_ms };
+        let state = Replay {
+            feeder,
+            index: records.collect(),
+            time_ms: loaded.time_ms,
+            transform: self.options.transform(),
+        };
         self.finish(state, loaded.oldest, missing)
     }
 
@@ -342,6 +357,7 @@ pub(super) struct Replay<V> {
     pub(super) feeder: Feeder,
     pub(super) index: Index<V>,
     pub(super) time_ms: i64,
+    pub(super) transform: Transform,
 }
 
 impl<V: View> Replay<V> {
@@ -355,11 +371,8 @@ impl<V: View> Replay<V> {
                 "it does not fit the journal at revision {revision} ({key})"
             )));
         }
-        let record = value.map(|value| {
-            let view = V::of(&key, &value);
-            let (create_revision, mod_revision) = (create, revision);
-            Arc::new(Record { key: key.clone(), value, view, create_revision, mod_revision, time_ms })
-        });
+        let record =
+            value.map(|value| Arc::new(self.transform.record(key.clone(), value, create, revision, time_ms)));
         match &record {
             Some(record) => self.index.insert(key.clone(), record.clone()),
             None => self.index.remove(&key),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::backlog::BATCH_BYTES;
 use super::disk_space::is_no_space;
-use super::feed::Feeder;
+use super::feed::{ErasureMarks, Feeder};
 use super::frame::Entry;
 use super::guard::guarded;
 use super::paths::StorePaths;
@@ -16,7 +16,8 @@ use super::retention::RetentionMarks;
 use super::sled::{Served, ServedError};
 use super::upkeep::Upkeep;
 use super::{loss_record, scan, sled_dir, space, verify};
-use crate::{Event, Key, OpenError, Record, Revision, View};
+use crate::transform::Transform;
+use crate::{Event, Key, OpenError, Revision, View};
 
 /// How often the free space is checked meanwhile.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -75,18 +76,21 @@ impl<V: View> Upkeep<V> {
             }
         }
         sled_dir::before_open(&dir)?;
-        let path = dir.clone();
+        let (path, sensitive) = (dir.clone(), self.options.sensitive.clone());
         let (served, loaded) = guarded("opening sled", deadline, move || {
             let served = Served::open(&path, patience)?;
-            let loaded = verify::load::<()>(&served, store)?;
+            let loaded = verify::load::<()>(&served, store, &Transform::default(), &sensitive)?;
             Ok((Arc::new(served), loaded))
         })?;
         sled_dir::after_open(&dir)?;
-        let (applied, time_ms, swept, marks) = match loaded {
-            Some(loaded) => (loaded.applied, loaded.time_ms, loaded.swept, loaded.marks),
-            None => (Revision::ZERO, i64::MIN, Revision::ZERO, RetentionMarks::default()),
+        let (applied, time_ms, swept, marks, erasure) = match loaded {
+            Some(loaded) => (loaded.applied, loaded.time_ms, loaded.swept, loaded.marks, loaded.erasure),
+            None => {
+                let erasure = ErasureMarks::new(&self.options.sensitive);
+                (Revision::ZERO, i64::MIN, Revision::ZERO, RetentionMarks::default(), erasure)
+            }
         };
-        let mut feeder = Feeder::new(served, store, applied, time_ms, swept, marks);
+        let mut feeder = Feeder::new(served, store, applied, time_ms, swept, marks, erasure);
         let floor = self.past.backlog.floor();
         if applied < floor {
             self.play(&mut feeder, floor)?;
@@ -146,7 +150,7 @@ fn event(entry: Entry) -> Arc<Event<()>> {
     let Entry { revision, time_ms, create, prev, key, value } = entry;
     let key = Key::from(key);
     let record = |value, mod_revision| {
-        Arc::new(Record { key: key.clone(), value, view: (), create_revision: create, mod_revision, time_ms })
+        Arc::new(Transform::default().record(key.clone(), value, create, mod_revision, time_ms))
     };
     let prev = (prev > Revision::ZERO).then(|| record(bytes::Bytes::new(), prev));
     let record = value.map(|value| record(value, revision));

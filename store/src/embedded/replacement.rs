@@ -42,6 +42,10 @@ impl<V: View> Upkeep<V> {
         let before = space::allocated(&self.root.join("sled"));
         let began = shrinking.began;
         let time_ms = self.feeder.time_ms;
+        let erased = self.feeder.erasure.files;
+        if let Some(through) = rounds.erasure.ends_with_copy() {
+            self.feeder.erasure.files = through;
+        }
         match shrinking.finish(&*self.options.files, &self.feeder, self.past.oldest(), time_ms) {
             Ok(served) => {
                 self.past.served.set(served.clone());
@@ -51,8 +55,12 @@ impl<V: View> Upkeep<V> {
                 tracing::info!(before, after, ?took, "a fresh served copy is in use");
                 rounds.pace = ReplacementPace { since: Instant::now(), took };
                 rounds.renewed_at = Instant::now();
+                self.end_erasure(rounds, erased);
             }
-            Err(error) => self.shrinks_later(rounds, &error),
+            Err(error) => {
+                self.feeder.erasure.files = erased;
+                self.shrinks_later(rounds, &error);
+            }
         }
         Ok(())
     }
@@ -121,7 +129,7 @@ impl<V: View> Upkeep<V> {
         bytes
     }
 
-    fn shrinks_later(&self, rounds: &mut Rounds, error: &ServedError) {
+    pub(super) fn shrinks_later(&self, rounds: &mut Rounds, error: &ServedError) {
         tracing::warn!(%error, "the served copy could not be replaced; the old one stays in use");
         rounds.pace = ReplacementPace { since: Instant::now() + SHRINK_AGAIN, took: Duration::ZERO };
     }

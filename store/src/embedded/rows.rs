@@ -5,7 +5,7 @@
 //! * `log/<revision, 8 bytes big endian><chunk, 2 bytes big endian>`: an event with its value, in chunks of
 //!   12 KiB, because larger pages are stored in files that sled never syncs;
 //! * `current/<key>`: the location of a key's newest event, including a delete that is not compacted;
-//! * `meta/...`: the id of the store, the applied revision, the compacted revision.
+//! * `meta/...`: the id of the store, the applied revision, the compacted revision, the erased revision.
 //!
 //! Every row starts with a version and ends with a crc32c that is salted with the store's id.
 
@@ -18,6 +18,7 @@ pub(crate) const LOG: &[u8] = b"log/";
 pub(crate) const CURRENT: &[u8] = b"current/";
 pub(crate) const META_APPLIED: &[u8] = b"meta/applied";
 pub(crate) const META_COMPACTED: &[u8] = b"meta/compacted";
+pub(crate) const META_ERASED: &[u8] = b"meta/erased";
 pub(crate) const META_STORE: &[u8] = b"meta/store";
 
 const VERSION: u8 = 1;
@@ -26,6 +27,8 @@ pub(crate) const CHUNK: usize = 12 << 10;
 const LOG_HEADER: usize = 2 + 8 + 8 + 8 + 4 + 4 + 4;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
+/// A put with what remains of its value: a former version of a sensitive record.
+const ERASED: u8 = 3;
 
 /// The description of an invalid row.
 pub(crate) type BadRow = String;
@@ -42,9 +45,27 @@ pub(crate) struct LogRow {
     pub(crate) key: Key,
     /// `None` for a delete.
     pub(crate) value: Option<Bytes>,
+    /// The value is what remains of a former version.
+    pub(crate) is_erased: bool,
 }
 
 impl LogRow {
+    /// The chunks of the event.
+    pub(crate) fn encode(&self, store: StoreId) -> Vec<([u8; 14], Vec<u8>)> {
+        let kind = match (&self.value, self.is_erased) {
+            (_, true) => ERASED,
+            (Some(_), false) => PUT,
+            (None, false) => DELETE,
+        };
+        let value = self.value.as_deref().unwrap_or_default();
+        encode(store, kind, self.revision, self.time_ms, self.create, self.prior, self.key.as_str(), value)
+    }
+
+    /// The event with what remains of its value.
+    pub(crate) fn erased(self, left: Bytes) -> Self {
+        LogRow { value: Some(left), is_erased: true, ..self }
+    }
+
     /// The revision of the record that the event replaced or deleted; `None` when it created the
     /// key.
     pub(crate) fn replaced(&self) -> Option<Revision> {
@@ -94,10 +115,24 @@ pub(crate) fn encode_log(
     key: &str,
     value: Option<&[u8]>,
 ) -> Vec<([u8; 14], Vec<u8>)> {
-    let bytes = value.unwrap_or_default();
+    let kind = if value.is_some() { PUT } else { DELETE };
+    encode(store, kind, revision, time_ms, create, prior, key, value.unwrap_or_default())
+}
+
+#[allow(clippy::too_many_arguments)]
+fn encode(
+    store: StoreId,
+    kind: u8,
+    revision: Revision,
+    time_ms: i64,
+    create: Revision,
+    prior: Revision,
+    key: &str,
+    bytes: &[u8],
+) -> Vec<([u8; 14], Vec<u8>)> {
     let mut body = Vec::with_capacity(LOG_HEADER + key.len() + bytes.len());
     body.put_u8(VERSION);
-    body.put_u8(if value.is_some() { PUT } else { DELETE });
+    body.put_u8(kind);
     body.put_i64_le(time_ms);
     body.put_u64_le(create.0);
     body.put_u64_le(prior.0);
@@ -144,11 +179,11 @@ fn try_decode_log(store: StoreId, revision: Revision, body: &[u8]) -> Option<Log
     }
     let key = Key::from(std::str::from_utf8(key).ok()?);
     let value = match kind {
-        PUT => Some(Bytes::copy_from_slice(value)),
+        PUT | ERASED => Some(Bytes::copy_from_slice(value)),
         DELETE => None,
         _ => return None,
     };
-    Some(LogRow { revision, time_ms, create, prior, key, value })
+    Some(LogRow { revision, time_ms, create, prior, key, value, is_erased: kind == ERASED })
 }
 
 /// The location of a key's newest event.

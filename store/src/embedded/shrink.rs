@@ -26,9 +26,9 @@ use super::{read, sled_dir};
 use crate::Revision;
 
 /// The directory of the new copy.
-const NEXT: &str = "sled.next";
+pub(super) const NEXT: &str = "sled.next";
 /// The temporary name of the old copy where two names cannot be exchanged atomically.
-const PAST: &str = "sled.past";
+pub(super) const PAST: &str = "sled.past";
 /// Less cache than usual, because this copy is only written.
 const CACHE: u64 = 8 << 20;
 /// The deadline for opening a new copy.
@@ -123,9 +123,7 @@ impl Shrink {
         for row in read::log(from.served(), self.store, self.copied.next(), from.applied) {
             let row = row?;
             let (key, value) = (row.key.as_str(), row.value.as_deref());
-            for (name, chunk) in
-                rows::encode_log(self.store, row.revision, row.time_ms, row.create, row.prior, key, value)
-            {
+            for (name, chunk) in row.encode(self.store) {
                 bytes += chunk.len() + 64;
                 log.push((name, chunk));
             }
@@ -164,6 +162,7 @@ impl Shrink {
         let mut changes = Changes::default();
         from.set_compacted(&mut changes, oldest.max(from.swept), from.swept);
         from.set_applied(&mut changes, from.applied, time_ms);
+        from.set_erased(&mut changes);
         self.next().apply(changes)?;
         self.next().sync()?;
         drop(self.next.take());
@@ -231,6 +230,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::embedded::feed::ErasureMarks;
     use crate::embedded::files::Disk;
     use crate::embedded::retention::RetentionMarks;
 
@@ -292,7 +292,8 @@ mod tests {
         let other = tempfile::tempdir().unwrap();
         let served = Arc::new(Served::open(&other.path().join("sled"), Duration::ZERO).unwrap());
         let zero = Revision::ZERO;
-        let feeder = Feeder::new(served, store, zero, 0, zero, RetentionMarks::default());
+        let feeder =
+            Feeder::new(served, store, zero, 0, zero, RetentionMarks::default(), ErasureMarks::default());
         // There is no old copy to replace.
         let shrink = Shrink::begin(root.path(), store).unwrap();
         assert!(shrink.finish(&Disk, &feeder, zero, 0).is_err());

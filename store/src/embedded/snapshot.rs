@@ -13,6 +13,7 @@ use bytes::{Buf, BufMut, Bytes};
 use super::files::{self, Files};
 use super::frame::{FORMAT, StoreId};
 use crate::snapshot::Index;
+use crate::transform::Transform;
 use crate::{Key, OpenError, Record, Revision, View};
 
 const SUFFIX: &str = ".snap";
@@ -32,15 +33,8 @@ pub(crate) struct SavedRecord {
 }
 
 impl SavedRecord {
-    fn into_record<V: View>(self) -> Record<V> {
-        Record {
-            view: V::of(&self.key, &self.value),
-            key: self.key,
-            value: self.value,
-            create_revision: self.create,
-            mod_revision: self.revision,
-            time_ms: self.time_ms,
-        }
+    fn into_record<V: View>(self, transform: &Transform) -> Record<V> {
+        transform.record(self.key, self.value, self.create, self.revision, self.time_ms)
     }
 }
 
@@ -79,7 +73,7 @@ pub(crate) fn write<V>(
                 record.mod_revision,
                 record.time_ms,
                 record.key.as_str(),
-                &record.value,
+                record.stored_bytes(),
             )?;
         }
         Ok(())
@@ -196,6 +190,7 @@ pub(crate) fn read<V: View>(
     dir: &Path,
     store: StoreId,
     revision: Revision,
+    transform: &Transform,
 ) -> Result<Result<Saved<V>, String>, OpenError> {
     let path = path_of(dir, revision);
     let io = |source| OpenError::Io { action: "read", path: path.clone(), source };
@@ -221,7 +216,7 @@ pub(crate) fn read<V: View>(
     if stored != revision {
         return Ok(Err(damaged()));
     }
-    let index = read_blocks(&mut *file, store, revision, count).map_err(io)?;
+    let index = read_blocks(&mut *file, store, revision, count, transform).map_err(io)?;
     Ok(index.map(|index| Saved { revision, time_ms, index }).ok_or_else(damaged))
 }
 
@@ -231,6 +226,7 @@ fn read_blocks<V: View>(
     store: StoreId,
     revision: Revision,
     count: u64,
+    transform: &Transform,
 ) -> io::Result<Option<Index<V>>> {
     let mut index = Index::new();
     let mut last: Option<Key> = None;
@@ -254,7 +250,7 @@ fn read_blocks<V: View>(
                 return Ok(None);
             }
             last = Some(record.key.clone());
-            index.insert(record.key.clone(), Arc::new(record.into_record()));
+            index.insert(record.key.clone(), Arc::new(record.into_record(transform)));
         }
     }
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::disk_space::is_no_space;
+use super::erasure::Erasure;
 use super::feed::Feeder;
 use super::lock::Lock;
 use super::read::Past;
@@ -22,6 +23,7 @@ use super::shrink::{ReplacementPace, Shrink};
 use super::sled::ServedError;
 use super::write_admission::WriteAdmission;
 use super::{Options, snapshot};
+use crate::commit::Rotator;
 use crate::{Revision, View};
 
 /// The served copy is synced after this many fed bytes or after this time.
@@ -59,6 +61,7 @@ pub(crate) struct Upkeep<V: View> {
     pub(crate) needs_snapshot: bool,
     /// The bytes of the journal that the newest snapshot covers.
     pub(crate) snapshot_from: u64,
+    pub(crate) rotator: Rotator<V>,
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) lock: Lock,
 }
@@ -90,6 +93,11 @@ pub(super) struct Rounds {
     /// When the served copy was created or opened.
     pub(super) renewed_at: Instant,
     pub(super) shrinking: Option<Shrink>,
+    pub(super) erasure: Erasure,
+    /// The files may contain former versions of which no mark is known.
+    pub(super) needs_erasure: bool,
+    /// When the last erasure ended by the store's clock, in milliseconds; `None` before the first one.
+    pub(super) erased_at_ms: Option<i64>,
     /// The live bytes at or before `swept`, and the `swept` for which they were counted.
     pub(super) older: Option<(Revision, u64)>,
 }
@@ -121,6 +129,9 @@ impl Rounds {
             pace: ReplacementPace { since: now, took: Duration::ZERO },
             renewed_at: now,
             shrinking: None,
+            erasure: Erasure::Idle,
+            needs_erasure: false,
+            erased_at_ms: None,
             older: None,
         }
     }
@@ -139,6 +150,7 @@ impl<V: View> Upkeep<V> {
         if rounds.needs_snapshot {
             self.begin_snapshot(&mut rounds);
         }
+        rounds.needs_erasure = self.may_have_unknown_remnants();
         loop {
             match self.round(&mut rounds) {
                 Ok(true) => {}
@@ -209,6 +221,7 @@ impl<V: View> Upkeep<V> {
             self.remove_segments(rounds);
         }
         self.retain(rounds);
+        self.hide_former_versions();
         self.write_admission.settle();
         self.shrink(rounds, work.last)?;
         // Rows must stay until they are copied.
@@ -217,6 +230,7 @@ impl<V: View> Upkeep<V> {
             std::mem::replace(&mut progress.swept, self.feeder.swept) != self.feeder.swept
         });
         self.end_snapshot(rounds);
+        self.erase(rounds)?;
         let grown = self.segments.appended() - rounds.snapshot_from;
         // On an idle store, a smaller saving is enough: the copy then stays small.
         let is_quiet = rounds.fed_at.elapsed() >= LOOK_AFTER;
@@ -255,7 +269,8 @@ impl<V: View> Upkeep<V> {
         let sync = (rounds.unsynced > 0).then(|| rounds.synced_at + SYNC_AFTER);
         let cut = rounds.cut_at.map(|asked| asked + CUT_AFTER);
         let retain = (rounds.fed_at > rounds.looked_at).then(|| rounds.looked_at + self.options.retain_every);
-        let due = [sync, cut, retain, rounds.look_at].into_iter().flatten().min();
+        let erase = self.erasure_is_pending(rounds).then(|| now + self.options.retain_every);
+        let due = [sync, cut, retain, rounds.look_at, erase].into_iter().flatten().min();
         due.map_or(TICK, |due| due.saturating_duration_since(now).min(TICK))
     }
 

@@ -15,11 +15,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+use super::feed::ErasureMarks;
 use super::frame::StoreId;
 use super::retention::RetentionMarks;
 use super::rows::{self, CurrentRow, LogRow};
+use super::sensitive::{FormerMarks, Sensitive};
 use super::sled::{Served, ServedError};
 use super::{backlog, read};
+use crate::transform::Transform;
 use crate::{Key, Record, Revision, View};
 
 /// The approximate number of events in a slice; small in tests so that there are always several slices.
@@ -37,10 +40,16 @@ pub(crate) struct Loaded<V> {
     /// In key order.
     pub(crate) records: Vec<Arc<Record<V>>>,
     pub(crate) marks: RetentionMarks,
+    pub(crate) erasure: ErasureMarks,
 }
 
 /// Reads and checks everything. `None` when the copy is empty.
-pub(crate) fn load<V: View>(served: &Served, store: StoreId) -> Result<Option<Loaded<V>>, ServedError> {
+pub(crate) fn load<V: View>(
+    served: &Served,
+    store: StoreId,
+    transform: &Transform,
+    sensitive: &Sensitive,
+) -> Result<Option<Loaded<V>>, ServedError> {
     let Some(applied) = served.get(rows::META_APPLIED)? else {
         if served.is_empty() {
             return Ok(None);
@@ -56,6 +65,10 @@ pub(crate) fn load<V: View>(served: &Served, store: StoreId) -> Result<Option<Lo
         Some(row) => rows::decode_meta(store, rows::META_COMPACTED, &row)?,
         None => (0, 0),
     };
+    let (erased_rows, erased_files) = match served.get(rows::META_ERASED)? {
+        Some(row) => rows::decode_meta(store, rows::META_ERASED, &row)?,
+        None => (0, 0),
+    };
     let mut loaded = Loaded {
         applied: Revision(applied),
         oldest: Revision(oldest),
@@ -63,9 +76,15 @@ pub(crate) fn load<V: View>(served: &Served, store: StoreId) -> Result<Option<Lo
         time_ms: time_ms as i64,
         records: Vec::new(),
         marks: RetentionMarks::default(),
+        erasure: ErasureMarks {
+            sensitive: sensitive.clone(),
+            former: FormerMarks::default(),
+            rows: Revision(erased_rows),
+            files: Revision(erased_files),
+        },
     };
     let current = Current::load(served, store)?;
-    check_log(served, store, &current, &mut loaded)?;
+    check_log(served, store, transform, &current, &mut loaded)?;
     Ok(Some(loaded))
 }
 
@@ -116,6 +135,8 @@ struct VerifiedEvent<V> {
     replaced: Option<Revision>,
     /// Whether the event left a record.
     left: bool,
+    /// It made a version of a sensitive record a former one.
+    is_former: bool,
     /// The index of its key in [`Current`].
     place: usize,
     /// Whether `current/` points to it.
@@ -129,9 +150,11 @@ type Slice<V> = Result<Vec<VerifiedEvent<V>>, ServedError>;
 fn check_log<V: View>(
     served: &Served,
     store: StoreId,
+    transform: &Transform,
     current: &Current,
     loaded: &mut Loaded<V>,
 ) -> Result<(), ServedError> {
+    let sensitive = &loaded.erasure.sensitive.clone();
     let cuts = current.cuts(loaded.oldest, loaded.applied);
     let slices: Vec<_> = cuts.windows(2).map(|cut| (cut[0], Revision(cut[1].0 - 1))).collect();
     let (next, applied) = (AtomicUsize::new(0), loaded.applied);
@@ -146,7 +169,8 @@ fn check_log<V: View>(
                     loop {
                         let at = next.fetch_add(1, Ordering::Relaxed);
                         let Some(&(from, to)) = slices.get(at) else { return };
-                        let slice = read_slice(served, store, current, applied, from, to);
+                        let slice =
+                            read_slice(served, store, transform, sensitive, current, applied, (from, to));
                         // The receiver stops after the first error.
                         if sender.send((at, slice)).is_err() {
                             return;
@@ -170,10 +194,11 @@ fn check_log<V: View>(
 fn read_slice<V: View>(
     served: &Served,
     store: StoreId,
+    transform: &Transform,
+    sensitive: &Sensitive,
     current: &Current,
     applied: Revision,
-    from: Revision,
-    to: Revision,
+    (from, to): (Revision, Revision),
 ) -> Slice<V> {
     let mut slice = Vec::new();
     for row in read::log(served, store, from, to) {
@@ -199,9 +224,10 @@ fn read_slice<V: View>(
             size: backlog::size_of(&row.key, row.value.as_deref()),
             replaced: row.replaced(),
             left: row.value.is_some(),
+            is_former: row.replaced().is_some() && sensitive.contains(row.key.as_str()),
             place,
             is_newest,
-            record: if is_newest { to_record(key.clone(), row) } else { None },
+            record: if is_newest { to_record(transform, key.clone(), row) } else { None },
         });
     }
     Ok(slice)
@@ -268,6 +294,9 @@ impl<V> Order<V> {
                 return Err(format!("log/{revision} does not fit what it replaced").into());
             }
             loaded.marks.push(revision, seen.time_ms, seen.size);
+            if seen.is_former && revision > loaded.erasure.rows {
+                loaded.erasure.former.push(revision, seen.time_ms);
+            }
         }
         self.newest[seen.place] = Some((revision, seen.left));
         if seen.is_newest {
@@ -290,9 +319,7 @@ fn check_current(pointer: &CurrentRow, row: &LogRow) -> Result<(), ServedError> 
 }
 
 /// Creates a record with the shared key.
-fn to_record<V: View>(key: Key, row: LogRow) -> Option<Arc<Record<V>>> {
-    let value = row.value?;
-    let view = V::of(&key, &value);
-    let (create_revision, mod_revision) = (row.create, row.revision);
-    Some(Arc::new(Record { key, value, view, create_revision, mod_revision, time_ms: row.time_ms }))
+fn to_record<V: View>(transform: &Transform, key: Key, row: LogRow) -> Option<Arc<Record<V>>> {
+    let LogRow { revision, time_ms, create, value, .. } = row;
+    Some(Arc::new(transform.record(key, value?, create, revision, time_ms)))
 }

@@ -109,6 +109,19 @@ impl<V> Hub<V> {
         }
     }
 
+    /// Drops the events up to a revision from the selected rings, and from the one of all topics.
+    pub(crate) fn forget(&self, through: Revision, selected: impl Fn(&str) -> bool) {
+        let mut topics = self.topics.lock();
+        let named = topics.named.iter().filter(|(name, _)| selected(name)).map(|(_, topic)| topic);
+        let touched: Vec<_> = named.chain(&topics.wide).cloned().collect();
+        for topic in touched {
+            let mut ring = topic.ring.write();
+            let before = ring.bytes();
+            ring.forget(through);
+            topics.bytes = (topics.bytes + ring.bytes()) - before;
+        }
+    }
+
     /// The topic with the events below a prefix.
     pub(crate) fn topic(&self, prefix: &str) -> Arc<Topic<V>> {
         let mut topics = self.topics.lock();

@@ -69,6 +69,15 @@ impl<V> Ring<V> {
         }
     }
 
+    /// Drops the events up to a revision.
+    pub(crate) fn forget(&mut self, through: Revision) {
+        while self.events.front().is_some_and(|event| event.revision <= through) {
+            let Some(dropped) = self.events.pop_front() else { return };
+            self.bytes -= dropped.size();
+            self.floor = dropped.revision;
+        }
+    }
+
     /// The matching events after the cursor: at most `limit`, and no more after `bytes` of keys and values.
     pub(crate) fn scan(&self, prefix: &str, after: Revision, limit: usize, bytes: usize) -> Scan<V> {
         if after < self.floor {

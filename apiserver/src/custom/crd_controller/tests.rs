@@ -62,7 +62,15 @@ fn listed(object: &Object) -> Listed {
     let (value, view) = stored::encode(by_resource("", "v1", "configmaps").expect("known"), object);
     let revision = orlop_store::Revision(1);
     let key = Key::from(format!("{PREFIX}{}", object.name()));
-    let record = Record { key, value, view, create_revision: revision, mod_revision: revision, time_ms: 0 };
+    let record = Record {
+        key,
+        value,
+        stored: Default::default(),
+        view,
+        create_revision: revision,
+        mod_revision: revision,
+        time_ms: 0,
+    };
     Listed { record: Arc::new(record), head: Arc::new(object.clone()) }
 }
 

@@ -149,7 +149,9 @@ impl On<'_> {
     fn record(&self) -> Result<Arc<Record<Projection>>, ApiError> {
         let names = self.step.kind().names();
         let found = self.snapshot.get(&self.target.key());
-        found.cloned().ok_or_else(|| ApiError::not_found(names, &self.target.name))
+        let found = found.cloned().ok_or_else(|| ApiError::not_found(names, &self.target.name))?;
+        stored::readable(&found)?;
+        Ok(found)
     }
 
     fn update(&self, writes: &mut Vec<Write<Projection>>) -> Result<Object, ApiError> {

@@ -25,7 +25,7 @@ pub(crate) struct ClusterView<'a> {
 
 /// The target in a snapshot. Not recorded as a read.
 pub(super) fn object_of(snapshot: &Snapshot<Projection>, target: &ObjectTarget) -> Option<Object> {
-    let record = snapshot.get(&target.key())?;
+    let record = snapshot.get(&target.key()).filter(|record| record.is_whole())?;
     Some(stored::decode_as(&*target.kind, record))
 }
 
@@ -79,6 +79,7 @@ impl<'a> ClusterView<'a> {
         let key = dispatch::key(kind, namespace, name);
         let record = self.snapshot.get(&key);
         self.read.borrow_mut().keys.insert(key, record.map(|record| record.mod_revision.0));
+        let record = record.filter(|record| record.is_whole());
         record.map(|record| stored::decode_as(kind, record))
     }
 

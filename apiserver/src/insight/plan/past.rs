@@ -75,7 +75,8 @@ pub(super) async fn last_version(
 fn from_events(kind: &dyn Kind, head: Revision, events: &[Arc<Event<Projection>>]) -> Vec<Version> {
     let mut found: Vec<Version> = Vec::new();
     let mut add = |record: &orlop_store::Record<Projection>, deleted: Option<u64>| {
-        if found.iter().any(|version| version.revision == record.mod_revision.0) {
+        let is_known = found.iter().any(|version| version.revision == record.mod_revision.0);
+        if is_known || !record.is_whole() {
             return;
         }
         let object = stored::decode_as(kind, record);

@@ -336,3 +336,36 @@ async fn watches_end_when_the_account_or_its_pod_is_deleted() {
     rig.delete(&format!("{ACCOUNTS}/a"), Value::Null).await.expect(200);
     assert!(tokio::time::timeout(minute, of_account).await.is_ok());
 }
+
+/// The token of a former key is rejected when the key ends, on servers that start later and on the one that runs.
+#[tokio::test]
+async fn rotation_of_the_key_ends_its_tokens() {
+    use crate::service_account::key_file::{key_file, rotate};
+    use jiff::SignedDuration;
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = key_file(dir.path());
+    let rig = Rig::with(|config| config.service_account_key_file = Some(path.clone())).await;
+    rig.post(ACCOUNTS, json!({"metadata": {"name": "a"}})).await.expect(201);
+    let old = token(&rig, json!({})).await;
+    assert_eq!(ask(&rig, &old, SELF_REVIEW).await.0, 201);
+
+    let now = "2026-01-01T12:00:00Z".parse().unwrap();
+    rotate(&path, now, SignedDuration::from_secs(300)).unwrap();
+    let server = |rig: &Rig| rig.server.inner().accounts.jwks().len();
+    // The running server reads the file at most once a second.
+    while server(&rig) < 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let new = token(&rig, json!({})).await;
+    for token in [&old, &new] {
+        assert_eq!(ask(&rig, token, SELF_REVIEW).await.0, 201);
+    }
+    rig.advance(Duration::from_secs(300));
+    let (code, refused) = ask(&rig, &old, SELF_REVIEW).await;
+    assert_eq!((code, text(&refused, "/reason")), (401, "Unauthorized"));
+    let status = review(&rig, &old, json!([])).await;
+    assert_eq!(status["authenticated"], Value::Null, "{status}");
+    assert_eq!(ask(&rig, &new, SELF_REVIEW).await.0, 201);
+    assert_eq!(server(&rig), 1, "the key is not published any more");
+}

@@ -90,7 +90,7 @@ impl Writer {
         !copies || self.kind.is_custom()
     }
 
-    /// Appends the event of a record.
+    /// Appends the event of a record, or an error if its value is unreadable.
     pub(super) fn record(
         &mut self,
         out: &mut Vec<u8>,
@@ -98,6 +98,9 @@ impl Writer {
         record: &Record<Projection>,
         revision: Revision,
     ) {
+        if let Err(error) = stored::readable(record) {
+            return self.error(out, &error);
+        }
         if let (Framing::Object, Media::Json) = (&self.framing, self.media) {
             // Exactly: a large object must not cost twice its size.
             out.reserve(record.value.len() + AROUND);

@@ -69,7 +69,10 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         counter: request.server.metrics.watch_counter(request.names(), request.kind().is_custom()),
         account: service_account::account_name(&request.user).map(|_| {
             let (server, user) = (request.server.clone(), request.user.clone());
-            let is_alive: IsAlive = Box::new(move || server.accounts.is_alive(&user));
+            // The key of the token is one of these.
+            let keys = server.accounts.public_keys();
+            let is_alive: IsAlive =
+                Box::new(move || server.accounts.accepts_all(&keys) && server.accounts.is_alive(&user));
             is_alive
         }),
         unread: request.server.limits.unread.of(request.connection.clone()),

@@ -32,6 +32,7 @@ fn commit_error(error: CommitError<Projection>) -> StoreError {
             StoreError::Api(ApiError::insufficient_storage(free, needed, &place))
         }
         CommitError::DataLimit { needed, limit } => StoreError::Api(ApiError::data_limit(needed, limit)),
+        error @ CommitError::Transform { .. } => StoreError::Api(ApiError::internal(error.to_string())),
         CommitError::Poisoned(why) => StoreError::Api(ApiError::internal(format!(
             "the store has stopped taking writes, restart the server: {why}"
         ))),

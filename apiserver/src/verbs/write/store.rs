@@ -51,7 +51,8 @@ pub(crate) async fn store_changed(
     put(request, record, object).await.map(Written::Record)
 }
 
-/// Replaces `record` with an object, given in the form of its kind, if it differs.
+/// Replaces `record` with an object, given in the form of its kind, if it differs, or if it would be stored in another form, for
+/// example encrypted with another key.
 pub(crate) async fn put(
     request: &Request,
     record: &Arc<Record<Projection>>,
@@ -70,7 +71,7 @@ pub(crate) async fn put_as(
     let mut object = kind.to_stored(object);
     object.meta().remove("resourceVersion");
     let (value, view) = stored::encode(kind, &object);
-    if value == record.value {
+    if value == record.value && !request.server.store.is_stale(record) {
         return Ok(record.clone());
     }
     let mut first = Some((value, view));

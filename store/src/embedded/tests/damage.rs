@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{events, fed, flip, names, one_snapshot, open, records, small, story};
+use crate::embedded::frame::FORMAT;
 use crate::testing::faulty::{Fault, Faulty, Op};
 use crate::testing::{Sum, put, put_one};
 use crate::{Embedded, Kv, OpenError, Options, Revision};
@@ -238,7 +239,7 @@ async fn segment_format_and_store_id_are_checked() {
     fs::write(&path, newer).unwrap();
     tokio::time::sleep(Duration::from_millis(1)).await;
     let error = Embedded::<Sum>::open(made.path(), small()).err().unwrap();
-    assert!(matches!(error, OpenError::TooNew { found: 9, supported: 2, .. }), "{error:?}");
+    assert!(matches!(error, OpenError::TooNew { found: 9, supported: FORMAT, .. }), "{error:?}");
     fs::write(&path, good).unwrap();
     // The journal of another store.
     let other = super::damage::made(plain(), 5).await;

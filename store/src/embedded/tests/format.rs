@@ -206,6 +206,8 @@ async fn all_formats_are_read() {
         ("1: snapshot and journal", 1, &FILES[..3], 0),
         ("2: journal", 2, &FILES[..2], 4),
         ("2: everything", 2, &FILES[..], 0),
+        ("3: journal", 3, &FILES[..2], 4),
+        ("3: everything", 3, &FILES[..], 0),
     ] {
         let dir = tempfile::tempdir().unwrap();
         for file in files {

@@ -13,6 +13,7 @@ mod mark;
 mod model;
 mod naming;
 mod power;
+mod sensitive;
 mod shrink;
 mod soak;
 mod strange;

@@ -138,7 +138,7 @@ async fn data_dropped_by_a_failed_sync_is_written_again() {
     assert_eq!(records(&store), ["/r/p/a=2 1..2", "/r/p/b=3 3..3"]);
 }
 
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{events, fed, names, open, records, small, story};
+use crate::embedded::frame::FORMAT;
 use crate::testing::faulty::{Fault, Faulty};
 use crate::testing::{Sum, put_one};
 use crate::{Embedded, Kv, ManualClock, OpenError, Options, Retention, Revision};
@@ -83,7 +84,7 @@ async fn newer_formats_are_refused_with_their_number() {
         bytes
     };
     let segment = format!("journal/{}", names(&dir.path().join("journal"))[0]);
-    let body = text.split("crc ").next().unwrap().replace("format 2", "format 9");
+    let body = text.split("crc ").next().unwrap().replace(&format!("format {FORMAT}"), "format 9");
     let store_text = format!("{body}crc {:08x}\n", crc(body.as_bytes()));
     let mark = fs::read(dir.path().join("high-water")).unwrap();
     let slot = if mark[0] == 0 { 4096 } else { 0 };

@@ -47,8 +47,15 @@ fn snapshot(objects: &Objects) -> Snapshot<Projection> {
         let key = Key::new(dispatch::key(kind, object.namespace(), object.name()));
         let (value, view) = stored::encode(kind, &object);
         let mod_revision = Revision(at as u64 + 1);
-        let record =
-            Record { key: key.clone(), value, view, create_revision: mod_revision, mod_revision, time_ms: 0 };
+        let record = Record {
+            key: key.clone(),
+            value,
+            stored: Default::default(),
+            view,
+            create_revision: mod_revision,
+            mod_revision,
+            time_ms: 0,
+        };
         overlay.insert(key, Some(Arc::new(record)));
     }
     Snapshot::new(Revision(objects.len() as u64), Default::default(), overlay)

@@ -1,0 +1,67 @@
+//! Former versions of Secrets: no request reads their values after a minute, and running watches continue.
+
+use std::sync::Arc;
+
+use orlop_store::{Kv, ManualClock, Memory, MemoryOptions, Redact, Sensitive};
+use serde_json::{Value, json};
+
+use super::rig::{Rig, version};
+use crate::insight::redact::former_version;
+use crate::projection::Projection;
+
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+const SECRET: &str = "/api/v1/namespaces/default/secrets/a";
+const ONE: &str = "/apis/orlop.dev/v1/namespaces/default/secrets/a";
+const OLD: &str = "b2xkLXZhbHVl";
+const NEW: &str = "bmV3LXZhbHVl";
+
+#[tokio::test(start_paused = true)]
+async fn no_request_reads_the_value_of_a_former_version() {
+    let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+    let sensitive = Sensitive {
+        prefixes: vec!["/registry/secrets/".to_owned()],
+        redact: Redact(Arc::new(former_version)),
+        ..Sensitive::default()
+    };
+    let options = MemoryOptions { clock: clock.clone(), sensitive, ..MemoryOptions::default() };
+    let store: Arc<dyn Kv<Projection>> = Arc::new(Memory::with(options));
+    let rig = Rig::on(store).await;
+    let body = |value: &str| json!({"metadata": {"name": "a"}, "data": {"k": value}});
+    let first = version(&rig.post(SECRETS, body(OLD)).await.expect(201).json());
+    let exact = format!("{SECRETS}?resourceVersionMatch=Exact&resourceVersion={first}");
+    let mut running = rig.watch(&format!("{SECRETS}?watch=1&resourceVersion={first}")).await;
+    rig.put(SECRET, &body(NEW)).await.expect(200);
+    assert_eq!(
+        rig.get(&exact).await.expect(200).json()["items"][0]["data"]["k"],
+        OLD,
+        "lists in progress read it"
+    );
+    assert_eq!(running.short().await, "MODIFIED a");
+
+    clock.set(1_700_000_060_000);
+    rig.get(&exact).await.expect(410);
+    let late = rig.watch(&format!("{SECRETS}?watch=1&resourceVersion={first}")).await.short().await;
+    assert_eq!(late, "ERROR 410");
+    for target in [
+        format!("{ONE}/history?whole=true"),
+        format!("{ONE}/diff?from={first}"),
+        format!("{ONE}?at={first}"),
+        format!("/apis/orlop.dev/v1/stream?at={first}&follow=false"),
+        "/apis/orlop.dev/v1/capture".to_owned(),
+    ] {
+        let answer = rig.get(&target).await;
+        assert!(!answer.text().contains(OLD) && !answer.text().contains(NEW), "{target}: {}", answer.text());
+    }
+    let history = rig.get(&format!("{ONE}/history")).await.expect(200).json();
+    assert_eq!(history["items"].as_array().map(Vec::len), Some(2), "{history}");
+    // The deletion reaches the running watch with the last state.
+    assert_eq!(rig.get(SECRET).await.expect(200).json()["data"]["k"], NEW);
+    rig.delete(SECRET, Value::Null).await.expect(200);
+    let deleted = running.next().await.unwrap();
+    assert_eq!((&deleted["type"], &deleted["object"]["data"]["k"]), (&json!("DELETED"), &json!(NEW)));
+    // A Secret without its values is not restored.
+    clock.set(1_700_000_120_000);
+    let undelete = rig.post(&format!("{ONE}/undelete"), json!({})).await;
+    assert!(undelete.code >= 400, "{}", undelete.text());
+    rig.get(SECRET).await.expect(404);
+}

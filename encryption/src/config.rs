@@ -1,0 +1,179 @@
+//! The file of `--encryption-provider-config`: an `EncryptionConfiguration` of `apiserver.config.k8s.io/v1`.
+//!
+//! No error contains a value of the file, because keys are in it.
+
+use orlop_codec::decode::read_yaml;
+use serde_json::{Map, Value};
+
+/// The providers of some resources.
+pub(crate) struct ResourceConfiguration {
+    pub(crate) resources: Vec<String>,
+    pub(crate) providers: Vec<ProviderConfiguration>,
+}
+
+/// A provider: exactly one member is set in a valid configuration.
+#[derive(Default)]
+pub(crate) struct ProviderConfiguration {
+    pub(crate) aesgcm: Option<Vec<KeyConfiguration>>,
+    pub(crate) aescbc: Option<Vec<KeyConfiguration>>,
+    pub(crate) secretbox: Option<Vec<KeyConfiguration>>,
+    pub(crate) identity: bool,
+    pub(crate) kms: bool,
+}
+
+/// A key. Not printable.
+pub(crate) struct KeyConfiguration {
+    pub(crate) name: String,
+    /// The key in base64.
+    pub(crate) secret: String,
+}
+
+/// The configuration.
+pub(crate) struct EncryptionConfiguration {
+    pub(crate) resources: Vec<ResourceConfiguration>,
+}
+
+/// Reads the text of a file. The error is for the operator.
+pub(crate) fn parse(text: &[u8]) -> Result<EncryptionConfiguration, String> {
+    if text.is_empty() {
+        return Err("the file is empty".to_owned());
+    }
+    // The error of the parser could quote a key.
+    let (document, duplicates) = read_yaml(text).map_err(|_| "the file is not valid YAML".to_owned())?;
+    if !duplicates.is_empty() {
+        return Err(format!("the file is not valid YAML: {}", duplicates.join("; ")));
+    }
+    let document = object(&document, "the document")?;
+    for (name, want) in [("apiVersion", "apiserver.config.k8s.io/v1"), ("kind", "EncryptionConfiguration")] {
+        if document.get(name).and_then(Value::as_str) != Some(want) {
+            return Err(format!("{name} must be {want}"));
+        }
+    }
+    known(document, "", &["apiVersion", "kind", "resources"])?;
+    let mut resources = Vec::new();
+    for (nth, one) in list(document.get("resources"), "resources")?.iter().enumerate() {
+        resources.push(resource(one, &format!("resources[{nth}]"))?);
+    }
+    Ok(EncryptionConfiguration { resources })
+}
+
+fn resource(value: &Value, path: &str) -> Result<ResourceConfiguration, String> {
+    let value = object(value, path)?;
+    known(value, path, &["resources", "providers"])?;
+    let mut resources = Vec::new();
+    for (nth, name) in list(value.get("resources"), &format!("{path}.resources"))?.iter().enumerate() {
+        resources.push(string(Some(name), &format!("{path}.resources[{nth}]"))?);
+    }
+    let mut providers = Vec::new();
+    for (nth, one) in list(value.get("providers"), &format!("{path}.providers"))?.iter().enumerate() {
+        providers.push(provider(one, &format!("{path}.providers[{nth}]"))?);
+    }
+    Ok(ResourceConfiguration { resources, providers })
+}
+
+fn provider(value: &Value, path: &str) -> Result<ProviderConfiguration, String> {
+    let value = object(value, path)?;
+    known(value, path, &["aesgcm", "aescbc", "secretbox", "identity", "kms"])?;
+    let of = |name: &str| match value.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(provider) => keys(provider, &format!("{path}.{name}")).map(Some),
+    };
+    let is_set = |name: &str| value.get(name).is_some_and(|value| !value.is_null());
+    if is_set("identity") {
+        known(object(&value["identity"], &format!("{path}.identity"))?, &format!("{path}.identity"), &[])?;
+    }
+    Ok(ProviderConfiguration {
+        aesgcm: of("aesgcm")?,
+        aescbc: of("aescbc")?,
+        secretbox: of("secretbox")?,
+        identity: is_set("identity"),
+        kms: is_set("kms"),
+    })
+}
+
+fn keys(value: &Value, path: &str) -> Result<Vec<KeyConfiguration>, String> {
+    let value = object(value, path)?;
+    known(value, path, &["keys"])?;
+    let mut keys = Vec::new();
+    for (nth, key) in list(value.get("keys"), &format!("{path}.keys"))?.iter().enumerate() {
+        let path = format!("{path}.keys[{nth}]");
+        let key = object(key, &path)?;
+        known(key, &path, &["name", "secret"])?;
+        keys.push(KeyConfiguration {
+            name: string(key.get("name"), &format!("{path}.name"))?,
+            secret: string(key.get("secret"), &format!("{path}.secret"))?,
+        });
+    }
+    Ok(keys)
+}
+
+fn object<'v>(value: &'v Value, path: &str) -> Result<&'v Map<String, Value>, String> {
+    value.as_object().ok_or_else(|| format!("{path} must be an object"))
+}
+
+fn list<'v>(value: Option<&'v Value>, path: &str) -> Result<&'v [Value], String> {
+    match value {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(list)) => Ok(list),
+        Some(_) => Err(format!("{path} must be a list")),
+    }
+}
+
+fn string(value: Option<&Value>, path: &str) -> Result<String, String> {
+    match value {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(format!("{path} must be a string")),
+    }
+}
+
+/// Rejects unknown fields, as upstream does.
+fn known(value: &Map<String, Value>, path: &str, names: &[&str]) -> Result<(), String> {
+    match value.keys().find(|name| !names.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) if path.is_empty() => Err(format!("strict decoding error: unknown field {name:?}")),
+        Some(name) => Err(format!("strict decoding error: unknown field \"{path}.{name}\"")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n";
+    const MARKER: &str = "bWFya2VyLW9mLWEtc2VjcmV0";
+
+    fn refusal(text: &str) -> String {
+        parse(text.as_bytes()).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn documents_of_another_form_are_refused_without_their_values() {
+        let provider =
+            |provider: &str| format!("{HEAD}resources: [{{resources: [secrets], providers: [{provider}]}}]");
+        for (text, want) in [
+            (String::new(), "the file is empty"),
+            (format!("{HEAD}resources: [{MARKER}"), "the file is not valid YAML"),
+            (format!("- {MARKER}"), "the document must be an object"),
+            (MARKER.to_owned(), "the document must be an object"),
+            ("kind: EncryptionConfiguration".to_owned(), "apiVersion must be apiserver.config.k8s.io/v1"),
+            (HEAD.replace("Encryption", "Other"), "kind must be EncryptionConfiguration"),
+            (format!("{HEAD}kind: EncryptionConfiguration"), "the file is not valid YAML: line 3"),
+            (format!("{HEAD}resources: {MARKER}"), "resources must be a list"),
+            (format!("{HEAD}resource: {MARKER}"), "strict decoding error: unknown field \"resource\""),
+            (provider(MARKER), "resources[0].providers[0] must be an object"),
+            (
+                provider(&format!("{{aescbc: {{key: {MARKER}}}}}")),
+                "strict decoding error: unknown field \"resources[0].providers[0].aescbc.key\"",
+            ),
+            (
+                provider(&format!("{{aescbc: {{keys: [{{name: 1, secret: {MARKER}}}]}}}}")),
+                "resources[0].providers[0].aescbc.keys[0].name must be a string",
+            ),
+            (provider("{identity: []}"), "resources[0].providers[0].identity must be an object"),
+        ] {
+            let refusal = refusal(&text);
+            assert!(refusal.starts_with(want) && !refusal.contains(MARKER), "{text}: {refusal}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The transformer of a server, with the configuration of its file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use orlop_store::{Decoded, Key, TransformError, Transformer};
+
+use crate::chain::Read;
+use crate::config;
+use crate::rules::Rules;
+use crate::validate::validate;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum EncryptionError {
+    /// The file cannot be read.
+    #[error("the encryption provider configuration {} cannot be read: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The error of the file system.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The file is not valid.
+    #[error("the encryption provider configuration {} is not valid: {problem}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// The problem, without any value of the file.
+        problem: String,
+    },
+}
+
+/// Encrypts and decrypts values.
+pub struct Encryption {
+    /// `None` without a configuration: nothing is encrypted, and encrypted values are unreadable.
+    path: Option<PathBuf>,
+    rules: ArcSwap<Rules>,
+}
+
+impl std::fmt::Debug for Encryption {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encryption").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Encryption {
+    /// Encrypts nothing.
+    pub fn none() -> Self {
+        Encryption { path: None, rules: ArcSwap::default() }
+    }
+
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not valid.
+    pub fn load(path: &Path) -> Result<Self, EncryptionError> {
+        Ok(Encryption { path: Some(path.to_owned()), rules: ArcSwap::from_pointee(read(path)?) })
+    }
+
+    /// The file, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Reads the file again.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not valid. The previous configuration then stays in use.
+    pub fn reload(&self) -> Result<(), EncryptionError> {
+        if let Some(path) = &self.path {
+            self.rules.store(Arc::new(read(path)?));
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<Rules, EncryptionError> {
+    let text = std::fs::read(path).map_err(|error| EncryptionError::Read { path: path.to_owned(), error })?;
+    let rules = config::parse(&text).and_then(|configuration| {
+        validate(&configuration)?;
+        Rules::new(&configuration)
+    });
+    rules.map_err(|problem| EncryptionError::Invalid { path: path.to_owned(), problem })
+}
+
+impl Transformer for Encryption {
+    fn encode(&self, key: &Key, value: &Bytes) -> Result<Option<Bytes>, TransformError> {
+        let written = self.rules.load().chain(key).write(key.as_str(), value);
+        written.map_err(|error| TransformError(error.into()))
+    }
+
+    fn decode(&self, key: &Key, stored: &Bytes) -> Result<Decoded, TransformError> {
+        match self.rules.load().chain(key).read(key.as_str(), stored) {
+            Ok(Read { value, is_stale }) => Ok(Decoded { value, is_stale }),
+            Err(error) => Err(TransformError(error.into())),
+        }
+    }
+}

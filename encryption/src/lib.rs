@@ -1,0 +1,19 @@
+//! Encryption at rest: transforms values between memory and disk as configured by `--encryption-provider-config`.
+//!
+//! The format of the file and of the stored values is upstream's (`apiserver.config.k8s.io/v1`), so that the same file works with an
+//! etcd that kube-apiserver uses.
+//!
+//! * [`config`] reads the file, `validate` checks it.
+//! * `provider` has one file for each algorithm. `chain` selects a provider by the prefix of a stored value.
+//! * `rules` assigns the providers to resources. [`resource`] finds the resource of a key.
+//! * [`Encryption`] combines these to a [`Transformer`](orlop_store::Transformer), and reads a changed file again.
+
+mod chain;
+pub mod config;
+mod encryption;
+mod provider;
+pub mod resource;
+mod rules;
+mod validate;
+
+pub use encryption::{Encryption, EncryptionError};

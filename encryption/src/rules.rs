@@ -1,0 +1,144 @@
+//! Assigns chains of providers to resources: an exact rule wins over `*.GROUP`, which wins over `*.*`.
+//!
+//! Upstream: apiserver `pkg/server/options/encryptionconfig/config.go`.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use orlop_store::Key;
+
+use crate::chain::{Chain, Keys, Link};
+use crate::config::{EncryptionConfiguration, KeyConfiguration, ProviderConfiguration};
+use crate::provider::{AesCbc, AesGcmKey, Provider, Secretbox};
+use crate::resource::{GroupResource, of_key};
+
+const NO_AES_KEY: &str = "no matching key was found for the provided AES transformer";
+const NO_SECRETBOX_KEY: &str = "no matching key was found for the provided Secretbox transformer";
+
+static IDENTITY: LazyLock<Chain> = LazyLock::new(Chain::identity);
+
+/// The chains of all resources.
+#[derive(Default)]
+pub(crate) struct Rules(HashMap<GroupResource, Chain>);
+
+impl Rules {
+    /// The rules of a validated configuration.
+    pub(crate) fn new(configuration: &EncryptionConfiguration) -> Result<Self, String> {
+        let mut rules: HashMap<GroupResource, Chain> = HashMap::new();
+        for configured in &configuration.resources {
+            for name in &configured.resources {
+                let resource = GroupResource::parse(name);
+                for wider in [resource.whole_group(), GroupResource::all()] {
+                    if wider != resource && rules.contains_key(&wider) {
+                        return Err(format!(
+                            "resource {:?} is masked by earlier rule {:?}",
+                            resource.to_string(),
+                            wider.to_string()
+                        ));
+                    }
+                }
+                // Each resource has its own ciphers.
+                let links = configured.providers.iter().map(link).collect::<Result<Vec<_>, _>>()?;
+                rules.entry(resource).or_insert_with(|| Chain(Vec::new())).0.extend(links);
+            }
+        }
+        Ok(Rules(rules))
+    }
+
+    /// The providers for a key.
+    pub(crate) fn chain(&self, key: &Key) -> &Chain {
+        if self.0.is_empty() {
+            return &IDENTITY;
+        }
+        let Some(resource) = of_key(key) else { return &IDENTITY };
+        let find = |pattern: &GroupResource| self.0.get(pattern);
+        find(&resource)
+            .or_else(|| find(&resource.whole_group()))
+            .or_else(|| find(&GroupResource::all()))
+            .unwrap_or(&IDENTITY)
+    }
+}
+
+fn link(provider: &ProviderConfiguration) -> Result<Link, String> {
+    let ProviderConfiguration { aesgcm, aescbc, secretbox, .. } = provider;
+    let (prefix, no_key, configured, create): (_, _, _, Create) = match (aesgcm, aescbc, secretbox) {
+        (Some(keys), _, _) => ("k8s:enc:aesgcm:v1:", NO_AES_KEY, keys, |key| boxed(AesGcmKey::new(key))),
+        (_, Some(keys), _) => ("k8s:enc:aescbc:v1:", NO_AES_KEY, keys, |key| boxed(AesCbc::new(key))),
+        (_, _, Some(keys)) => {
+            ("k8s:enc:secretbox:v1:", NO_SECRETBOX_KEY, keys, |key| boxed(Secretbox::new(key)))
+        }
+        (None, None, None) => return Ok(Link::Identity),
+    };
+    let mut keys = Vec::new();
+    for KeyConfiguration { name, secret } in configured {
+        let provider = STANDARD.decode(secret).ok().and_then(|key| create(&key));
+        keys.push((name.clone(), provider.ok_or_else(|| format!("the secret of key {name} is not valid"))?));
+    }
+    Ok(Link::Keys(Keys { prefix, no_key, keys }))
+}
+
+type Create = fn(&[u8]) -> Option<Box<dyn Provider>>;
+
+fn boxed(provider: Option<impl Provider + 'static>) -> Option<Box<dyn Provider>> {
+    provider.map(|provider| Box::new(provider) as Box<dyn Provider>)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::config::parse;
+
+    fn rules(resources: &[(&str, &str)]) -> Result<Rules, String> {
+        let mut text =
+            "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n".to_owned();
+        for (resources, provider) in resources {
+            let provider = match *provider {
+                "identity" => "{identity: {}}".to_owned(),
+                name => format!("{{aescbc: {{keys: [{{name: {name}, secret: MDEyMzQ1Njc4OWFiY2RlZg==}}]}}}}"),
+            };
+            text += &format!("- {{resources: [{resources}], providers: [{provider}]}}\n");
+        }
+        Rules::new(&parse(text.as_bytes())?)
+    }
+
+    #[test]
+    fn most_exact_rule_applies() {
+        let rules =
+            rules(&[("events", "identity"), ("secrets", "a"), ("'*.apps'", "b"), ("'*.*'", "c")]).unwrap();
+        for (key, want) in [
+            ("/registry/events/default/a", None),
+            ("/registry/secrets/default/a", Some("a")),
+            ("/registry/deployments/default/a", Some("b")),
+            ("/registry/pods/default/a", Some("c")),
+            ("/registry/example.com/widgets/a", Some("c")),
+            ("/registry/unknown/a", None),
+        ] {
+            let stored = rules.chain(&Key::from(key)).write(key, b"{}").unwrap();
+            let prefix = stored.as_deref().map(|stored| String::from_utf8_lossy(&stored[..20]).into_owned());
+            assert_eq!(prefix, want.map(|name| format!("k8s:enc:aescbc:v1:{name}:")), "{key}");
+        }
+        let none = Rules::default();
+        assert_eq!(none.chain(&Key::from("/registry/secrets/a/b")).write("k", b"{}"), Ok(None));
+    }
+
+    #[test]
+    fn masked_rules_are_refused_and_repeated_ones_are_joined() {
+        for (resources, want) in [
+            (
+                &[("'*.'", "a"), ("secrets", "b")][..],
+                Some("resource \"secrets\" is masked by earlier rule \"*.\""),
+            ),
+            (&[("'*.*'", "a"), ("'*.'", "b")], Some("resource \"*.\" is masked by earlier rule \"*.*\"")),
+            (&[("secrets", "a"), ("secrets", "b")], None),
+            (&[("secrets", "a"), ("'*.'", "b")], None),
+        ] {
+            assert_eq!(rules(resources).err().as_deref(), want, "{resources:?}");
+        }
+        let joined = rules(&[("secrets", "a"), ("secrets", "b")]).unwrap();
+        assert_eq!(joined.chain(&Key::from("/registry/secrets/a/b")).0.len(), 2);
+    }
+}

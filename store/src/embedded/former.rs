@@ -1,0 +1,66 @@
+//! Hides the former versions of sensitive records from readers of the past.
+//!
+//! `floor` is a revision: what an event at or before it has replaced or deleted is hidden, whether it is erased from the files already or
+//! not. So the state of sensitive records before `floor` is Expired. Readers of all records get what remains of hidden versions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::sensitive::Sensitive;
+use crate::commit::Head;
+use crate::{Event, Key, ReadError, Record, Revision, View};
+
+/// The rule by which former versions are hidden.
+pub(crate) struct FormerVersions {
+    pub(crate) sensitive: Sensitive,
+    floor: AtomicU64,
+}
+
+impl FormerVersions {
+    pub(crate) fn new(sensitive: Sensitive, floor: Revision) -> Self {
+        FormerVersions { sensitive, floor: AtomicU64::new(floor.0) }
+    }
+
+    pub(crate) fn floor(&self) -> Revision {
+        Revision(self.floor.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn raise(&self, floor: Revision) {
+        self.floor.fetch_max(floor.0, Ordering::SeqCst);
+    }
+
+    /// Whether the state below a prefix at a revision, and the events after it, are readable.
+    pub(crate) fn check(&self, prefix: &str, wanted: Revision) -> Result<(), ReadError> {
+        let oldest = self.floor();
+        if wanted < oldest && self.sensitive.contains(prefix) {
+            return Err(ReadError::Expired { wanted, oldest });
+        }
+        Ok(())
+    }
+
+    /// The record that an event at `revision` has replaced or deleted.
+    pub(crate) fn replaced<V: View>(&self, revision: Revision, record: Arc<Record<V>>) -> Arc<Record<V>> {
+        if self.hides(revision, &record.key) { self.sensitive.erased(&record) } else { record }
+    }
+
+    /// An event without its hidden versions.
+    pub(crate) fn event<V: View>(&self, head: &Head<V>, event: Arc<Event<V>>) -> Arc<Event<V>> {
+        if !self.hides(event.revision, &event.key) {
+            return event;
+        }
+        let is_current = |record: &Record<V>| {
+            head.index.get(&record.key).is_some_and(|current| current.mod_revision == record.mod_revision)
+        };
+        let record = event
+            .record
+            .as_ref()
+            .map(|record| if is_current(record) { record.clone() } else { self.sensitive.erased(record) });
+        let prev = event.prev.as_ref().map(|record| self.sensitive.erased(record));
+        let (revision, key, time_ms) = (event.revision, event.key.clone(), event.time_ms);
+        Arc::new(Event { revision, key, time_ms, record, prev })
+    }
+
+    fn hides(&self, revision: Revision, key: &Key) -> bool {
+        revision <= self.floor() && self.sensitive.contains(key.as_str())
+    }
+}
