@@ -18,17 +18,17 @@ pub(crate) struct AuditLogArgs {
     /// and periodic requests of system components]
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_policy_file: Option<PathBuf>,
-    /// File to write events to; - is stdout, and an empty value disables the log [default: DATA_DIR/audit.log with
-    /// authentication or a policy, and without a webhook]
+    /// File to which the server writes events; - is stdout, and an empty value disables the log [default:
+    /// DATA_DIR/audit.log if clients have to authenticate or --audit-policy-file is set, but not with a webhook]
     #[arg(long, value_name = "FILE", value_parser = clap::builder::OsStringValueParser::new())]
     pub(crate) audit_log_path: Option<OsString>,
-    /// Days to retain old files; 0 is unlimited
+    /// Number of days to retain old files; 0 is unlimited
     #[arg(long, value_name = "DAYS", default_value_t = 7)]
     pub(crate) audit_log_maxage: u32,
     /// Number of old files to retain; 0 is unlimited
     #[arg(long, value_name = "N", default_value_t = 9)]
     pub(crate) audit_log_maxbackup: u32,
-    /// Size in megabytes at which a file is replaced by a new one; 0 is unlimited
+    /// Size in megabytes at which the server starts a new file; 0 is unlimited
     #[arg(long, value_name = "MB", default_value_t = 10)]
     pub(crate) audit_log_maxsize: u32,
     /// Compress old files with gzip
@@ -46,7 +46,7 @@ pub(crate) struct AuditLogArgs {
     #[arg(long, value_enum, default_value = "json")]
     pub(crate) audit_log_format: AuditLogFormat,
     /// Whether requests wait until their events are written: batch never waits, blocking waits for at most 5s,
-    /// blocking-strict also rejects a request whose arrival cannot be recorded
+    /// blocking-strict also rejects a request whose RequestReceived event is not written
     #[arg(long, value_enum, default_value = "batch")]
     pub(crate) audit_log_mode: AuditMode,
     /// Maximum number of events that wait to be written
@@ -55,7 +55,7 @@ pub(crate) struct AuditLogArgs {
     /// Maximum number of events that are written together
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) audit_log_batch_max_size: u32,
-    /// How long an event waits for others
+    /// Maximum time that an event waits for a batch to fill
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = values::duration)]
     pub(crate) audit_log_batch_max_wait: Duration,
     /// Kubeconfig of the webhook to send events to
@@ -73,7 +73,7 @@ pub(crate) struct AuditLogArgs {
     /// Maximum number of events in a request to the webhook
     #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) audit_webhook_batch_max_size: u32,
-    /// How long an event waits for others
+    /// Maximum time that an event waits for a batch to fill
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::duration)]
     pub(crate) audit_webhook_batch_max_wait: Duration,
     /// Limit the rate of requests to the webhook
@@ -112,7 +112,7 @@ pub(crate) enum AuditMode {
     Batch,
     /// Requests wait
     Blocking,
-    /// Requests wait, and are rejected if the event of their arrival is not recorded
+    /// Requests wait, and are rejected if their RequestReceived event is not written
     BlockingStrict,
 }
 

@@ -15,24 +15,24 @@ use super::values;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Authentication")]
 pub(crate) struct AuthenticationArgs {
-    /// Certificate authorities for client certificates (PEM): the CN of a certificate is the user, its O are the
-    /// groups
+    /// Certificate authorities for client certificates (PEM): the CN of a certificate is the user name, and its O values
+    /// are the groups
     #[arg(long, value_name = "FILE")]
     pub(crate) client_ca_file: Option<PathBuf>,
     /// CSV file of bearer tokens: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     pub(crate) token_auth_file: Option<PathBuf>,
-    /// Whether requests without credentials are requests of system:anonymous [default: true, but without RBAC only for /healthz,
-    /// /livez, /readyz and /version]
+    /// Accept requests without credentials, with the user system:anonymous; in the mode AlwaysAllow, only to /healthz,
+    /// /livez, /readyz and /version [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = values::boolean)]
     pub(crate) anonymous_auth: Option<bool>,
-    /// Accept the tokens of Secrets of the type bootstrap.kubernetes.io/token in the namespace kube-system [default: true if the
-    /// server creates its own certificates, else false]
+    /// Accept bootstrap tokens, which are Secrets of the type bootstrap.kubernetes.io/token in the namespace kube-system
+    /// [default: true if the server creates its own certificates, else false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = values::boolean)]
     pub(crate) enable_bootstrap_token_auth: Option<bool>,
-    /// Identifiers of this server: a token must be for one of these audiences [default: --service-account-issuer]
+    /// Audiences of this server; a token must be for one of them [default: --service-account-issuer]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) api_audiences: Vec<String>,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct ServiceAccountArgs {
     /// Issuer of service account tokens
     #[arg(long, value_name = "URL", default_value = DEFAULT_ISSUER)]
     pub(crate) service_account_issuer: String,
-    /// File with public or private keys that verify service account tokens (PEM); repeatable
+    /// File with public or private keys that verify service account tokens (PEM); can be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) service_account_key_file: Vec<PathBuf>,
     /// File with the private key that signs service account tokens (PEM); it verifies them too [default: a key in the data directory]
@@ -60,8 +60,8 @@ pub(crate) struct ServiceAccountArgs {
     /// Maximum validity of service account tokens, at least 1h0m0s; 0s is unlimited
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) service_account_max_token_expiration: Duration,
-    /// Issue tokens of pods with a validity of a year instead of 3607 seconds, and record their use after 3607 seconds in the audit
-    /// log
+    /// Issue pod tokens that are valid for a year if 3607 seconds are requested, and annotate the audit events of requests
+    /// that use them for longer than 3607 seconds
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "true", value_parser = values::boolean)]
     pub(crate) service_account_extend_token_expiration: bool,
@@ -70,7 +70,7 @@ pub(crate) struct ServiceAccountArgs {
 /// An OpenID Connect issuer.
 #[derive(Debug, Args)]
 pub(crate) struct OidcArgs {
-    /// URL of an OpenID Connect issuer, whose ID tokens the server accepts; the scheme is https
+    /// URL of the OpenID Connect issuer whose ID tokens the server accepts; must begin with https://
     #[arg(long, value_name = "URL")]
     pub(crate) oidc_issuer_url: Option<String>,
     /// Audience of the ID tokens
@@ -85,7 +85,7 @@ pub(crate) struct OidcArgs {
     /// Prefix of user names; - is none [default: the URL of the issuer and #, but none for the claim email]
     #[arg(long, value_name = "PREFIX", allow_hyphen_values = true)]
     pub(crate) oidc_username_prefix: Option<String>,
-    /// Claim with the groups, a text or a list of texts
+    /// Claim with the groups: a string or a list of strings
     #[arg(long, value_name = "CLAIM")]
     pub(crate) oidc_groups_claim: Option<String>,
     /// Prefix of groups
@@ -97,7 +97,7 @@ pub(crate) struct OidcArgs {
         hide_default_value = true
     )]
     pub(crate) oidc_groups_prefix: String,
-    /// Claim that a token must have, and its value; repeatable
+    /// Claim that a token must have, and its value; can be repeated
     #[arg(long, value_name = "CLAIM=VALUE", value_parser = claim)]
     pub(crate) oidc_required_claim: Vec<(String, String)>,
     /// Accepted signature algorithms: RS256, RS384, RS512, ES256, ES384, PS256, PS384, PS512
@@ -111,7 +111,7 @@ pub(crate) struct TokenWebhookArgs {
     /// Kubeconfig of a webhook that reviews bearer tokens
     #[arg(long, value_name = "FILE")]
     pub(crate) authentication_token_webhook_config_file: Option<PathBuf>,
-    /// How long the server reuses the results of the webhook
+    /// How long the server caches the results of the webhook
     #[arg(long, value_name = "DURATION", default_value = "2m0s", value_parser = values::duration)]
     pub(crate) authentication_token_webhook_cache_ttl: Duration,
     /// API version of the reviews
@@ -131,10 +131,10 @@ pub(crate) enum ReviewVersionArg {
 /// A front proxy that authenticates users.
 #[derive(Debug, Args)]
 pub(crate) struct FrontProxyArgs {
-    /// Certificate authorities of front proxies (PEM), whose request headers name the user
+    /// Certificate authorities (PEM) of front proxies, which name the user in request headers
     #[arg(long, value_name = "FILE")]
     pub(crate) requestheader_client_ca_file: Option<PathBuf>,
-    /// Common names of the certificates of front proxies [default: all]
+    /// Accepted common names of the certificates of front proxies [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) requestheader_allowed_names: Vec<String>,
     /// Headers with the user name, such as X-Remote-User

@@ -15,9 +15,9 @@ use super::values;
 #[command(next_help_heading = "Authorization")]
 pub struct AuthorizationArgs {
     /// Authorization modes, tried in the given order until one permits the request: AlwaysAllow permits every request of an
-    /// authenticated user, AlwaysDeny none, Node permits what node agents need for the pods on their nodes, RBAC permits what
-    /// roles and bindings grant, Webhook asks another server [default: Node,RBAC on an address that other machines reach,
-    /// else AlwaysAllow]
+    /// authenticated user, AlwaysDeny no request, Node the requests that node agents need for the pods on their nodes, RBAC
+    /// the requests that roles and bindings grant; Webhook sends a review to another server [default: Node,RBAC on an
+    /// address that other machines can reach, else AlwaysAllow]
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     pub(crate) authorization_mode: Vec<AuthorizationModeArg>,
     /// File with modes and webhooks (YAML, AuthorizationConfiguration of apiserver.config.k8s.io/v1), instead of the other
@@ -28,16 +28,16 @@ pub struct AuthorizationArgs {
         conflicts_with_all = ["authorization_mode", "authorization_webhook_config_file"]
     )]
     pub(crate) authorization_config: Option<PathBuf>,
-    /// Kubeconfig of the server that the mode Webhook asks
+    /// Kubeconfig of the server that decides in the mode Webhook
     #[arg(long, value_name = "FILE")]
     pub(crate) authorization_webhook_config_file: Option<PathBuf>,
-    /// Version of authorization.k8s.io in which the mode Webhook asks
+    /// API version of the reviews that the mode Webhook sends
     #[arg(long, value_enum, default_value = "v1beta1")]
     pub(crate) authorization_webhook_version: ReviewVersionArg,
-    /// How long the server caches an answer that permits a request; 0s disables the cache
+    /// How long the server caches a response that permits a request; 0s disables the cache
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = values::duration)]
     pub(crate) authorization_webhook_cache_authorized_ttl: Duration,
-    /// How long the server caches an answer that does not permit a request; 0s disables the cache
+    /// How long the server caches a response that does not permit a request; 0s disables the cache
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::duration)]
     pub(crate) authorization_webhook_cache_unauthorized_ttl: Duration,
 }
@@ -51,13 +51,13 @@ pub enum AuthorizationModeArg {
     /// Permits no request.
     #[value(name = "AlwaysDeny")]
     AlwaysDeny,
-    /// Permits what node agents need for the pods on their nodes.
+    /// Permits the requests that node agents need for the pods on their nodes.
     #[value(name = "Node")]
     Node,
-    /// Permits what roles and bindings grant.
+    /// Permits the requests that roles and bindings grant.
     #[value(name = "RBAC")]
     Rbac,
-    /// Asks the server of `--authorization-webhook-config-file`.
+    /// Sends a review to the server of `--authorization-webhook-config-file`.
     #[value(name = "Webhook")]
     Webhook,
 }

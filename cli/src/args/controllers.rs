@@ -20,8 +20,8 @@ pub struct LoopArgs {
         allow_hyphen_values = true
     )]
     pub controllers: Vec<String>,
-    /// Let each controller use the credentials of its own service account, with which it has only its own rights. The controllers
-    /// in the process of an API server always have users of their own
+    /// Run each controller with the credentials of its own service account, so that it has only the rights that it needs.
+    /// In `serve`, each controller always has its own user
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
     pub use_service_account_credentials: bool,
@@ -64,14 +64,14 @@ pub struct LoopArgs {
     /// Private key (PEM) of --cluster-signing-cert-file
     #[arg(long, value_name = "FILE", requires = "cluster_signing_cert_file")]
     pub cluster_signing_key_file: Option<PathBuf>,
-    /// Longest lifetime of a signed certificate; a request may ask for less
+    /// Maximum lifetime of a signed certificate; a request can set a shorter one
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = values::duration)]
     pub cluster_signing_duration: Duration,
-    /// Number of finished pods to keep before the oldest are deleted; 0 or less keeps all
+    /// Number of finished pods above which the oldest are deleted; 0 or less deletes none
     #[arg(long, value_name = "N", default_value_t = 12_500, allow_negative_numbers = true)]
     pub terminated_pod_gc_threshold: i32,
-    /// Interval at which this process checks that it was not suspended; after a suspension of more than three
-    /// intervals, every node gets its full grace period again
+    /// Interval at which this process checks whether it was suspended; after a suspension of more than three intervals,
+    /// every node gets its full grace period again
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = values::duration)]
     pub node_monitor_period: Duration,
     /// Time without a heartbeat after which a node is marked unhealthy
@@ -131,9 +131,8 @@ pub struct LoopArgs {
         action = ArgAction::Set
     )]
     pub enable_garbage_collector: bool,
-    /// Certificates (PEM) for the ConfigMap kube-root-ca.crt of every namespace [default: the last one of
-    /// --tls-cert-file, or that of the server's own authority; for a controller process, those with which it verifies the
-    /// server]
+    /// Certificates (PEM) for the ConfigMap kube-root-ca.crt of every namespace [default: the last certificate of
+    /// --tls-cert-file, or that of the server's own authority; in `controller`, the certificates that verify the server]
     #[arg(long, value_name = "FILE")]
     pub root_ca_file: Option<PathBuf>,
     /// Interval at which the usage of every resource quota is recalculated, changed or not

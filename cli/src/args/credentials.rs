@@ -12,7 +12,7 @@ use super::values;
 /// `orlop token`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Create a bootstrap token, with which a machine joins as a node, and print it
+    /// Create and print a bootstrap token, which a machine uses to join as a node
     Create(Box<TokenCreateArgs>),
     /// List bootstrap tokens, without their secrets
     List(TokenListArgs),
@@ -20,7 +20,7 @@ pub(crate) enum TokenCommand {
     Delete(TokenDeleteArgs),
 }
 
-/// What a token may be used for.
+/// A permitted use of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum UsageArg {
     /// Sign the ConfigMap cluster-info
@@ -47,10 +47,10 @@ pub(crate) struct TokenCreateArgs {
     /// Time after which the token expires; 0 creates a token that never expires
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = values::duration)]
     pub(crate) ttl: Duration,
-    /// What the token may be used for
+    /// Permitted uses of the token
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["signing", "authentication"])]
     pub(crate) usages: Vec<UsageArg>,
-    /// Groups of clients that authenticate with the token, each below system:bootstrappers:
+    /// Additional groups of clients that authenticate with the token; each begins with system:bootstrappers:
     #[arg(long, value_name = "GROUP", value_delimiter = ',', default_value = NODE_GROUP)]
     pub(crate) groups: Vec<String>,
     /// Text that describes the use of the token
@@ -103,7 +103,7 @@ pub(crate) struct KubeconfigCreateArgs {
     /// Lifetime of the certificate; the server may shorten it (--cluster-signing-duration)
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = values::duration)]
     pub(crate) validity_period: Duration,
-    /// File to write, readable by its owner only [default: stdout]
+    /// Output file, readable only by its owner [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]

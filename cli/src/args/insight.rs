@@ -107,7 +107,7 @@ pub(crate) struct HistoryArgs {
 /// `orlop diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The object and two revisions or times (2026-01-31T12:00:00Z); the second defaults to the current state
+    /// The object and two revisions or times (2026-01-31T12:00:00Z); the default of the second is the current state
     #[arg(value_name = "KIND/NAME@REV..REV")]
     pub(crate) object: String,
     /// Output format
@@ -142,7 +142,7 @@ pub(crate) struct GetArgs {
 /// `orlop record`.
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// File to write, readable only by its owner; - is stdout. An existing file is replaced when the new one is
+    /// Output file, readable only by its owner; - is stdout. The command replaces an existing file when the new one is
     /// complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
@@ -188,8 +188,8 @@ pub(crate) struct UnblockArgs {
     /// The terminating object
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: String,
-    /// Also remove the finalizer of a driver that is not registered anywhere, although the driver may still run;
-    /// resources that it has not cleaned up remain
+    /// Also remove the finalizer of a driver that is not registered anywhere, even if the driver may still run; resources
+    /// that it has not cleaned up remain
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -210,7 +210,7 @@ pub(crate) enum PvCommand {
 pub(crate) struct ReclaimArgs {
     /// The PersistentVolume
     pub(crate) name: String,
-    /// Keep the data for the next claim
+    /// Retain the data for the next claim
     #[arg(long, group = "data")]
     pub(crate) keep_data: bool,
     /// Delete the data first, if the volume's plugin supports it
@@ -271,7 +271,7 @@ pub(crate) enum AttachmentCommand {
 pub(crate) struct ReleaseArgs {
     /// The VolumeAttachment
     pub(crate) name: String,
-    /// Release it although its node may still write to the volume: two writing nodes corrupt the data
+    /// Release the attachment even if its node may still write to the volume; two nodes that write to it corrupt the data
     ///
     /// Also removes the finalizer of a driver that is not registered anywhere.
     #[arg(long)]

@@ -46,7 +46,7 @@ pub struct EnvironmentArgs {
     /// free port]
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::listen_address)]
     pub listen: Option<SocketAddr>,
-    /// File to write the URL to when the lab is ready, for scripts
+    /// File to which the lab writes its URL when it is ready, for scripts
     #[arg(long, value_name = "FILE")]
     pub address_file: Option<PathBuf>,
     /// Time without a heartbeat after which a node is marked unhealthy; nodes send one every second

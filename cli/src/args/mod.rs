@@ -53,15 +53,15 @@ mod volumes;
 
 /// Footer of `--help`: sources of values, and exit codes.
 const AFTER_HELP: &str = "\
-Values come from flags, then from ORLOP_* variables (--data-dir is ORLOP_DATA_DIR), then from the YAML \
-file of --config (its keys are the names of the flags), then from the defaults.
+The value of a flag comes from the first of these sources that sets it: the command line, an ORLOP_* variable (ORLOP_DATA_DIR for \
+--data-dir), the YAML file of --config (its keys are the names of the flags), the default.
 
 Exit codes: 0 stopped cleanly; 1 failed; 2 the command line or the configuration is wrong; \
 130 or 143 stopped by a second SIGINT or SIGTERM before it had stopped cleanly.";
 
 /// Footer of `bench --help`: servers, output and exit codes.
 const BENCH_HELP: &str = "\
-Without --server, it starts and stops its own servers, on free ports of this machine and in a temporary \
+Without --server, the command starts and stops its own servers, on free ports of this machine and in a temporary \
 directory. Results go to stdout, progress to stderr. docs/performance.md describes each row.
 
 Exit codes: 0 measured without errors; 1 requests failed, events were lost, or a row could not \
@@ -124,7 +124,7 @@ pub(crate) enum Command {
     /// Manage VolumeAttachments
     #[command(subcommand)]
     Attachment(AttachmentCommand),
-    /// Create, list and delete bootstrap tokens, with which machines join as nodes
+    /// Create, list and delete bootstrap tokens, which machines use to join as nodes
     #[command(subcommand)]
     Token(TokenCommand),
     /// Create kubeconfigs for users
@@ -133,7 +133,7 @@ pub(crate) enum Command {
     /// Save, verify and restore snapshots of all objects
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
-    /// Check or compact the directory of a stopped store
+    /// Check, purge or compact the directory of a stopped store
     #[command(subcommand)]
     Store(StoreCommand),
     /// Manage the keys of service account tokens

@@ -17,7 +17,8 @@ use super::values;
 const DRAIN_HELP: &str = "\
 Cordons the node, which stays cordoned (see orlop node uncordon), and evicts its pods through the Eviction API, which respects \
 PodDisruptionBudgets. Pods of DaemonSets stay, with their volumes. If there are pods without a controller, or pods whose data would be \
-lost, it evicts no pod unless a flag allows it. It ends when the pods are gone and their volumes are unmounted and detached.
+lost, the command evicts no pod, unless --force or --delete-emptydir-data permits it. The command ends when the pods are deleted and \
+their volumes are unmounted and detached.
 
 Exit codes: 0 the node is drained, or would be; 1 the timeout expired, or a rule above forbids the drain; 2 the command line is wrong.";
 
@@ -42,9 +43,9 @@ pub(crate) struct NodeArgs {
 
 /// Footer of `node join --help`.
 const JOIN_HELP: &str = "\
-`orlop token create --print-join-command` prints this command with its flags. It verifies the server by the digest, requests a client \
-certificate with the token, and then runs as `orlop node`. If the machine has joined before, it only runs; the token may have expired. \
-The certificate is renewed while the agent runs.";
+On the server, `orlop token create --print-join-command` prints the join command with its flags. The join command verifies the server \
+by the digest, requests a client certificate with the token, and then runs as `orlop node`. On a machine that has joined before, it only \
+runs as `orlop node`, and needs no valid token. The agent renews the certificate while it runs.";
 
 /// Commands on nodes.
 #[derive(Debug, Subcommand)]
@@ -103,7 +104,7 @@ pub(crate) struct DrainArgs {
     /// The node
     #[arg(value_name = "NAME")]
     pub(crate) node: String,
-    /// How long to wait before giving up; 0s waits without limit
+    /// Timeout of the drain; 0s is unlimited
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) timeout: Duration,
     /// Termination grace period of the pods, in seconds [default: the period of each pod]
@@ -134,7 +135,8 @@ pub(crate) struct JoinArgs {
     /// File with a bootstrap token
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Digest of the public key of the server's authority, as sha256:HEX; with several, one must match
+    /// Digest of the public key of the server's certificate authority, as sha256:HEX; can be repeated, and one digest must
+    /// match
     #[arg(long, visible_alias = "discovery-token-ca-cert-hash", value_name = "DIGEST", required = true)]
     pub(crate) ca_hash: Vec<String>,
     /// Name of the Node [default: the host name]
@@ -161,7 +163,7 @@ pub(crate) struct AgentArgs {
     pub(crate) process: ProcessArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
-    /// Name of the Node, by which the scheduler and CSI drivers identify this machine
+    /// Name of the Node, which identifies this machine to the scheduler and to CSI drivers
     #[arg(long, value_name = "NAME", required = true)]
     pub(crate) name: Option<String>,
     /// CSI driver to call, as NAME=unix:///path, in addition to those that register below --root-dir; can be
@@ -179,9 +181,10 @@ pub(crate) struct AgentArgs {
 /// The container runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RuntimeArg {
-    /// None: volumes are mounted at stable paths, and the programs in --hooks-dir are called
+    /// None: the agent mounts volumes at stable paths, and calls the programs in --hooks-dir
     None,
-    /// Processes of this machine, without a sandbox: users who may create pods for this node are root on it
+    /// Processes of this machine, without a sandbox: a user who can create pods for this node has root access to the
+    /// machine
     Process,
 }
 
@@ -214,7 +217,7 @@ pub(crate) struct MachineArgs {
     /// Time after which a mount counts as hung
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) mount_timeout: Duration,
-    /// Interval at which the machine's resources are checked
+    /// Interval at which the agent checks the machine's resources
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::duration)]
     pub(crate) node_status_update_frequency: Duration,
     /// Thresholds of available resources, below which the Node reports MemoryPressure, DiskPressure or PIDPressure

@@ -15,11 +15,11 @@ use super::values;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Listening")]
 pub(crate) struct ListenArgs {
-    /// Address and port to serve on; port 0 selects a free one. On an address that other machines reach, the server uses
-    /// TLS; without --tls-cert-file it creates its own certificates in --data-dir
+    /// Address and port to serve on; port 0 selects a free one. On an address that other machines can reach, the server
+    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
-    /// File to write the URL to when the server is ready, for scripts
+    /// File to which the server writes its URL when it is ready, for scripts
     #[arg(long, value_name = "FILE")]
     pub(crate) address_file: Option<PathBuf>,
     /// TLS certificate (PEM, with its chain)
@@ -85,18 +85,18 @@ pub struct StoreArgs {
     /// Last revision or time (2026-01-31T12:00:00Z) to load from the file of --from [default: the end of the file]
     #[arg(long, value_name = "REV|TIME", requires = "from")]
     pub at: Option<Until>,
-    /// Minimum time to keep old versions of objects, for watches and history
+    /// Minimum time to retain old versions of objects, for watches and history
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = values::duration)]
     pub store_retention_age: Duration,
-    /// Minimum number of revisions to keep, whatever their age
+    /// Minimum number of revisions to retain, regardless of their age
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub store_retention_revisions: u64,
-    /// Size above which old versions are removed, whatever their age and number
+    /// Size above which the server removes old versions, regardless of their age and number
     #[arg(long, value_name = "BYTES", default_value = "256Mi", value_parser = values::byte_limit)]
     pub store_retention_bytes: u64,
-    /// How long former versions of Secrets stay readable after they are replaced or deleted. 0s keeps only the current version:
-    /// watches and lists in progress can read former versions for one minute. The server then erases them from all files, within
-    /// a quarter of an hour
+    /// How long former versions of Secrets stay readable after they are replaced or deleted. 0s retains only the current
+    /// version: for one minute, watches and lists in progress can still read the former version. The server then erases it
+    /// from all files within about 15 minutes
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub store_retention_secrets: Duration,
     /// Maximum size of all objects, such as 512Mi: beyond it, the server accepts only deletes, and updates that do not grow
@@ -129,13 +129,13 @@ pub struct EncryptionArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Snapshots")]
 pub(crate) struct SnapshotArgs {
-    /// Interval at which all objects are saved to --snapshot-dir if anything changed; 0s disables it
+    /// Interval at which the server saves all objects to --snapshot-dir, if any has changed; 0s disables snapshots
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) snapshot_every: Duration,
     /// Directory of the snapshots, preferably on another disk. They contain Secrets
     #[arg(long, value_name = "DIR")]
     pub(crate) snapshot_dir: Option<PathBuf>,
-    /// Number of snapshots to keep
+    /// Number of snapshots to retain
     #[arg(long, value_name = "N", default_value_t = 7)]
     pub(crate) snapshot_keep: usize,
 }
@@ -144,9 +144,9 @@ pub(crate) struct SnapshotArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "API server")]
 pub struct ApiArgs {
-    /// Admission plugins to enable in addition to the default, which is every plugin except NodeRestriction. NodeRestriction
-    /// is also enabled by --authorization-mode=Node. By default, ServiceAccount applies once a controller has created
-    /// service accounts
+    /// Admission plugins to enable in addition to the default, which is every plugin except NodeRestriction.
+    /// NodeRestriction is also enabled by --authorization-mode=Node. By default, ServiceAccount has no effect until a
+    /// controller has created service accounts
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable
@@ -164,7 +164,7 @@ pub struct ApiArgs {
     /// Maximum number of open watches; 0 is unlimited
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub max_watches: usize,
-    /// Memory held for clients (bodies, decoded objects, responses, unread watch events), such as 256Mi: beyond it
+    /// Maximum memory for clients (bodies, decoded objects, responses, unread watch events), such as 256Mi: beyond it,
     /// requests get 429, and the slowest watches end. 0 is unlimited [default: a quarter of the machine's or the control
     /// group's memory]
     #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
@@ -175,7 +175,7 @@ pub struct ApiArgs {
     /// Minimum duration of a watch without a timeout of its own, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     pub min_request_timeout: u32,
-    /// How long Events are kept
+    /// How long the server retains Events
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = values::duration)]
     pub event_ttl: Duration,
     /// Address range of Services; its first usable address is that of the API server

@@ -79,7 +79,8 @@ pub(crate) enum StoreCommand {
     },
     /// Erase the former versions of an object from all files of a stopped store; its current version stays
     ///
-    /// The object may be deleted. For Secrets, a running server does this automatically (--store-retention-secrets).
+    /// Also works for a deleted object. For Secrets, a running server erases former versions automatically
+    /// (--store-retention-secrets).
     Purge {
         /// The object, such as secrets/default/token, storageclasses.storage.k8s.io/fast or widgets.example.com/default/w
         object: String,
@@ -110,7 +111,7 @@ pub(crate) struct RotateArgs {
     /// Data directory of a running or stopped server
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: PathBuf,
-    /// How long tokens of the previous key stay valid; 0s ends them now
+    /// How long tokens of the previous key stay valid; 0s invalidates them immediately
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) keep_old: Duration,
 }
