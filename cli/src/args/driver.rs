@@ -29,7 +29,7 @@ pub(crate) struct CsiHostpathArgs {
     /// Other nodes to which volumes may be published; the driver mounts nothing there
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     pub(crate) other_nodes: Vec<String>,
-    /// Node with a socket of its own, as NODE=unix:///path, for several agents on one machine; can be repeated
+    /// Node with its own socket, as NODE=unix:///path, for several agents on one machine; can be repeated
     ///
     /// Each of these sockets mounts only the volumes that are published to its node.
     #[arg(long, value_name = "NODE=URL", value_parser = values::csi_endpoint)]

@@ -12,8 +12,7 @@ pub(crate) const WHY_HELP: &str = "\
 KIND is a resource name as in kubectl (pvc, pv, pod, node, persistentvolumeclaims, deployments.apps ...), or attachment for \
 volumeattachments.
 
-Exit codes: 0 the object is healthy, or waits for something that happens without your help; 1 the object needs attention; 2 the \
-command failed.
+Exit codes: 0 the object is healthy, or waits for an event that needs no action; 1 the object needs attention; 2 the command failed.
 
 The default server is http://127.0.0.1:8080; as a kubectl plugin, the server of the kubeconfig.";
 
@@ -32,8 +31,8 @@ Exit codes: 0 done; 2 the command failed.";
 
 /// Footer of `--help` of the commands that change objects: the plan, and exit codes.
 pub(crate) const CHANGE_HELP: &str = "\
-The command shows its plan and asks for confirmation. It applies exactly this plan: if an object has changed in the meantime, it \
-changes nothing. Without a terminal, --yes is required.
+The command shows its plan and asks for confirmation. It executes exactly this plan: if an object has changed in the meantime, \
+the command changes nothing. Without a terminal, --yes is required.
 
 Exit codes: 0 done, or shown with --dry-run; 1 declined; 2 the command failed.";
 

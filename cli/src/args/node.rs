@@ -24,12 +24,12 @@ Exit codes: 0 the node is drained, or would be; 1 the timeout expired, or a rule
 
 /// Footer of `node gc --help`.
 const GC_HELP: &str = "\
-Run it on the machine of the node. It searches for directories of pods that the API does not know. It removes such a directory if it is \
+Run this command on the machine of the node. It searches for directories of pods that the API does not know. It removes such a directory if it is \
 empty and has no mounts, and moves other content to the quarantine. It leaves volumes to the agent. While an agent runs with this --root-dir, \
 the agent removes and moves these directories itself, and the command only reports them. Only --purge-quarantine deletes from the quarantine; it never follows a link \
 and skips entries with a mount in them.
 
-Exit codes: 0 nothing is left; 1 something is left, or --dry-run found something to change; 2 the command failed, or the command line is wrong.";
+Exit codes: 0 no leftovers; 1 leftovers remain, or --dry-run found some; 2 the command failed, or the command line is wrong.";
 
 /// `orlop node`.
 #[derive(Debug, Args)]
@@ -223,14 +223,14 @@ pub(crate) struct MachineArgs {
     /// Thresholds of available resources, below which the Node reports MemoryPressure, DiskPressure or PIDPressure
     /// and accepts no new pods
     ///
-    /// No pod is evicted. Resources that are not listed have no threshold.
+    /// The agent evicts no pods. Resources that are not listed have no threshold.
     #[arg(long, value_name = "SIGNAL<LEAST,...>", default_value = eviction::DEFAULT)]
     pub(crate) eviction_hard: Thresholds,
     /// Duration of the node's Lease, in seconds; the Lease is renewed four times in this time
     #[arg(long, value_name = "SECONDS", default_value_t = 40)]
     pub(crate) node_lease_duration_seconds: u32,
-    /// Address that serves container logs to the API server, encrypted unless it is loopback [default: 127.0.0.1 if
-    /// the API server is on this machine, else all addresses]
+    /// Address on which the agent serves container logs to the API server, encrypted unless it is loopback [default:
+    /// 127.0.0.1 if the API server is on this machine, else all addresses]
     #[arg(long, value_name = "ADDR")]
     pub(crate) address: Option<IpAddr>,
     /// Port of container logs; 0 selects a free one
@@ -249,8 +249,8 @@ pub(crate) struct ServedNodeArgs {
     /// Name of the Node [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub(crate) node_name: Option<String>,
-    /// Number of virtual nodes, named virtual-1, virtual-2 ...; they only record mounts, so that you can try the life
-    /// cycle of pods and volumes without machines
+    /// Number of virtual nodes, named virtual-1, virtual-2 ...; they only record mounts, so that you can try the lifecycle
+    /// of pods and volumes without machines
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) virtual_nodes: u32,
     #[command(flatten)]
