@@ -24,7 +24,7 @@ Exit codes: 0 done; 2 the command failed.";
 
 /// Footer of `--help` of the commands that only read: limits of the history, and exit codes.
 pub(crate) const LOOK_HELP: &str = "\
-The server keeps a limited history (--store-retention-age and related flags). If you request an older \
+The server retains a limited history (--store-retention-age and related flags). If you request an older \
 revision, the error names the oldest available one.
 
 Exit codes: 0 done; 2 the command failed.";
