@@ -46,7 +46,7 @@ pub struct LoopArgs {
     /// Minimum timeout for scrubbing an NFS volume, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub pv_recycler_minimum_timeout_nfs: u32,
-    /// Timeout for scrubbing an NFS volume per Gi of its size, in seconds
+    /// Timeout for scrubbing an NFS volume, in seconds for each Gi of its size
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub pv_recycler_increment_timeout_nfs: u32,
     /// File with the template of the pod that scrubs hostPath volumes; for tests only
@@ -55,7 +55,7 @@ pub struct LoopArgs {
     /// Minimum timeout for scrubbing a hostPath volume, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub pv_recycler_minimum_timeout_hostpath: u32,
-    /// Timeout for scrubbing a hostPath volume per Gi of its size, in seconds
+    /// Timeout for scrubbing a hostPath volume, in seconds for each Gi of its size
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub pv_recycler_timeout_increment_hostpath: u32,
     /// Certificate (PEM) of the authority that signs certificate requests [default: the server's own authority, in `serve`]
@@ -156,7 +156,7 @@ pub struct LoopArgs {
     /// Number of workers for Deployments
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub concurrent_deployment_syncs: usize,
-    /// How long a pod that is assigned a node waits for its claims before the scheduler selects a node again
+    /// How long a pod with an assigned node waits for its claims before the scheduler selects a node again
     #[arg(long, value_name = "DURATION", default_value = "10m0s", value_parser = values::duration)]
     pub scheduler_bind_timeout: Duration,
     /// Number of workers for StatefulSets

@@ -31,7 +31,7 @@ pub(crate) struct CsiHostpathArgs {
     pub(crate) other_nodes: Vec<String>,
     /// Node with its own socket, as NODE=unix:///path, for several agents on one machine; can be repeated
     ///
-    /// Each of these sockets mounts only the volumes that are published to its node.
+    /// Through such a socket, the driver mounts only the volumes that are published to its node.
     #[arg(long, value_name = "NODE=URL", value_parser = values::csi_endpoint)]
     pub(crate) node_endpoint: Vec<Endpoint>,
     /// Make each volume accessible from one node only

@@ -116,7 +116,7 @@ pub(crate) struct DrainArgs {
     /// Also evict pods with emptyDir volumes, whose data is lost
     #[arg(long)]
     pub(crate) delete_emptydir_data: bool,
-    /// Print which pods would be evicted; disruption budgets are checked, and nothing is changed
+    /// Print the pods that the command would evict; check disruption budgets, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -211,7 +211,7 @@ pub(crate) struct MachineArgs {
     /// Container runtime
     #[arg(long, value_enum, default_value = "none")]
     pub(crate) runtime: RuntimeArg,
-    /// Directory of programs to call on events of pods and volumes (docs/node.md)
+    /// Directory of the programs that the agent runs when a pod or volume changes (docs/node.md)
     #[arg(long, value_name = "DIR")]
     pub(crate) hooks_dir: Option<PathBuf>,
     /// Time after which a mount counts as hung

@@ -145,8 +145,8 @@ pub(crate) struct SnapshotArgs {
 #[command(next_help_heading = "API server")]
 pub struct ApiArgs {
     /// Admission plugins to enable in addition to the default, which is every plugin except NodeRestriction.
-    /// NodeRestriction is also enabled by --authorization-mode=Node. By default, ServiceAccount has no effect until a
-    /// controller has created service accounts
+    /// --authorization-mode=Node also enables NodeRestriction. By default, ServiceAccount has no effect until a controller
+    /// has created service accounts
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable
@@ -190,7 +190,7 @@ pub struct ApiArgs {
     pub advertise_address: Option<IpAddr>,
 
     /// Also support field selectors that Kubernetes rejects (status.phase, spec.volumeName, spec.storageClassName,
-    /// spec.nodeName ...); default: true for serve, false for apiserver
+    /// spec.nodeName ...) [default: true for `serve`, false for `apiserver`]
     #[arg(
         long,
         value_name = "BOOL",

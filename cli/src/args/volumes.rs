@@ -47,8 +47,7 @@ pub(crate) struct AuditArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value = "table")]
     pub(crate) output: Output,
-    /// Create a PersistentVolume (policy Retain, no claim) for this volume, which the API does not know; can be
-    /// repeated
+    /// Create a PersistentVolume (policy Retain, no claim) for this volume, which is not in the API; can be repeated
     #[arg(long, value_name = "HANDLE")]
     pub(crate) adopt: Vec<String>,
     /// Access modes of the created PersistentVolumes
@@ -57,7 +56,7 @@ pub(crate) struct AuditArgs {
     /// Volume mode of the created PersistentVolumes
     #[arg(long, value_enum, default_value = "Filesystem")]
     pub(crate) volume_mode: VolumeMode,
-    /// Delete this volume, which the API does not know, in its driver; can be repeated
+    /// Delete this volume, which is not in the API, in its driver; can be repeated
     #[arg(long, value_name = "HANDLE")]
     pub(crate) delete: Vec<String>,
     /// Do not ask for confirmation before --adopt and --delete
