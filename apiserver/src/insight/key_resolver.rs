@@ -73,7 +73,7 @@ pub(super) struct KeyResolver {
 }
 
 impl KeyResolver {
-    /// A resolver for the selected ones of the kinds served now.
+    /// A resolver for the served kinds that `selection` contains.
     pub(super) fn now(kinds: &Kinds, selection: Selection) -> Self {
         let served = kinds.now();
         let list: Vec<KindPrefix> = self::kinds(&served)
