@@ -80,7 +80,7 @@ pub(crate) async fn keep_kubernetes_service(server: &Inner) {
 /// Maintains the ConfigMap from which other API servers read how to authenticate clients. Errors are only logged.
 pub(crate) async fn keep_extension_authentication(server: &Inner) {
     if let Err(error) = extension_authentication::keep(server).await {
-        tracing::warn!(error, "cannot keep the ConfigMap kube-system/extension-apiserver-authentication");
+        tracing::warn!(error, "cannot update the ConfigMap kube-system/extension-apiserver-authentication");
     }
 }
 

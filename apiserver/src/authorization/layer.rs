@@ -63,9 +63,9 @@ pub(crate) async fn authorize(
     }
 }
 
-/// Why a request does not run.
+/// Why authorization rejects a request.
 enum Refusal {
-    /// The request is rejected.
+    /// The modes or the impersonation headers reject it.
     Api(ApiError),
     /// A mode could not decide, and no other mode permits the request.
     Undecided(String),
@@ -128,7 +128,7 @@ fn permitted(user: &UserInfo, right: &RequestInfo, decision: &AuthorizationDecis
     }
 }
 
-/// An impersonation that a request wants.
+/// The user that impersonates, and the requested identity.
 struct WantedImpersonation {
     /// The authenticated user.
     user: UserInfo,

@@ -71,7 +71,7 @@ pub(crate) struct Authorizer {
     webhooks: Vec<Arc<AuthorizationWebhook>>,
 }
 
-/// What has been decided by some of the modes.
+/// The opinions of the modes so far.
 #[derive(Default)]
 struct Progress {
     /// The number of modes that have been asked.
@@ -80,7 +80,7 @@ struct Progress {
     errors: Vec<String>,
 }
 
-/// What to do next for a decision.
+/// The next step of a decision.
 enum Step<'a> {
     /// The modes have decided.
     Decided(AuthorizationDecision),
@@ -89,7 +89,7 @@ enum Step<'a> {
 }
 
 impl Progress {
-    /// Takes the opinion of a webhook into account. Returns its decision, if it is final.
+    /// Adds the opinion of a webhook. Returns the decision, if the opinion is final.
     fn add(&mut self, opinion: Opinion) -> Option<AuthorizationDecision> {
         let Opinion { verdict, reason, error } = opinion;
         let final_one = |allowed: bool, reason: String, error: Option<String>| AuthorizationDecision {

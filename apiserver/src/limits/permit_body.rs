@@ -71,7 +71,7 @@ pub(super) fn hold_seat(
     let seen = longest.clone();
     let clock = Ticking::start(SEAT_PATIENCE, move || {
         let Some(charge) = returned.upgrade() else { return };
-        // One in the buffer of the connection, and one that is computed.
+        // One piece is in the buffer of the connection, and one is computed.
         let pieces = 2 * seen.load(Ordering::Relaxed);
         match memory.reserve(STALLED_STREAM.max(pieces)) {
             Ok(memory) => {
@@ -84,7 +84,7 @@ pub(super) fn hold_seat(
                 if let Some(connection) = connection {
                     tracing::info!(
                         peer = %connection.peer(), %error,
-                        "a list of large objects is not read and the memory limit is reached; its connection is closed"
+                        "the memory limit is reached, and a client does not read a list of large objects; its connection is closed"
                     );
                     connection.stall();
                 }

@@ -70,7 +70,7 @@ impl UnreadData {
             self.closed.fetch_add(1, Ordering::Relaxed);
             tracing::info!(
                 peer = %connection.peer(), bytes,
-                "a watch is not read and the memory limit is reached; its connection is closed"
+                "the memory limit is reached, and a client does not read a watch; its connection is closed"
             );
             connection.stall();
         }

@@ -1,7 +1,7 @@
 //! Service account tokens: issued by `serviceaccounts/NAME/token`, verified by authentication and by reviews.
 //!
 //! [`key_file`] stores the keys, `signing_keys` reads them again when they change, and `keys` combines them with those of the
-//! configuration. [`lifetime`] decides how long tokens are valid. This module does what needs the store: it checks that the account
+//! configuration. [`lifetime`] decides how long tokens are valid. This module checks in the store that the account
 //! and the objects a token is bound to still exist.
 
 pub mod key_file;

@@ -188,17 +188,17 @@ pub(crate) async fn validate(
     first
 }
 
-/// The mutating webhooks, for one request.
+/// Runs the mutating webhooks of a request.
 pub(crate) struct MutatingWebhooks<'a> {
-    /// The webhooks.
+    /// All registered webhooks.
     pub(crate) webhooks: &'a WebhookIndex,
-    /// Calls them.
+    /// Sends the reviews.
     pub(crate) client: &'a WebhookClient,
     /// The request, without its objects.
     pub(crate) request: &'a Attributes<'a>,
     /// The kind of the objects.
     pub(crate) kind: &'a dyn Kind,
-    /// The cluster around them.
+    /// The namespaces and rights that match conditions can read.
     pub(crate) cluster: &'a (dyn Resolves + Sync),
 }
 

@@ -18,7 +18,7 @@ pub(super) fn compiled(expressions: &[String]) -> Conditions {
 /// Checks that an expression compiles.
 ///
 /// # Errors
-/// Why it does not.
+/// The compile error.
 pub(super) fn check(expression: &str) -> Result<(), String> {
     Compiler::for_reviews().compile(expression, ExpressionScope::default(), ExpressionResult::Bool).map(drop)
 }

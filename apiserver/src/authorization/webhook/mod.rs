@@ -156,7 +156,7 @@ struct Question {
 /// Checks that a match condition compiles.
 ///
 /// # Errors
-/// Why it does not.
+/// The compile error.
 pub(super) fn check_condition(expression: &str) -> Result<(), String> {
     match_conditions::check(expression)
 }
