@@ -3,7 +3,7 @@
 //!
 //! The roles of the sidecars follow their published RBAC (`deploy/kubernetes/rbac.yaml` of external-provisioner,
 //! external-attacher, external-resizer, external-snapshotter), without the reads of caches: the caches of all
-//! controllers belong to `system:kube-controller-manager`. The names have a prefix of their own, because the
+//! controllers belong to `system:kube-controller-manager`. The names have a separate prefix, because the
 //! accounts of deployed sidecars must not get these rights.
 
 use serde_json::{Value, json};
@@ -150,7 +150,7 @@ const NAMESPACED: &[(&str, OwnRole)] = &[
             name: "csi-provisioner",
             account: "orlop-csi-provisioner",
             rules: &[
-                // The key that seals the notes on claims.
+                // The key that authenticates the provisioner's annotations of claims.
                 rule(CREATE, CORE, &["secrets"]),
                 rule(&["create", "delete", "list", "update"], STORAGE, &["csistoragecapacities"]),
             ],
