@@ -70,8 +70,7 @@ impl Why {
                 causes.push(Cause::new(cause.code, cause.code.meaning(), Vec::new()));
             }
         }
-        let meaning =
-            causes.first().map_or("It waits for nothing that is known.", |cause| cause.message.as_str());
+        let meaning = causes.first().map_or("No cause is known.", |cause| cause.message.as_str());
         let summary = format!(
             "{meaning} Details need the right to list pods, persistentvolumeclaims, events and resourcequotas, and \
              persistentvolumes, nodes and the kinds of storage.k8s.io."

@@ -146,7 +146,7 @@ async fn directory(dir: &Path) -> Result<(PathBuf, File), AgentError> {
         let mode = Permissions::from_mode(found.mode() & DIRECTORY_MODE);
         std::fs::set_permissions(dir, mode).map_err(failed)?;
         tracing::warn!(
-            "other users could enter the directory {} of the agent; its mode is restricted now",
+            "restricted the mode of the agent's directory {}: other users could enter it",
             dir.display()
         );
     }

@@ -20,8 +20,8 @@ pub struct LoopArgs {
         allow_hyphen_values = true
     )]
     pub controllers: Vec<String>,
-    /// Let each controller use the credentials of its own service account, with which it has only its own rights. The controllers
-    /// in the process of an API server always have users of their own
+    /// Run each controller with the credentials of its own service account, and so with only its own rights. The controllers
+    /// in the process of an API server always have separate users
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
     pub use_service_account_credentials: bool,

@@ -96,7 +96,7 @@ pub struct StoreArgs {
     pub store_retention_bytes: u64,
     /// How long former versions of Secrets stay readable after they are replaced or deleted. 0s keeps only the current version:
     /// watches and lists in progress can read former versions for one minute. The server then erases them from all files, within
-    /// a quarter of an hour
+    /// 15 minutes
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub store_retention_secrets: Duration,
     /// Maximum size of all objects, such as 512Mi: beyond it, the server accepts only deletes, and updates that do not grow

@@ -1,4 +1,4 @@
-//! `certificatesigningrequest-approving-controller`: approves the requests of nodes whose requesters have the right to it.
+//! `certificatesigningrequest-approving-controller`: approves the requests of nodes, if the requesters have the right.
 //!
 //! Upstream: pkg/controller/certificates/approver.
 
@@ -40,8 +40,7 @@ const ANY: SufficientRight = SufficientRight {
     message: "Auto approving kubelet client certificate after SubjectAccessReview.",
 };
 
-/// The rights of which one suffices, in the order in which they are checked; none if the request needs a decision of an administrator
-/// or has one.
+/// The rights to check, in order; one of them suffices. Empty if an administrator must decide about the request, or it has a decision.
 pub fn sufficient_rights(csr: &CertificateSigningRequest) -> &'static [SufficientRight] {
     let is_decided = has_condition(csr, APPROVED) || has_condition(csr, DENIED);
     let signer = Signer::ApiserverClientKubelet;
