@@ -1,6 +1,6 @@
 //! A machine joins with a bootstrap token, users get kubeconfigs, and requests for certificates are approved, denied and signed.
 //!
-//! The token is also a static one, so that these stories do not depend on how the server authenticates bootstrap tokens.
+//! `--token-auth-file` contains the bootstrap token too, so that the tests do not depend on the authentication of bootstrap tokens.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! Sensitive records, such as Secrets: which ones are, what remains of their former versions, and when these are removed. Pure.
+//! Sensitive records, such as Secrets: selects them, redacts their former versions, and decides when these are removed. Pure.
 //!
 //! A *former version* is a value that a later event has replaced or deleted. The history of other records is retained
-//! ([`Retention`](super::Retention)); that of sensitive records is hidden from readers soon after the event, and then erased from all
-//! files (`erase`).
+//! ([`Retention`](super::Retention)); that of sensitive records is hidden from readers after [`Sensitive::age`], and then erased from
+//! all files (`erase`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -198,7 +198,7 @@ async fn former_versions_are_hidden_after_a_minute() {
 
 /// The power fails at every operation of an erasure: all records are there afterwards, and no former version is readable.
 #[tokio::test(flavor = "multi_thread")]
-async fn interrupted_erasure_loses_nothing_and_brings_nothing_back() {
+async fn interrupted_erasure_loses_no_record_and_restores_no_former_version() {
     let made = scratch();
     let clock = Arc::new(ManualClock::new(START_MS));
     let store = Embedded::<Sum>::open(made.path(), Options { snapshot_bytes: 64, ..small() }).unwrap();
