@@ -344,7 +344,7 @@ mod tests {
         let current = Arc::new(ClientAuthorities::default());
         current.replace(vec![der(users.certificate())], Vec::new()).unwrap();
         let peer = || PeerCertificates::new(vec![certificate(&users, "ann")], current.clone());
-        // The clock of the test passes the end of the certificate.
+        // The clock of the test advances beyond the end of the certificate.
         peer().ended(clock("2027-11-26T11:00:00Z")).await;
 
         let mut open = std::pin::pin!(peer().ended(clock(NOW)));

@@ -365,7 +365,7 @@ async fn credentials_are_removed_from_the_request() {
 }
 
 #[tokio::test]
-async fn replaced_authority_ends_the_validity_of_its_certificates() {
+async fn replacing_an_authority_invalidates_its_certificates() {
     let signers = Signers::new();
     let peer = signers.peer(&signers.users, "cert");
     let authenticators = authenticators(auth(false, true, &signers), AnonymousAccess::PublicPaths).await;

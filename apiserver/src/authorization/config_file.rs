@@ -16,7 +16,7 @@ use super::options::{AuthorizerOptions, WebhookOptions, WebhookSettings};
 const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of match conditions of a webhook.
 const MAX_CONDITIONS: usize = 64;
-/// Maximum number of authorizers: each of them can be asked about each request.
+/// Maximum number of authorizers, because each request may need the decision of each.
 const MAX_AUTHORIZERS: usize = 32;
 
 /// Why a file cannot be used.

@@ -249,7 +249,7 @@ fn is_component(request: &Request) -> bool {
 
 /// Logs that a component of this process was refused.
 fn report_missing_right(user: &UserInfo, reason: &str, error: &ApiError) {
-    // A node may ask for an object whose last pod on it has just been deleted, or that does not exist yet.
+    // A node may read an object after its last pod on the node was deleted, or before the object exists.
     if reason.contains(node::UNRELATED) {
         tracing::debug!(user = user.username, "{}", error.message);
         return;

@@ -85,7 +85,7 @@ impl KeyResolver {
         KeyResolver { served, selection, list, by_prefix }
     }
 
-    /// Updates the resolver to the kinds served now; `may_read` decides about kinds that it does not know. Kinds that are no longer
+    /// Updates the resolver to the kinds served now; `may_read` decides about new kinds. Kinds that are no longer
     /// served remain: deletions of their objects may still have to be reported.
     pub(super) fn refreshed(mut self, kinds: &Kinds, may_read: impl Fn(&KindRef) -> bool) -> Self {
         let served = kinds.now();

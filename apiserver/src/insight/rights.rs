@@ -101,7 +101,7 @@ impl Rights<'_> {
     }
 }
 
-/// Whether the user of a stream may follow a kind that the server begins to serve meanwhile.
+/// Whether the user of a stream may follow a kind that the server serves only since the stream began.
 pub(super) fn may_follow_now(server: &Inner, user: &UserInfo, kind: &dyn Kind) -> bool {
     let decide = |verb| server.authorizer.decide_blocking(user, &right(verb, kind.names(), "", "")).allowed;
     decide("list") && decide("watch")

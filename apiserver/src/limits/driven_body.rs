@@ -28,8 +28,8 @@ enum Piece {
 /// The client's end of a body that a task computes.
 struct DrivenBody {
     pieces: mpsc::Receiver<Piece>,
-    /// The number of the frame that the connection asks for. It asks for the next one when it has sent the last one, except for
-    /// what fits into its buffer.
+    /// The number of the frame that the connection polls. It polls for the next frame when it has sent the last one, except for
+    /// the bytes in its buffer.
     asked: watch::Sender<u64>,
     received: u64,
     ended: bool,

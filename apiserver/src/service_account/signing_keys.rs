@@ -116,7 +116,7 @@ impl SigningKeys {
                 self.current.store(Arc::new(keys));
             }
             Ok(None) => {
-                tracing::warn!("{} does not exist any more; the previous keys stay in use", path.display());
+                tracing::warn!("{} was removed; the previous keys stay in use", path.display());
             }
             Err(error) => tracing::warn!("the previous service account keys stay in use: {error}"),
         }

@@ -23,7 +23,7 @@ const SHORTEST: i64 = 600;
 const ANY_STATUS: [&str; 3] = ["False", "True", "Unknown"];
 const TRUE_STATUS: [&str; 1] = ["True"];
 
-/// What an update may change besides the metadata.
+/// The part of the object that an update may change besides the metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MayChange {
     /// Nothing.

@@ -54,7 +54,7 @@ impl Webhook {
         }
     }
 
-    /// The user of a token and its audiences among the wanted ones; `None` if the webhook does not know the token. `own` are the
+    /// The user of a token, and those of the requested audiences for which it is valid; `None` if the webhook does not know the token. `own` are the
     /// audiences of this server.
     ///
     /// # Errors
