@@ -41,7 +41,7 @@ pub enum TokenFileError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is too large.
+        /// The limit that the user exceeds.
         #[source]
         error: UserTooLarge,
     },
@@ -77,7 +77,7 @@ impl TokenFile {
         Ok(TokenFile { entries: RwLock::new(Self::read(path)?), path: path.to_owned() })
     }
 
-    /// Reads the file again. If it contains no token, no token is valid any more. If it cannot be used for another reason, the
+    /// Reads the file again. If it contains no token, all tokens become invalid. If it cannot be used for another reason, the
     /// previous tokens stay valid.
     ///
     /// # Errors

@@ -43,7 +43,7 @@ const DESCRIPTION: &str = "description";
 const EXTRA_GROUPS: &str = "auth-extra-groups";
 const USAGE_PREFIX: &str = "usage-bootstrap-";
 
-/// What a token may be used for.
+/// A permitted use of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Usage {
     /// Signing [`CLUSTER_INFO`].
@@ -97,7 +97,7 @@ pub struct BootstrapToken {
     secret: String,
     /// When it expires; `None` for never.
     pub expiration: Option<Timestamp>,
-    /// What it may be used for.
+    /// Its permitted uses.
     pub usages: Vec<Usage>,
     /// Groups besides [`GROUP`].
     pub groups: Vec<String>,

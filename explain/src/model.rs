@@ -419,7 +419,7 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// What the code means.
+            /// The meaning of the code.
             pub fn meaning(self) -> &'static str {
                 match self {
                     $(Code::$name => $meaning,)*

@@ -1,6 +1,6 @@
 //! The keys of service account tokens: one signs, and former ones are accepted until a time. Pure.
 //!
-//! The text of a key set is JSON. It contains the private half of the signing key only: a former key cannot sign any more.
+//! The text of a key set is JSON. It contains the private half of the signing key only: former keys cannot sign.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -28,7 +28,7 @@ impl std::fmt::Debug for KeySet {
     }
 }
 
-/// A key that does not sign any more.
+/// A key that no longer signs.
 struct FormerKey {
     key: PublicKey,
     /// When its tokens become invalid.

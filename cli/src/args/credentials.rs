@@ -20,7 +20,7 @@ pub(crate) enum TokenCommand {
     Delete(TokenDeleteArgs),
 }
 
-/// What a token may be used for.
+/// A permitted use of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum UsageArg {
     /// Sign the ConfigMap cluster-info

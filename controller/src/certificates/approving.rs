@@ -54,7 +54,7 @@ pub fn sufficient_rights(csr: &CertificateSigningRequest) -> &'static [Sufficien
     if csr.spec.username.as_deref() == Some(request.common_name.as_str()) { &[SELF, ANY] } else { &[ANY] }
 }
 
-/// Asks whether the requester has a right.
+/// The review of a right of the requester.
 fn review(csr: &CertificateSigningRequest, right: &SufficientRight) -> SubjectAccessReview {
     let attributes = ResourceAttributes {
         group: Some("certificates.k8s.io".to_owned()),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn review_asks_for_the_requester() {
+    fn review_names_the_requester() {
         let mut csr = node_request();
         csr.spec.username = Some("u".to_owned());
         csr.spec.groups = Some(vec!["g".to_owned()]);

@@ -31,7 +31,7 @@ pub(super) const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
 const CLIENT_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2");
 
-/// What a certificate is for.
+/// The purpose of a certificate.
 pub(super) enum Purpose {
     /// Signing certificates.
     Authority,
@@ -39,7 +39,7 @@ pub(super) enum Purpose {
     Server(Vec<GeneralName>),
     /// A user.
     Client,
-    /// What a request asks for.
+    /// The usages and names of a request.
     Requested { usage: KeyUsage, purposes: Vec<ObjectIdentifier>, names: AlternativeNames },
 }
 
