@@ -1,4 +1,4 @@
-//! Locates the data directory and makes it accessible to its owner only, whatever the umask is.
+//! Locates the data directory and makes it accessible to its owner only, for every umask.
 //!
 //! Everything in it is secret: objects, keys, the audit log. The mode of the directory protects its content; the files have the mode 0600
 //! as well, so that a copy or a changed mode of the directory exposes nothing.

@@ -441,7 +441,7 @@ async fn open_with(
     }
 }
 
-/// The retention of Secrets, and of the signing keys that earlier versions kept in the store.
+/// The retention of Secrets, and of the signing keys that earlier versions stored.
 fn sensitive(age: Duration) -> Sensitive {
     let prefixes = ["/registry/secrets/", "/registry/orlop.serviceaccountkeys/"].map(str::to_owned).into();
     let default = Sensitive::default();

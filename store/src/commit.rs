@@ -458,7 +458,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
     }
 }
 
-/// What follows a group.
+/// The next task of the committer after a group.
 enum Next {
     /// Another group.
     Group,
