@@ -34,7 +34,7 @@ struct AskingPod<'a> {
     /// Its node, if it has one.
     node: Option<&'a str>,
     tolerations: Tolerations<'a>,
-    /// All nodes, each with why the pod cannot run there. Read with the first volume.
+    /// All nodes, each with the reason that the pod cannot run there. Read with the first volume.
     nodes: OnceCell<Vec<NodeRefusal>>,
     /// The claims that were explained.
     explained: usize,

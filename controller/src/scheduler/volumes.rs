@@ -314,8 +314,8 @@ impl Volumes {
         ModeSet::offered(orlop_volume::fit::requested_modes(claim)).contains(once)
     }
 
-    /// The disk of a claim that a limit counts: its volume's, or a future one of the class's driver. A claim without a class,
-    /// of a missing class, or of a volume of another kind has none.
+    /// The disk of a claim, for the limit of volumes per node: the disk of its volume, or a new disk of the class's driver. `None` for
+    /// a claim without a class, with a missing class, or with a volume that has no CSI source.
     pub fn disk_of(&self, key: &str) -> ClaimDisk {
         let Some(claim) = self.claim(key) else { return ClaimDisk::default() };
         let name = object::volume_name(&claim);

@@ -138,8 +138,8 @@ impl Ledger {
         self.seen.max(self.events.last_key_value().map_or(0, |(revision, _)| *revision))
     }
 
-    /// The events up to the head of a store: the known ones, and for the rest those found, which must be complete
-    /// commits that were requested. At or before `oldest`, a delete shows only in that its key is `gone`.
+    /// The events up to the head of a store: the acknowledged ones, and the others from `found`. The latter must be complete requested
+    /// commits. At or before `oldest`, the history is compacted, so that `gone` is the only sign of a delete.
     pub(crate) fn settled(
         &self,
         found: &BTreeMap<u64, LedgerEvent>,

@@ -106,7 +106,7 @@ impl Issuer {
         timeout(WAIT, phase.wait_for(|phase| *phase == Phase::Pausing)).await.is_ok_and(|found| found.is_ok())
     }
 
-    /// Reads the keys, and again when they are too old or a token names an unknown one. Never returns.
+    /// Reads the keys, and reads them again when they are too old or a token names an unknown key. Never returns.
     pub(super) async fn follow(&self) {
         loop {
             self.phase.send_replace(Phase::Reading);

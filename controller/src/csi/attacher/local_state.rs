@@ -83,7 +83,7 @@ impl LetGo {
         volume.is_some_and(|uid| locked(&self.volumes).contains(&Uid::from(uid)))
     }
 
-    /// The volume is in use again, or gone.
+    /// Removes a volume that is in use again or was deleted.
     pub(super) fn forget(&self, volume: &Uid) {
         locked(&self.volumes).remove(volume);
     }

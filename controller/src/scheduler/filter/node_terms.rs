@@ -25,7 +25,7 @@ struct LongList<'a> {
     key: &'a str,
     /// Of the node's name, not of its labels.
     is_field: bool,
-    /// The value must be in the list; otherwise it must not.
+    /// The value must be in the list; if false, it must not be in the list.
     is_in: bool,
     values: HashSet<&'a str>,
 }
