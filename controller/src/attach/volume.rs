@@ -1,5 +1,5 @@
-//! Volumes as the attach/detach controller names them: the unique name, the name of the VolumeAttachment, and whether one node
-//! alone may have the volume. Pure.
+//! Volumes as the attach/detach controller names them: the unique name, the name of the VolumeAttachment, and whether only
+//! one node may attach the volume. Pure.
 
 use std::fmt;
 use std::sync::Arc;

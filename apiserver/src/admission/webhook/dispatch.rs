@@ -1,4 +1,4 @@
-//! Which webhooks are called, and what follows from their answers.
+//! Selects the webhooks to call, and applies their answers.
 //!
 //! Upstream: `pkg/admission/plugin/webhook/generic/webhook.go`, `mutating/dispatcher.go`, `validating/dispatcher.go`.
 

@@ -279,7 +279,7 @@ impl Attacher {
             if !may(false) {
                 continue;
             }
-            // Marked first: an attachment that the check below misses sees the mark.
+            // The mark precedes the check: an attachment that the check misses finds the mark.
             if is_terminating(volume.as_ref()) {
                 self.let_go.put(uid);
             }

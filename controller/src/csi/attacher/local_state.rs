@@ -67,8 +67,8 @@ fn is_newer(own: &VolumeAttachment, cached: &VolumeAttachment) -> bool {
     own.metadata.uid == cached.metadata.uid && version(own) > version(cached)
 }
 
-/// Volumes whose finalizer is being removed. A new attachment either sees its volume here, or is seen by the sync that removes
-/// the finalizer: one of the two comes first.
+/// Volumes whose finalizer is being removed. Either a new attachment finds its volume here, or the sync that removes the
+/// finalizer finds the attachment.
 #[derive(Default)]
 pub(super) struct LetGo {
     volumes: Mutex<HashSet<Uid>>,
