@@ -148,7 +148,7 @@ impl TokenFile {
         Ok(entries)
     }
 
-    /// Whose token this is. Takes the same time for every token that is presented.
+    /// The user of a token. The time of the search does not depend on the token.
     pub fn user_of(&self, token: &[u8]) -> Option<UserInfo> {
         let presented = digest(token);
         let mut found = None;

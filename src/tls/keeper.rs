@@ -39,7 +39,7 @@ impl std::fmt::Debug for TlsKeeper {
     }
 }
 
-/// What a configuration was made of.
+/// The inputs of a configuration.
 #[derive(Debug, PartialEq, Eq)]
 struct Made {
     files: Vec<Option<FileVersion>>,

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Pieces that are computed before the client has read the earlier ones.
 const AHEAD: usize = 2;
-/// After a piece of more bytes, the connection sends it before the next one is computed: it contains a large object.
+/// A piece of more bytes contains a large object: the task computes the next piece only after the connection has sent it.
 const LARGE: usize = 128 << 10;
 
 /// What the task sends.

@@ -142,7 +142,7 @@ impl Accounts {
         self.keys.accepted((self.clock)())
     }
 
-    /// How long a token is valid for which a client requests these seconds and audiences.
+    /// The validity of a token, for the requested seconds and audiences.
     pub(crate) fn lifetime(&self, seconds: i64, is_for_pod: bool, audiences: &[String]) -> Lifetime {
         let is_for_server = audiences.iter().all(|audience| self.audiences.contains(audience));
         Lifetime::new(self.limits, seconds, is_for_pod, is_for_server)

@@ -212,13 +212,13 @@ impl Actual {
         }
     }
 
-    /// The list is as the node's status has it.
+    /// Whether the list of a node equals that of its status.
     pub(super) fn is_listed_as(&self, node: &str, names: &[&str]) -> bool {
         let Some(node) = self.nodes.get(node) else { return names.is_empty() };
         node.listed.len() == names.len() && names.iter().all(|name| node.listed.contains(*name))
     }
 
-    /// Takes up what a status lists when the controller starts.
+    /// Adds the volumes that a status lists when the controller starts.
     pub(super) fn adopt_listed(&mut self, key: &Key) {
         self.nodes.entry(Arc::clone(&key.node)).or_default().listed.insert(Arc::clone(&key.volume));
     }

@@ -246,7 +246,7 @@ impl Controller {
         let Some(wanted) = state.desired.get_mut(key) else { return };
         wanted.refusal_told = true;
         let title = &wanted.spec.title;
-        // Each text lists the pods that have the volume: written once for the pods of a namespace.
+        // The texts list the pods that use the volume, and are the same for all pods of a namespace.
         let mut written: BTreeMap<&str, [String; 2]> = BTreeMap::new();
         for pod in wanted.pods().take(EVENTS) {
             let texts = written.entry(&pod.namespace).or_insert_with(|| {

@@ -85,7 +85,7 @@ pub(super) struct CurrentUser {
 pub(super) enum Ends {
     /// When the pods there are over.
     WithPods,
-    /// When the node does not report it in use any more.
+    /// When the node no longer reports it in use.
     Unmounted,
     /// The same, or by force at this time.
     Forced(String),

@@ -132,7 +132,7 @@ impl Volumes {
         }
     }
 
-    // === what the server says ===
+    // === observed objects ===
 
     /// A volume was added or changed.
     pub fn put_volume(&mut self, kept: &PackedObject<PersistentVolume>, volume: &PersistentVolume) {
@@ -198,7 +198,7 @@ impl Volumes {
         std::mem::take(&mut self.touched)
     }
 
-    // === what is assumed ===
+    // === assumed objects ===
 
     /// Assumes a change of a volume.
     pub fn assume_volume(&mut self, volume: PersistentVolume) {
@@ -273,7 +273,7 @@ impl Volumes {
         self.assumed_volumes.is_empty() && self.assumed_claims.is_empty()
     }
 
-    // === questions ===
+    // === queries ===
 
     /// A claim.
     pub fn claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {

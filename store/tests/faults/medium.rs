@@ -132,7 +132,7 @@ impl<'a> Medium<'a> {
             let certain = self.durable.files.get(&ino).cloned().unwrap_or_default();
             let loss = match loss {
                 Loss::Mixed => LOSSES[random.random_range(0..5)],
-                // Only one write is the last one.
+                // Only the file of the last write can be torn.
                 Loss::Torn if last != Some(ino) => Loss::Nothing,
                 Loss::Synced | Loss::Pages | Loss::Reordered | Loss::Torn | Loss::Garbage | Loss::Nothing => {
                     loss

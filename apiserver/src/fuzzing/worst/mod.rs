@@ -109,7 +109,7 @@ impl Size {
         let metadata = |members: &str| format!(r#"{{"metadata":{{"name":"a",{members}}}}}"#);
         let mut inputs = Vec::new();
         let mut add = |kind: u8, body: String| {
-            // In turn with a warning for each finding, and refused because of them.
+            // Alternates between the field validations `Warn` and `Strict`.
             let validation = 1 + u8::from(inputs.len() % 2 == 1);
             inputs.push([&[kind, validation], body.as_bytes()].concat());
         };
@@ -150,7 +150,7 @@ impl Size {
         add(maps, metadata(&format!(r#""labels":{{{}}}"#, self.fill(|n| format!(r#""l{n}":"-""#)))));
         let entry = r#"{"manager":"m","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:a":{}}}"#;
         add(maps, metadata(&format!(r#""managedFields":{}"#, self.same(entry))));
-        // Texts that become numbers, amounts and times.
+        // Texts that are parsed as numbers, quantities and times.
         let text = self.digits();
         for amount in
             [format!("{text}Ei"), format!("0.{text}Ki"), format!("{text}e-99999"), format!("0.{text}n")]
