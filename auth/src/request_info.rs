@@ -100,7 +100,7 @@ impl RequestInfo {
             {
                 (*namespace, rest)
             }
-            // A namespace is in itself.
+            // The namespace of a Namespace object is its own name.
             ["namespaces", namespace, ..] => (*namespace, rest),
             rest => ("", rest),
         };

@@ -23,9 +23,9 @@ use super::words;
 use super::{claim, node};
 use orlop_controller::scheduler::filter::taints::Tolerations;
 
-/// So many claims of a pod are read.
+/// Maximum number of claims of a pod that are read.
 const CLAIMS: usize = 1000;
-/// So many claims of a pod are explained; each may cost a search through all volumes or nodes.
+/// Maximum number of claims of a pod that are explained; each may cost a search through all volumes or nodes.
 const EXPLAINED: usize = 20;
 
 /// A pod whose claims are explained, and what is known of it so far.

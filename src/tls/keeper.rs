@@ -23,7 +23,7 @@ pub(crate) enum TlsOrigin {
     Own { authority: Arc<Authority>, names: Box<dyn Fn() -> Vec<String> + Send + Sync> },
 }
 
-/// The TLS configuration, and what it was made of.
+/// The TLS configuration and its inputs.
 pub(crate) struct TlsKeeper {
     origin: TlsOrigin,
     clients: ClientAuthorityFiles,

@@ -128,7 +128,7 @@ async fn who_is_let_through() {
     let local = ("host", "localhost:8080");
     let far = ("host", "example.org");
     let bearer = ("authorization", "Bearer abc");
-    // name, tokens, certificates, request, code, what the answer holds
+    // name, tokens, certificates, request, code, part of the response
     type Case<'a> = (&'a str, bool, bool, Sent<'a>, u16, &'a str);
     fn sent<'a>(path: &'a str, headers: Vec<(&'a str, &'a str)>, certificate: bool) -> Sent<'a> {
         Sent { path, headers, certificate }

@@ -185,7 +185,7 @@ mod tests {
             }
         };
         let held = |input: &[u8]| {
-            // Within the time and the allocated bytes of the bound, apart from the factor of what is held at a time.
+            // Within the bounds of time and allocated bytes, but beyond the bound of bytes in use at a time.
             drop(black_box(vec![0u8; input.len() * 30]));
         };
         let copies = |input: &[u8]| drop(black_box(input.iter().map(|_| input.to_vec()).collect::<Vec<_>>()));

@@ -160,7 +160,7 @@ impl Actual {
         self.tidy(&key.node);
     }
 
-    /// Whether the node has the volume in use, as far as known. Pessimistic: see [`list`](Self::list).
+    /// Whether the node may use the volume. True if this is unknown: see [`list`](Self::list).
     pub(super) fn in_use(&self, key: &Key) -> bool {
         let node = self.nodes.get(&key.node);
         node.is_some_and(|node| node.in_use.contains(&key.volume) || node.assumed.contains(&key.volume))

@@ -31,7 +31,7 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_volume::csi::handle::of_unique_name;
 
-/// So many pods get an event about a volume. A node runs fewer, and each event names the pods on the other nodes.
+/// Maximum number of pods that get an event about a volume. A node runs fewer, and each event names the pods on the other nodes.
 const EVENTS: usize = 250;
 
 /// The number of volumes after which the verification yields to other tasks.

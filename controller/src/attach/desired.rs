@@ -29,13 +29,13 @@ pub(super) struct DesiredVolume {
 }
 
 impl DesiredVolume {
-    /// The pods that need it, in the order in which they were taken up.
+    /// The pods that need it, in the order in which they were added.
     pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<PodRef>> {
         self.pods.iter().map(|using| &using.pod)
     }
 }
 
-/// A pod that was taken up, ordered and identified by its number.
+/// A pod, ordered and identified by its number.
 #[derive(Clone, Debug)]
 struct UsingPod {
     number: u64,
@@ -79,7 +79,7 @@ pub(super) struct Desired {
     nodes: HashMap<Arc<str>, HashMap<Arc<str>, DesiredVolume>>,
     by_volume: HashMap<Arc<str>, Few<Arc<str>>>,
     pods: HashMap<Arc<str>, Taken>,
-    /// The pods that were taken up so far.
+    /// The number of pods that were added so far.
     numbers: u64,
 }
 
@@ -103,7 +103,7 @@ impl Desired {
         self.managed.contains(node) || self.nodes.contains_key(node)
     }
 
-    /// The UID of the pod that was taken up under this key, and its volumes.
+    /// The UID of the pod with this key, and its volumes.
     pub(super) fn taken(&self, pod: &str) -> Option<(&str, &Few<Arc<str>>)> {
         self.pods.get(pod).map(|taken| (&*taken.using.pod.uid, &taken.volumes))
     }

@@ -14,7 +14,7 @@ use orlop_client::pods;
 use orlop_volume::csi::handle;
 
 impl Controller {
-    /// Takes up a pod as it is cached.
+    /// Adds a pod from the cache.
     pub(super) fn look_at_pod(&self, key: &Arc<str>) {
         let pod = self.caches.pods.get(key);
         // Resolved before the lock is acquired: this reads caches and decodes objects.

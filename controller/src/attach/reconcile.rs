@@ -98,7 +98,7 @@ pub(super) enum Decision {
     Keep,
     /// Nothing before this time.
     WaitUntil(Instant),
-    /// The node has to unmount it; it is taken by force at the deadline.
+    /// The node has to unmount it; at the deadline, the controller detaches it by force.
     WaitForNode { deadline: Option<Instant> },
     /// Its VolumeAttachment was deleted: the volume is not on the node. Or it is no longer reported as attached: its location is
     /// unknown.

@@ -1,5 +1,5 @@
-//! `node.status.volumesAttached`: what a node may mount. Changes of one node that come while its status is being written go
-//! into the next write together.
+//! `node.status.volumesAttached`: the volumes that a node may mount. Changes of a node that arrive while its status is being written
+//! are combined in the next write.
 
 use std::sync::Arc;
 

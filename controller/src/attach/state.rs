@@ -104,7 +104,7 @@ pub(super) struct AttachState {
     pub(super) operations: Operations,
     /// By the digest in the name of the VolumeAttachment.
     keys: HashMap<[u8; 32], Key>,
-    /// The state of before the start is taken up.
+    /// The state from before the start has been loaded.
     pub(super) started: bool,
 }
 

@@ -84,7 +84,7 @@ impl Controller {
             let name = name_of_digest(&digest);
             self.note_asked(key, true);
             if let Err(error) = attachment::create(&self.client, &name, &key.node, driver, spec).await {
-                // A server that fails, or does not answer, may have made it all the same.
+                // A server that fails, or does not answer, may have created it nevertheless.
                 if status_of(&error).is_some_and(|status| status.code < 500) {
                     self.note_asked(key, false);
                 }
@@ -234,7 +234,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Brings what the VolumeAttachment shows about a forced detach up to date.
+    /// Updates the state of a forced detach in the VolumeAttachment.
     async fn show(&self, key: &Key, shown: Shown) -> Result<(), AttachError> {
         let Some(attachment) = self.caches.attachment(key) else { return Ok(()) };
         let wanted = match &shown {

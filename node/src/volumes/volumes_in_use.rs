@@ -2,10 +2,10 @@
 //!
 //! The attach/detach controller removes a volume from `volumesAttached`, reads the Node, and detaches the volume
 //! if it is not in `volumesInUse`. So a volume may be mounted when one version of the Node has it in both lists,
-//! and no write without it in `volumesInUse` is still in progress. The writer of the list takes what is published
-//! here at any time and reports what the server has. A name is therefore added and removed in turns: it is added
-//! only after the server was seen without it, and removed only after the server was seen with it. Any write that
-//! was prepared in between is older than the version that was seen.
+//! and no write without it in `volumesInUse` is still in progress. The writer of the list reads the names from here
+//! at any time, and reports the list on the server. Additions and removals of a name therefore alternate: a name is added
+//! only after the server reported a list without it, and removed only after the server reported a list with it. Any write that
+//! was prepared in between is older than the reported version.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -57,7 +57,7 @@ struct Effects {
     uses: HashMap<String, HashMap<String, Vec<PodUse>>>,
 }
 
-/// A note about an object that applies only if the object is not deleted too, which may be found later.
+/// A note about an object. It applies only if the plan does not delete the object too, which a later step may find.
 struct About {
     /// Empty if unknown.
     uid: String,

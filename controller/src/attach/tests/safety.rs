@@ -1,5 +1,5 @@
-//! I7 under everything at once: pods, nodes, attachers that answer or do not, requests that fail, controllers that start
-//! again, at random; the history of the server is checked change by change.
+//! I7 under random events: changes of pods and nodes, attachers that do not answer, failing requests, and restarts of the
+//! controller. The test checks every change in the history of the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -7,7 +7,7 @@ use super::super::filter::{RULES, Rules};
 use super::super::node_needs::NodeNeeds;
 use super::key::Key;
 
-/// So many different needs are compared with a changed node. More pods than that are woken by any node.
+/// Maximum number of distinct needs that are compared with a changed node. Beyond it, any node wakes the pods.
 const DIFFERENT: usize = 4096;
 
 /// What a parked pod waits for.
