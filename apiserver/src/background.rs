@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn event_that_is_written_meanwhile_does_not_keep_the_others() {
+    async fn concurrently_written_event_does_not_stop_the_expiry_of_others() {
         let store = Memory::<Projection>::new();
         let put = async |name: &str, expect: Expect| {
             let op = Op::Put { value: "{}".into(), view: Projection::default() };

@@ -124,7 +124,7 @@ async fn send(auth: AuthConfig, sent: &Sent<'_>, signers: &Signers) -> (u16, Str
 }
 
 #[tokio::test]
-async fn who_is_let_through() {
+async fn credentials_and_paths_decide_about_a_request() {
     let local = ("host", "localhost:8080");
     let far = ("host", "example.org");
     let bearer = ("authorization", "Bearer abc");

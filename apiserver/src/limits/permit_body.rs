@@ -175,8 +175,8 @@ impl<T: Unpin + Send + 'static> http_body::Body for PermitBody<T> {
     }
 }
 
-/// Measures how long the client has had to read: since this many milliseconds after `start`, or 0 if it does not
-/// have to.
+/// Measures how long the client has read nothing. `since` is the beginning, in milliseconds after `start`; 0 while no data waits for
+/// the client.
 struct StallClock {
     start: Instant,
     since: AtomicU64,

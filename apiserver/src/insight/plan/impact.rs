@@ -269,7 +269,7 @@ fn claim(view: &ClusterView<'_>, claim: &Object, using: &[PodUse], found: &mut E
     }
     let message = match holding.len() {
         0 if held(claims(), claim).is_empty() => "is deleted immediately".to_owned(),
-        0 => "no pod holds it".to_owned(),
+        0 => "no pod uses it".to_owned(),
         1 => format!("is deleted when {} is gone", some(&holding)),
         _ => format!("is deleted when {} are gone", some(&holding)),
     };
@@ -300,8 +300,7 @@ fn released(volume: &Object, found: &mut Effects) {
             found.add(volume, || PlanStep::update(volumes(), outline(volume), outline(volume), step));
         }
         _ => {
-            let step =
-                "its policy is Retain: it becomes Released and keeps its data; reclaim offers it again";
+            let step = "its policy is Retain: it becomes Released with its data; `orlop pv reclaim` makes it available again";
             found.add(volume, || PlanStep::update(volumes(), outline(volume), outline(volume), step));
         }
     }
@@ -358,7 +357,7 @@ fn node(view: &ClusterView<'_>, node: &Object, found: &mut Effects) {
     found.step(nodes(), node, "the object; what runs there is not stopped by that");
     for pod in view.glance(pods(), "", |record| mentions(record, name)) {
         if pod.str_at(&["spec", "nodeName"]) == name {
-            found.step(pods(), &pod, "the collector takes pods without a node away");
+            found.step(pods(), &pod, "the pod garbage collector deletes pods without a node");
         }
     }
     for attachment in view.glance(attachments(), "", |record| mentions(record, name)) {

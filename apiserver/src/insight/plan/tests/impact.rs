@@ -194,7 +194,7 @@ fn dependents_are_reported_as_if_deleted_directly() {
             vec![
                 "delete configmap m: the object",
                 "delete persistentvolumeclaim c: belongs to it alone: is deleted immediately",
-                "update persistentvolume v: its policy is Retain: it becomes Released and keeps its data; reclaim offers it again",
+                "update persistentvolume v: its policy is Retain: it becomes Released with its data; `orlop pv reclaim` makes it available again",
             ],
         ),
     ];
@@ -240,7 +240,7 @@ fn unknown_finalizers_are_reported() {
             "2 a stranger, too",
             vec![("persistentvolumeclaims", held(own(), &["kubernetes.io/pvc-protection", "x.example/y"]))],
             the_claim(),
-            "no pod holds it; is deleted when x.example/y is removed",
+            "no pod uses it; is deleted when x.example/y is removed",
             vec![STRANGER],
         ),
         (
