@@ -46,7 +46,7 @@ pub enum TokenFileError {
         error: UserTooLarge,
     },
     /// It contains no token, so no client could authenticate.
-    #[error("the token file {} holds no token; its lines are: token,user,uid,\"group1,group2\"", path.display())]
+    #[error("the token file {} contains no token; its lines are: token,user,uid,\"group1,group2\"", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
@@ -233,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_are_told_without_the_token() {
+    fn errors_of_invalid_files_do_not_contain_tokens() {
         let cases = [
-            ("", "holds no token"),
+            ("", "contains no token"),
             ("secret,ann\n", "line 1: a line needs at least"),
             ("a,b,c\n,ann,u\n", "line 2: token and user"),
             ("secret,,u\n", "token and user"),

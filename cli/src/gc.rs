@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn report_tells_done_from_planned() {
+    fn report_distinguishes_done_from_planned() {
         let removed = || vec![finding("u", OrphanOutcome::Removed)];
         let moved = || vec![finding("u", OrphanOutcome::Quarantined(PathBuf::from("/r/quarantine/t-u")))];
         for (agent_runs, dry_run, findings, line, expected) in [

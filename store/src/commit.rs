@@ -109,7 +109,7 @@ impl<V> Published<V> {
     pub(crate) fn poison(&self, why: String) {
         if self.poison.set(why).is_ok() {
             let why = self.poisoned();
-            tracing::error!(why, "the store takes no more writes until it is opened again");
+            tracing::error!(why, "the store rejects writes until it is opened again");
         }
     }
 }

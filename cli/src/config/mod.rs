@@ -318,7 +318,7 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
             }
             Some(NodeCommand::Join(args)) => {
                 if args.process.config.is_some() {
-                    return Err(wrong("join takes no --config: use flags"));
+                    return Err(wrong("join does not support --config: use flags"));
                 }
                 let (process, options, config) = nodes::joining(*args)?;
                 run(process, Role::Join(Box::new(options), Box::new(config)))

@@ -115,7 +115,7 @@ impl Controller {
         if there && !has_plain_parts(&key.volume) {
             let mut state = self.state();
             let text =
-                "the volume handle holds the separator ^, so the volume cannot be detached by its name";
+                "the volume handle contains the separator ^, so the volume cannot be detached by its name";
             return self.fail(&mut state, key, FailureCause::Request, text, Instant::now());
         }
         if let Some(force) = force

@@ -133,7 +133,7 @@ mod tests {
             ("need", "a", "a", ""),
             ("seen", "a", "a", "a"),
             ("need", "", "", ""),
-            // A write without it may be in progress: the server has it, but that is not reliable.
+            // A write without the name may be in progress, so the list on the server is not reliable.
             ("need", "a", "", ""),
             ("seen", "a", "", ""),
             ("seen", "", "a", ""),
