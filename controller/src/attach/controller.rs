@@ -64,12 +64,12 @@ pub(super) enum Step {
     Detach(Option<Force>),
 }
 
-/// What the VolumeAttachment shows about a forced detach.
+/// The annotation of the VolumeAttachment about a forced detach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// As it is.
+    /// Unchanged.
     Same,
-    /// Nothing.
+    /// None.
     Nothing,
     /// This time.
     At(String),
@@ -91,7 +91,7 @@ impl Controller {
         }
     }
 
-    /// What the controller remembers. Never held while it waits.
+    /// The state of the controller. Its lock is never held across an await point.
     pub(super) fn state(&self) -> MutexGuard<'_, AttachState> {
         self.state.lock()
     }
@@ -181,7 +181,7 @@ impl Controller {
                     );
                 }
             }
-            // The list may contain it again if the node was found to use it.
+            // The list may contain it again if the node reported that it uses it.
             OperationKind::Detach => state.actual.remove(key),
         }
         self.reports.add(Arc::clone(&key.node));
@@ -205,7 +205,7 @@ impl Controller {
         self.fail(state, key, failed.cause(), &text, now);
     }
 
-    /// The operation failed after the attacher was called, or may have been called: it is unknown where the volume is.
+    /// The operation failed after the attacher was called, or may have been called: the location of the volume is unknown.
     pub(super) fn fail(
         &self,
         state: &mut AttachState,
@@ -348,7 +348,7 @@ impl Controller {
         }
     }
 
-    /// A class changed: what counts down may have another time.
+    /// A class changed: the time of pending forced detaches may change.
     pub(super) fn on_class(&self, change: &Change<StorageClass>) {
         let asks = |class: Option<&StorageClass>| {
             class.and_then(|c| annotation(c, ANN_FORCE_DETACH_AFTER).map(str::to_owned))

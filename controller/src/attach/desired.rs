@@ -1,5 +1,5 @@
 //! The desired state: managed node -> volume -> the pods there that need it. Only this module depends on how the state is
-//! indexed; a change of one pod costs only what that pod has. Nodes are retained while they exist or have wanted volumes.
+//! indexed; the cost of a change of one pod depends only on the volumes of that pod. Nodes are retained while they exist or have wanted volumes.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -84,7 +84,7 @@ pub(super) struct Desired {
 }
 
 impl Desired {
-    /// The node is managed from now on. False if it was.
+    /// Marks the node as managed. Returns false if it was managed before.
     // Tests: AD-003, AD-004, AD-005
     pub(super) fn manage(&mut self, node: &Arc<str>) -> bool {
         let was = self.is_managed(node);

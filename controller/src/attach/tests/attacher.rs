@@ -1,4 +1,4 @@
-//! An attacher as tests play it: it answers VolumeAttachments, one rule per node.
+//! A fake attacher: it answers VolumeAttachments by one rule per node.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Cases of our own: what upstream does not have, or does not do.
+//! Cases that differ from upstream.
 
 use super::table::{Case, NO_CASE};
 
