@@ -109,7 +109,7 @@ impl<K: Object> Store<K> {
         Some(change)
     }
 
-    /// Objects that are not recent any more. Some of them may have been removed.
+    /// Objects that are no longer recent. Some of them may have been removed.
     pub(super) fn cold(&mut self) -> Vec<PackedObject<K>> {
         let surplus = self.recent.len().saturating_sub(RECENT);
         self.recent.drain(..surplus).collect()

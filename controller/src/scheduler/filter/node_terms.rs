@@ -81,7 +81,7 @@ impl<'a> NodeTerm<'a> {
     }
 }
 
-/// What a pod requires of a node: its node selector and required affinity.
+/// The requirements of a pod on nodes: its node selector and required affinity.
 #[derive(Debug)]
 pub struct NodeTerms<'a> {
     selector: Option<&'a Labels>,
