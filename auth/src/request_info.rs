@@ -20,7 +20,7 @@ pub struct RequestInfo {
     pub target: RequestTarget,
 }
 
-/// What a request accesses.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestTarget {
     /// An object, a collection or a subresource.

@@ -31,7 +31,7 @@ pub enum TokenFileError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong; never the line itself, which holds a token.
+        /// The problem; never the line itself, which contains a token.
         problem: &'static str,
     },
     /// A user is too large.

@@ -1,4 +1,4 @@
-//! `orlop node gc`: reports what is left in the directory of an agent, one sentence for each finding.
+//! `orlop node gc`: reports the leftovers in the directory of an agent, one sentence for each finding.
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -20,7 +20,7 @@ pub struct Why {
     pub object: About,
     /// The object's phase, or `Terminating`.
     pub state: String,
-    /// What the object waits for and what would resolve it, in one or two sentences.
+    /// The cause of the wait, and its resolution, in one or two sentences.
     pub summary: String,
     /// Whether the object needs attention.
     pub severity: Severity,
@@ -401,7 +401,7 @@ pub struct Blocker {
     pub finalizer: String,
     /// The component that removes the finalizer.
     pub owner: String,
-    /// What that component waits for.
+    /// The condition that this component waits for.
     pub message: String,
     /// The objects that it waits for.
     pub objects: Vec<Reference>,

@@ -28,7 +28,7 @@ const CLAIMS: usize = 1000;
 /// Maximum number of claims of a pod that are explained; each may cost a search through all volumes or nodes.
 const EXPLAINED: usize = 20;
 
-/// A pod whose claims are explained, and what is known of it so far.
+/// A pod whose claims are explained, and the results so far.
 struct AskingPod<'a> {
     pod: &'a Pod,
     /// Its node, if it has one.
@@ -132,7 +132,7 @@ fn explain_some(world: &dyn ClusterView, pod: &Arc<Pod>, why: &mut Why) -> usize
     left
 }
 
-/// Explains what the node reports about mounting volumes.
+/// Explains the node's reports about mounting volumes.
 fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
     let this = Reference::to(pod);
     let node_object = || vec![Reference::named::<Node>(None, node)];

@@ -6,7 +6,7 @@
 //!
 //! When a group could not be made durable, its outcome is unknown and the store is poisoned: no further
 //! request is acknowledged, nothing of the group is published, and no revision is assigned until the store
-//! has been reopened and has read what is on disk.
+//! has been reopened and has read the disk.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

@@ -18,7 +18,7 @@ const AHEAD: usize = 2;
 /// A piece of more bytes contains a large object: the task computes the next piece only after the connection has sent it.
 const LARGE: usize = 128 << 10;
 
-/// What the task sends.
+/// A message of the task.
 enum Piece {
     Frame(Result<Frame<Bytes>, axum::Error>),
     /// The body is complete. Without it, the task has ended early and the response is incomplete.

@@ -97,7 +97,7 @@ pub(super) fn hold_seat(
     })
 }
 
-/// What a response holds that is computed while it is sent.
+/// The resource of a response that is computed while it is sent.
 enum Charge {
     Permit(#[allow(dead_code, reason = "dropping it passes the permit on")] Permit),
     Memory(#[allow(dead_code, reason = "dropping it returns the memory")] ReservedMemory),

@@ -171,7 +171,7 @@ mod tests {
             found(),
             &[("need", "a", "a", ""), ("seen", "a", "a", "a"), ("need", "", "", ""), ("seen", "", "", "")],
         );
-        // Unmounted before the Node was seen: the name stays until it can be removed in turn.
+        // Unmounted before the first report of the list: the name stays until a report contains it.
         play(
             found(),
             &[("need", "", "a", ""), ("seen", "", "a", ""), ("seen", "a", "", ""), ("seen", "", "", "")],

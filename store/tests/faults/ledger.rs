@@ -44,7 +44,7 @@ pub(crate) struct Ledger {
     opening_oldest: u64,
     /// The events that it has reported so far.
     reread: BTreeMap<u64, LedgerEvent>,
-    /// Everything up to this revision is known, and `records` are the records there.
+    /// All events up to this revision are known, and `records` are the records there.
     pub(crate) floor: u64,
     records: Records,
     /// The number of acknowledged commits.

@@ -228,10 +228,10 @@ impl Size {
             body("Pod", "pods", field(2, &empty(2))),
             body("Pod", "pods", field(2, &empty(20))),
             body("Pod", "pods", field(2, &field(22, b"")[..].repeat(self.0 / 3))),
-            // The spec again and again, and conditions.
+            // Many repeated specs, and conditions.
             body("Pod", "pods", empty(2)),
             body("Pod", "pods", field(3, &empty(2))),
-            // Owners, empty entries of a map, and one entry again and again.
+            // Owners, empty entries of a map, and one repeated entry.
             body("ConfigMap", "configmaps", field(1, &empty(13))),
             body("ConfigMap", "configmaps", empty(2)),
             body("ConfigMap", "configmaps", entry.repeat(self.0 / entry.len())),

@@ -176,7 +176,7 @@ fn held(kind: &dyn Kind, object: &Object) -> Vec<String> {
     object.finalizers().filter(|&held| !is_told(held)).map(str::to_owned).collect()
 }
 
-/// What responses show of the object of a step: the plan is never committed, and whole objects may be large.
+/// The part of a step's object in responses: the plan is never committed, and whole objects may be large.
 fn outline(object: &Object) -> Object {
     let mut outline = Object::default();
     for name in ["name", "namespace", "uid"] {

@@ -196,7 +196,7 @@ pub(crate) struct Plan {
     pub(crate) reason: &'static str,
     /// A one-sentence summary.
     pub(crate) summary: String,
-    /// What the user should know before confirming.
+    /// Warnings for the user before the confirmation.
     pub(crate) warnings: Vec<String>,
     /// The writes, in order.
     pub(crate) steps: Vec<PlanStep>,

@@ -1,4 +1,4 @@
-//! Tests of what an agent finds on disk at its start, and of unknown directories.
+//! Tests of the recovery from disk at the agent's start, and of unknown directories.
 
 use std::fs;
 use std::time::Duration;
