@@ -136,10 +136,10 @@ fn attachment(view: &ClusterView<'_>, attachment: &Object, found: &mut Effects) 
     let node = attachment.str_at(&["spec", "nodeName"]).to_owned();
     let volume = attachment.str_at(&["spec", "source", "persistentVolumeName"]).to_owned();
     if view.get(nodes(), "", &node).is_some() {
-        found.warnings.push(format!("pods on {node} that still use {volume} lose access to it immediately"));
+        found.warnings.push(format!("pods on {node} that still use {volume} lose access to it"));
     }
     let message = match attachment.finalizers().any(|held| held.starts_with(ATTACHER_PREFIX)) {
-        true => format!("is deleted when its driver has detached {volume} from {node}"),
+        true => format!("deleted when its driver has detached {volume} from {node}"),
         false => format!("{volume} is detached from {node}"),
     };
     found.step(attachments(), attachment, message);
@@ -192,7 +192,7 @@ impl Effects {
         let (kind, mut message) = (kind.into(), message.into());
         let held = held(&*kind, object);
         if !held.is_empty() {
-            message = format!("{message}; is deleted when {} is removed", held.join(", "));
+            message = format!("{message}; deleted when {} is removed", held.join(", "));
         }
         self.goes(object);
         self.add(object, || PlanStep::delete(kind, outline(object), &[], message));
@@ -268,10 +268,10 @@ fn claim(view: &ClusterView<'_>, claim: &Object, using: &[PodUse], found: &mut E
         }
     }
     let message = match holding.len() {
-        0 if held(claims(), claim).is_empty() => "is deleted immediately".to_owned(),
+        0 if held(claims(), claim).is_empty() => "deleted immediately".to_owned(),
         0 => "no pod uses it".to_owned(),
-        1 => format!("is deleted when {} is gone", some(&holding)),
-        _ => format!("is deleted when {} are gone", some(&holding)),
+        1 => format!("deleted when {} is gone", some(&holding)),
+        _ => format!("deleted when {} are gone", some(&holding)),
     };
     found.step(claims(), claim, message);
     let bound = view.get(volumes(), "", volume_name(claim));

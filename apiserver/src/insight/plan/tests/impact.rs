@@ -38,18 +38,18 @@ fn namespace_impact_includes_its_claims_and_their_pods() {
     };
     assert_eq!(
         message("c"),
-        Some("is deleted when pod a/p is gone"),
+        Some("deleted when pod a/p is gone"),
         "listed once, without the other namespace"
     );
-    assert_eq!(message("d"), Some("is deleted immediately"));
-    assert_eq!(message("p-own"), Some("is deleted when pod a/p is gone"));
+    assert_eq!(message("d"), Some("deleted immediately"));
+    assert_eq!(message("p-own"), Some("deleted when pod a/p is gone"));
     // Pods that are deleted too cause no warning and no wait.
     assert_eq!(plan.warnings, Vec::<String>::new());
     assert!(!plan.summary.contains("waits for"), "{}", plan.summary);
     assert_eq!(plan.steps.len(), 7, "{:#?}", plan.steps);
     // The same for the claim alone.
     let alone = deletion_plan(&objects, &target("persistentvolumeclaims", "a", "c"));
-    assert_eq!(alone.steps[0].message, "is deleted when pod a/p is gone");
+    assert_eq!(alone.steps[0].message, "deleted when pod a/p is gone");
     assert!(alone.summary.ends_with("it waits for pod a/p"), "{}", alone.summary);
     let alone = deletion_plan(&objects, &target("persistentvolumeclaims", "a", "d"));
     assert_eq!(alone.warnings, ["pods that have no node yet cannot start without it: a/q"]);
@@ -117,7 +117,7 @@ fn dependents_are_reported_as_if_deleted_directly() {
             "statefulset a/web is deleted, and 3 more objects are changed or deleted; the data of v is deleted",
             vec![
                 "delete persistentvolume v: its policy is Delete: the asset and the object go",
-                "delete persistentvolumeclaim data-web-0: belongs to it alone: is deleted when pod a/web-0 is gone",
+                "delete persistentvolumeclaim data-web-0: belongs to it alone: deleted when pod a/web-0 is gone",
                 "delete pod web-0: belongs to it alone",
                 "delete statefulset web: the object",
             ],
@@ -136,7 +136,7 @@ fn dependents_are_reported_as_if_deleted_directly() {
             vec![
                 "delete deployment dd: the object",
                 "delete persistentvolume v: its policy is Delete: the asset and the object go",
-                "delete persistentvolumeclaim p-own: belongs to Pod a-p alone, which is deleted: is deleted when pod a/p is gone",
+                "delete persistentvolumeclaim p-own: belongs to Pod a-p alone, which is deleted: deleted when pod a/p is gone",
                 "delete pod p: belongs to ReplicaSet dd-1 alone, which is deleted",
                 "delete replicaset dd-1: belongs to it alone",
             ],
@@ -193,7 +193,7 @@ fn dependents_are_reported_as_if_deleted_directly() {
             "configmap a/m is deleted, and 2 more objects are changed or deleted",
             vec![
                 "delete configmap m: the object",
-                "delete persistentvolumeclaim c: belongs to it alone: is deleted immediately",
+                "delete persistentvolumeclaim c: belongs to it alone: deleted immediately",
                 "update persistentvolume v: its policy is Retain: it becomes Released with its data; `orlop pv reclaim` makes it available again",
             ],
         ),
@@ -233,14 +233,14 @@ fn unknown_finalizers_are_reported() {
             "1 protection alone",
             vec![("persistentvolumeclaims", own())],
             the_claim(),
-            "is deleted immediately",
+            "deleted immediately",
             vec![],
         ),
         (
             "2 a stranger, too",
             vec![("persistentvolumeclaims", held(own(), &["kubernetes.io/pvc-protection", "x.example/y"]))],
             the_claim(),
-            "no pod uses it; is deleted when x.example/y is removed",
+            "no pod uses it; deleted when x.example/y is removed",
             vec![STRANGER],
         ),
         (
@@ -255,14 +255,14 @@ fn unknown_finalizers_are_reported() {
             "4 any object",
             vec![("configmaps", held(within("a", "m", &[]), &["x.example/y"]))],
             target("configmaps", "a", "m"),
-            "the object; is deleted when x.example/y is removed",
+            "the object; deleted when x.example/y is removed",
             vec![STRANGER],
         ),
         (
             "5 an attachment",
             vec![("volumeattachments", attachment("va", "v", "n1", json!({})))],
             target("volumeattachments", "", "va"),
-            "is deleted when its driver has detached v from n1",
+            "deleted when its driver has detached v from n1",
             vec![],
         ),
     ];
